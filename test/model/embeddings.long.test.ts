@@ -43,7 +43,7 @@ async function measured(): Promise<readonly { relation: string; texts: string[];
 }
 
 describe("the default embedding model through the service", () => {
-  it("gives every pair of texts the cosine that the original weights give it (EMB-4)", async () => {
+  it("gives every pair of texts the same cosine as the original weights (EMB-4)", async () => {
     const wrong = (await measured()).filter(({ cosine, found }) => !(Math.abs(found - cosine) <= tolerance));
     expect(wrong).toEqual([]);
   });
@@ -54,14 +54,14 @@ describe("the default embedding model through the service", () => {
     expect(Math.min(...cosines("related"))).toBeGreaterThan(Math.max(...cosines("unrelated")));
   });
 
-  it("counts exactly the tokens that the model's own tokenizer makes (EMB-10)", async () => {
+  it("counts exactly the tokens of the model's own tokenizer (EMB-10)", async () => {
     for (const { texts, tokens } of pairs) {
       const sum = tokens.reduce((a, b) => a + b);
       expect((await embed(texts)).usage).toEqual({ prompt_tokens: sum, total_tokens: sum });
     }
   });
 
-  it("makes vectors of length one (EMB-9)", async () => {
+  it("returns vectors of length one (EMB-9)", async () => {
     const vectors = await vectorsOf(pairs.flatMap(({ texts }) => texts));
     for (const vector of vectors) {
       expect(vector).toHaveLength(384);
@@ -69,7 +69,7 @@ describe("the default embedding model through the service", () => {
     }
   });
 
-  it("gives the same vector as numbers and as base64 (EMB-7)", async () => {
+  it("returns the same vector as numbers and as base64 (EMB-7)", async () => {
     const [text = ""] = pairs[0]?.texts ?? [];
     const [numbers = []] = await vectorsOf([text]);
     const { data } = await embed([text], { encoding_format: "base64" });

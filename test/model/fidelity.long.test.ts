@@ -69,7 +69,7 @@ const answerBy = {
 const france = [user("What is the capital of France?")];
 
 describe("the real chat model through the service", () => {
-  it("renders the model's own template: the known 37 tokens", async () => {
+  it("renders the model's own template to the known 37 tokens", async () => {
     const { answer, pieces } = await recordCold(() => chat(service, { messages: france, max_tokens: 1 }));
     const tokens = pieces.flat();
     expect(answer.usage.prompt_tokens).toBe(37);
@@ -78,7 +78,7 @@ describe("the real chat model through the service", () => {
     expect(tokens).toEqual(reference.chatTokens(france));
   });
 
-  it("evaluates a prompt of token ids as it is, and answers as the engine itself does (CMPL-2)", async () => {
+  it("evaluates a prompt of token ids unchanged, and answers like the engine itself (CMPL-2)", async () => {
     const prompt = reference.chatTokens(france);
     const { answer, pieces } = await recordCold(() => complete(service, { prompt, max_tokens: answerTokensMax }));
     expect(pieces.flat()).toEqual(prompt);
@@ -94,7 +94,7 @@ describe("the real chat model through the service", () => {
   }));
 
   it.each(asked)(
-    "says exactly what the engine itself says, and counts it, in a $way: $prompt",
+    "answers exactly like the engine itself, and counts it, in a $way: $prompt",
     {
       timeout: promptLimitMs,
     },

@@ -44,29 +44,26 @@ const cities = ["Paris", "Tokyo", "New York", "London", "Berlin"] as const;
 const weatherOf = (city: string): string => `What is the weather in ${city} in celsius?`;
 
 describe("forced calls of the real chat model", () => {
-  it.each(cities)(
-    "the named function is called for %s, in a document and in a stream (TOOL-5, TOOL-10)",
-    async (city) => {
-      const asked = { messages: [user(weatherOf(city))], tools: [weatherTool, mailTool], tool_choice: named };
-      const { choices } = await chat(service, asked);
-      expect(choices).toMatchObject([{ finish_reason: "tool_calls", message: { content: null } }]);
-      const calls = choices[0]?.message.tool_calls ?? [];
-      expect(calls).toMatchObject([{ function: { name: "get_weather" } }]);
-      const text = calls[0]?.function.arguments ?? "";
-      expect(isPlace(JSON.parse(text)), text).toBe(true);
-      expect(JSON.parse(text)).toMatchObject({ city: expect.stringContaining(city) });
+  it.each(cities)("calls the named function for %s, in a document and in a stream (TOOL-5, TOOL-10)", async (city) => {
+    const asked = { messages: [user(weatherOf(city))], tools: [weatherTool, mailTool], tool_choice: named };
+    const { choices } = await chat(service, asked);
+    expect(choices).toMatchObject([{ finish_reason: "tool_calls", message: { content: null } }]);
+    const calls = choices[0]?.message.tool_calls ?? [];
+    expect(calls).toMatchObject([{ function: { name: "get_weather" } }]);
+    const text = calls[0]?.function.arguments ?? "";
+    expect(isPlace(JSON.parse(text)), text).toBe(true);
+    expect(JSON.parse(text)).toMatchObject({ city: expect.stringContaining(city) });
 
-      const streamed = await streamChat(service, asked);
-      expect(streamed).toMatchObject({
-        finishReason: "tool_calls",
-        toolName: "get_weather",
-        toolArguments: text,
-        text: "",
-      });
-    },
-  );
+    const streamed = await streamChat(service, asked);
+    expect(streamed).toMatchObject({
+      finishReason: "tool_calls",
+      toolName: "get_weather",
+      toolArguments: text,
+      text: "",
+    });
+  });
 
-  it.each(cities)("`required` calls a function that was offered, with valid arguments: %s (TOOL-5)", async (city) => {
+  it.each(cities)("`required` calls one of the given functions with valid arguments: %s (TOOL-5)", async (city) => {
     const { choices } = await chat(service, {
       messages: [user(weatherOf(city))],
       tools: [weatherTool, mailTool],
@@ -83,7 +80,7 @@ describe("forced calls of the real chat model", () => {
     }
   });
 
-  it("`none` and, for a model whose template knows no tools, `auto` answer with text (TOOL-4)", async () => {
+  it("`none`, and `auto` for a model whose template has no tools, answer with text (TOOL-4)", async () => {
     for (const tool_choice of ["none", "auto"]) {
       const asked = { messages: [user(weatherOf("Paris"))], tools: [weatherTool], tool_choice, max_tokens: 24 };
       const { choices } = await chat(service, asked);
@@ -108,7 +105,7 @@ describe("JSON of the real chat model", () => {
   it.each([
     ["Maria Lopez, 34, moved to Berlin last year.", { name: "Maria Lopez", age: 34, city: "Berlin" }],
     ["John Smith is 52 years old and lives in Toronto.", { name: "John Smith", age: 52, city: "Toronto" }],
-  ])("a schema gets name, age and city out of: %s (RF-3)", async (text, found) => {
+  ])("a schema extracts name, age and city from: %s (RF-3)", async (text, found) => {
     const { choices } = await chat(service, {
       messages: [user(`Extract as JSON with keys name, age, city: ${text}`)],
       response_format: { type: "json_schema", json_schema: { name: "person", strict: true, schema: person } },
@@ -117,7 +114,7 @@ describe("JSON of the real chat model", () => {
     expect(JSON.parse(choices[0]?.message.content ?? "")).toEqual(found);
   });
 
-  it("`json_object` gives one object with nothing around it (RF-1)", async () => {
+  it("`json_object` returns one object with nothing around it (RF-1)", async () => {
     const { choices } = await chat(service, {
       messages: [user("Describe a cat as a JSON object with the keys colour, age and sound.")],
       response_format: { type: "json_object" },

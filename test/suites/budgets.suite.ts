@@ -15,7 +15,7 @@ export function describeBudgets(open: OpenState): void {
     const admit = async (id: string, budgets: readonly Budget[], tokens: number, changes: Partial<AdmitRequest> = {}) =>
       ledger.admit(admission(id, { budgets, reserve: { tokens, costNano: 0 }, ...changes }));
 
-    it("refuses what would lead beyond the limit, reservations of running requests included (USE-7)", async () => {
+    it("rejects a request that would exceed the limit, counting reservations of running requests (USE-7)", async () => {
       expect(await admit("req_1", [budget()], 600)).toEqual({ admitted: true, degraded: false });
       expect(refusalOf(await admit("req_2", [budget()], 401))).toEqual({
         which: "budget",
@@ -29,7 +29,7 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_3", [budget()], 400)).toMatchObject({ admitted: true });
     });
 
-    it("counts what was used in place of what was reserved when a request has ended (USE-7)", async () => {
+    it("replaces the reservation by the actual usage when a request ends (USE-7)", async () => {
       await admit("req_1", [budget()], 1_000);
       await ledger.settle(settlement("req_1", { promptTokens: 100, completionTokens: 50 }));
       await ledger.settle(settlement("req_1", { promptTokens: 100, completionTokens: 50 }));
@@ -37,19 +37,19 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_3", [budget()], 850)).toMatchObject({ admitted: true });
     });
 
-    it("counts what was used before the budget was set (USE-7)", async () => {
+    it("counts usage from before the budget was set (USE-7)", async () => {
       await ledger.settle(settlement("req_1", { promptTokens: 990, completionTokens: 5 }));
       expect(await admit("req_2", [budget()], 6)).toMatchObject({ admitted: false });
       expect(await admit("req_3", [budget()], 5)).toMatchObject({ admitted: true });
     });
 
-    it("of requests that arrive at the same moment as many pass as there is room for (USE-7)", async () => {
+    it("admits of simultaneous requests exactly as many as the budget allows (USE-7)", async () => {
       const ids = Array.from({ length: 50 }, (_, number) => `req_${number}`);
       const answers = await Promise.all(ids.map((id) => admit(id, [budget()], 90)));
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(11);
     });
 
-    it("counts requests and cost as it counts tokens (USE-7)", async () => {
+    it("counts requests and cost in the same way as tokens (USE-7)", async () => {
       const requests = budget({ id: "thr_r", metric: "requests", limit: 2n, period: "day" });
       const cost = budget({ id: "thr_c", metric: "cost", limit: 5_000n });
       const reserve = { tokens: 0, costNano: 2_000 };
@@ -68,7 +68,7 @@ export function describeBudgets(open: OpenState): void {
       });
     });
 
-    it("keeps account and key, and one key and another, apart (USE-7)", async () => {
+    it("counts the account and each of its keys separately (USE-7)", async () => {
       const ofKey = (id: string): Budget => budget({ id: `thr_${id}`, scope: { kind: "key", id } });
       await admit("req_1", [ofKey("key_1")], 1_000);
       expect(await admit("req_2", [ofKey("key_1")], 1)).toMatchObject({ admitted: false });
@@ -77,14 +77,14 @@ export function describeBudgets(open: OpenState): void {
       expect(refusalOf(await admit("req_4", [ofKey("key_2")], 601, { keyId: "key_2" }))).toMatchObject({ used: 400n });
     });
 
-    it("begins anew with the period (USE-6)", async () => {
+    it("starts from zero in a new period (USE-6)", async () => {
       await ledger.settle(settlement("req_1", { promptTokens: 1_000, completionTokens: 0 }));
       expect(await admit("req_2", [budget()], 1)).toMatchObject({ admitted: false });
       await harness.advance(periodAt("month", harness.state.now()).endMs - harness.state.now());
       expect(await admit("req_3", [budget()], 1)).toMatchObject({ admitted: true });
     });
 
-    it("gives back what a lost request had reserved when it is settled (USE-7)", async () => {
+    it("releases the reservation of a lost request when it is settled (USE-7)", async () => {
       await admit("req_1", [budget()], 1_000);
       await harness.advance(leaseMs);
       await ledger.sweepLost(10, leaseMs);
@@ -94,7 +94,7 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_2", [budget()], 1_000)).toMatchObject({ admitted: true });
     });
 
-    it("a request that a budget refuses is charged on no limit, and the other way round (state RL-2)", async () => {
+    it("charges a request that a budget rejects on no limit, and one that a limit rejects on no budget (state RL-2)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 1, tokensPerMinute: 5_000 });
       expect(await admit("req_1", [budget()], 1_001, { scopes: [limit] })).toMatchObject({ admitted: false });
       expect(await ledger.inspect("a", [limit])).toMatchObject([{ requests: 0, tokens: 0, running: 0 }]);
@@ -103,13 +103,13 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_4", [budget()], 1_000)).toMatchObject({ admitted: true });
     });
 
-    it("tells of the budget where a limit would only ask to wait", async () => {
+    it("reports the budget if a budget and a limit both reject", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 1 });
       await admit("req_1", [], 0, { scopes: [limit] });
       expect(refusalOf(await admit("req_2", [budget()], 1_001, { scopes: [limit] })).thresholdId).toBe("thr_budget");
     });
 
-    it("of several budgets the one that is closed longest is told", async () => {
+    it("reports the budget that resets last if several reject", async () => {
       const day = budget({ id: "thr_day", period: "day" });
       const month = budget({ id: "thr_month" });
       // On the last day of a month both end together.
@@ -119,7 +119,7 @@ export function describeBudgets(open: OpenState): void {
       expect(refusalOf(await admit("req_1", [day, month], 1_001)).thresholdId).toBe("thr_month");
     });
 
-    it("counts beyond 2^53 to the unit (USE-9)", async () => {
+    it("counts exactly beyond 2^53 (USE-9)", async () => {
       const large = budget({ metric: "cost", limit: 2n ** 60n });
       for (let number = 0; number < 4; number++) {
         await ledger.settle(settlement(`req_${number}`, { costNano: Number.MAX_SAFE_INTEGER }));

@@ -10,7 +10,7 @@ export function describeCatalogStore(open: OpenState): void {
       expect(await harness.state.catalog.firstSeen(["c", "b", "a"], 2_000)).toEqual([2_000, 1_000, 1_000]);
     });
 
-    it("takes ids as they are: case, slashes and quotes tell models apart", async () => {
+    it("distinguishes model ids by case, slashes and quotes", async () => {
       await harness.state.catalog.firstSeen(["org/Model"], 1_000);
       expect(await harness.state.catalog.firstSeen(["org/model", "org/Model", "it's"], 2_000)).toEqual([
         2_000, 1_000, 2_000,
@@ -18,7 +18,7 @@ export function describeCatalogStore(open: OpenState): void {
       expect(await harness.state.catalog.firstSeen([], 3_000)).toEqual([]);
     });
 
-    it("answers the same instant to all who ask at the same moment", async () => {
+    it("returns the same time to simultaneous callers", async () => {
       const answers = await Promise.all([1, 2, 3, 4].map((nowMs) => harness.state.catalog.firstSeen(["m"], nowMs)));
       expect(new Set(answers.flat()).size).toBe(1);
     });

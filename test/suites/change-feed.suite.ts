@@ -65,11 +65,11 @@ export function describeChangeFeed(open: OpenState): void {
   describe("ChangeFeed", () => {
     const harness = eachTest(open);
 
-    it("is linked", () => {
+    it("reports that it is connected", () => {
       expect(harness.state.changes.isLinked).toBe(true);
     });
 
-    it("tells of every change before its write is done", async () => {
+    it("delivers every change before its write returns", async () => {
       const heard: StateChange[] = [];
       harness.state.changes.subscribe((change) => void heard.push(change));
       for (const { title, write, told } of changes) {
@@ -79,7 +79,7 @@ export function describeChangeFeed(open: OpenState): void {
       }
     });
 
-    it("tells of sessions that are removed", async () => {
+    it("delivers removals of sessions", async () => {
       const { sessions, changes: feed } = harness.state;
       const nowMs = harness.state.now();
       await sessions.insert({
@@ -99,7 +99,7 @@ export function describeChangeFeed(open: OpenState): void {
       expect(heard).toContainEqual({ kind: "session", id: "ses_1" });
     });
 
-    it("is silent where nothing changed, and when a key is only used", async () => {
+    it("sends nothing if a write changes nothing, or if a key is only used", async () => {
       const { keys, limits, thresholds, changes: feed } = harness.state;
       await keys.insert(keyRecord(1));
       const heard: StateChange[] = [];
@@ -111,7 +111,7 @@ export function describeChangeFeed(open: OpenState): void {
       expect(heard).toEqual([]);
     });
 
-    it("tells each subscriber until it unsubscribes", async () => {
+    it("delivers changes to each subscriber until it unsubscribes", async () => {
       const { keys, changes: feed } = harness.state;
       const [first, second]: [StateChange[], StateChange[]] = [[], []];
       const unsubscribe = feed.subscribe((change) => void first.push(change));

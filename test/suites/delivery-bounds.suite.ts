@@ -16,7 +16,7 @@ export function describeDeliveryBounds(open: OpenState): void {
     const statesOf = (ids: readonly string[]): Promise<DeliveryState[]> =>
       Promise.all(ids.map(async (id) => (await desk.find(id)).state));
 
-    it("what an account makes beyond its open deliveries is kept as failed, and never tried (WH-52)", async () => {
+    it("stores deliveries above the account's limit of open ones as failed, without an attempt (WH-52)", async () => {
       const ids: string[] = [];
       for (let number = 0; number < 5; number++) ids.push(await desk.emit("we_a"));
       expect(await statesOf(ids)).toEqual([
@@ -36,7 +36,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await desk.queue.backlog()).toMatchObject([{ endpointId: "we_a", open: 3 }]);
     });
 
-    it("an end of any kind makes room, a retry does not (WH-52)", async () => {
+    it("an ended delivery frees room whatever its result; a delivery that awaits a retry does not (WH-52)", async () => {
       for (let number = 0; number < 3; number++) await desk.emit("we_a");
       const [first, second, third] = await desk.claim();
       if (first === undefined || second === undefined || third === undefined) throw new Error("three are due");
@@ -49,7 +49,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await statesOf(more)).toEqual(["pending", "permanently_failed"]);
     });
 
-    it("a disabled endpoint's deliveries make room when they have ended (WH-52)", async () => {
+    it("deliveries of a disabled endpoint free room once they have ended (WH-52)", async () => {
       for (let number = 0; number < 3; number++) await desk.emit("we_a");
       await desk.disable("we_a");
       await desk.drain();
@@ -57,7 +57,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await statesOf([await desk.emit("we_b")])).toEqual(["pending"]);
     });
 
-    it("the bound is each account's own, over all its endpoints (WH-52)", async () => {
+    it("each account has its own bound, over all its endpoints (WH-52)", async () => {
       await desk.insert(endpoint("we_a2"));
       await desk.insert(endpoint("we_b", { account: "b" }));
       await desk.emit("we_a");
@@ -68,7 +68,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await statesOf(ids)).toEqual(["pending", "pending", "pending"]);
     });
 
-    it("what overflowed can be sent by hand (WH-52)", async () => {
+    it("a delivery that overflowed can be retried manually (WH-52)", async () => {
       const ids: string[] = [];
       for (let number = 0; number < 4; number++) ids.push(await desk.emit("we_a"));
       for (const claim of await desk.claim()) await desk.finish(claim, succeeded);
@@ -79,7 +79,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await statesOf([overflowed])).toEqual(["delivered"]);
     });
 
-    it("of more delivered ones than are kept, the oldest lose their payload before their time (WH-50)", async () => {
+    it("above the maximum of stored delivered ones, the oldest lose their payload early (WH-50)", async () => {
       const ids: string[] = [];
       for (let number = 0; number < 6; number++) {
         ids.push(await desk.emit("we_a"));

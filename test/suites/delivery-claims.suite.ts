@@ -14,7 +14,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       await desk.insert(endpoint("we_a"));
     });
 
-    it("hands out what is due with the event as it was made, and once (WH-12)", async () => {
+    it("returns each due delivery once, with the original bytes of its event (WH-12)", async () => {
       const id = await desk.emit("we_a", { type: "request.failed" });
       const [claim, ...others] = await desk.claim();
       expect(others).toEqual([]);
@@ -37,7 +37,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("every attempt gets the same bytes, and so does whoever asks for the payload (WH-12)", async () => {
+    it("every attempt and every read of the payload returns the same bytes (WH-12)", async () => {
       const id = await desk.emit("we_a");
       for (let number = 1; number <= 3; number++) {
         const claim = await desk.attempt(retryIn(30_000));
@@ -49,7 +49,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.queue.payload("dlv_none")).toBeNull();
     });
 
-    it("no two workers get the same delivery, however many ask at once (WH-32)", async () => {
+    it("no two workers claim the same delivery, however many claim at the same time (WH-32)", async () => {
       await desk.change("we_a", { maxInFlight: 64 });
       const ids = await desk.emitMany(40, "we_a");
       const claims = (await Promise.all([1, 2, 3, 4].map(() => desk.claim(20)))).flat();
@@ -57,7 +57,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect([...claims, ...rest].map(({ deliveryId }) => deliveryId).toSorted()).toEqual(ids.toSorted());
     });
 
-    it("what its worker left is due again when the lease has run out, not before, and no attempt counts (WH-32)", async () => {
+    it("a delivery whose worker died is due again when its lease expires, not earlier, and no attempt is counted (WH-32)", async () => {
       const id = await desk.emit("we_a");
       const lost = await desk.claimOne();
       await harness.advance(leaseMs - harness.leewayMs);
@@ -69,7 +69,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ attemptsMade: 0, attempts: [] });
     });
 
-    it("a lease that ran out on a retry uses none of the retries (WH-32)", async () => {
+    it("a lease that expires during a retry uses no retry (WH-32)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(retryIn(30_000));
       await desk.untilDue(id);
@@ -78,7 +78,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.claimOne()).toMatchObject({ attemptNumber: 2, retriesUsed: 1 });
     });
 
-    it("the end that a former holder tells late is refused and changes nothing (WH-33)", async () => {
+    it("a late result of a former claim holder is rejected and changes nothing (WH-33)", async () => {
       const id = await desk.emit("we_a");
       const former = await desk.claimOne();
       await harness.advance(leaseMs);
@@ -93,7 +93,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
     });
 
-    it("an end that is told after the lease counts while nobody else has the delivery (WH-33)", async () => {
+    it("a result after the lease expired counts while no other worker has claimed the delivery (WH-33)", async () => {
       const id = await desk.emit("we_a");
       const claim = await desk.claimOne();
       await harness.advance(leaseMs + harness.leewayMs);
@@ -102,7 +102,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
     });
 
-    it("the same end told again changes nothing (WH-33)", async () => {
+    it("reporting the same result twice changes nothing (WH-33)", async () => {
       const id = await desk.emit("we_a");
       const claim = await desk.claimOne();
       expect(await desk.finish(claim, retryIn(30_000))).not.toBeNull();
@@ -111,7 +111,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect({ delivery: await desk.find(id), endpoint: await desk.endpoint("we_a") }).toEqual(before);
     });
 
-    it("what is handed back untried is as it was before, and due at once", async () => {
+    it("a delivery that is released without an attempt keeps its state and is due at once", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(retryIn(30_000));
       await desk.untilDue(id);
@@ -125,14 +125,14 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(again.fence).toBeGreaterThan(claim.fence);
     });
 
-    it("several are handed back in one step, and first attempts keep their order", async () => {
+    it("several deliveries are released in one call, and first attempts keep their order", async () => {
       const ids = await desk.emitMany(3, "we_a");
       await desk.queue.handBack(await desk.claim());
       expect(await Promise.all(ids.map(async (id) => (await desk.find(id)).state))).toEqual(ids.map(() => "pending"));
       expect((await desk.claim()).map(({ deliveryId }) => deliveryId)).toEqual(ids);
     });
 
-    it("a former holder hands nothing back that somebody else holds (WH-33)", async () => {
+    it("a former holder cannot release a delivery that another worker holds (WH-33)", async () => {
       await desk.emit("we_a");
       const former = await desk.claimOne();
       await harness.advance(leaseMs);
@@ -142,7 +142,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.finish(holder, succeeded)).not.toBeNull();
     });
 
-    it("says how long there is nothing to do", async () => {
+    it("returns the time until the next delivery is due", async () => {
       const empty = await desk.queue.claim({ max: 64, leaseMs });
       expect(empty).toEqual({ claims: [], nextInMs: null });
       const id = await desk.emit("we_a");
@@ -161,7 +161,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect((await desk.claimOne()).deliveryId).toBe(id);
     });
 
-    it("tells at once that something is due, until the listener has left", async () => {
+    it("notifies a listener of due deliveries at once, until it unsubscribes", async () => {
       let told = 0;
       const end = desk.queue.onDue(() => {
         told += 1;
@@ -190,7 +190,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(told).toBe(before);
     });
 
-    it("the event of a settlement that waited elsewhere is due at once", async () => {
+    it("the event of a settlement that was delayed in the spool is due at once", async () => {
       const endedAtMs = harness.state.now() - 60_000;
       await desk.state.ledger.settle(settlement("req_late", { event: event(900), endedAtMs }));
       expect(await desk.claim()).toMatchObject([{ eventId: event(900).id }]);

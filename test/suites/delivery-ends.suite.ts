@@ -19,7 +19,7 @@ const scheduleMs = [30_000, 120_000, 600_000, 1_800_000, 7_200_000];
 
 /** What the end of an attempt does: to the delivery, to when it is due, to the endpoint's health. */
 export function describeDeliveryEnds(open: OpenState): void {
-  describe("ends", () => {
+  describe("results", () => {
     const harness = eachTest(open);
     let desk: DeliveryDesk;
     beforeEach(async () => {
@@ -28,7 +28,7 @@ export function describeDeliveryEnds(open: OpenState): void {
     });
 
     describe("of attempts", () => {
-      it("a delivery is pending, under way, awaiting a retry, and delivered (WH-29)", async () => {
+      it("a delivery is pending, in flight, awaiting a retry, then delivered (WH-29)", async () => {
         const id = await desk.emit("we_a");
         expect(await desk.find(id)).toMatchObject({ state: "pending", reason: null });
         const first = await desk.claimOne();
@@ -42,7 +42,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.find(id)).toMatchObject({ state: "delivered", reason: null, nextAttemptAtMs: null });
       });
 
-      it("or it has permanently failed, with the reason (WH-29)", async () => {
+      it("or permanently failed, with the reason (WH-29)", async () => {
         const reasons: DeliveryFailure[] = ["retries_used_up", "manual_retry_failed"];
         for (const reason of reasons) {
           const id = await desk.emit("we_a");
@@ -53,7 +53,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.claim()).toEqual([]);
       });
 
-      it("the next attempt is due exactly the delay after the end, and never earlier (WH-25, WH-26)", async () => {
+      it("the next attempt is due exactly one delay after the end of the last, never earlier (WH-25, WH-26)", async () => {
         const id = await desk.emit("we_a");
         for (const [retriesUsed, delayMs] of scheduleMs.entries()) {
           const claim = await desk.claimOne();
@@ -77,7 +77,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.find(id)).toMatchObject({ state: "permanently_failed", attemptsMade: 6 });
       });
 
-      it("each attempt is kept with all that is known of it, in the step that changes the state (WH-44)", async () => {
+      it("each attempt is stored with all its fields in the same step as the new state (WH-44)", async () => {
         const id = await desk.emit("we_a");
         const first = attemptResult({
           startedAtMs: 123,
@@ -97,7 +97,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect((await desk.find(id)).attempts).toEqual([...attempts, last]);
       });
 
-      it("every way in which there is no answer is kept as it is (WH-44)", async () => {
+      it("every kind of missing response is stored unchanged (WH-44)", async () => {
         const id = await desk.emit("we_a");
         const errors = ["dns", "connect", "tls", "timeout", "reset", "blocked_address", "bad_response"] as const;
         for (const error of errors) {
@@ -110,7 +110,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         );
       });
 
-      it("the newest 20 attempts are kept and the numbers go on (WH-44)", async () => {
+      it("the newest 20 attempts are stored, and numbering continues (WH-44)", async () => {
         const id = await desk.emit("we_a");
         const made = attemptsKept + 5;
         for (let number = 1; number <= made; number++) {
@@ -125,7 +125,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         );
       });
 
-      it("an endpoint's health counts failures since the last success, and since when (WH-38)", async () => {
+      it("an endpoint's health counts failures since the last success and stores the time of the first (WH-38)", async () => {
         const started = harness.state.now();
         const ids = [await desk.emit("we_a"), await desk.emit("we_a"), await desk.emit("we_a")];
         expect((await desk.endpoint("we_a")).health).toEqual(freshHealth);
@@ -159,7 +159,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         });
       });
 
-      it("an endpoint's health stays with a change and begins anew when it is enabled again (WH-38)", async () => {
+      it("an endpoint's health survives an update and is reset when the endpoint is enabled again (WH-38)", async () => {
         await desk.emit("we_a");
         await desk.attempt(failedForGood);
         const { health } = await desk.endpoint("we_a");
@@ -172,14 +172,14 @@ export function describeDeliveryEnds(open: OpenState): void {
       });
     });
 
-    describe("of endpoints", () => {
+    describe("of disabled or removed endpoints", () => {
       const endings = [
         { reason: "endpoint_disabled", end: () => desk.disable("we_a") },
         { reason: "endpoint_deleted", end: () => desk.state.endpoints.remove("a", "we_a") },
       ] as const;
 
       for (const { reason, end } of endings) {
-        it(`nothing is claimed after it, and what waits ends as ${reason}, due or not (WH-30)`, async () => {
+        it(`nothing is claimed afterwards, and waiting deliveries end as ${reason}, due or not (WH-30)`, async () => {
           await desk.insert(endpoint("we_b"));
           const waiting = await desk.emit("we_a");
           await desk.attempt(retryIn(7_200_000));
@@ -196,7 +196,7 @@ export function describeDeliveryEnds(open: OpenState): void {
           expect((await desk.drain()).every(({ endpointId }) => endpointId === "we_b")).toBe(true);
         });
 
-        it(`an attempt that is under way may still end well (${reason}) (WH-30)`, async () => {
+        it(`an attempt in flight may still succeed (${reason}) (WH-30)`, async () => {
           const ids = [await desk.emit("we_a"), await desk.emit("we_a"), await desk.emit("we_a")];
           const [good, bad, lost] = await desk.claim();
           if (good === undefined || bad === undefined || lost === undefined) throw new Error("three are due");
@@ -213,7 +213,7 @@ export function describeDeliveryEnds(open: OpenState): void {
           expect(await desk.find(lost.deliveryId)).toMatchObject({ reason, attemptsMade: 0 });
         });
 
-        it(`a claim that is given back after it ends as ${reason} (WH-30)`, async () => {
+        it(`a claim that is released afterwards ends as ${reason} (WH-30)`, async () => {
           const first = await desk.emit("we_a");
           await desk.attempt(retryIn(30_000));
           await desk.untilDue(first);
@@ -232,7 +232,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         });
       }
 
-      it("a queue that is long is ended too, in steps (WH-30)", async () => {
+      it("a long queue is ended too, in bounded steps (WH-30)", async () => {
         const ids = await desk.emitMany(1_200, "we_a");
         await desk.disable("we_a");
         expect(await desk.drain()).toEqual([]);
@@ -242,7 +242,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.queue.claim({ max: 1, leaseMs: 15_000 })).toEqual({ claims: [], nextInMs: null });
       });
 
-      it("what ended with a disabled endpoint can be sent when it is enabled again (WH-30)", async () => {
+      it("deliveries that ended with a disabled endpoint can be retried when it is enabled again (WH-30)", async () => {
         const id = await desk.emit("we_a");
         await desk.disable("we_a");
         await desk.drain();
@@ -254,7 +254,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.attempt(succeeded)).toMatchObject({ deliveryId: id, retriesUsed: 0 });
       });
 
-      it("the end of an attempt at an endpoint that is gone tells fresh health (WH-30)", async () => {
+      it("a result for a removed endpoint returns empty health (WH-30)", async () => {
         const id = await desk.emit("we_a");
         const claim = await desk.claimOne();
         await desk.state.endpoints.remove("a", "we_a");

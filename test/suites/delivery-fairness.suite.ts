@@ -12,7 +12,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       desk = new DeliveryDesk(harness);
     });
 
-    it("first attempts of an endpoint are claimed in the order of their making (WH-31)", async () => {
+    it("first attempts to an endpoint are claimed in order of creation (WH-31)", async () => {
       await desk.insert(endpoint("we_a"));
       const ids: string[] = [];
       for (let number = 0; number < 12; number++) ids.push(await desk.emit("we_a"));
@@ -25,7 +25,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(claimed).toEqual(ids);
     });
 
-    it("at most as many of an endpoint as it allows are under way, over all workers (WH-37)", async () => {
+    it("over all workers, at most the endpoint's maximum of attempts is in flight (WH-37)", async () => {
       await desk.insert(endpoint("we_a", { maxInFlight: 2 }));
       await desk.emitMany(5, "we_a");
       const claims = (await Promise.all([desk.claim(64), desk.claim(64), desk.claim(64)])).flat();
@@ -43,7 +43,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("places that a lost worker held are free again when its leases have run out (WH-37)", async () => {
+    it("the capacity that a lost worker held is free again when its leases expire (WH-37)", async () => {
       await desk.insert(endpoint("we_a", { maxInFlight: 2 }));
       const ids = await desk.emitMany(4, "we_a");
       await desk.claim();
@@ -52,7 +52,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("more places count from the next claim on (WH-37)", async () => {
+    it("a raised maximum applies from the next claim (WH-37)", async () => {
       await desk.insert(endpoint("we_a", { maxInFlight: 1 }));
       await desk.emitMany(5, "we_a");
       expect(await desk.claim()).toHaveLength(1);
@@ -62,7 +62,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("a claim takes no more than it asks for, over all accounts (WH-37)", async () => {
+    it("a claim returns at most the requested number, over all accounts (WH-37)", async () => {
       const accounts = ["a", "b", "c", "d"];
       for (const account of accounts) await desk.insert(endpoint(`we_${account}`, { account }));
       for (const account of accounts) await desk.emitMany(4, `we_${account}`, account);
@@ -77,7 +77,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(await desk.claim(5)).toEqual([]);
     });
 
-    it("a hanging endpoint with 300 deliveries holds up none of 300 to another one (WH-37)", async () => {
+    it("a hanging endpoint with 300 deliveries does not delay 300 deliveries to another one (WH-37)", async () => {
       await desk.insert(endpoint("we_hangs"));
       await desk.insert(endpoint("we_good"));
       await desk.emitMany(300, "we_hangs");
@@ -97,7 +97,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(asked).toBe(Math.ceil(300 / 8));
     });
 
-    it("every endpoint has its turn when each claim takes less than is due at one (WH-37)", async () => {
+    it("every endpoint is served if each claim returns fewer than one endpoint has due (WH-37)", async () => {
       const ids = Array.from({ length: 6 }, (_, number) => `we_${number}`);
       for (const id of ids) await desk.insert(endpoint(id));
       for (let number = 0; number < 20; number++) await desk.emit("we_0");
@@ -111,7 +111,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       for (const id of ids) expect(turns.filter((turn) => turn === id).length).toBeGreaterThanOrEqual(2);
     });
 
-    it("every account has its turn (WH-37)", async () => {
+    it("every account is served (WH-37)", async () => {
       const accounts = Array.from({ length: 6 }, (_, number) => `account_${number}`);
       for (const account of accounts) await desk.insert(endpoint(`we_of_${account}`, { account }));
       for (const account of accounts) await desk.emitMany(20, `we_of_${account}`, account);

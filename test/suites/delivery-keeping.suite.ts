@@ -6,7 +6,7 @@ import { eachTest, type OpenState } from "./state-harness.js";
 
 /** How long a delivery is kept after its end. */
 export function describeDeliveryKeeping(open: OpenState): void {
-  describe("keeping", () => {
+  describe("retention", () => {
     const harness = eachTest(open);
     let desk: DeliveryDesk;
     beforeEach(async () => {
@@ -21,7 +21,7 @@ export function describeDeliveryKeeping(open: OpenState): void {
       { what: "failed", outcome: failedForGood, keptMs: failedKeptMs, times: "30 d and 60 d" },
     ] as const;
     for (const { what, outcome, keptMs, times } of ends) {
-      it(`a ${what} one loses its payload, and later goes, ${times} after its end (WH-50)`, async () => {
+      it(`a ${what} one loses its payload, and later its record, ${times} after its end (WH-50)`, async () => {
         const id = await desk.emit("we_a");
         await harness.advance(3_600_000);
         await desk.attempt(outcome);
@@ -48,7 +48,7 @@ export function describeDeliveryKeeping(open: OpenState): void {
       });
     }
 
-    it("one whose payload is gone cannot be sent again, neither alone nor by a replay (WH-50)", async () => {
+    it("a delivery without payload cannot be sent again, by a retry or by a replay (WH-50)", async () => {
       const id = await desk.emit("we_a");
       const fromMs = (await desk.find(id)).createdAtMs;
       await desk.attempt(failedForGood);
@@ -62,7 +62,7 @@ export function describeDeliveryKeeping(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "permanently_failed", isPurged: true });
     });
 
-    it("one that is open stays, however old it is (WH-50)", async () => {
+    it("an open delivery is kept at any age (WH-50)", async () => {
       const pending = await desk.emit("we_a");
       const waiting = await desk.emit("we_a");
       await desk.queue.handBack(await desk.claim(1));
@@ -72,7 +72,7 @@ export function describeDeliveryKeeping(open: OpenState): void {
       expect(await desk.claim()).toHaveLength(2);
     });
 
-    it("one that is sent again is kept from its new end on (WH-50)", async () => {
+    it("retention of a delivery that is sent again starts at its new end (WH-50)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(succeeded);
       await harness.advance(deliveredKeptMs - 3_600_000);
@@ -90,7 +90,7 @@ export function describeDeliveryKeeping(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ isPurged: true });
     });
 
-    it("a purge takes no more than it is told to, and the next one goes on (WH-50)", async () => {
+    it("a purge removes at most the requested number, and the next call continues (WH-50)", async () => {
       const ids = await desk.emitMany(5, "we_a");
       for (const claim of await desk.claim()) await desk.finish(claim, succeeded);
       await harness.advance(deliveredKeptMs);
@@ -105,7 +105,7 @@ export function describeDeliveryKeeping(open: OpenState): void {
       expect(await purgedOf()).toBe(5);
     });
 
-    it("the purge goes over all accounts (WH-50)", async () => {
+    it("a purge covers all accounts (WH-50)", async () => {
       const accounts = Array.from({ length: 5 }, (_, number) => `account_${number}`);
       for (const account of accounts) {
         await desk.insert(endpoint(`we_of_${account}`, { account }));

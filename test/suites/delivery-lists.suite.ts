@@ -15,7 +15,7 @@ export function describeDeliveryLists(open: OpenState): void {
     const idsOf = async (filter: Partial<DeliveryFilter>): Promise<string[]> =>
       (await listAll(desk.queue, filter)).map(({ id }) => id);
 
-    it("lists the deliveries of all accounts, the newest first, page by page (WH-45)", async () => {
+    it("lists the deliveries of all accounts in pages, newest first (WH-45)", async () => {
       const accounts = ["a", "b", "c"];
       for (const account of accounts) await desk.insert(endpoint(`we_${account}`, { account }));
       const ids: string[] = [];
@@ -40,7 +40,7 @@ export function describeDeliveryLists(open: OpenState): void {
       expect(await idsOf({ account: "nobody" })).toEqual([]);
     });
 
-    it("those that were made in the same moment are all there, the last first, on whichever page (WH-45)", async () => {
+    it("lists all deliveries of the same millisecond across pages, newest first (WH-45)", async () => {
       await desk.insert(endpoint("we_a"));
       const ids: string[] = [];
       for (let number = 0; number < 10; number++) ids.push(await desk.emit("we_a"));
@@ -56,7 +56,7 @@ export function describeDeliveryLists(open: OpenState): void {
       }
     });
 
-    it("what is made while somebody turns pages moves none of the others (WH-45)", async () => {
+    it("deliveries that are created between two pages do not shift the others (WH-45)", async () => {
       await desk.insert(endpoint("we_a"));
       const ids = [await desk.emit("we_a"), await desk.emit("we_a"), await desk.emit("we_a")];
       await harness.advance(10);
@@ -67,7 +67,7 @@ export function describeDeliveryLists(open: OpenState): void {
       expect(second.next).toBeNull();
     });
 
-    it("filters by state, endpoint, type and time, all that are given together (WH-45)", async () => {
+    it("combines filters by state, endpoint, type and time (WH-45)", async () => {
       await desk.insert(endpoint("we_a"));
       await desk.insert(endpoint("we_b", { events: ["request.failed"] }));
       const delivered = await desk.emit("we_a");
@@ -98,7 +98,7 @@ export function describeDeliveryLists(open: OpenState): void {
       expect(await idsOf({ replayId: "rpl_none" })).toEqual([]);
     });
 
-    it("finds one that matches among many that do not (WH-45)", async () => {
+    it("finds a match among many deliveries that do not match (WH-45)", async () => {
       await desk.insert(endpoint("we_a"));
       const [first = ""] = await desk.emitMany(1_500, "we_a");
       await desk.attempt(failedForGood);
@@ -107,7 +107,7 @@ export function describeDeliveryLists(open: OpenState): void {
       expect(page.deliveries.map(({ id }) => id)).toEqual([first]);
     });
 
-    it("finds a delivery by its id alone, of whichever account", async () => {
+    it("finds a delivery of any account by its id", async () => {
       for (const account of ["a", "b", "c"]) {
         await desk.insert(endpoint(`we_${account}`, { account }));
         const id = await desk.emit(`we_${account}`, { account });
@@ -116,7 +116,7 @@ export function describeDeliveryLists(open: OpenState): void {
       expect(await desk.queue.find("dlv_none")).toBeNull();
     });
 
-    it("tells for each endpoint what is open and since when the oldest is due, the longest wait first", async () => {
+    it("lists each endpoint's open deliveries and the due time of the oldest, longest wait first", async () => {
       for (const account of ["a", "b", "c"]) await desk.insert(endpoint(`we_${account}`, { account }));
       expect(await desk.queue.backlog()).toEqual([]);
       await desk.emit("we_b", { account: "b" });
@@ -136,14 +136,14 @@ export function describeDeliveryLists(open: OpenState): void {
       ]);
     });
 
-    it("forgets an endpoint that has nothing open", async () => {
+    it("omits endpoints without open deliveries", async () => {
       await desk.insert(endpoint("we_a"));
       await desk.emit("we_a");
       await desk.attempt(succeeded);
       expect(await desk.queue.backlog()).toEqual([]);
     });
 
-    it("counts what is due and in nobody's hands", async () => {
+    it("counts deliveries that are due and unclaimed", async () => {
       await desk.insert(endpoint("we_a"));
       await desk.insert(endpoint("we_b", { account: "b" }));
       await desk.emitMany(3, "we_a");

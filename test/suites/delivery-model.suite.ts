@@ -37,7 +37,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 /** Any life of a queue, against the rules written plainly. */
 export function describeDeliveryModel(open: OpenState): void {
   describe("model", () => {
-    it("whatever happens in whichever order, the queue keeps its rules (WH-25, WH-29, WH-32, WH-33, WH-37, WH-46, WH-47)", async () => {
+    it("the queue keeps its invariants under any sequence of operations (WH-25, WH-29, WH-32, WH-33, WH-37, WH-46, WH-47)", async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60, size: "max" }), async (steps) => {
           const harness = await open();

@@ -55,7 +55,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       return ids;
     };
 
-    it("queues those that failed for good, for one attempt each, and marks them (WH-48)", async () => {
+    it("queues permanently failed deliveries for one attempt each, and marks them (WH-48)", async () => {
       const [failed = ""] = await failedOnes(1);
       const delivered = await desk.emit("we_a");
       await desk.attempt(succeeded);
@@ -75,7 +75,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       });
     });
 
-    it("queues those that were delivered, too, when all are asked for (WH-48)", async () => {
+    it("includes delivered ones on request (WH-48)", async () => {
       await failedOnes(1);
       const delivered = await desk.emit("we_a");
       await desk.attempt(succeeded);
@@ -83,13 +83,13 @@ export function describeDeliveryReplay(open: OpenState): void {
       expect(await desk.find(delivered)).toMatchObject({ state: "awaiting_retry", replayId: "rpl_1" });
     });
 
-    it("gives a whole new schedule when it is told to (WH-48)", async () => {
+    it("restarts the whole schedule on request (WH-48)", async () => {
       await failedOnes(1);
       await replayAll({ restart: true });
       expect(await desk.claimOne()).toMatchObject({ retriesUsed: 0, isSingle: false, trigger: "manual" });
     });
 
-    it("goes on in steps, the oldest first, and spreads them over time (WH-48)", async () => {
+    it("continues in steps, oldest first, and spreads the deliveries over time (WH-48)", async () => {
       const ids = await failedOnes(7);
       const first = await replay({ max: 3, firstInMs: 10_000, spacingMs: 1_000 });
       expect(first).toMatchObject({ queued: 3, next: expect.any(String) });
@@ -105,7 +105,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       expect(dueAtMs[0]).toBeGreaterThan(harness.state.now() + 10_000 - harness.leewayMs);
     });
 
-    it("pressed twice it queues none twice, and tells how far it is (WH-48)", async () => {
+    it("a repeated replay queues no delivery twice and returns its progress (WH-48)", async () => {
       const [first = "", second = ""] = await failedOnes(3);
       const both = await Promise.all([replayAll(), replayAll()]);
       expect(both.map(({ queued }) => queued).toSorted()).toEqual([0, 3]);
@@ -118,7 +118,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       expect((await desk.find(second)).replayId).toBe("rpl_2");
     });
 
-    it("looks only at what was made in its time (WH-48)", async () => {
+    it("includes only deliveries that were created in its time range (WH-48)", async () => {
       const [early = ""] = await failedOnes(1);
       await harness.advance(60_000);
       const [middle = ""] = await failedOnes(1);
@@ -131,7 +131,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       expect((await listAll(desk.queue, { replayId: "rpl_1" })).map(({ id }) => id)).toEqual([middle]);
     });
 
-    it("looks only at the endpoint and the account that it is told (SEC-22, WH-48)", async () => {
+    it("includes only deliveries of its endpoint and account (SEC-22, WH-48)", async () => {
       await desk.insert(endpoint("we_b"));
       await desk.emit("we_a");
       for (const claim of await desk.claim()) await desk.finish(claim, failedForGood);

@@ -8,7 +8,7 @@ const by = "session:ses_1";
 
 /** Deliveries that a person sends again, one at a time. */
 export function describeDeliveryRetries(open: OpenState): void {
-  describe("retries by hand", () => {
+  describe("manual retries", () => {
     const harness = eachTest(open);
     let desk: DeliveryDesk;
     beforeEach(async () => {
@@ -28,7 +28,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       return id;
     };
 
-    it("one that failed for good is due at once, for one attempt that a person asked for (WH-46)", async () => {
+    it("a permanently failed delivery is due at once, for one manual attempt (WH-46)", async () => {
       const id = await failedAfter(5);
       expect(await retry(id)).toBe("queued");
       expect(await desk.find(id)).toMatchObject({ state: "awaiting_retry", reason: null });
@@ -43,14 +43,14 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("and is delivered when that attempt goes well (WH-46)", async () => {
+    it("it becomes delivered if that attempt succeeds (WH-46)", async () => {
       const id = await failedAfter(0);
       expect(await retry(id)).toBe("queued");
       await desk.attempt(succeeded);
       expect(await desk.find(id)).toMatchObject({ state: "delivered", reason: null, attemptsMade: 2 });
     });
 
-    it("a restarted schedule has all its retries again, and goes on by itself (WH-46)", async () => {
+    it("a restarted schedule has all its retries and continues automatically (WH-46)", async () => {
       const id = await failedAfter(5);
       expect(await retry(id, { restart: true })).toBe("queued");
       const manual = await desk.attempt(retryIn(30_000));
@@ -65,7 +65,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       });
     });
 
-    it("the person's wish ends with the attempt that it asked for (WH-46)", async () => {
+    it("the manual flag ends with the attempt that it caused (WH-46)", async () => {
       const id = await failedAfter(0);
       await retry(id);
       expect(await desk.attempt(retryIn(30_000))).toMatchObject({ trigger: "manual", isSingle: true });
@@ -73,7 +73,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.claimOne()).toMatchObject({ trigger: "schedule", by: "", isSingle: false, retriesUsed: 1 });
     });
 
-    it("one that waits for a retry uses that one now, and none is left beside it (WH-47)", async () => {
+    it("a delivery that awaits a retry uses that retry now (WH-47)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(retryIn(120_000));
       expect(await retry(id)).toBe("queued");
@@ -87,21 +87,21 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.claim()).toMatchObject([{ attemptNumber: 3, retriesUsed: 2, trigger: "schedule", by: "" }]);
     });
 
-    it("a restart is no matter while the schedule still runs (WH-47)", async () => {
+    it("a restart has no effect while the schedule still runs (WH-47)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(retryIn(120_000));
       expect(await retry(id, { restart: true })).toBe("queued");
       expect(await desk.claimOne()).toMatchObject({ retriesUsed: 1, isSingle: false });
     });
 
-    it("one that is pending is queued as it is, and claimed once (WH-47)", async () => {
+    it("a pending delivery is queued unchanged and claimed once (WH-47)", async () => {
       const id = await desk.emit("we_a");
       expect(await retry(id)).toBe("queued");
       expect(await desk.claim()).toMatchObject([{ deliveryId: id, attemptNumber: 1, retriesUsed: 0 }]);
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("one that is under way is refused, and its attempt goes on (WH-47)", async () => {
+    it("a delivery in flight is rejected, and its attempt continues (WH-47)", async () => {
       const id = await desk.emit("we_a");
       const claim = await desk.claimOne();
       expect(await retry(id)).toBe("in_flight");
@@ -109,7 +109,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
     });
 
-    it("one that was delivered is sent again only when that is meant, as the same event (WH-47)", async () => {
+    it("a delivered one is sent again only on explicit request, with the same event (WH-47)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(succeeded);
       expect(await retry(id)).toBe("delivered");
@@ -121,7 +121,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 2 });
     });
 
-    it("a retry whose worker died is still the person's (WH-47)", async () => {
+    it("a manual retry stays manual if its worker dies (WH-47)", async () => {
       const id = await failedAfter(0);
       await retry(id);
       await desk.claimOne();
@@ -129,14 +129,14 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.claimOne()).toMatchObject({ attemptNumber: 2, trigger: "manual", by, isSingle: true });
     });
 
-    it("a hundred presses at once make one attempt (WH-47)", async () => {
+    it("a hundred simultaneous requests cause one attempt (WH-47)", async () => {
       const id = await failedAfter(0);
       const answers = await Promise.all(Array.from({ length: 100 }, () => retry(id)));
       expect(new Set(answers)).toEqual(new Set(["queued"]));
       expect(await desk.claim()).toHaveLength(1);
     });
 
-    it("says that the endpoint is disabled or gone (WH-30)", async () => {
+    it("returns that the endpoint is disabled or removed (WH-30)", async () => {
       const id = await failedAfter(0);
       await desk.disable("we_a");
       expect(await retry(id)).toBe("endpoint_disabled");
@@ -145,7 +145,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "permanently_failed", reason: "retries_used_up" });
     });
 
-    it("knows no delivery of another account (SEC-22)", async () => {
+    it("finds no delivery of another account (SEC-22)", async () => {
       const id = await failedAfter(0);
       expect(await retry(id, { account: "other" })).toBe("unknown");
       expect(await retry("dlv_none")).toBe("unknown");

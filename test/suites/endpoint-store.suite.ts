@@ -11,7 +11,7 @@ export function describeEndpointStore(open: OpenState): void {
     const insert = (record: EndpointRecord): Promise<boolean> => harness.state.endpoints.insert(record, endpointsMax);
     const kept = (record: EndpointRecord) => ({ record, health: freshHealth });
 
-    it("gives back every field of an account's endpoints, the oldest first", async () => {
+    it("returns every field of an account's endpoints, oldest first", async () => {
       const { endpoints } = harness.state;
       const own = [
         endpoint("we_b", {
@@ -40,7 +40,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect(await endpoints.find("a", "we_none")).toBeNull();
     });
 
-    it("refuses an id that is taken and keeps the first", async () => {
+    it("rejects an id that exists and keeps the first endpoint", async () => {
       await insert(endpoint("we_a"));
       await expect(insert(endpoint("we_a", { url: "https://example.org/other" }))).rejects.toMatchObject({
         code: "conflict",
@@ -48,7 +48,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect(await harness.state.endpoints.list("a")).toEqual([kept(endpoint("we_a"))]);
     });
 
-    it("holds as many of an account as it is told to, also when they come at the same moment (WH-4)", async () => {
+    it("enforces an account's maximum, also for simultaneous inserts (WH-4)", async () => {
       const { endpoints } = harness.state;
       const ids = Array.from({ length: 8 }, (_, number) => `we_${number}`);
       const answers = await Promise.all(ids.map((id) => endpoints.insert(endpoint(id), 5)));
@@ -60,7 +60,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect(await endpoints.insert(endpoint("we_more"), 5)).toBe(true);
     });
 
-    it("replaces one only by what was made of the newest, so that no change is lost", async () => {
+    it("replaces an endpoint only if its newest version was read, so that no update is lost", async () => {
       const { endpoints } = harness.state;
       await insert(endpoint("we_a"));
       const second = endpoint("we_a", { version: 2, url: "https://example.org/second", updatedAtMs: 2_000 });
@@ -86,7 +86,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect(await endpoints.list("a")).toEqual([kept(endpoint("we_a"))]);
     });
 
-    it("forgets what is removed", async () => {
+    it("no longer returns removed endpoints", async () => {
       const { endpoints } = harness.state;
       await insert(endpoint("we_a"));
       expect(await endpoints.remove("a", "we_a")).toBe(true);
@@ -96,7 +96,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect(await endpoints.replace(endpoint("we_a", { version: 2 }))).toBe("unknown");
     });
 
-    it("knows at once of an account that has one", async () => {
+    it("reports at once that an account has an endpoint", async () => {
       const { endpoints } = harness.state;
       await insert(endpoint("we_a"));
       expect(endpoints.mayHaveAny("a")).toBe(true);

@@ -66,7 +66,7 @@ const attempt = async <T>(run: () => Promise<T>): Promise<T> => run();
 
 export function describeEngine(name: string, harness: EngineHarness): void {
   describe(`${name}: generate`, () => {
-    it("says accepted first and usage last, and finishes every choice once", async () => {
+    it("emits accepted first and usage last, and finishes every choice once", async () => {
       const model = await harness.chat();
       const events = await all(model.generate(request(), never));
       expect(events[0]?.type).toBe("accepted");
@@ -75,7 +75,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(events.at(-2)?.type).toBe("finish");
     });
 
-    it("counts tokens upwards, and the usage is what the choices finished with", async () => {
+    it("token counts only rise, and the usage equals the counts of the finished choices", async () => {
       const model = await harness.chat();
       const before = model.stats().producedTokens;
       const events = await all(model.generate(request(), never));
@@ -88,13 +88,13 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(model.stats().producedTokens - before).toBe(counts.at(-1));
     });
 
-    it("ends with length when the budget is used up, at exactly that many tokens (CHAT-6)", async () => {
+    it("finishes with length after exactly the maximum number of tokens (CHAT-6)", async () => {
       const model = await harness.chat();
       const events = await all(model.generate(request({ maxTokens: 5 }), never));
       expect(events.find((event) => event.type === "finish")).toMatchObject({ reason: "length", outTokens: 5 });
     });
 
-    it("joined and single deltas give the same text (STRM-18)", async () => {
+    it("merged and single deltas give the same text (STRM-18)", async () => {
       const model = await harness.chat();
       const each = await all(model.generate(request({ deltas: "each" }), never));
       const joined = await all(model.generate(request({ deltas: "joined" }), never));
@@ -102,7 +102,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(joined.length).toBeLessThanOrEqual(each.length);
     });
 
-    it("ends before a stop string, which is in no delta (CHAT-8)", async () => {
+    it("stops before a stop string, which is in no delta (CHAT-8)", async () => {
       const model = await harness.chat();
       const whole = textOf(await all(model.generate(request(), never)));
       const middle = Math.floor(whole.length / 2);
@@ -114,7 +114,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       }
     });
 
-    it("a model that makes several choices counts the prompt once and all their tokens (CHAT-3)", async () => {
+    it("a model with several choices counts the prompt once and the tokens of all choices (CHAT-3)", async () => {
       const model = await harness.chat();
       if (!model.caps.nativeN) return;
       const one = (await all(model.generate(request({ maxTokens: 5 }), never))).at(-1);
@@ -127,7 +127,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(finished.toSorted()).toEqual([0, 1, 2]);
     });
 
-    it("refuses a prompt above its context with the limit in the words that clients look for (ERR-26)", async () => {
+    it("rejects a prompt above its context with the message that clients search for (ERR-26)", async () => {
       const model = await harness.chat();
       const long = create(MessageSchema, {
         role: Role.USER,
@@ -140,7 +140,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(model.stats().slotsBusy).toBe(0);
     });
 
-    it("refuses above its slots, and takes the next call when one is free", async () => {
+    it("rejects calls above its slots, and accepts the next one when a slot is free", async () => {
       const model = await harness.slowChat();
       const aborts = [new AbortController(), new AbortController()];
       const running = aborts.map(async (abort) =>
@@ -156,7 +156,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
   });
 
   describe(`${name}: abort`, () => {
-    it("stops in the middle, says what was produced and frees the slot", async () => {
+    it("stops in mid-answer, reports the tokens produced so far and frees the slot", async () => {
       const model = await harness.slowChat();
       const abort = new AbortController();
       let seen = 0;
@@ -178,7 +178,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(model.stats().slotsBusy).toBe(0);
     });
 
-    it("does nothing for a signal that is aborted already", async () => {
+    it("produces nothing for a signal that is already aborted", async () => {
       const model = await harness.chat();
       const { producedTokens } = model.stats();
       const error = await engineError(attempt(() => all(model.generate(request(), AbortSignal.abort()))));
@@ -186,7 +186,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens });
     });
 
-    it("frees the slot of a reader that leaves", async () => {
+    it("frees the slot when the consumer stops reading", async () => {
       const model = await harness.slowChat();
       for await (const event of model.generate(request(), never)) if (event.type === "text") break;
       await expect.poll(() => model.stats().slotsBusy).toBe(0);
@@ -194,7 +194,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
   });
 
   describe(`${name}: unload`, () => {
-    it("lets running calls go on for the grace, then ends them and takes no more", async () => {
+    it("lets running calls continue for the grace period, then ends them and accepts no more", async () => {
       const model = await harness.ownSlowChat();
       const running = engineError(attempt(() => all(model.generate(request(), never))));
       await expect.poll(() => model.stats().slotsBusy).toBe(1);
@@ -207,12 +207,12 @@ export function describeEngine(name: string, harness: EngineHarness): void {
   const { embeddings } = harness;
   if (typeof embeddings === "string") {
     describe(`${name}: embed`, () => {
-      it.skip(`left out: ${embeddings}`, () => {});
+      it.skip(`skipped: ${embeddings}`, () => {});
     });
     return;
   }
   describe(`${name}: embed`, () => {
-    it("gives one unit vector per input, in their order, the same each time (EMB-4, EMB-9)", async () => {
+    it("returns one unit vector per input, in order, the same each time (EMB-4, EMB-9)", async () => {
       const model = await embeddings();
       const inputs = ["a cat", "a dog", "a cat"];
       const { vectors, promptTokens } = await model.embed({ inputs }, never);
@@ -226,14 +226,14 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(vectors[0]).not.toEqual(vectors[1]);
     });
 
-    it("names the input that is above the context (EMB-1)", async () => {
+    it("names the input that exceeds the context (EMB-1)", async () => {
       const model = await embeddings();
       const inputs = ["short", "word ".repeat((model.caps.maxEmbedTokens ?? 0) + 10)];
       const error = await engineError(model.embed({ inputs }, never));
       expect(error).toMatchObject({ code: "context_overflow", param: "input[1]" });
     });
 
-    it("stops for a signal that is aborted already", async () => {
+    it("stops for a signal that is already aborted", async () => {
       const model = await embeddings();
       expect((await engineError(model.embed({ inputs: ["a"] }, AbortSignal.abort()))).code).toBe("aborted");
       expect(model.stats().slotsBusy).toBe(0);

@@ -11,7 +11,7 @@ export function describeKeyStore(open: OpenState): void {
       keys = harness.state.keys;
     });
 
-    it("gives back every field of a record, by the hash of its secret", async () => {
+    it("returns every field of a record, by the hash of its secret", async () => {
       const record = keyRecord(1, {
         name: "строка 'quoted' \" ; --",
         account: "team-a",
@@ -25,32 +25,32 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.findByHash(keyRecord(2).hash)).toBeNull();
     });
 
-    it("refuses a second record with the same id or the same hash and keeps the first", async () => {
+    it("rejects a second record with the same id or hash and keeps the first", async () => {
       await keys.insert(keyRecord(1));
       await expect(keys.insert(keyRecord(2, { id: keyRecord(1).id }))).rejects.toMatchObject({ code: "conflict" });
       await expect(keys.insert(keyRecord(3, { hash: keyRecord(1).hash }))).rejects.toMatchObject({ code: "conflict" });
       expect(await namesOf(keys)).toEqual(["key number 1"]);
     });
 
-    it("a refused write leaves those that were asked for beside it as they are", async () => {
+    it("a rejected write does not affect writes of the same batch", async () => {
       const outcomes = await Promise.allSettled([1, 2, 1, 3].map((number) => keys.insert(keyRecord(number))));
       expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected", "fulfilled"]);
       expect(await namesOf(keys)).toEqual(["key number 3", "key number 2", "key number 1"]);
     });
 
-    it("inserts a first key once, however many try at the same moment", async () => {
+    it("inserts a first key once for any number of simultaneous attempts", async () => {
       const won = await Promise.all([1, 2, 3, 4, 5].map((number) => keys.insertFirst(keyRecord(number))));
       expect(won.filter(Boolean)).toHaveLength(1);
       expect(await namesOf(keys)).toHaveLength(1);
     });
 
-    it("takes a revoked key for a key when it looks for the first one", async () => {
+    it("counts a revoked key as existing when a first key is inserted", async () => {
       await keys.insert(keyRecord(1));
       await keys.revoke(keyRecord(1).id, 5);
       expect(await keys.insertFirst(keyRecord(2))).toBe(false);
     });
 
-    it("lists newest first in pages, without gaps or repeats while keys are added", async () => {
+    it("lists newest first; pages have no gaps or repeats while keys are added", async () => {
       for (const number of [3, 1, 5, 2, 4]) await keys.insert(keyRecord(number));
       const first = await keys.list({ filter: anyKey, limit: 2, after: null });
       expect(first.records.map(({ name }) => name)).toEqual(["key number 5", "key number 4"]);
@@ -65,13 +65,13 @@ export function describeKeyStore(open: OpenState): void {
       expect(third.next).toBeNull();
     });
 
-    it("pages through keys that were made in the same millisecond", async () => {
+    it("pages through keys that were created in the same millisecond", async () => {
       const numbers = [1, 2, 3, 4, 5, 6, 7];
       for (const number of numbers) await keys.insert(keyRecord(number, { createdAtMs: 1_000 }));
       expect(await namesOf(keys, 2)).toEqual(numbers.toReversed().map((number) => `key number ${number}`));
     });
 
-    it("says that a page is the last one when it ends exactly with the last key", async () => {
+    it("reports the last page as last if it ends exactly with the last key", async () => {
       await keys.insert(keyRecord(1));
       await keys.insert(keyRecord(2));
       expect((await keys.list({ filter: anyKey, limit: 2, after: null })).next).toBeNull();
@@ -81,7 +81,7 @@ export function describeKeyStore(open: OpenState): void {
       });
     });
 
-    it("lists the keys of one account only when asked for one", async () => {
+    it("lists the keys of one account on request", async () => {
       await keys.insert(keyRecord(1, { account: "a" }));
       await keys.insert(keyRecord(2, { account: "b" }));
       await keys.insert(keyRecord(3, { account: "a" }));
@@ -91,7 +91,7 @@ export function describeKeyStore(open: OpenState): void {
       ]);
     });
 
-    it("finds a text in the name, the account, the id and the ends of the secret, in letters of either case", async () => {
+    it("searches name, account, id and the ends of the secret, ignoring case", async () => {
       await keys.insert(keyRecord(1, { name: 'The "Blue" \\ Größe', account: "team-blue" }));
       await keys.insert(keyRecord(2, { name: "100%_sure", prefix: "sk-uis-XyZ", last4: "Q7rs" }));
       await keys.insert(keyRecord(3, { name: "three" }));
@@ -112,7 +112,7 @@ export function describeKeyStore(open: OpenState): void {
       }
     });
 
-    it("lists keys by what they are at an instant: active, expired or revoked, and those of a search", async () => {
+    it("filters keys by their state at a time: active, expired or revoked, also combined with a search", async () => {
       const nowMs = keyRecord(1).createdAtMs + 60_000;
       await keys.insert(keyRecord(1, { name: '"revokedAtMs":1, a', expiresAtMs: nowMs + 1 }));
       await keys.insert(keyRecord(2, { name: "expired a", expiresAtMs: nowMs }));
@@ -128,7 +128,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await numbersOf({ state: "active", account: "nobody" })).toEqual([]);
     });
 
-    it("a search goes on behind many keys that do not fit", async () => {
+    it("a search continues past many keys that do not match", async () => {
       const numbers = Array.from({ length: 1_200 }, (_, position) => position + 1);
       await Promise.all(numbers.map((number) => keys.insert(keyRecord(number))));
       await keys.revoke(keyRecord(7).id, 5);
@@ -142,7 +142,7 @@ export function describeKeyStore(open: OpenState): void {
       );
     });
 
-    it("a revoked key is found as revoked at once, and the first instant stays", async () => {
+    it("a revoked key is returned as revoked at once, and the first time of revocation is kept", async () => {
       await keys.insert(keyRecord(1));
       const revoked: ApiKeyRecord = keyRecord(1, { revokedAtMs: 1_000 });
       expect(await keys.revoke(revoked.id, 1_000)).toEqual(revoked);
@@ -151,7 +151,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.revoke("key_nobody", 2_000)).toBeNull();
     });
 
-    it("keeps the latest use, in whatever order uses arrive", async () => {
+    it("keeps the latest time of use, in whatever order uses are reported", async () => {
       await keys.insert(keyRecord(1));
       const { id, hash } = keyRecord(1);
       for (const atMs of [1_000, 3_000, 2_000]) await keys.touch(id, atMs);
@@ -159,7 +159,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.findByHash(hash)).toEqual(keyRecord(1, { lastUsedAtMs: 3_000 }));
     });
 
-    it("is found by its id, revoked or not", async () => {
+    it("finds a key by its id, revoked or not", async () => {
       await keys.insert(keyRecord(1));
       expect(await keys.find(keyRecord(1).id)).toEqual(keyRecord(1));
       await keys.revoke(keyRecord(1).id, 5);
@@ -167,7 +167,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.find("key_nobody")).toBeNull();
     });
 
-    it("changes what is named and leaves the rest", async () => {
+    it("changes the given fields and keeps the others", async () => {
       await keys.insert(keyRecord(1, { models: ["a"], expiresAtMs: 5_000 }));
       const { id, hash } = keyRecord(1);
       const limits = { requestsPerMinute: 10, tokensPerMinute: null, concurrency: 2 };
@@ -182,7 +182,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.update("key_nobody", { name: "new" })).toBeNull();
     });
 
-    it("changes of the same moment lose nothing of each other", async () => {
+    it("simultaneous updates lose no change", async () => {
       await keys.insert(keyRecord(1));
       const { id } = keyRecord(1);
       await Promise.all([
@@ -194,27 +194,27 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.find(id)).toMatchObject({ name: "new", models: ["m"], lastUsedAtMs: 7, revokedAtMs: 9 });
     });
 
-    it("a rotated key has a successor and an end, in one step (KEY-16)", async () => {
+    it("a rotated key gets a successor and an expiry in one step (KEY-16)", async () => {
       await keys.insert(keyRecord(1));
       expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(true);
       expect(await keys.find(keyRecord(1).id)).toMatchObject({ expiresAtMs: 9_000 });
       expect(await keys.findByHash(keyRecord(2).hash)).toEqual(keyRecord(2));
     });
 
-    it("rotating never lengthens the life of the old key (KEY-16)", async () => {
+    it("rotating never extends the life of the old key (KEY-16)", async () => {
       await keys.insert(keyRecord(1, { expiresAtMs: 5_000 }));
       expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(true);
       expect(await keys.find(keyRecord(1).id)).toMatchObject({ expiresAtMs: 5_000 });
     });
 
-    it("a key that is revoked or unknown is not rotated, and nothing is inserted (KEY-16)", async () => {
+    it("a revoked or unknown key is not rotated, and nothing is inserted (KEY-16)", async () => {
       await keys.insert(keyRecord(1, { revokedAtMs: 5 }));
       expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(false);
       expect(await keys.rotate("key_nobody", keyRecord(2), 9_000)).toBe(false);
       expect(await namesOf(keys)).toEqual(["key number 1"]);
     });
 
-    it("a successor whose id is taken leaves the old key as it is (KEY-16)", async () => {
+    it("a successor with an existing id leaves the old key unchanged (KEY-16)", async () => {
       await keys.insert(keyRecord(1));
       await keys.insert(keyRecord(2));
       const rotating = keys.rotate(keyRecord(1).id, keyRecord(2), 9_000);

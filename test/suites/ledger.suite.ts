@@ -15,7 +15,7 @@ export function describeLedger(open: OpenState): void {
     const usedBy = (account: string): Promise<UsageSums> =>
       harness.state.usage.used(account, { kind: "account", id: account }, periodAt("month", harness.state.now()));
 
-    it("counts a request once, however often its end is told, also at the same moment (USE-1)", async () => {
+    it("counts a request once, however often it is settled, also simultaneously (USE-1)", async () => {
       await ledger.admit(admission("req_1"));
       const answers = await Promise.all([1, 2, 3].map(() => ledger.settle(settlement("req_1"))));
       expect(answers.map(({ duplicate }) => duplicate).toSorted()).toEqual([false, true, true]);
@@ -23,7 +23,7 @@ export function describeLedger(open: OpenState): void {
       expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 10n });
     });
 
-    it("counts each of many requests once when all ends are told twice at once (USE-1)", async () => {
+    it("counts each of many requests once when all are settled twice at the same time (USE-1)", async () => {
       const ids = Array.from({ length: 100 }, (_, number) => `req_${number}`);
       await Promise.all(ids.map((id) => ledger.admit(admission(id))));
       const answers = await Promise.all([...ids, ...ids].map((id) => ledger.settle(settlement(id))));
@@ -31,20 +31,20 @@ export function describeLedger(open: OpenState): void {
       expect(await usedBy("a")).toMatchObject({ requests: 100n, promptTokens: 1_000n, completionTokens: 500n });
     });
 
-    it("counts a settlement whose admission was never seen, once (USE-1)", async () => {
+    it("counts a settlement without a known admission once (USE-1)", async () => {
       expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: false });
       expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: true });
       expect(await usedBy("a")).toMatchObject({ requests: 1n });
     });
 
-    it("counts a request that was admitted without the store, once (USE-1)", async () => {
+    it("counts a request that was admitted without the store once (USE-1)", async () => {
       const degraded = settlement("req_1", { degraded: true });
       expect(await ledger.settle(degraded)).toMatchObject({ duplicate: false });
       expect(await ledger.settle(degraded)).toMatchObject({ duplicate: true });
       expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 10n });
     });
 
-    it("admits a repeat as the first time, and does not revive a request that has ended", async () => {
+    it("returns the first answer for a repeated admission, and does not revive an ended request", async () => {
       const request = admission("req_1", { scopes: [scope("key", "key_1", { requestsPerMinute: 10 })] });
       const first = await ledger.admit(request);
       expect(await ledger.admit(request)).toMatchObject({ admitted: true, snapshot: { requests: { remaining: 9 } } });
@@ -55,7 +55,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.liveLeases()).toBe(0);
     });
 
-    it("holds a lease from the admission to the end", async () => {
+    it("holds a lease from admission to settlement", async () => {
       await ledger.admit(admission("req_1"));
       await ledger.admit(admission("req_2"));
       expect(await ledger.liveLeases()).toBe(2);
@@ -63,7 +63,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.liveLeases()).toBe(1);
     });
 
-    it("a refused request is no usage, holds no lease and may be told twice without harm", async () => {
+    it("a rejected request adds no usage, holds no lease and may be reported twice", async () => {
       const refused = { requestId: "req_1", account: "a", keyId: null, scopes: [] };
       await ledger.chargeRefused(refused);
       await ledger.chargeRefused(refused);
@@ -71,7 +71,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.liveLeases()).toBe(0);
     });
 
-    it("finds requests that nobody renewed when their lease has run out, and no others (state RL-18)", async () => {
+    it("finds requests whose lease has expired, and no others (state RL-18)", async () => {
       await ledger.admit(admission("req_1"));
       await ledger.admit(admission("req_2"));
       await harness.advance(leaseMs - 10_000);
@@ -88,7 +88,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.sweepLost(10, leaseMs)).toMatchObject([{ requestId: "req_1", account: "a" }]);
     });
 
-    it("tells of a lost request who ran what, since when, and how far it was (USE-13)", async () => {
+    it("returns caller, admission time and progress of a lost request (USE-13)", async () => {
       const atMs = harness.state.now();
       await ledger.admit(admission("req_1", { operation: "create_embeddings", promptTokens: 7 }));
       await ledger.admit(admission("req_2", { account: "b", keyId: null, model: "org/n", promptTokens: 8 }));
@@ -120,7 +120,7 @@ export function describeLedger(open: OpenState): void {
       for (const { admittedAtMs } of lost) expect(Math.abs(admittedAtMs - atMs)).toBeLessThan(leaseMs / 2);
     });
 
-    it("two sweepers get no request both, and who gets it has a lease's time to settle it (USE-13)", async () => {
+    it("two sweepers never get the same request, and the one that gets it has one lease to settle it (USE-13)", async () => {
       const ids = Array.from({ length: 20 }, (_, number) => `req_${number}`);
       for (const id of ids) await ledger.admit(admission(id));
       await harness.advance(leaseMs);
@@ -136,7 +136,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.sweepLost(100, leaseMs)).toHaveLength(20);
     });
 
-    it("counts a lost request once, whatever its process tells of it later (USE-13)", async () => {
+    it("counts a lost request once, even if its process settles it later (USE-13)", async () => {
       await ledger.admit(admission("req_1"));
       await harness.advance(leaseMs);
       const [lost] = await ledger.sweepLost(10, leaseMs);
@@ -152,7 +152,7 @@ export function describeLedger(open: OpenState): void {
       expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 3n, completionTokens: 0n });
     });
 
-    it("sweeps at most as many as asked for", async () => {
+    it("sweeps at most the requested number", async () => {
       for (const id of ["req_1", "req_2", "req_3"]) await ledger.admit(admission(id));
       await harness.advance(leaseMs);
       expect(await ledger.sweepLost(2, leaseMs)).toHaveLength(2);

@@ -11,7 +11,7 @@ export function describeLimitStore(open: OpenState): void {
       updatedAtMs: 1_000,
     });
 
-    it("gives back what was set, in the order of kind and id", async () => {
+    it("returns the limits that were set, ordered by kind and id", async () => {
       const { limits } = harness.state;
       expect(await limits.list()).toEqual([]);
       const all = [stored("account", "a"), stored("account", "b"), stored("model", "Org/M"), stored("model", "org/m")];
@@ -19,7 +19,7 @@ export function describeLimitStore(open: OpenState): void {
       expect(await limits.list()).toEqual(all);
     });
 
-    it("keeps sums of tokens beyond 32 bits", async () => {
+    it("stores token sums beyond 32 bits", async () => {
       const { limits } = harness.state;
       const kept = {
         ...stored("account", "a"),
@@ -36,7 +36,7 @@ export function describeLimitStore(open: OpenState): void {
       expect(await limits.list()).toEqual([{ ...stored("account", "a", 2), updatedAtMs: 2_000 }]);
     });
 
-    it("removes one owner's limits and says whether there were any", async () => {
+    it("removes one owner's limits and returns whether there were any", async () => {
       const { limits } = harness.state;
       await limits.put(stored("account", "a"));
       await limits.put(stored("model", "a"));

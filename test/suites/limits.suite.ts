@@ -30,7 +30,7 @@ export function describeLimits(open: OpenState): void {
     const tokensOf = async (limit: LimitScope): Promise<number | undefined> =>
       (await ledger.inspect("a", [limit]))[0]?.tokens;
 
-    describe("refuses what one limit has no room for (state RL-1)", () => {
+    describe("rejects a request that exceeds a limit (state RL-1)", () => {
       for (const kind of ["key", "account", "model"] as const) {
         it(`requests per minute of a ${kind}`, async () => {
           const limit = scope(kind, "o", { requestsPerMinute: 2 });
@@ -64,13 +64,13 @@ export function describeLimits(open: OpenState): void {
         });
       }
 
-      it("and nothing where no limit is set", async () => {
+      it("admits everything where no limit is set", async () => {
         const answers = await Promise.all(Array.from({ length: 50 }, () => admit([], 1_000_000)));
         expect(answers).toEqual(answers.map(() => ({ admitted: true, degraded: false })));
       });
     });
 
-    it("a model's limit holds for each account by itself", async () => {
+    it("a model's limit applies to each account separately", async () => {
       const limit = scope("model", "m", { requestsPerMinute: 1, concurrency: 1 });
       expect(await admit([limit])).toMatchObject({ admitted: true });
       expect(await admit([limit], 0, { account: "b" })).toMatchObject({ admitted: true });
@@ -78,14 +78,14 @@ export function describeLimits(open: OpenState): void {
       expect(await admit([limit], 0, { account: "b" })).toMatchObject({ admitted: false });
     });
 
-    it("owners of different kinds with the same name have windows of their own", async () => {
+    it("owners of different kinds with the same name have separate windows", async () => {
       const limits = (["key", "account", "model"] as const).map((kind) =>
         scope(kind, "same", { requestsPerMinute: 1 }),
       );
       for (const limit of limits) expect(await admit([limit])).toMatchObject({ admitted: true });
     });
 
-    describe("a refused request is charged on no limit (state RL-2)", () => {
+    describe("a rejected request is charged on no limit (state RL-2)", () => {
       const key = scope("key", "key_1", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
       const model = scope("model", "m", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
       const tight: readonly [string, LimitScope][] = [
@@ -94,7 +94,7 @@ export function describeLimits(open: OpenState): void {
         ["running requests", scope("account", "a", { concurrency: 1 })],
       ];
       for (const [title, account] of tight) {
-        it(`when it is refused for ${title}`, async () => {
+        it(`when it is rejected for ${title}`, async () => {
           await admit([account], 100);
           expect(await admit([key, account, model], 100)).toMatchObject({ admitted: false });
           for (const use of await ledger.inspect("a", [key, model])) {
@@ -105,7 +105,7 @@ export function describeLimits(open: OpenState): void {
       }
     });
 
-    it("of requests that arrive at the same moment as many pass as there is room for (state RL-3)", async () => {
+    it("admits of simultaneous requests exactly as many as the limit allows (state RL-3)", async () => {
       const scopes = [
         scope("key", "key_1", { requestsPerMinute: 20 }),
         scope("account", "a", { requestsPerMinute: 15 }),
@@ -114,14 +114,14 @@ export function describeLimits(open: OpenState): void {
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(15);
     });
 
-    it("of tokens that are asked for at the same moment as many are reserved as there is room for (state RL-3)", async () => {
+    it("reserves of simultaneous token requests exactly as many as the limit allows (state RL-3)", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000 });
       const answers = await Promise.all(Array.from({ length: 40 }, () => admit([limit], 90)));
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(11);
       expect(await tokensOf(limit)).toBe(990);
     });
 
-    it("what was charged counts for 60 seconds (state RL-3)", async () => {
+    it("a charge counts for 60 seconds (state RL-3)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 1 });
       await admit([limit]);
       for (const ms of [20_000, 20_000, 12_000]) {
@@ -130,14 +130,14 @@ export function describeLimits(open: OpenState): void {
       }
     });
 
-    it("65 seconds later the whole limit is there again (state RL-4)", async () => {
+    it("the whole limit is available again after 65 seconds (state RL-4)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 5, tokensPerMinute: 100 });
       for (let i = 0; i < 5; i++) await admit([limit], 20);
       await harness.advance(65_000);
       for (let i = 0; i < 5; i++) expect(await admit([limit], 20)).toMatchObject({ admitted: true });
     });
 
-    it("who waits as long as it is told is admitted (state RL-10)", async () => {
+    it("a client that waits the announced time is admitted (state RL-10)", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 100 });
       for (const [afterMs, tokens] of [
         [0, 40],
@@ -157,7 +157,7 @@ export function describeLimits(open: OpenState): void {
       }
     });
 
-    it("the wait is that of the charges that must leave, not of the whole window (state RL-10)", async () => {
+    it("the wait covers only the charges that must expire, not the whole window (state RL-10)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 2 });
       await admit([limit]);
       await harness.advance(40_000);
@@ -167,7 +167,7 @@ export function describeLimits(open: OpenState): void {
       expect(waitMs).toBeLessThanOrEqual(25_000);
     });
 
-    it("what is larger than the limit is refused without a wait, also on an empty window (state RL-8)", async () => {
+    it("a request larger than the limit is rejected without a wait, also on an empty window (state RL-8)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 5, tokensPerMinute: 100 });
       expect(refusalOf(await admit([limit], 101))).toEqual({
         which: "tokens",
@@ -179,7 +179,7 @@ export function describeLimits(open: OpenState): void {
       });
     });
 
-    it("of several refusals the one with the longest wait is told", async () => {
+    it("returns the rejection with the longest wait if there are several", async () => {
       const key = scope("key", "key_1", { requestsPerMinute: 1, concurrency: 1 });
       const account = scope("account", "a", { requestsPerMinute: 1 });
       await admit([key]);
@@ -190,8 +190,8 @@ export function describeLimits(open: OpenState): void {
       expect(refusalOf(await admit([key, account, small], 11))).toMatchObject({ which: "tokens", retryAfterMs: null });
     });
 
-    describe("tells how much is left (wire RL-1)", () => {
-      it("in each dimension by the tightest limit, after the request was charged", async () => {
+    describe("returns what remains (wire RL-1)", () => {
+      it("for each dimension of the tightest limit, after the request was charged", async () => {
         const key = scope("key", "key_1", { requestsPerMinute: 10, tokensPerMinute: 500 });
         const account = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 1_000 });
         const { snapshot } = await admit([key, account], 100);
@@ -205,7 +205,7 @@ export function describeLimits(open: OpenState): void {
         }
       });
 
-      it("also to a refused request, which is not in it", async () => {
+      it("also for a rejected request, without charging it", async () => {
         const limit = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 100 });
         await admit([limit], 70);
         const refused = await admit([limit], 50);
@@ -215,23 +215,23 @@ export function describeLimits(open: OpenState): void {
         });
       });
 
-      it("of an untouched window that nothing has to be waited for", async () => {
+      it("a full limit and no wait for an unused window", async () => {
         const limit = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 100 });
         const { snapshot } = await admit([limit], 101);
         expect(snapshot?.requests).toEqual({ owner: limit.owner, limit: 4, remaining: 4, resetMs: 0 });
       });
 
-      it("and nothing of what is not limited", async () => {
+      it("nothing for dimensions without a limit", async () => {
         const { snapshot } = await admit([scope("account", "a", { tokensPerMinute: 100 })], 10);
         expect(snapshot?.requests).toBeUndefined();
         expect(snapshot?.tokens?.remaining).toBe(90);
       });
     });
 
-    describe("at the end (state RL-6)", () => {
+    describe("when a request ends (state RL-6)", () => {
       const limit = scope("account", "a", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
 
-      it("what was reserved and not used is given back, once", async () => {
+      it("unused reservations are returned, once", async () => {
         await admit([limit], 800);
         await settleLast(100, 50);
         await settleLast(100, 50);
@@ -240,7 +240,7 @@ export function describeLimits(open: OpenState): void {
         ]);
       });
 
-      it("what was used beyond it is charged, and the rest is never negative", async () => {
+      it("usage beyond the reservation is charged, and the remainder is never negative", async () => {
         await admit([limit], 900);
         await settleLast(900, 300);
         expect(await tokensOf(limit)).toBe(1_200);
@@ -248,7 +248,7 @@ export function describeLimits(open: OpenState): void {
         expect(refused).toMatchObject({ admitted: false, snapshot: { tokens: { limit: 1_000, remaining: 0 } } });
       });
 
-      it("nothing is given back of what has left the window", async () => {
+      it("nothing is returned for charges that have left the window", async () => {
         await admit([limit], 800);
         await harness.advance(70_000);
         await ledger.admit(admission("req_late", { scopes: [limit], reserve: { tokens: 300, costNano: 0 } }));
@@ -256,7 +256,7 @@ export function describeLimits(open: OpenState): void {
         expect(await tokensOf(limit)).toBe(300);
       });
 
-      it("what is used beyond what has left the window counts from then on", async () => {
+      it("usage beyond a charge that has left the window counts from the settlement", async () => {
         await admit([limit], 100);
         await harness.advance(70_000);
         await settleLast(100, 50);
@@ -272,14 +272,14 @@ export function describeLimits(open: OpenState): void {
       });
     });
 
-    it("a request that its client left is charged for its prompt and for what was produced (state RL-7)", async () => {
+    it("a request whose client disconnects is charged for its prompt and the tokens produced (state RL-7)", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000 });
       await admit([limit], 800);
       await settleLast(100, 7, "client_left");
       expect(await tokensOf(limit)).toBe(107);
     });
 
-    it("a failure before any token gives the tokens back and keeps the request (state RL-14)", async () => {
+    it("a failure before the first token returns the tokens and keeps the request charged (state RL-14)", async () => {
       const limit = scope("account", "a", everyLimit);
       await admit([limit], 800);
       await ledger.settle(
@@ -288,7 +288,7 @@ export function describeLimits(open: OpenState): void {
       expect(await ledger.inspect("a", [limit])).toEqual([{ owner: limit.owner, requests: 1, tokens: 0, running: 0 }]);
     });
 
-    it("a request that validation refuses costs one request, once, also beyond the limit (state RL-14)", async () => {
+    it("a request that validation rejects costs one request, once, even above the limit (state RL-14)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 2, tokensPerMinute: 100 });
       for (const requestId of ["req_x", "req_y", "req_z", "req_z"]) {
         await ledger.chargeRefused({ requestId, account: "a", keyId: "key_1", scopes: [limit] });
@@ -297,14 +297,14 @@ export function describeLimits(open: OpenState): void {
       expect(refusalOf(await admit([limit]))).toMatchObject({ which: "requests", used: 3 });
     });
 
-    it("a settlement of a request that was admitted without the store corrects no window", async () => {
+    it("settling a request that was admitted without the store corrects no window", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000 });
       await admit([limit], 100);
       await ledger.settle(settlement("req_elsewhere", { degraded: true, promptTokens: 500 }));
       expect(await tokensOf(limit)).toBe(100);
     });
 
-    it("one whose admission reached the store too late keeps what it reserved and frees its place", async () => {
+    it("an admission that reached the store too late keeps its reservation and frees its concurrency", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000, concurrency: 1 });
       await admit([limit], 100);
       await ledger.settle(settlement("req_1", { degraded: true, promptTokens: 500 }));
@@ -318,14 +318,14 @@ export function describeLimits(open: OpenState): void {
       expect(await ledger.inspect("a", [limit])).toEqual([{ owner: limit.owner, requests: 1, tokens: 50, running: 1 }]);
     });
 
-    it("a changed limit applies to what its window holds already", async () => {
+    it("a changed limit applies to the current contents of its window", async () => {
       await admit([scope("account", "a", { requestsPerMinute: 5 })]);
       await admit([scope("account", "a", { requestsPerMinute: 5 })]);
       expect(await admit([scope("account", "a", { requestsPerMinute: 2 })])).toMatchObject({ admitted: false });
       expect(await admit([scope("account", "a", { requestsPerMinute: 3 })])).toMatchObject({ admitted: true });
     });
 
-    it("the place of a request whose process died is free when the sweep has settled it (state RL-18)", async () => {
+    it("the concurrency of a request whose process died is free once the sweep has settled it (state RL-18)", async () => {
       const limit = scope("account", "a", { concurrency: 1 });
       await admit([limit]);
       await harness.advance(leaseMs);
@@ -343,7 +343,7 @@ export function describeLimits(open: OpenState): void {
       ];
       const [key, account, model] = limits as [LimitScope, LimitScope, LimitScope];
 
-      it("sees what is used, in the order in which it was asked", async () => {
+      it("reads current usage in the order of the query", async () => {
         await admit([key, account, model], 70);
         await admit([account], 5);
         expect(await ledger.inspect("a", [model, account, key, scope("key", "unused", everyLimit)])).toEqual([
@@ -355,7 +355,7 @@ export function describeLimits(open: OpenState): void {
         expect((await ledger.inspect("b", [model]))[0]).toMatchObject({ requests: 0, tokens: 0 });
       });
 
-      it("empties the windows of one owner; running requests go on", async () => {
+      it("empties the windows of one owner; running requests continue", async () => {
         await admit([key, account, model], 70);
         await ledger.resetWindow("a", model.owner);
         expect(await ledger.inspect("a", [model, key])).toEqual([
@@ -369,7 +369,7 @@ export function describeLimits(open: OpenState): void {
         ]);
       });
 
-      it("empties a model's window of one account only", async () => {
+      it("empties a model's window for one account only", async () => {
         await admit([model], 70);
         await admit([model], 70, { account: "b" });
         await ledger.resetWindow("b", model.owner);

@@ -26,7 +26,7 @@ export function describeSessionStore(open: OpenState): void {
     };
     const idsOf = (sessions: readonly SessionRecord[]): string[] => sessions.map(({ id }) => id);
 
-    it("gives back every field, by the hash of its token", async () => {
+    it("returns every field, by the hash of its token", async () => {
       const { sessions } = harness.state;
       const kept = session(1, { role: "viewer" });
       await sessions.insert(kept);
@@ -34,7 +34,7 @@ export function describeSessionStore(open: OpenState): void {
       expect(await sessions.findByHash("hash_2")).toBeNull();
     });
 
-    it("notes when it was seen and when it ends", async () => {
+    it("stores last use and expiry", async () => {
       const { sessions } = harness.state;
       const kept = session(1);
       await sessions.insert(kept);
@@ -47,7 +47,7 @@ export function describeSessionStore(open: OpenState): void {
       });
     });
 
-    it("lists those that have not expired, the newest first", async () => {
+    it("lists unexpired sessions, newest first", async () => {
       const { sessions } = harness.state;
       const nowMs = harness.state.now();
       for (const number of [2, 1, 3]) await sessions.insert(session(number));
@@ -55,7 +55,7 @@ export function describeSessionStore(open: OpenState): void {
       expect(idsOf(await sessions.list(nowMs + 1_000))).toEqual(["ses_3", "ses_2", "ses_1"]);
     });
 
-    it("a removed session is gone at once", async () => {
+    it("a removed session is no longer returned", async () => {
       const { sessions } = harness.state;
       await sessions.insert(session(1));
       expect(await sessions.remove("ses_1")).toBe(true);
@@ -64,7 +64,7 @@ export function describeSessionStore(open: OpenState): void {
       expect(await sessions.list(harness.state.now())).toEqual([]);
     });
 
-    it("does not come back by a use of the same moment", async () => {
+    it("a simultaneous use does not restore a removed session", async () => {
       const { sessions } = harness.state;
       const kept = session(1);
       await sessions.insert(kept);
@@ -72,7 +72,7 @@ export function describeSessionStore(open: OpenState): void {
       expect(await sessions.findByHash("hash_1")).toBeNull();
     });
 
-    it("removes all of a user but one, and nobody else's", async () => {
+    it("removes all of a user's sessions except one, and none of other users", async () => {
       const { sessions } = harness.state;
       for (const number of [1, 2, 3]) await sessions.insert(session(number));
       await sessions.insert(session(4, { user: "other" }));
@@ -82,7 +82,7 @@ export function describeSessionStore(open: OpenState): void {
       expect(await sessions.removeOthers("admin", null)).toBe(0);
     });
 
-    it("does not list one that ended while the store's time went on", async () => {
+    it("does not list a session that has expired by the store's time", async () => {
       const { sessions } = harness.state;
       await sessions.insert(session(1));
       await harness.advance(hourMs + 1_000);

@@ -15,7 +15,7 @@ export function describeSettingsStore(open: OpenState): void {
       expect(await settings.get("secrets.canary")).toBeNull();
     });
 
-    it("writes only over the version that the writer has seen", async () => {
+    it("writes only over the version that the writer has read", async () => {
       const { settings } = harness.state;
       expect(await settings.put("admin.password", "a", 1)).toBe(false);
       await settings.put("admin.password", "b", null);
@@ -24,7 +24,7 @@ export function describeSettingsStore(open: OpenState): void {
       expect(await settings.get("admin.password")).toEqual({ value: "b", version: 1 });
     });
 
-    it("of those who write at the same moment one wins", async () => {
+    it("one of several simultaneous writers succeeds", async () => {
       const { settings } = harness.state;
       const values = ["a", "b", "c", "d"];
       const won = await Promise.all(values.map((value) => settings.put("admin.setup", value, null)));
@@ -32,7 +32,7 @@ export function describeSettingsStore(open: OpenState): void {
       expect(await settings.get("admin.setup")).toEqual({ value: values[won.indexOf(true)], version: 1 });
     });
 
-    it("forgets what is removed", async () => {
+    it("no longer returns removed values", async () => {
       const { settings } = harness.state;
       await settings.put("admin.setup", "a", null);
       await settings.remove("admin.setup");

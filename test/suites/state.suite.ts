@@ -90,7 +90,7 @@ function describeKeysOfOneSlot(open: OpenState): void {
   describe("keys of one slot", () => {
     const harness = eachTest(open);
 
-    it("limits, refusals, windows and purges touch only the keys of one account", async () => {
+    it("limits, rejections, windows and purges touch only keys of one account", async () => {
       const { ledger } = harness.state;
       for (const account of ["a", "b", "c", "d"]) {
         const owner = { kind: "account", id: account } as const;
@@ -114,12 +114,12 @@ function describeHealth(open: OpenState): void {
   describe("health", () => {
     const harness = eachTest(open);
 
-    it("reports that it answers, and one process", async () => {
+    it("reports that it answers and that one process is connected", async () => {
       expect(await harness.state.health()).toMatchObject({ ok: true });
       expect(harness.state.replicas()).toBeGreaterThanOrEqual(1);
     });
 
-    it("its time goes on with the store's", async () => {
+    it("its time advances with the store's time", async () => {
       const before = harness.state.now();
       await harness.advance(3_600_000);
       expect(harness.state.now()).toBeGreaterThanOrEqual(before + 3_600_000);

@@ -6,7 +6,7 @@ export function describeThresholdStore(open: OpenState): void {
   describe("ThresholdStore", () => {
     const harness = eachTest(open);
 
-    it("gives back every field, the oldest first (USE-4)", async () => {
+    it("returns every field, oldest first (USE-4)", async () => {
       const { thresholds } = harness.state;
       const all = [
         threshold("thr_b", { createdAtMs: 1_000, metric: "cost", period: "day", percents: [50, 80, 100] }),
@@ -17,7 +17,7 @@ export function describeThresholdStore(open: OpenState): void {
       expect(await thresholds.list()).toEqual(all);
     });
 
-    it("refuses an id that is taken and keeps the first", async () => {
+    it("rejects an id that exists and keeps the first threshold", async () => {
       const { thresholds } = harness.state;
       await thresholds.insert(threshold("thr_a"));
       const again = thresholds.insert(threshold("thr_a", { limit: 5n }));
@@ -25,7 +25,7 @@ export function describeThresholdStore(open: OpenState): void {
       expect(await thresholds.list()).toEqual([threshold("thr_a")]);
     });
 
-    it("replaces and removes those that exist", async () => {
+    it("replaces and removes existing thresholds", async () => {
       const { thresholds } = harness.state;
       const changed = threshold("thr_a", { limit: 5n, updatedAtMs: 9_000 });
       expect(await thresholds.replace(changed)).toBe(false);

@@ -36,14 +36,14 @@ export function describeThresholds(open: OpenState): void {
       return bodies.map((body) => JSON.parse(body).data as Record<string, unknown>);
     };
 
-    it("is told once, by the settlement that reaches it (USE-3)", async () => {
+    it("fires once, in the settlement that reaches it (USE-3)", async () => {
       const thresholds = [threshold("thr_a")];
       expect(await use(999, { thresholds })).toEqual([]);
       expect(await use(1, { thresholds })).toEqual(["thr_a"]);
       expect(await use(5_000, { thresholds })).toEqual([]);
     });
 
-    it("is told once when a hundred settlements reach it at the same moment (USE-3)", async () => {
+    it("fires once when a hundred simultaneous settlements reach it (USE-3)", async () => {
       await insert("we_a");
       const thresholds = [threshold("thr_a", { limit: 500n })];
       const crossed = await Promise.all(Array.from({ length: 100 }, () => use(10, { thresholds })));
@@ -51,7 +51,7 @@ export function describeThresholds(open: OpenState): void {
       expect(await toldOf()).toMatchObject([{ threshold_id: "thr_a", threshold: 500, used: 500 }]);
     });
 
-    it("the event holds the sum with the settlement that reached it (USE-2)", async () => {
+    it("the event contains the sum that includes the triggering settlement (USE-2)", async () => {
       await insert("we_a");
       const [reached] = [threshold("thr_a", { percents: [80] })];
       await use(700, { thresholds: [reached] });
@@ -77,7 +77,7 @@ export function describeThresholds(open: OpenState): void {
       expect(delivery?.id).toBe(deliveryId(delivery?.eventId ?? "", "we_a"));
     });
 
-    it("a jump over several values tells each, the lowest first (USE-5)", async () => {
+    it("a settlement that passes several values fires each, lowest first (USE-5)", async () => {
       await insert("we_a");
       const thresholds = [threshold("thr_a", { percents: [50, 80, 100] })];
       expect(await use(499, { thresholds })).toEqual([]);
@@ -90,14 +90,14 @@ export function describeThresholds(open: OpenState): void {
       ]);
     });
 
-    it("an edited value is armed again, and told at the next usage when it is reached already (USE-5)", async () => {
+    it("an edited value is armed again, and fires at the next usage if it is already reached (USE-5)", async () => {
       expect(await use(1_200, { thresholds: [threshold("thr_a")] })).toEqual(["thr_a"]);
       expect(await use(1, { thresholds: [threshold("thr_a", { limit: 1_100n })] })).toEqual(["thr_a"]);
       expect(await use(1, { thresholds: [threshold("thr_a", { limit: 2_000n })] })).toEqual([]);
       expect(await use(1, { thresholds: [threshold("thr_a")] })).toEqual([]);
     });
 
-    it("is armed again in a new period, and a period that is over is not told anew (USE-6)", async () => {
+    it("is armed again in a new period, and does not fire again for a past one (USE-6)", async () => {
       const thresholds = [threshold("thr_a")];
       const endedAtMs = harness.state.now();
       expect(await use(1_000, { thresholds })).toEqual(["thr_a"]);
@@ -107,7 +107,7 @@ export function describeThresholds(open: OpenState): void {
       expect(await use(1_000, { thresholds })).toEqual(["thr_a"]);
     });
 
-    it("looks at tokens, requests or cost, of the day or the month (USE-4)", async () => {
+    it("measures tokens, requests or cost, per day or month (USE-4)", async () => {
       const thresholds = [
         threshold("thr_tokens", { limit: 30n }),
         threshold("thr_requests", { metric: "requests", limit: 3n, period: "day" }),
@@ -120,7 +120,7 @@ export function describeThresholds(open: OpenState): void {
       expect([...(await use(0, { ...changes, endedAtMs }))].toSorted()).toEqual(["thr_cost", "thr_requests"]);
     });
 
-    it("looks at one key where it is the key's (USE-4)", async () => {
+    it("measures one key if it belongs to a key (USE-4)", async () => {
       const ofKey = threshold("thr_key", { apiKeyId: "key_1" });
       await use(5_000, { keyId: "key_2" });
       expect(await use(999, { thresholds: [ofKey] })).toEqual([]);
@@ -128,14 +128,14 @@ export function describeThresholds(open: OpenState): void {
       expect(usageScopeOf(ofKey)).toEqual({ kind: "key", id: "key_1" });
     });
 
-    it("compares sums beyond 2^53 to the unit (USE-9)", async () => {
+    it("compares sums exactly beyond 2^53 (USE-9)", async () => {
       const thresholds = [threshold("thr_a", { metric: "cost", limit: 2n ** 53n + 2n })];
       expect(await use(0, { thresholds, costNano: Number.MAX_SAFE_INTEGER })).toEqual([]);
       expect(await use(0, { thresholds, costNano: 2 })).toEqual([]);
       expect(await use(0, { thresholds, costNano: 1 })).toEqual(["thr_a"]);
     });
 
-    it("a repeated settlement reaches nothing (USE-1)", async () => {
+    it("a repeated settlement fires nothing (USE-1)", async () => {
       const thresholds = [threshold("thr_a")];
       const half = settlement("req_1", { promptTokens: 600, completionTokens: 0, thresholds });
       await ledger.settle(half);
@@ -144,7 +144,7 @@ export function describeThresholds(open: OpenState): void {
     });
 
     describe("deliveries", () => {
-      it("one for each endpoint of the account that is enabled and wants the event (WH-14)", async () => {
+      it("are created for each enabled endpoint of the account that subscribes to the event (WH-14)", async () => {
         await insert("we_a", { events: ["request.completed"] });
         await insert("we_b");
         await insert("we_off", { status: "disabled" });
@@ -158,7 +158,7 @@ export function describeThresholds(open: OpenState): void {
         expect(await harness.state.deliveries.due()).toBe(2);
       });
 
-      it("holds the bytes of the event as they were made (WH-12)", async () => {
+      it("contain the original bytes of the event (WH-12)", async () => {
         await insert("we_a");
         const beforeMs = harness.state.now();
         await use(1, { event: event(1) });
@@ -183,7 +183,7 @@ export function describeThresholds(open: OpenState): void {
         expect(Math.abs((delivery?.createdAtMs ?? 0) - beforeMs)).toBeLessThan(10_000);
       });
 
-      it("the same event makes no second delivery (WH-11)", async () => {
+      it("are created once per event (WH-11)", async () => {
         await insert("we_a");
         await use(1, { event: event(1) });
         await use(1, { event: event(1) });
@@ -192,21 +192,21 @@ export function describeThresholds(open: OpenState): void {
         expect((await deliveries()).map(({ endpointId }) => endpointId).toSorted()).toEqual(["we_a", "we_b"]);
       });
 
-      it("a repeated settlement makes none (USE-1)", async () => {
+      it("are not created by a repeated settlement (USE-1)", async () => {
         await insert("we_a");
         await ledger.settle(settlement("req_x", { event: event(1) }));
         await ledger.settle(settlement("req_x", { event: event(2) }));
         expect(await deliveries()).toHaveLength(1);
       });
 
-      it("an endpoint gets what happens after it was made, in the order in which it happened", async () => {
+      it("contain only events after the endpoint was created, in order of occurrence", async () => {
         await use(1, { event: event(1) });
         await insert("we_a");
         for (const number of [2, 3, 4]) await use(1, { event: event(number) });
         expect((await deliveries()).map(({ eventId }) => eventId)).toEqual([2, 3, 4].map((number) => event(number).id));
       });
 
-      it("none after the endpoint was disabled or removed", async () => {
+      it("are not created after the endpoint was disabled or removed", async () => {
         const { endpoints } = harness.state;
         await insert("we_a");
         await insert("we_b");

@@ -48,7 +48,7 @@ export function describeUsage(open: OpenState): void {
       toMs = day + dayMs,
     ): Promise<readonly UsageRow[]> => harness.state.usage.rows({ account, width, fromMs, toMs });
 
-    it("adds up requests by hour and day, key and model (USE-10)", async () => {
+    it("sums requests by hour and day, key and model (USE-10)", async () => {
       await settle({ endedAtMs: day, promptTokens: 100, completionTokens: 1, cachedTokens: 60, costNano: 7 });
       await settle({
         endedAtMs: day + hourMs - 1,
@@ -79,7 +79,7 @@ export function describeUsage(open: OpenState): void {
       ]);
     });
 
-    it("adds up by bucket and group, and pages through the groups without a gap or a repeat (E-10)", async () => {
+    it("sums by bucket and group, and pages through groups without gaps or repeats (E-10)", async () => {
       const names = ["key_1", "key_2", "key_3", null].flatMap((keyId) => ["m", "n"].map((model) => ({ keyId, model })));
       for (const startMs of [day, day + hourMs]) {
         for (const name of names) await settle({ ...name, endedAtMs: startMs });
@@ -116,7 +116,7 @@ export function describeUsage(open: OpenState): void {
       expect((await all(["model"], 1)).map((page) => page.length).filter((count) => count > 0)).toEqual([2, 2]);
     });
 
-    it("gives the rows that begin in the range, of one account", async () => {
+    it("returns the rows of one account that start in the range", async () => {
       for (const startMs of [day - hourMs, day, day + hourMs]) await settle({ endedAtMs: startMs + 5 });
       await settle({ endedAtMs: day, account: "b" });
       const startsOf = (found: readonly UsageRow[]) => found.map(({ startMs }) => startMs);
@@ -131,7 +131,7 @@ export function describeUsage(open: OpenState): void {
       expect(await rows("day", "nobody")).toEqual([]);
     });
 
-    it("a request counts when it ends, by the store's time unless its end was told (USE-6)", async () => {
+    it("a request counts when it ends, by the store's time unless the end time is given (USE-6)", async () => {
       const hour = Math.floor(harness.state.now() / hourMs) * hourMs;
       await settle();
       const found = await rows("hour", "a", hour, hour + 2 * hourMs);
@@ -187,17 +187,17 @@ export function describeUsage(open: OpenState): void {
       expect(await usage.used("a", { kind: "account", id: "a" }, periodAt("day", day))).toEqual(expected);
     });
 
-    it("a request that ended before anything ran counts as one without tokens (USE-1)", async () => {
+    it("a request that ended before it ran counts as one request without tokens (USE-1)", async () => {
       await settle({ endedAtMs: day, why: "failed", error: "internal_error", promptTokens: 0, completionTokens: 0 });
       expect(await rows("day")).toMatchObject([{ requests: 1n, promptTokens: 0n, completionTokens: 0n }]);
     });
 
-    it("adds up what many tell at the same moment (USE-1)", async () => {
+    it("sums simultaneous settlements (USE-1)", async () => {
       await Promise.all(Array.from({ length: 100 }, () => settle({ endedAtMs: day })));
       expect(await rows("hour")).toMatchObject([{ requests: 100n, promptTokens: 1_000n, completionTokens: 500n }]);
     });
 
-    it("knows the accounts that have usage or keys, in their order", async () => {
+    it("lists accounts with usage or keys, in order", async () => {
       await settle({ account: "c" });
       await harness.state.keys.insert(keyRecord(1, { account: "b" }));
       await settle({ account: "a" });
@@ -205,7 +205,7 @@ export function describeUsage(open: OpenState): void {
       expect(await harness.state.usage.accounts()).toEqual(["a", "b", "c"]);
     });
 
-    it("keeps hours for 90 days and days for two years (USE-15)", async () => {
+    it("keeps hourly rows for 90 days and daily rows for two years (USE-15)", async () => {
       day = periodAt("day", harness.state.now()).startMs;
       await settle({ endedAtMs: day });
       await harness.advance(89 * dayMs);

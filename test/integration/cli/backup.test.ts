@@ -16,7 +16,7 @@ const modelsWith = async (api: string, secret: string) =>
   (await fetch(`${api}/models`, { headers: { authorization: `Bearer ${secret}` } })).status;
 
 describe("uis backup and uis restore", () => {
-  it("a copy made while the service runs brings its keys and usage back (USE-20, ERR-15)", async () => {
+  it("a backup from a running service restores its keys and usage (USE-20, ERR-15)", async () => {
     const dataDir = join(folder, "data");
     const file = join(folder, "copy.db");
     const first = await startService({ config: kept(dataDir) });
@@ -59,7 +59,7 @@ describe("uis backup and uis restore", () => {
     }
   });
 
-  it("a service that stands is backed up by the command itself (USE-20)", async () => {
+  it("the command itself backs up a stopped service (USE-20)", async () => {
     const dataDir = join(folder, "standing");
     const service = await startService({ config: kept(dataDir) });
     await service.close();
@@ -69,7 +69,7 @@ describe("uis backup and uis restore", () => {
     expect(JSON.parse(stdout)).toEqual({ file });
   });
 
-  it("copies nothing where there is no state, where Redis has it, and where the service that is named is away", async () => {
+  it("copies nothing if there is no state, if the state is in Redis, or if the named service does not answer", async () => {
     const file = join(folder, "none.db");
     const failing = async (env: Record<string, string>) => {
       const { code, stdout, stderr } = await uis(["backup", file], { env });
@@ -83,7 +83,7 @@ describe("uis backup and uis restore", () => {
     expect(await failing({ ...empty, UIS_URL: "http://127.0.0.1:1" })).toContain("no service answers");
   });
 
-  it("says why a copy cannot be written, in one line", async () => {
+  it("reports in one line why a backup cannot be written", async () => {
     const dataDir = join(folder, "unwritten");
     await (await startService({ config: kept(dataDir) })).close();
     const { code, stderr } = await uis(["backup", join(folder, "no", "such", "folder.db")], {

@@ -266,7 +266,7 @@ describe("uis doctor with a Redis server", () => {
       "volatile-lru",
       "set maxmemory-policy noeviction",
     ],
-  ] satisfies [string, RedisServerOptions, string, string][])("fails for one %s", async (_, options, cause, fix) => {
+  ] satisfies [string, RedisServerOptions, string, string][])("fails for %s", async (_, options, cause, fix) => {
     redis = await startRedis(options);
     const { code, checks } = await doctorOf(redis.url);
     expect(code).toBe(1);

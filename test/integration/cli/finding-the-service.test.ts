@@ -59,7 +59,7 @@ describe("a command that calls a service", () => {
     }
   });
 
-  it("finds the service by --url, by the service.json of its data folder and by its configuration, on any port", async () => {
+  it("finds the service by --url, by service.json in its data folder and by its configuration, on any port", async () => {
     const { port } = new URL(service.http);
     const config = join(service.dataDir, "..", "ports.yaml");
     await writeFile(config, `server: { port: ${port} }\n`);

@@ -102,7 +102,7 @@ describe("uis keys", () => {
     });
   });
 
-  it("uses UIS_ADMIN_TOKEN before the token in the data folder", async () => {
+  it("prefers UIS_ADMIN_TOKEN to the token in the data folder", async () => {
     const listing = await uis(["keys", "list"], { env: { ...env, UIS_ADMIN_TOKEN: "not-the-token-of-this-service" } });
     expect(listing.code).toBe(1);
     expect(listing.stderr).toContain("does not accept the credential");

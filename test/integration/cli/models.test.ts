@@ -140,7 +140,7 @@ describe("uis models with a running service", () => {
     }
   });
 
-  it("imports a file, which answers requests until it is removed", async () => {
+  it("imports a file, which serves requests until it is removed", async () => {
     const imported = await models("import", "chat.gguf", "--id", "imported", "--json");
     expect(imported).toMatchObject({ code: 0, stderr: "" });
     const model = JSON.parse(imported.stdout) as Model;
@@ -169,7 +169,7 @@ describe("uis models with a running service", () => {
     expect((await uis(["run", "imported", "Hi"], { env })).code).toBe(1);
   });
 
-  it("pulls over HTTP: a line per ten percent and the warning on stderr, the model on stdout", async () => {
+  it("pulls over HTTP: one line per ten percent and the warning on stderr, the model on stdout", async () => {
     const { code, stdout, stderr } = await models("pull", address(), "--json");
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ id: "some-model", sha256: chatSum, loaded: true });
@@ -307,7 +307,7 @@ describe("uis models pull, interrupted", () => {
     await interruptAndRepeat({ UIS_DATA_DIR: dataDir }, dataDir);
   });
 
-  it("cancels the pull of a service, too", async () => {
+  it("cancels a pull that runs in the service", async () => {
     const service = await startService({ config: { engine: { threads: 1 } } });
     try {
       await interruptAndRepeat({ UIS_URL: service.http, UIS_DATA_DIR: service.dataDir }, service.dataDir);

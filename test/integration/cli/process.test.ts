@@ -45,7 +45,7 @@ describe("uis as a process", () => {
   });
 
   it.each([uisProgram, [fileURLToPath(new URL("../../../scripts/start.mjs", import.meta.url))]])(
-    "says in one line that Node is too old, and exits 2 (%#)",
+    "reports in one line that Node is too old, and exits 2 (%#)",
     async (...program) => {
       const folder = await mkdtemp(join(tmpdir(), "uis-node-"));
       onTestFinished(() => rm(folder, { recursive: true, force: true }));

@@ -12,7 +12,7 @@ beforeEach(async () => {
 afterEach(() => rm(cwd, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }));
 
 // `script` of util-linux gives the service a terminal; other systems have another program of that name.
-describe.runIf(process.platform === "linux")("a terminal that is closed", () => {
+describe.runIf(process.platform === "linux")("closing the terminal", () => {
   /**
    * Starts the service on a terminal and closes that once it is ready. `runner` is a program that runs it, `onHangup` what
    * its shell does then.

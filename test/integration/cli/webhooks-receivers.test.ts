@@ -15,7 +15,7 @@ describe("uis webhooks verify", () => {
   const verify = (args: readonly string[], stdin: string | Uint8Array = body) =>
     uis(["webhooks", "verify", ...args], { stdin });
 
-  it("says that a delivery is genuine, with any of several secrets (WH-17)", async () => {
+  it("accepts a genuine delivery with any of several secrets (WH-17)", async () => {
     const header = ["--header", sign()];
     const genuine = { code: 0, stdout: '{"valid":true}\n', stderr: "" };
     expect(await verify(["--secret", secret, ...header, "--json"])).toEqual(genuine);
@@ -38,13 +38,13 @@ describe("uis webhooks verify", () => {
     expect(text).toEqual({ code: 1, stdout: "not valid: the header has no signature v1\n", stderr: "" });
   });
 
-  it("checks a delivery of the past as if it came at a given time", async () => {
+  it("verifies an old delivery as of a given time", async () => {
     const header = ["--header", sign(1_700_000_000), "--json"];
     expect((await verify(["--secret", secret, ...header, "--at", "1700000300"])).code).toBe(0);
     expect((await verify(["--secret", secret, ...header, "--at", "1700000301"])).code).toBe(1);
   });
 
-  it("needs a secret and a header, and takes no body without end", async () => {
+  it("requires a secret and a header, and limits the size of the body", async () => {
     expect((await verify(["--header", sign()])).code).toBe(2);
     expect((await verify(["--secret", secret])).code).toBe(2);
     expect((await verify(["--secret", "", "--header", sign()])).code).toBe(2);
@@ -91,7 +91,7 @@ describe("uis webhooks listen", () => {
     return [response.status, await response.text()];
   };
 
-  it("checks each delivery, prints a line of JSON for it, and takes what is genuine only (WH-17)", async () => {
+  it("verifies each delivery, prints a line of JSON for it, and accepts only genuine ones (WH-17)", async () => {
     const { child, written, url } = await listen("--secret", secret, "--json");
     expect(await post(url, { headers: headers(sign()), body })).toEqual([200, ""]);
     expect(await post(url, { headers: headers(sign()), body: "\u001b[2J" })).toEqual([400, "signature_mismatch"]);
@@ -109,7 +109,7 @@ describe("uis webhooks listen", () => {
     expect(await once(child, "exit")).toEqual([0, null]);
   });
 
-  it("prints text that cannot steer the terminal, and checks nothing without a secret", async () => {
+  it("prints text without terminal control characters, and verifies nothing without a secret", async () => {
     const { child, written, url } = await listen();
     const event = JSON.stringify({ type: "a\u001b[2J\nb" });
     expect(await post(url, { headers: headers("anything"), body: event })).toEqual([200, ""]);
@@ -122,7 +122,7 @@ describe("uis webhooks listen", () => {
     expect(await once(child, "exit")).toEqual([0, null]);
   });
 
-  it("refuses other methods, bodies without end, and a port that is taken", async () => {
+  it("rejects other methods, oversized bodies and a port in use", async () => {
     const { url, written } = await listen("--json");
     expect((await fetch(url)).status).toBe(405);
     expect(await post(url, { body: Buffer.alloc(1_048_577) })).toEqual([413, ""]);

@@ -110,7 +110,7 @@ describe("uis webhooks, deliveries", () => {
     return delivery ?? {};
   }
 
-  it("lists, retries by hand and replays (WH-45, WH-46, WH-47, WH-48)", async () => {
+  it("lists, retries manually and replays (WH-45, WH-46, WH-47, WH-48)", async () => {
     receiver.answerWith({ status: 500, body: "no" });
     const id = String((await add())["id"]);
     await chat();

@@ -42,7 +42,7 @@ async function keyIds(): Promise<string[]> {
 }
 
 describe("backups of the embedded state", () => {
-  it("a copy taken while requests are settled is whole, and restores what it held (USE-20)", async () => {
+  it("a backup that is taken while requests are settled is consistent and restores its contents (USE-20)", async () => {
     const state = await open();
     const settled = Promise.all(
       Array.from({ length: 2_000 }, (_, number) => state.ledger.settle(numberedSettlement(number))),
@@ -64,7 +64,7 @@ describe("backups of the embedded state", () => {
     await restored.close();
   });
 
-  it("restoring replaces everything, also what stands in the log of a killed process (USE-20)", async () => {
+  it("restoring replaces everything, including the log of a killed process (USE-20)", async () => {
     await backUpAndGoOn();
     const child = new StateChild(dataDir);
     try {
@@ -82,7 +82,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(1).id]);
   });
 
-  it("restoring keeps the replaced state, with what stands in its log, and that can be restored in turn", async () => {
+  it("restoring keeps the replaced state with its log, which can be restored in turn", async () => {
     await backUpAndGoOn();
     const replaced = restoreEmbeddedState({ dataDir, file, nowMs: 1 });
     expect(await keyIds()).toEqual([keyRecord(1).id]);
@@ -91,7 +91,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
   });
 
-  it("restores into a directory that is not there, and over a damaged file (USE-20)", async () => {
+  it("restores into a missing directory and over a damaged file (USE-20)", async () => {
     await backUpAndGoOn();
     const elsewhere = join(root, "new");
     expect(restoreEmbeddedState({ dataDir: elsewhere, file, nowMs: 1 })).toBeNull();
@@ -103,7 +103,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(1).id]);
   });
 
-  it("refuses while a service runs there, and changes nothing", async () => {
+  it("is rejected while a service runs on the directory, and changes nothing", async () => {
     await backUpAndGoOn();
     const child = new StateChild(dataDir);
     try {
@@ -117,7 +117,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
   });
 
-  it("refuses what is no sound backup, or one of a newer version, and changes nothing", async () => {
+  it("rejects a damaged backup or one of a newer version, and changes nothing", async () => {
     await backUpAndGoOn();
     const refused = (wrong: string, why: RegExp) => {
       expect(() => restoreEmbeddedState({ dataDir, file: join(root, wrong), nowMs: 1 })).toThrow(why);
@@ -141,7 +141,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
   });
 
-  it("does not overwrite a file, and leaves nothing behind where it cannot write", async () => {
+  it("overwrites no file, and leaves nothing behind if it cannot write", async () => {
     const state = await open();
     await writeFile(file, "something dear");
     await expect(state.backup?.(file)).rejects.toMatchObject({ code: "conflict" });

@@ -39,7 +39,7 @@ const insert = (number: number) => ({ verb: "insertKey", values: [keyRecord(numb
 const find = (number: number) => ({ verb: "findKeyByHash", values: [keyRecord(number).hash] }) as const;
 
 describe("a batch of the embedded state", () => {
-  it("commits all its writes at once, and reads without a transaction", () => {
+  it("commits all its writes together, and reads without a transaction", () => {
     const numbers = Array.from({ length: 50 }, (_, position) => position);
     expect(runBatch(numbers.map(insert)).every(({ ok }) => ok)).toBe(true);
     expect(executed.filter((sql) => sql === "COMMIT")).toHaveLength(1);
@@ -48,13 +48,13 @@ describe("a batch of the embedded state", () => {
     expect(executed).toEqual([]);
   });
 
-  it("refuses one write and keeps the others", () => {
+  it("rejects one write and keeps the others", () => {
     const outcomes = runBatch([insert(1), insert(1), insert(2), find(2)]);
     expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true, true]);
     expect(outcomes[1]).toMatchObject({ sqlite: sqliteCodes.CONSTRAINT });
   });
 
-  it("adds up what settlements of one line use, and leaves out one that is refused when it is added", () => {
+  it("sums the usage of settlements of one line, and omits a rejected one", () => {
     const facts = { account: "a", keyId: "k", promptTokens: 1, completionTokens: 2, cachedTokens: 0, costNano: 3 };
     const settle = (requestId: string, model: string | null) =>
       ({
@@ -70,7 +70,7 @@ describe("a batch of the embedded state", () => {
     ]);
   });
 
-  it("on a full disk fails all its writes, goes on reading, and writes again when there is room", () => {
+  it("fails all its writes on a full disk, continues to read, and writes again when there is space", () => {
     const large = { ...keyRecord(3), name: "x".repeat(100_000) };
     expect(runBatch([insert(1)])).toEqual([{ ok: true, value: undefined }]);
     db.exec("PRAGMA max_page_count = 1");

@@ -30,8 +30,8 @@ function machine(wallMs: number) {
 const owner = { kind: "account", id: "acme" } as const;
 const onePerMinute = [{ owner, limits: { requestsPerMinute: 1, tokensPerMinute: null, concurrency: null } }];
 
-describe("the embedded state on a machine whose clock is set", () => {
-  it.each([-hourMs, hourMs])("by %i ms, limits neither open early nor stay closed longer (REL-20)", async (jumpMs) => {
+describe("the embedded state when the machine's clock is set", () => {
+  it.each([-hourMs, hourMs])("by %i ms: limits neither open early nor stay closed longer (REL-20)", async (jumpMs) => {
     const { time, open } = machine(noonMs);
     const state = await open();
     expect(await state.ledger.admit(numberedAdmission(1, { scopes: onePerMinute }))).toMatchObject({ admitted: true });
@@ -44,7 +44,7 @@ describe("the embedded state on a machine whose clock is set", () => {
     await state.close();
   });
 
-  it("back over midnight, a day that has ended is not opened again, nor after a restart (USE-6)", async () => {
+  it("back over midnight: a day that has ended does not reopen, also after a restart (USE-6)", async () => {
     const beforeMidnightMs = Date.UTC(2026, 2, 31, 23, 59);
     const { time, open } = machine(beforeMidnightMs);
     const first = await open();
@@ -66,7 +66,7 @@ describe("the embedded state on a machine whose clock is set", () => {
     await second.close();
   });
 
-  it("a numberedSettlement cannot end in the future, and one that waited counts in its own day", async () => {
+  it("a numberedSettlement cannot end in the future, and a delayed one counts in its own day", async () => {
     const { open } = machine(noonMs);
     const state = await open();
     await state.ledger.settle(numberedSettlement(1, { endedAtMs: noonMs + 24 * hourMs }));

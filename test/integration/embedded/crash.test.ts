@@ -28,7 +28,7 @@ async function floodAndKill(from: number, answersMin: number): Promise<number[]>
 }
 
 describe("embedded state under kill -9", () => {
-  it("keeps every acknowledged key, whole, and opens again each time", { timeout: 240_000 }, async () => {
+  it("keeps every acknowledged key complete, and opens again each time", { timeout: 240_000 }, async () => {
     const acknowledged: number[] = [];
     const count = rounds(50);
     for (let round = 0; round < count; round++) {
@@ -50,7 +50,7 @@ describe("embedded state under kill -9", () => {
     expect(there.size).toBe(found.length);
   });
 
-  it("loses nothing of what waits when it is closed", async () => {
+  it("writes all pending changes when it is closed", async () => {
     const state = await openEmbeddedState({ dataDir, log: silentLog });
     const numbers = Array.from({ length: 3_000 }, (_, position) => position);
     const inserts = Promise.all(numbers.map((number) => state.keys.insert(keyRecord(number))));

@@ -71,7 +71,7 @@ async function claimAll({ deliveries }: State): Promise<Claim[]> {
 const idsOf = (claims: readonly Claim[]): Set<string> => new Set(claims.map(({ deliveryId: id }) => id));
 
 describe("deliveries of the embedded state under kill -9", () => {
-  it("loses none, repeats only what was in flight, after its lease, and believes no former holder (WH-32, WH-33)", {
+  it("loses none, repeats only attempts in flight after their lease, and rejects former holders (WH-32, WH-33)", {
     timeout: 240_000,
   }, async () => {
     let repeated = 0;

@@ -42,8 +42,8 @@ function addDelivery(db: SqliteDatabase, number: number, endpointId: string): vo
   ).run(BigInt(number), endpointId);
 }
 
-describe("a file of the version that wrote deliveries and sent none", () => {
-  it("keeps its endpoints, which have no secret yet and never failed", async () => {
+describe("a file of the version that stored deliveries without sending them", () => {
+  it("keeps its endpoints, which have no secret and no failures yet", async () => {
     writeFormerFile((db) => {
       addEndpoint(db, "we_1", "enabled");
       addEndpoint(db, "we_2", "disabled");
@@ -63,7 +63,7 @@ describe("a file of the version that wrote deliveries and sent none", () => {
     await state.close();
   });
 
-  it("sends the deliveries that waited, with their bytes and in their order, and ends those nobody wants (WH-31)", async () => {
+  it("sends the stored deliveries with their bytes and in order, and ends those without an endpoint (WH-31)", async () => {
     writeFormerFile((db) => {
       addEndpoint(db, "we_1", "enabled");
       addEndpoint(db, "we_2", "disabled");

@@ -86,7 +86,7 @@ const finish = (
   }) as const;
 
 describe("deliveries in the file", () => {
-  it("of 100,000 that wait, claiming 64, ending them and counting costs milliseconds (WH-52)", () => {
+  it("with 100,000 waiting, claiming 64, finishing them and counting takes milliseconds (WH-52)", () => {
     fill(many, 200);
     // Aim: below 2 ms each. Without an index it is some 100 ms.
     const claimMs = bestOf(10, () => expect(claim(nowMs).claims).toHaveLength(64));
@@ -102,7 +102,7 @@ describe("deliveries in the file", () => {
     expect(finishMs).toBeLessThan(50);
   });
 
-  it("of 100,000 that wait, disabling their endpoint costs as little as if there were none (WH-30)", () => {
+  it("with 100,000 waiting, disabling their endpoint takes as long as with none (WH-30)", () => {
     fill(many, 1);
     const disabled = endpoint("we_0", { status: "disabled", disabledReason: "by_hand", version: 2 });
     expect(bestOf(1, () => ask("replaceEndpoint", disabled))).toBeLessThan(50);
@@ -111,7 +111,7 @@ describe("deliveries in the file", () => {
     expect(ask("deliveryBacklog", nowMs)).toMatchObject([{ open: many - 5 * 256 }]);
   });
 
-  it("a filter that matches nothing looks at 100,000 in steps, none of them long (WH-45)", () => {
+  it("a filter without matches reads 100,000 in short steps (WH-45)", () => {
     fill(many, 20);
     const filters = [
       { state: "delivered" },
@@ -136,7 +136,7 @@ describe("deliveries in the file", () => {
     }
   });
 
-  it("a purge takes as many as it is told, the oldest first, and leaves the newest 100,000 their payload (WH-50)", () => {
+  it("a purge removes the requested number, oldest first, and keeps the payload of the newest 100,000 (WH-50)", () => {
     fill(many + 300, 1);
     db.exec("UPDATE deliveries SET state = 'delivered', due_at_ms = NULL, ended_at_ms = created_at_ms");
     db.exec("UPDATE queues SET open = 0");
@@ -151,7 +151,7 @@ describe("deliveries in the file", () => {
     expect(oldest).toBe(301);
   });
 
-  it("the counts of each queue are those of its deliveries after whatever happened, refused writes included (WH-51)", () => {
+  it("the counters of each queue match its deliveries after any operation, also after rejected writes (WH-51)", () => {
     for (const id of ["we_0", "we_1", "we_2"]) ask("insertEndpoint", endpoint(id, { maxInFlight: 5 }), 1_000);
     const below = seededPick(7);
     let made = 0;

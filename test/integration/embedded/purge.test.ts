@@ -36,8 +36,8 @@ async function purgeAll(max: number): Promise<number> {
   return calls;
 }
 
-describe("what the embedded state no longer keeps", () => {
-  it("hours after 90 days, days after 2 years (USE-15)", async () => {
+describe("retention of the embedded state", () => {
+  it("purges hours after 90 days, days after 2 years (USE-15)", async () => {
     await state.ledger.settle(numberedSettlement(1));
     clock.advance(90 * dayMs);
     await purgeAll(100);
@@ -53,7 +53,7 @@ describe("what the embedded state no longer keeps", () => {
     expect(await rowsOf("day")).toBe(0);
   });
 
-  it("removes at most as many rows a call as it is asked to", async () => {
+  it("purges at most the requested number of rows per call", async () => {
     for (let number = 0; number < 25; number++) await state.ledger.settle(numberedSettlement(number));
     clock.advance(dayMs + 1);
     await state.ledger.settle(numberedSettlement(100));
@@ -63,7 +63,7 @@ describe("what the embedded state no longer keeps", () => {
     expect(await state.purge(10)).toBe(0);
   });
 
-  it("knows a settled request for 24 hours, and the time of the newest for ever", async () => {
+  it("remembers a settled request for 24 hours, and the time of the newest permanently", async () => {
     await state.ledger.settle(numberedSettlement(1));
     clock.advance(dayMs);
     await purgeAll(10);
@@ -78,7 +78,7 @@ describe("what the embedded state no longer keeps", () => {
     expect(state.now()).toBeGreaterThanOrEqual(nowMs);
   });
 
-  it("audit records after 400 days, and sessions when they have expired (KEY-23)", async () => {
+  it("purges audit records after 400 days, and sessions when they expire (KEY-23)", async () => {
     const actor = { kind: "system", id: "" } as const;
     const act = { actor, address: "", action: "test", target: "", result: "ok", details: { name: "value" } };
     await state.audit.append({ id: "aud_1", atMs: clock.now(), ...act });

@@ -63,7 +63,7 @@ async function settleAgain(state: State, numbers: readonly number[]): Promise<nu
 }
 
 describe("settlements of the embedded state under kill -9", () => {
-  it("acknowledged ones are kept, none counts twice, running ones are found by the next sweep (USE-1, state RL-18)", {
+  it("keeps acknowledged ones, counts none twice, and the next sweep finds running ones (USE-1, state RL-18)", {
     timeout: 300_000,
   }, async () => {
     const seen = new Set<number>();
@@ -107,7 +107,7 @@ describe("settlements of the embedded state under kill -9", () => {
     await second.close();
   });
 
-  it("a request that was lost carries what was last told of it", async () => {
+  it("a lost request has the progress that was last recorded", async () => {
     const first = await openEmbeddedState({ dataDir, log: silentLog });
     await first.ledger.admit(numberedAdmission(1));
     await first.ledger.renew([{ requestId: requestIdOf(1), account: "acme", promptTokens: 9, completionTokens: 4 }], 1);
@@ -123,7 +123,7 @@ describe("settlements of the embedded state under kill -9", () => {
 });
 
 describe("settlements of the embedded state under a power cut", () => {
-  it("nothing that was acknowledged is lost (USE-1)", { timeout: 300_000 }, async (context) => {
+  it("lose nothing that was acknowledged (USE-1)", { timeout: 300_000 }, async (context) => {
     if (process.platform !== "linux") context.skip("the preloaded library is made for Linux");
     needsInstalled("gcc");
     const power = new PowerCut(root);

@@ -65,7 +65,7 @@ async function round(number: number): ReturnType<typeof contents> {
 }
 
 describe("the embedded state after many requests", { timeout: 600_000 }, () => {
-  it("holds nothing that is not purged, and its file is used again (USE-15)", async () => {
+  it("contains nothing that is never purged, and reuses the space in its file (USE-15)", async () => {
     const first = await round(0);
     // Markers of the newest instant tell the store its time after a restart.
     expect(Object.keys(first.rows).toSorted()).toEqual(["migrations", "settled"]);

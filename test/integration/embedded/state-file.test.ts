@@ -39,7 +39,7 @@ async function modeOf(path: string): Promise<string> {
 }
 
 describe("the file of the embedded state", () => {
-  it("makes a directory of mode 0700 and files of mode 0600, whatever the umask (SEC-31)", async () => {
+  it("creates a directory of mode 0700 and files of mode 0600, whatever the umask (SEC-31)", async () => {
     const child = new StateChild(dataDir);
     try {
       expect(await child.hear(() => true)).toEqual({ kind: "opened" });
@@ -54,7 +54,7 @@ describe("the file of the embedded state", () => {
     }
   });
 
-  it("closes a file that is open to others, and says so of a directory that was there before (SEC-31)", async () => {
+  it("restricts a file that others can read, and reports an existing directory that others can read (SEC-31)", async () => {
     await (await open()).close();
     await chmod(join(dataDir, "uis.db"), 0o644);
     await chmod(dataDir, 0o755);
@@ -65,7 +65,7 @@ describe("the file of the embedded state", () => {
     await state.close();
   });
 
-  it("refuses a second process at once, naming the cause and the fix, and the first one goes on", async () => {
+  it("rejects a second process at once, names the cause and the fix, and the first one continues", async () => {
     const state = await open();
     for (let attempt = 0; attempt < 2; attempt++) {
       const child = new StateChild(dataDir);
@@ -79,7 +79,7 @@ describe("the file of the embedded state", () => {
     await (await open()).close();
   });
 
-  it("models keep the instant at which they were first seen over a restart (MODEL-2)", async () => {
+  it("models keep the time at which they were first seen over a restart (MODEL-2)", async () => {
     const first = await open();
     await first.catalog.firstSeen(["a", "b"], 1_000);
     await first.close();
@@ -88,7 +88,7 @@ describe("the file of the embedded state", () => {
     await second.close();
   });
 
-  it("holds no secret, nor any part of one that matters (KEY-3)", async () => {
+  it("contains no secret and no sensitive part of one (KEY-3)", async () => {
     const state = await open();
     const deps = { now: () => state.now(), ids: createRandomIds(), random: randomBytes };
     const apiKeys = new ApiKeys({ keys: state.keys, ...deps });
@@ -114,7 +114,7 @@ describe("the file of the embedded state", () => {
     db.close();
   });
 
-  it("leaves a file of a newer version alone and says which version it is", async () => {
+  it("leaves a file of a newer version unchanged and names its version", async () => {
     await (await open()).close();
     const db = openSqlite(join(dataDir, "uis.db"));
     db.exec("INSERT INTO migrations (number, applied_at_ms) VALUES (99, 0)");
@@ -126,7 +126,7 @@ describe("the file of the embedded state", () => {
     });
   });
 
-  it("refuses what is no database, and a directory that cannot be made", async () => {
+  it("rejects a file that is no database, and a directory that cannot be created", async () => {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
     await writeFile(join(dataDir, "uis.db"), "certainly not a database".repeat(100));
     await expect(open()).rejects.toMatchObject({ message: expect.stringContaining("not a sound database") });

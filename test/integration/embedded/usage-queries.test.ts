@@ -57,7 +57,7 @@ it("usage queries over a large account are read in slices, and settlements run b
   }
 });
 
-it("a query that was hung up reads no further slice (E-10)", async () => {
+it("a cancelled query reads no further slice (E-10)", async () => {
   const state = await openEmbeddedState({ dataDir, log: silentLog });
   try {
     const hungUp = AbortSignal.abort(new Error("hung up"));

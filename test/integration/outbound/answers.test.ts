@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { startReceiver } from "../../support/receivers/receiver.js";
 import { closing, openSender, post } from "./sending.js";
 
-describe("the answer of a receiver", () => {
-  it("the request is a POST with the bytes and the headers that were given (WH-19)", async () => {
+describe("the response of a receiver", () => {
+  it("the request is a POST with the given bytes and headers (WH-19)", async () => {
     const receiver = closing(await startReceiver());
     const sender = openSender();
     const body = '{"text":"grün 🦊","last":1}';
@@ -51,7 +51,7 @@ describe("the answer of a receiver", () => {
     expect([trap.connections, receiver.requests.length]).toEqual([0, 5]);
   });
 
-  it("the first 2 KiB of the body are kept as text, and the connection is used again (WH-43)", async () => {
+  it("the first 2 KiB of the body are stored as text, and the connection is reused (WH-43)", async () => {
     const receiver = closing(await startReceiver({ answer: { status: 500, body: "ü".repeat(3_000) } }));
     const sender = openSender();
     expect((await post(sender, receiver.url)).response).toBe("ü".repeat(1_024));
@@ -59,7 +59,7 @@ describe("the answer of a receiver", () => {
     expect(receiver.connections).toBe(1);
   });
 
-  it("of a body of more than 16 KiB no more is read, and its connection is not used again (WH-21)", async () => {
+  it("reading stops after 16 KiB of body, and the connection is not reused (WH-21)", async () => {
     const receiver = closing(await startReceiver({ answer: { status: 200, body: "a".repeat(16_384) } }));
     const sender = openSender();
     await post(sender, receiver.url);
@@ -87,7 +87,7 @@ describe("the answer of a receiver", () => {
     expect((await post(sender, receiver.url)).retryAfter).toBe("x".repeat(64));
   });
 
-  it("latency is the time to the answer's headers, in whole milliseconds", async () => {
+  it("latency is the time until the response headers, in whole milliseconds", async () => {
     const receiver = closing(await startReceiver({ answer: { status: 200, afterMs: 60 } }));
     const { latencyMs } = await post(openSender(), receiver.url);
     expect(Number.isInteger(latencyMs)).toBe(true);

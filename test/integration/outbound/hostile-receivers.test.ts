@@ -47,7 +47,7 @@ describe("hostile receivers", () => {
     }
   });
 
-  it("a port that refuses is `connect`, and no address was connected to", async () => {
+  it("a refused connection is `connect`, and no connected address is reported", async () => {
     const result = await post(openSender(), `http://127.0.0.1:${await refusingPort()}/`);
     expect(result).toMatchObject({ status: null, error: "connect", ip: null, response: null });
   });

@@ -4,7 +4,7 @@ import { hostileUrls, hostileZone } from "../../support/receivers/hostile-urls.j
 import { noConnections, startTraps } from "../../support/receivers/traps.js";
 import { closing, openSender, post } from "./sending.js";
 
-it("of every hostile URL both a registration and an attempt are refused, and no connection is made (SEC-14, WH-39, WH-42)", async () => {
+it("every hostile URL is rejected at registration and at an attempt, and no connection is made (SEC-14, WH-39, WH-42)", async () => {
   const traps = closing(await startTraps());
   const dns = closing(await startDnsServer(hostileZone));
   const urls = hostileUrls(traps.port);

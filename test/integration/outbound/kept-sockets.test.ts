@@ -20,7 +20,7 @@ describe("reused sockets", () => {
   });
 
   it.each(["reset", "close"] as const)(
-    "one that dies (%s) before a byte of the answer is replaced once, in the same attempt (WH-24)",
+    "a socket that closes (%s) before a byte of the response is replaced once, in the same attempt (WH-24)",
     async (trick) => {
       const authority = closing(makeAuthority());
       const sender = openSender({ ca: authority.ca });
@@ -45,7 +45,7 @@ describe("reused sockets", () => {
     expect(receiver.requests).toHaveLength(4);
   });
 
-  it("one that dies after a byte of the answer is not replaced (WH-24)", async () => {
+  it("a socket that closes after a byte of the response is not replaced (WH-24)", async () => {
     const receiver = closing(
       await startReceiver({ answer: (_, before) => (before === 0 ? good : "reset in the head") }),
     );

@@ -7,8 +7,8 @@ import { closing, openSender, post } from "./sending.js";
 
 const loopback = new AddressRules(["127.0.0.1/32"]);
 
-describe("names of receivers", () => {
-  it("a name is resolved by the configured server, and the request carries it", async () => {
+describe("DNS lookups of receivers", () => {
+  it("a name is resolved by the configured server, and the request's Host header contains it", async () => {
     const receiver = closing(await startReceiver());
     const dns = closing(await startDnsServer({ "hooks.test": ["127.0.0.1"] }));
     const sender = openSender({ dnsServers: [dns.server] });
@@ -17,14 +17,14 @@ describe("names of receivers", () => {
     expect([...dns.questions].sort()).toEqual(["A hooks.test", "AAAA hooks.test"]);
   });
 
-  it("the next address of a name is tried when one does not answer", async () => {
+  it("the next address of a name is tried if one does not answer", async () => {
     const receiver = closing(await startReceiver({ host: "127.0.0.2" }));
     const dns = closing(await startDnsServer({ "two.test": ["127.0.0.1", "127.0.0.2"] }));
     const sender = openSender({ dnsServers: [dns.server] });
     expect(await post(sender, `http://two.test:${receiver.port}/`)).toMatchObject({ status: 200, ip: "127.0.0.2" });
   });
 
-  it("of a name with many addresses all are checked, and eight are tried (WH-40)", async () => {
+  it("all addresses of a name are checked, and at most eight are tried (WH-40)", async () => {
     const many = Array.from({ length: 25 }, (_, index) => `127.77.0.${index + 1}`);
     const dns = closing(await startDnsServer({ "many.test": many, "last-is-bad.test": [...many, "127.0.0.1"] }));
     const resolver = closing(new Resolver([dns.server], new AddressRules(["127.77.0.0/16"])));
@@ -39,7 +39,7 @@ describe("names of receivers", () => {
     expect(await sender.refusalOf("https://none.test/", "acme")).toBeNull();
   });
 
-  it("a resolver that never answers takes no more than the budget (WH-20)", async () => {
+  it("a resolver that never answers takes at most the time budget (WH-20)", async () => {
     const dns = closing(await startDnsServer({ "slow.test": "silence" }));
     const sender = openSender({ dnsServers: [dns.server] });
     const startedAtMs = performance.now();
@@ -50,7 +50,7 @@ describe("names of receivers", () => {
     expect(dns.questions.filter((question) => question === "A slow.test").length).toBeLessThanOrEqual(2);
   });
 
-  it("one account's names that never resolve take none of another account's look-ups (E-11)", async () => {
+  it("unresolvable names of one account do not use up the lookups of another account (E-11)", async () => {
     const count = 600;
     const names = Array.from({ length: count }, (_, index) => `name-${index}.hangs.test`);
     const silent = Object.fromEntries(names.map((name) => [name, "silence" as const]));

@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-it("an account whose name servers never answer fails no delivery of another one, and hosts file and search domains count (E-11)", async (context) => {
+it("one account's dead name servers fail no delivery of another account; hosts file and search domains apply (E-11)", async (context) => {
   needsOwnMounts(context);
   const files = { hosts: join(folder, "hosts"), resolv: join(folder, "resolv.conf") };
   await writeFile(files.hosts, "127.0.0.1 localhost listed.example.test # and a comment\n");

@@ -39,7 +39,7 @@ describe("receivers with TLS", () => {
   } as const;
 
   it.each(["that has expired", "for another name", "of an unknown authority"] as const)(
-    "a certificate %s is refused before a byte of the request, whatever the environment says (WH-23)",
+    "a certificate %s is rejected before a byte of the request is sent, whatever the environment variables (WH-23)",
     async (fault) => {
       vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
       const receiver = closing(await startReceiver({ tls: faults[fault]() }));
@@ -54,7 +54,7 @@ describe("receivers with TLS", () => {
     expect(await post(openSender(), receiver.url)).toMatchObject({ status: null, error: "tls" });
   });
 
-  it("a receiver without TLS, one of an old version and one that talks nonsense are `tls`", async () => {
+  it("a receiver without TLS, with an old version or with invalid data is `tls`", async () => {
     const plain = closing(await startReceiver());
     const nonsense = closing(await startListener({ onConnection: (socket) => void socket.write("x".repeat(500)) }));
     const old = createServer({
@@ -74,7 +74,7 @@ describe("receivers with TLS", () => {
     expect(plain.requests).toHaveLength(0);
   });
 
-  it("no proxy of the environment is used (WH-23)", async () => {
+  it("proxies of the environment are ignored (WH-23)", async () => {
     const proxy = closing(await startListener());
     for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"]) {
       vi.stubEnv(name, `http://127.0.0.1:${proxy.port}`);

@@ -9,7 +9,7 @@ import { freePort } from "../../support/redis/redis-process.js";
 import { type RedisServer, type RedisServerOptions, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";
 
-describe("a Redis state is opened", () => {
+describe("opening a Redis state", () => {
   const servers: RedisServer[] = [];
   const states: State[] = [];
   afterEach(async () => {
@@ -28,7 +28,7 @@ describe("a Redis state is opened", () => {
     return state;
   };
 
-  it("without a warning where each write is synced", async () => {
+  it("succeeds without a warning if each write is synced", async () => {
     const state = await open(await start({ aof: "always" }));
     const health = await state.health();
     expect(health).toMatchObject({ ok: true, durability: "every-write", warnings: [] });
@@ -36,7 +36,7 @@ describe("a Redis state is opened", () => {
     expect(Math.abs(state.now() - Date.now())).toBeLessThan(1_000);
   });
 
-  it("with a warning where a power cut can take a second", async () => {
+  it("warns if a power failure can lose one second of writes", async () => {
     const warnings: string[] = [];
     const log: Logger = { ...silentLog, warn: (_, message) => warnings.push(message) };
     const state = await open(await start({ aof: "everysec" }), { log });
@@ -44,7 +44,7 @@ describe("a Redis state is opened", () => {
     expect(warnings).toEqual([expect.stringContaining("appendfsync always")]);
   });
 
-  it("never where nothing is kept on disk, unless that is accepted", async () => {
+  it("fails if nothing is stored on disk, unless the setting accepts it", async () => {
     const server = await start({ aof: "no" });
     await expect(open(server)).rejects.toMatchObject({
       name: "StateOpenError",
@@ -55,7 +55,7 @@ describe("a Redis state is opened", () => {
     expect(await state.health()).toMatchObject({ ok: true, durability: "none" });
   });
 
-  it("never where keys may be evicted, and it is said when that is set later", async () => {
+  it("fails if keys may be evicted, and a later change of that setting is reported", async () => {
     const server = await start();
     await server.cli("CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
     await expect(open(server)).rejects.toMatchObject({ fix: "set maxmemory-policy noeviction" });
@@ -70,20 +70,20 @@ describe("a Redis state is opened", () => {
     expect(warnings[0]).toContain("set maxmemory-policy noeviction");
   });
 
-  it("never on a replica", async () => {
+  it("fails on a replica", async () => {
     const server = await start();
     await server.cli("REPLICAOF", "127.0.0.1", "1");
     await expect(open(server)).rejects.toMatchObject({ message: expect.stringContaining("is a replica") });
   });
 
-  it("over TLS as a user who may not read the settings, with a warning that they could not be checked", async () => {
+  it("succeeds over TLS as a user who cannot read the settings, and warns that they were not checked", async () => {
     const state = await open(await start({ tls: true, acl: true }));
     const { ok, warnings } = await state.health();
     expect(ok).toBe(true);
     expect(warnings).toEqual([expect.stringContaining("CONFIG GET APPENDFSYNC")]);
   });
 
-  it("never with a wrong password, which is said at once and not shown", async () => {
+  it("fails at once with a wrong password, and does not show it", async () => {
     const server = await start({ acl: true });
     const url = server.url.replace(/\/\/.*@/, "//uis:wrong-password@");
     const refusal = open({ url, tls: null });
@@ -91,7 +91,7 @@ describe("a Redis state is opened", () => {
     await expect(refusal).rejects.not.toThrow("wrong-password");
   });
 
-  it("never over TLS with a certificate of an unknown authority", async () => {
+  it("fails over TLS with a certificate of an unknown authority", async () => {
     const server = await start({ tls: true });
     await expect(open({ ...server, tls: null }, { openWithinMs: 500 })).rejects.toMatchObject({
       fix: expect.stringContaining("state.redis_tls"),
@@ -100,14 +100,14 @@ describe("a Redis state is opened", () => {
     await expect(open({ ...server, tls })).rejects.toThrow("/nowhere/ca.pem for Redis cannot be read");
   });
 
-  it("never for a user who hears no messages", async () => {
+  it("fails for a user without access to the channels", async () => {
     const server = await start({ acl: true, rules: "resetchannels" });
     await expect(open(server, { openWithinMs: 500 })).rejects.toMatchObject({
       fix: "allow our user the channels uis:* (ACL: &uis:*)",
     });
   });
 
-  it("when a server that is still starting is there in time, else it says where none is", async () => {
+  it("waits for a server that is starting, and names the address if there is none in time", async () => {
     const port = await freePort();
     const url = `redis://127.0.0.1:${port}`;
     await expect(open({ url, tls: null }, { openWithinMs: 300 })).rejects.toThrow(
@@ -119,7 +119,7 @@ describe("a Redis state is opened", () => {
     expect(await (await opening).health()).toMatchObject({ ok: true });
   });
 
-  it("with the store's time, whatever the replica's own clock says (state RL-19)", async () => {
+  it("uses the store's time, whatever the replica's own clock (state RL-19)", async () => {
     const server = await start();
     const clock = createSystemClock();
     const late = await open(server, { patience: 20, clock: { ...clock, now: () => clock.now() - 600_000 } });
@@ -135,7 +135,7 @@ describe("a Redis state is opened", () => {
     }
   });
 
-  it("and tells that the server does not answer any more, without failing", async () => {
+  it("reports that the server no longer answers, without failing", async () => {
     const server = await start();
     const state = await open(server);
     await server.kill();

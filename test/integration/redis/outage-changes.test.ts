@@ -35,7 +35,7 @@ describe("changes in Redis reach the other replicas", () => {
   });
   const hasHeard = (kind: StateChange["kind"]) => heard.some((change) => change.kind === kind);
 
-  it("a revoked key is refused by the cache of another replica within 100 ms in 99 of 100 cases (KEY-10)", async () => {
+  it("another replica's cache rejects a revoked key within 100 ms in 99 of 100 cases (KEY-10)", async () => {
     const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
     reader.changes.subscribe((change) => change.kind === "key" && cache.forget(change.id));
     const tookMs: number[] = [];
@@ -52,7 +52,7 @@ describe("changes in Redis reach the other replicas", () => {
     expect(tookMs[Math.floor(tookMs.length * 0.99)]).toBeLessThan(100);
   });
 
-  it("a process that comes or goes is counted by the others at once (state RL-16)", async () => {
+  it("the others count a process that starts or stops at once (state RL-16)", async () => {
     const counts = () => [writer.replicas(), reader.replicas()];
     // Each notes itself every 2 s: by then they would know in any case.
     await eventually(() => counts().join() === "2,2", "both know of each other", 1_500);
@@ -62,7 +62,7 @@ describe("changes in Redis reach the other replicas", () => {
     await eventually(() => counts().join() === "2,2", "it is counted no more", 1_500);
   });
 
-  it("each once, the writer's own too, and each with what it is about", async () => {
+  it("each change is delivered once, also to the writer, with its subject", async () => {
     const own: StateChange[] = [];
     writer.changes.subscribe((change) => void own.push(change));
     await writer.keys.insert(keyRecord(1));
@@ -73,7 +73,7 @@ describe("changes in Redis reach the other replicas", () => {
     expect(own).toEqual(expected);
   });
 
-  it("when the connection for messages is cut, that is told at once, and again when it is back (KEY-11)", async () => {
+  it("a cut subscription connection is reported at once, and again when it is restored (KEY-11)", async () => {
     await server.cli("CLIENT", "KILL", "TYPE", "pubsub");
     await eventually(() => hasHeard("lost_link"), "the loss is told");
     await eventually(() => reader.changes.isLinked && heard.length === 2, "the return is told");
@@ -81,7 +81,7 @@ describe("changes in Redis reach the other replicas", () => {
     await eventually(() => hasHeard("key"));
   });
 
-  it("a link that is open but silent is found out, and is none until messages arrive again (KEY-11)", async () => {
+  it("an open but silent connection is detected, and counts as cut until messages arrive again (KEY-11)", async () => {
     server.freeze();
     await eventually(() => !reader.changes.isLinked, "the silence is found out", 5_000);
     expect(hasHeard("lost_link")).toBe(true);
@@ -97,7 +97,7 @@ describe("changes in Redis reach the other replicas", () => {
     await eventually(() => hasHeard("key"));
   });
 
-  it("while the link is cut, a remembered key is read again before it is believed (KEY-11)", async () => {
+  it("while the connection is cut, a cached key is read again before it is accepted (KEY-11)", async () => {
     const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
     const { id, hash } = keyRecord(1);
     await writer.keys.insert(keyRecord(1));
@@ -113,7 +113,7 @@ describe("changes in Redis reach the other replicas", () => {
     await eventually(() => reader.changes.isLinked);
   });
 
-  it("while Redis is gone, known keys go on and unknown ones are refused for the outage (KEY-14)", async () => {
+  it("while Redis is unavailable, cached keys work and unknown ones are rejected because of the outage (KEY-14)", async () => {
     const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
     await writer.keys.insert(keyRecord(1));
     expect(await cache.find(keyRecord(1).hash)).not.toBeNull();
@@ -124,7 +124,7 @@ describe("changes in Redis reach the other replicas", () => {
     expect((await cache.find(keyRecord(1).hash))?.id).toBe(keyRecord(1).id);
   });
 
-  it("processes that share the store are counted, and one that closes is taken out", async () => {
+  it("processes that share the store are counted, and one that closes is removed", async () => {
     const third = await open();
     expect(third.replicas()).toBe(3);
     await third.close();

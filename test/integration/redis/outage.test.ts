@@ -13,7 +13,7 @@ const timeoutMs = 50;
 const callMsMax = 250;
 const backMsMax = 1_000;
 
-describe("Redis in trouble", () => {
+describe("Redis failures", () => {
   let server: RedisServer;
   let connection: RedisConnection;
   beforeAll(async () => {
@@ -28,7 +28,7 @@ describe("Redis in trouble", () => {
 
   const write = () => connection.command<number>("incr", ["uis:count"], timeoutMs);
   const read = () => connection.command<string>("get", ["uis:count"], timeoutMs);
-  it("an answer that came while this process stood still is an answer", async () => {
+  it("an answer that arrived while this process was suspended is used", async () => {
     await write();
     for (let round = 0; round < 5; round += 1) {
       const written = write();
@@ -66,7 +66,7 @@ describe("Redis in trouble", () => {
     return performance.now() - startedAtMs;
   };
 
-  it("a killed server is noticed at once, and used again within a second of its return", async () => {
+  it("a killed server is detected at once, and used again within a second of its return", async () => {
     await server.kill();
     const { slowestMs, messages } = await callFor(1_500);
     expect(slowestMs).toBeLessThan(callMsMax);
@@ -75,7 +75,7 @@ describe("Redis in trouble", () => {
     expect(await msUntilBack()).toBeLessThan(backMsMax);
   });
 
-  it("a frozen server makes no call wait longer than its timeout, and is used again within a second", async () => {
+  it("a frozen server delays no call beyond its timeout, and is used again within a second", async () => {
     server.freeze();
     const { slowestMs, messages } = await callFor(2_500);
     expect(slowestMs).toBeLessThan(callMsMax);
@@ -86,13 +86,13 @@ describe("Redis in trouble", () => {
     expect(await msUntilBack()).toBeLessThan(backMsMax);
   });
 
-  it("a server that pauses its clients makes no call wait longer than its timeout", async () => {
+  it("a server that pauses its clients delays no call beyond its timeout", async () => {
     await server.cli("CLIENT", "PAUSE", "1500", "ALL");
     expect((await callFor(1_400)).slowestMs).toBeLessThan(callMsMax);
     expect(await msUntilBack()).toBeLessThan(backMsMax);
   });
 
-  it("an answer that comes too late is dropped and never taken for that of another call", async () => {
+  it("an answer after the timeout is dropped and never assigned to another call", async () => {
     await connection.command("mset", ["uis:{n}a", "of a", "uis:{n}b", "of b"]);
     await server.cli("CLIENT", "PAUSE", "200", "ALL");
     await expect(connection.command("get", ["uis:{n}a"], timeoutMs)).rejects.toMatchObject({
@@ -102,7 +102,7 @@ describe("Redis in trouble", () => {
     expect(await connection.command("get", ["uis:{n}a"], 2_000)).toBe("of a");
   });
 
-  it("a server that loads its data refuses, and is used as soon as it has loaded them", async () => {
+  it("a server that is loading its data rejects calls, and is used once loaded", async () => {
     await server.cli("DEBUG", "POPULATE", "2000", "filler");
     await server.cli("BGREWRITEAOF");
     await eventually(async () => (await server.cli("INFO", "persistence")).includes("aof_rewrite_in_progress:0"));
@@ -123,7 +123,7 @@ describe("Redis in trouble", () => {
     await server.cli("CONFIG", "SET", "key-load-delay", "0");
   });
 
-  it("a server that has become a replica takes no writes and is still read", async () => {
+  it("a server that became a replica rejects writes and is still read", async () => {
     const before = await read();
     await server.cli("REPLICAOF", "127.0.0.1", "1");
     await expect(write()).rejects.toThrow("it is a replica and takes no writes");
@@ -132,7 +132,7 @@ describe("Redis in trouble", () => {
     expect(await msUntilBack()).toBeLessThan(backMsMax);
   });
 
-  it("a server whose memory is full takes no writes and is still read", async () => {
+  it("a server without free memory rejects writes and is still read", async () => {
     const before = await read();
     await server.cli("CONFIG", "SET", "maxmemory", "1mb");
     await expect(write()).rejects.toThrow("its memory is full");
@@ -141,7 +141,7 @@ describe("Redis in trouble", () => {
     expect(await msUntilBack()).toBeLessThan(backMsMax);
   });
 
-  it("a server that has forgotten all scripts, or has come back empty, is given them again", async () => {
+  it("scripts are loaded again into a server that has lost them or was emptied", async () => {
     const firstSeen = loadScript("first-seen");
     const run = () => connection.run(firstSeen, ["uis:{k}:models"], [7, "m"]);
     expect(await run()).toEqual(["7"]);
@@ -151,7 +151,7 @@ describe("Redis in trouble", () => {
     expect(await run()).toEqual(["7"]);
   });
 
-  it("a server that has forgotten its scripts has those that are kept on it as soon as it is connected to", async () => {
+  it("persistent scripts are loaded on connecting to a server that has lost them", async () => {
     const firstSeen = loadScript("first-seen");
     const isKnown = () => server.cli("SCRIPT", "EXISTS", firstSeen.sha1);
     await server.cli("SCRIPT", "FLUSH");
@@ -162,7 +162,7 @@ describe("Redis in trouble", () => {
     await eventually(async () => (await isKnown()) === "1", "the script is there again");
   });
 
-  it("calls under way are answered before the connection closes, later ones are refused", async () => {
+  it("pending calls are answered before the connection closes, later ones are rejected", async () => {
     const other = new RedisConnection({ url: server.url, tls: null, clock: createSystemClock(), log: silentLog });
     await other.ready(5_000);
     const underWay = other.command("incr", ["uis:other"]);

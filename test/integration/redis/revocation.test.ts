@@ -79,7 +79,7 @@ describe("two replicas over one Redis", () => {
   };
   const isRunning = async (replica: RunningService) => (await replica.debugState()).requests.running > 0;
 
-  it("under load a revoked key is refused at once where it was revoked, and on the other within 100 ms (KEY-9, KEY-10)", async () => {
+  it("under load a revoked key is rejected at once on the replica that revoked it, and within 100 ms on the other (KEY-9, KEY-10)", async () => {
     const keys = [];
     for (let number = 0; number < rounds(1_000); number++) keys.push(await newKey());
     const load = await startLoad();
@@ -97,7 +97,7 @@ describe("two replicas over one Redis", () => {
     expect(sorted[Math.ceil(sorted.length * 0.99) - 1]).toBeLessThan(toldMsMax);
   }, 300_000);
 
-  it("a stream that runs on one replica ends when its key is revoked on the other (KEY-13)", async () => {
+  it("a stream on one replica ends when its key is revoked on the other (KEY-13)", async () => {
     const { record, secret } = await newKey();
     const running = stream(other, secret);
     await eventually(() => isRunning(other), "the stream runs");
@@ -105,7 +105,7 @@ describe("two replicas over one Redis", () => {
     expect(await running).toContain("invalid_api_key");
   });
 
-  it("a changed key is read again after the link to the messages was cut (KEY-10, KEY-11)", async () => {
+  it("a changed key is read again after the subscription was cut (KEY-10, KEY-11)", async () => {
     const { record, secret } = await newKey();
     expect(await statusOf(other, secret)).toBe(200);
     await redis.cli("client", "kill", "type", "pubsub");
@@ -113,7 +113,7 @@ describe("two replicas over one Redis", () => {
     await eventually(() => isRefused(other, secret), "it is refused", toldMsMax);
   });
 
-  it("where the message of it is lost, a revoked key is refused and its stream ends within 30 s (KEY-10, KEY-13)", async () => {
+  it("if the message is lost, a revoked key is rejected and its stream ends within 30 s (KEY-10, KEY-13)", async () => {
     await eventually(() => other.service.parts.state.changes.isLinked, "messages arrive");
     // A key that is read again for another reason, as after a link that was cut a moment ago, tells nothing: once more.
     let lost = await revokeUntold();
@@ -146,7 +146,7 @@ describe("two replicas over one Redis", () => {
     return { servedMs: servedAtMs - revokedAtMs, streamed: text, streamMs: tookMs };
   }
 
-  it("a revocation that the store has lost, as in a fail-over, is made again by the replica that made it (KEY-10)", async () => {
+  it("a revocation that the store lost in a failover is repeated by the replica that made it (KEY-10)", async () => {
     const { record, secret } = await newKey();
     await one.service.parts.apiKeys.revoke(record.id);
     await eventually(() => isRefused(other, secret), "it is refused", toldMsMax);
@@ -161,7 +161,7 @@ describe("two replicas over one Redis", () => {
     await eventually(() => isRefused(other, secret), "it is refused", toldMsMax);
   });
 
-  it("an update and a rotation on one replica hold on the other (KEY-16)", async () => {
+  it("an update and a rotation on one replica apply on the other (KEY-16)", async () => {
     const { apiKeys } = one.service.parts;
     const { record, secret } = await newKey();
     const seen = async () => ((await (await modelsOf(other, secret)).json()) as { data: object[] }).data.length;
@@ -173,7 +173,7 @@ describe("two replicas over one Redis", () => {
     expect(await statusOf(other, next.secret)).toBe(200);
   });
 
-  it("a session that one replica ends is over on the other (KEY-22)", async () => {
+  it("a session that one replica ends is invalid on the other (KEY-22)", async () => {
     const { token, record } = await one.service.parts.sessions.begin("admin", { address: "", userAgent: "" });
     const { parts } = other.service;
     expect(await parts.sessions.authenticate(token)).toMatchObject({ sessionId: record.id });
@@ -181,7 +181,7 @@ describe("two replicas over one Redis", () => {
     await expect(parts.sessions.authenticate(token)).rejects.toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("while Redis is away known keys are served, and others are told to come back, never that they are bad (KEY-14)", async () => {
+  it("while Redis is unavailable, cached keys work, and others get a retryable error, never 401 (KEY-14)", async () => {
     // An earlier test has cut the link.
     await eventually(() => other.service.parts.state.changes.isLinked, "messages arrive");
     const { secret } = await newKey();

@@ -59,7 +59,7 @@ describe("Redis through Sentinel", () => {
   });
   const write = () => connection.command("incr", ["uis:count"], timeoutMs);
 
-  it("uses another primary within a second of its naming, and no call waits meanwhile", async () => {
+  it("switches to another primary within a second of its election, without delaying calls", async () => {
     await write();
     await group.primary.kill();
     const isNamed = async () => (await group.primaryPort()) === group.replica.port;
@@ -70,7 +70,7 @@ describe("Redis through Sentinel", () => {
     await eventually(() => feed.isLinked, "changes arrive again");
   });
 
-  it("leaves a primary that comes back as a replica alone", async () => {
+  it("ignores an old primary that returns as a replica", async () => {
     await group.primary.restart();
     await eventually(
       async () => (await group.primary.cli("ROLE").catch(() => "")).startsWith("slave"),
@@ -127,7 +127,7 @@ describe("Redis Cluster", () => {
     }
   });
 
-  it("with one node down the keys of the others are there all the time, and its own within a second of its replacement", async () => {
+  it("with one node down, keys of other nodes stay available, and its own within a second of its replacement", async () => {
     const [lost, kept] = [await keyOf(0), await keyOf(1)];
     await node(0).kill();
     const isReplaced = async () => {

@@ -26,9 +26,9 @@ const forms = [
   { what: "a stream", isStream: true },
 ];
 
-describe("the embedded service on the way to the disk and to its clients", () => {
+describe("the embedded service", () => {
   it.for(forms)(
-    "has synced a request's usage before the last bytes of $what leave (USE-1)",
+    "syncs a request's usage to disk before the last bytes of $what are sent (USE-1)",
     { timeout: 120_000 },
     async ({ isStream }, context) => {
       needsTrace(context);
@@ -48,7 +48,7 @@ describe("the embedded service on the way to the disk and to its clients", () =>
   );
 
   it.for(forms)(
-    "has synced the write that holds the delivery of a request's event before the last bytes of $what leave (REL-12)",
+    "syncs the delivery of a request's event to disk before the last bytes of $what are sent (REL-12)",
     { timeout: 120_000 },
     async ({ isStream }, context) => {
       needsTrace(context);

@@ -152,7 +152,7 @@ describe("limits and usage of several processes on one Redis", () => {
     { what: "requests", limits: { requests_per_minute: size.limit }, limit: size.limit },
     { what: "tokens", limits: { tokens_per_minute: size.limit * wholeTokens }, limit: size.limit * wholeTokens },
   ])(
-    "$what are never above the limit in 60 s, reach 92 % of it, and all that was used is counted once (state RL-3, state RL-4, state RL-6, state RL-7, USE-1, USE-10, REL-16)",
+    "$what never exceed the limit in 60 s, reach 92 % of it, and all usage is counted once (state RL-3, state RL-4, state RL-6, state RL-7, USE-1, USE-10, REL-16)",
     { timeout: runMs + 3 * startUpMs },
     async ({ what, limits, limit }, context) => {
       const key = await startServices(limits);

@@ -40,7 +40,7 @@ describe("one failing Redis under two services", () => {
   });
 
   it.each(Object.entries(troubles))(
-    `requests go on, limits hold and usage is complete with Redis %s ${ids}`,
+    `requests continue, limits hold and usage is complete with Redis %s ${ids}`,
     async (name, trouble) => {
       await bench.survive(name, trouble);
     },
@@ -48,7 +48,7 @@ describe("one failing Redis under two services", () => {
   );
 });
 
-describe("a slow Redis under two services", () => {
+describe("a slow Redis shared by two services", () => {
   let redis: RedisServer;
   let link: SlowLink;
   let bench: OutageBench;
@@ -76,7 +76,7 @@ describe("a slow Redis under two services", () => {
     },
   });
   it.each(delays)(
-    `requests go on, limits hold and usage is complete with Redis slower by %i ms ${ids}`,
+    `requests continue, limits hold and usage is complete with Redis slower by %i ms ${ids}`,
     async (delayMs) => {
       await bench.survive(`slow-${delayMs}`, slowBy(delayMs));
     },
@@ -84,7 +84,7 @@ describe("a slow Redis under two services", () => {
   );
 });
 
-describe("Redis that fails over under two services", () => {
+describe("a Redis failover under two services", () => {
   /** Whoever is started last is removed first. */
   const startBench = async (store: { readonly url: string; remove(): Promise<void> }, name: string) => {
     onTestFinished(() => store.remove());
@@ -94,7 +94,7 @@ describe("Redis that fails over under two services", () => {
   };
 
   it(
-    `requests go on, limits hold and usage is complete with Redis failing over by Sentinel ${ids}`,
+    `requests continue, limits hold and usage is complete with Redis failing over by Sentinel ${ids}`,
     async () => {
       const sentinels = await startSentinelGroup();
       const bench = await startBench(sentinels, "fail-over");
@@ -108,7 +108,7 @@ describe("Redis that fails over under two services", () => {
   );
 
   it(
-    `requests go on, limits hold and usage is complete with Redis losing the cluster's node that has the account ${ids}`,
+    `requests continue, limits hold and usage is complete when the cluster loses the account's node ${ids}`,
     async () => {
       const nodes = await startRedisCluster();
       const bench = await startBench(nodes, "lost-node");

@@ -48,7 +48,7 @@ describe("the request log", () => {
     ["a chat stream", "chat/completions", { ...chatParams, ...labels, stream: true }, labels],
     ["completions", "completions", { model: "test-chat", prompt: "Hi", user: "u-7" }, { user: "u-7" }],
     ["embeddings", "embeddings", { model: "test-embed", input: "Hi", user: "u-8" }, { user: "u-8" }],
-  ])("keeps the labels of %s over REST", async (_, path, body, logged) => {
+  ])("contains the labels of %s over REST", async (_, path, body, logged) => {
     expect(await lineOf(() => post(path, body))).toMatchObject({ ...logged, outcome: "completed" });
   });
 
@@ -56,7 +56,7 @@ describe("the request log", () => {
     ["chat", createChatCompletion, chatMessage, labels],
     ["completions", createCompletion, { params: { model: "test-chat", prompt: ["Hi"], user: "u-7" } }, { user: "u-7" }],
     ["embeddings", createEmbeddings, { params: { model: "test-embed", input: ["Hi"], user: "u-8" } }, { user: "u-8" }],
-  ] as const)("keeps the labels of %s over gRPC, Connect and gRPC-Web", async (_, method, message, logged) => {
+  ] as const)("contains the labels of %s over gRPC, Connect and gRPC-Web", async (_, method, message, logged) => {
     expect(await lineOf(() => overGrpc(method, message))).toMatchObject({ ...logged, transport: "grpc" });
     expect(await lineOf(() => overConnect(method, message))).toMatchObject({ ...logged, transport: "connect" });
     expect(await lineOf(() => overGrpcWeb(method, message))).toMatchObject({ ...logged, transport: "grpc_web" });

@@ -126,9 +126,9 @@ describe("the embedded service on a machine whose clock is set", () => {
   });
 });
 
-describe("a replica on Redis whose own clock is set", () => {
+describe("a replica on Redis when its own clock is set", () => {
   it.each(jumps)(
-    "by %i s: limits, expiry and hours are those of the store (REL-20, state RL-19)",
+    "by %i s: limits, expiry and hours follow the store's time (REL-20, state RL-19)",
     decidedByStore(async (seconds) => {
       redis = await startRedis();
       const withRedis = { ...env, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };
@@ -151,7 +151,7 @@ describe("a replica on Redis whose own clock is set", () => {
   );
 });
 
-describe("replicas on a Redis whose clock is set", () => {
+describe("replicas on a Redis when its clock is set", () => {
   async function start() {
     redis = await startRedis({ env: clock.env });
     const withRedis = { ...env, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };
@@ -179,7 +179,7 @@ describe("replicas on a Redis whose clock is set", () => {
   );
 
   it(
-    "back by an hour: windows stay closed for one window more, and not for an hour (REL-20)",
+    "back by an hour: windows stay closed for one more window, not for an hour (REL-20)",
     decidedByStore(async () => {
       const { api, client } = await start();
       const full = await usedUp(api);

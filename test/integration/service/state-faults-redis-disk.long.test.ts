@@ -92,7 +92,7 @@ async function storedKeys(administrator: ServiceClient): Promise<readonly string
 
 describe("a full disk under Redis", () => {
   it.each(policies)(
-    "appendfsync %s: requests go on, limits hold, and usage is complete when there is room (REL-15, REL-18, state RL-16, state RL-17, USE-11)",
+    "appendfsync %s: requests continue, limits hold, and usage is complete when there is space again (REL-15, REL-18, state RL-16, state RL-17, USE-11)",
     async (aof) => {
       const started = await startStore(aof);
       bench = await OutageBench.start(started.redis.url, [`disk-${aof}`]);
@@ -102,7 +102,7 @@ describe("a full disk under Redis", () => {
   );
 
   it.each(policies)(
-    "appendfsync %s: keys are refused with 503 and the cause while it is full, and none that was created before is lost (REL-18)",
+    "appendfsync %s: creating keys fails with 503 and the cause while it is full, and no earlier key is lost (REL-18)",
     async (aof) => {
       const started = await startStore(aof);
       const { administrator, client } = await serve(started);

@@ -51,7 +51,7 @@ describe("200 endpoints, of which one hangs and one rejects", () => {
   const shapes = [embedded, redis, { driver: "embedded", accounts: 20 }, { driver: "Redis", accounts: 1 }];
 
   it.for(shapes)(
-    "198 good ones get 100 deliveries a second in time, and memory stays flat ($driver, accounts: $accounts) (WH-37, REL-14)",
+    "198 healthy ones get 100 deliveries a second on time, and memory stays flat ($driver, accounts: $accounts) (WH-37, REL-14)",
     {
       timeout: testMs,
     },

@@ -104,9 +104,9 @@ function needsFastTime(): void {
   needsInstalled("gcc");
 }
 
-describe.concurrent("deliveries that always fail, by the default schedule", { timeout: testMs }, () => {
+describe.concurrent("deliveries that always fail, with the default schedule", { timeout: testMs }, () => {
   it.for(drivers)(
-    "%s, at 60 times the speed: six attempts on time over three restarts, no seventh but by hand (WH-25, WH-26, WH-27, WH-46, REL-13)",
+    "%s, at 60 times the speed: six attempts on time over three restarts, a seventh only by a manual retry (WH-25, WH-26, WH-27, WH-46, REL-13)",
     async (driver, context) => {
       needsFastTime();
       const service = await follow(driver, atSixty.speed);
@@ -161,7 +161,7 @@ describe.concurrent("deliveries that always fail, by the default schedule", { ti
   );
 
   it.for(drivers)(
-    "%s, at 5 times the speed: the first two retries to the second (WH-25, WH-26)",
+    "%s, at 5 times the speed: the first two retries are on time to the second (WH-25, WH-26)",
     async (driver, context) => {
       needsFastTime();
       const service = await follow(driver, atFive.speed);

@@ -72,7 +72,7 @@ afterEach(async () => {
 });
 
 describe.each(["embedded", "Redis"] as const)(
-  "64 requests at once that cross all values of a threshold, over %s",
+  "64 simultaneous requests that cross all values of a threshold, over %s",
   (driver) => {
     const masterKey = randomBytes(32).toString("base64");
     const folders: ServiceFolder[] = [];

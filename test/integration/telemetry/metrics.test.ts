@@ -122,7 +122,7 @@ describe("/metrics", () => {
     expect(metricLines(page, "uis_store_up")).toEqual({ "": 1 });
   });
 
-  it("shows each metric of the table with its labels and no other of ours", async () => {
+  it("shows each documented metric with its labels and no other of ours", async () => {
     await start({ config: { rate_limits: { default_key: { requests_per_minute: 1 } } } });
     expect(await chat({ stream: true })).toBe(200);
     expect(await chat()).toBe(429);
@@ -141,7 +141,7 @@ describe("/metrics", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("has one series for all models that clients invent (SEC-24)", async () => {
+  it("has one series for all model names that clients invent (SEC-24)", async () => {
     await start();
     const seriesOf = (page: string) => page.split("\n").filter((line) => /^(uis|gen_ai)_/.test(line)).length;
     const before = seriesOf(await scrape());
@@ -157,7 +157,7 @@ describe("/metrics", () => {
     });
   });
 
-  it("is not on the public listener, and holds no key, key id or text (SEC-3, SEC-18)", async () => {
+  it("is not on the public listener, and contains no key, key id or text (SEC-3, SEC-18)", async () => {
     await start({ env: { UIS_BOOTSTRAP_API_KEY: "bootstrap-CANARY-key" } });
     expect(await chat({ messages: [{ role: "user", content: "prompt-CANARY" }], user: "user-CANARY" })).toBe(200);
     expect(await chat({ messages: [{ role: "prompt-CANARY", content: "x" }] })).toBe(400);

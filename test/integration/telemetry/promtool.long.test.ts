@@ -14,7 +14,7 @@ function promtool(args: readonly string[], input = ""): { status: number | null;
 
 // promtool comes with Debian's package prometheus.
 describe.skipIf(spawnSync("promtool", ["--version"]).status !== 0)("promtool", () => {
-  it("understands every query of the dashboard", () => {
+  it("accepts every query of the dashboard", () => {
     const folder = mkdtempSync(join(tmpdir(), "uis-queries-"));
     const variables = (expr: string) => expr.replaceAll("$__rate_interval", "5m").replaceAll("$model", ".*");
     const rules = panelQueries.map(([, expr], i) => ({ record: `panel:${i}`, expr: variables(expr) }));
@@ -24,7 +24,7 @@ describe.skipIf(spawnSync("promtool", ["--version"]).status !== 0)("promtool", (
     rmSync(folder, { recursive: true });
   });
 
-  it("finds that each alert fires when it should and not when all is well", () => {
+  it("each alert fires when it should and not in normal operation", () => {
     expect(promtool(["test", "rules", "deploy/prometheus/alerts-test.yml"])).toMatchObject({ status: 0 });
     const tested = readFileSync("deploy/prometheus/alerts-test.yml", "utf8");
     for (const [alert] of alertQueries) {
@@ -33,7 +33,7 @@ describe.skipIf(spawnSync("promtool", ["--version"]).status !== 0)("promtool", (
     }
   });
 
-  it("finds nothing wrong with the page of metrics", async () => {
+  it("reports no problem with the metrics page", async () => {
     const service = await startService();
     try {
       const body = JSON.stringify({ model: "test-chat", messages: [{ role: "user", content: "Hi" }] });

@@ -104,7 +104,7 @@ describe("traces", () => {
     expect(calls.map((span) => span.attributes["error.type"])).toEqual([undefined, "invalid_api_key"]);
   });
 
-  it("hold no key, prompt or answer (SEC-18)", async () => {
+  it("contain no key, prompt or answer (SEC-18)", async () => {
     const running = await start({
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint,
       UIS_BOOTSTRAP_API_KEY: "bootstrap-CANARY-key",

@@ -26,7 +26,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     return started;
   }
 
-  it("posts the bytes of the event, signed for the attempt in both forms (WH-12, WH-15, WH-18)", async () => {
+  it("posts the bytes of the event, signed for the attempt in both formats (WH-12, WH-15, WH-18)", async () => {
     const { url, requests } = await receiver({ answer: (_, before) => ({ status: before === 0 ? 500 : 204 }) });
     const { insert, emit, ended } = await dispatch();
     await insert("we_a", url);
@@ -53,7 +53,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     expect(delivery.attempts.map(({ status }) => status)).toEqual([500, 204]);
   });
 
-  it("tries again after whatever is no 2xx, records each attempt, and stops with the last retry (WH-19, WH-44)", async () => {
+  it("retries after every response other than 2xx, records each attempt, and stops after the last retry (WH-19, WH-44)", async () => {
     const answers = [{ status: 302, headers: { location: "/" } }, "reset", "random bytes", { status: 429 }] as const;
     const { url } = await receiver({
       answer: ({ headers }) => answers[Number(headers["service-attempt"]) - 1] ?? { status: 200 },
@@ -72,7 +72,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     expect(ends.map(({ answer }) => answer)).toEqual(["3xx", "reset", "bad_response", "4xx"]);
   });
 
-  it("retries are never early, and hardly late (WH-26)", async () => {
+  it("retries are never early and hardly late (WH-26)", async () => {
     const { url } = await receiver({
       answer: (request) => ({ status: request.headers["service-attempt"] === "1" ? 503 : 200 }),
     });
@@ -92,7 +92,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     expect(late[Math.floor(late.length * 0.99)]).toBeLessThan(5 * 250);
   });
 
-  it("an endpoint that hangs delays a good one by less than a second, at 300 deliveries each (WH-37)", async () => {
+  it("a hanging endpoint delays a healthy one by less than a second, at 300 deliveries each (WH-37)", async () => {
     const hanging = await receiver({ answer: "hang" });
     const good = await receiver();
     const { insert, emit, ends } = await dispatch({ budgetMs: 1_000 });
@@ -106,7 +106,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     expect(hanging.open).toBeLessThanOrEqual(8);
   });
 
-  it("endpoints that hang or refuse delay none of 18 good ones (REL-14, WH-37)", async () => {
+  it("hanging or rejecting endpoints delay none of 18 healthy ones (REL-14, WH-37)", async () => {
     const hanging = await receiver({ answer: "hang" });
     const good = await receiver();
     const bad = { we_hangs: hanging.url, we_refuses: `http://127.0.0.1:${await refusingPort()}/` };
@@ -123,7 +123,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     await eventually(() => ends.some(({ effect }) => effect !== "delivered"), "a failed attempt");
   });
 
-  it("closes within 6 s when what was under way has ended, and leaves the rest as it was (WH-36)", async () => {
+  it("closes within 6 s once attempts in flight have ended, and leaves the rest unchanged (WH-36)", async () => {
     const { url, requests, answerWith } = await receiver({ answer: { status: 200, afterMs: 300 } });
     const { insert, emit, dispatcher, state } = await dispatch();
     await insert("we_a", url, { maxInFlight: 4 });
@@ -141,7 +141,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
 });
 
 describe("a dispatcher over Redis", () => {
-  it("goes on within 5 s of its return, with what it has and with what comes after it was emptied (WH-35)", async () => {
+  it("continues within 5 s of its return, with stored deliveries and with new ones after it was emptied (WH-35)", async () => {
     const started = await startDispatch("redis", { retryDelaysMs: [1_000] });
     opened.push(started);
     const { redis, state, insert, emit, ended, dispatcher, ends } = started;

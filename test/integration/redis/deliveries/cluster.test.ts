@@ -28,7 +28,7 @@ describe("deliveries in a cluster of six nodes", () => {
   const emitAll = async (of: readonly string[]) =>
     (await Promise.all(of.map((account) => desk.emitMany(each, `we_${account}`, account)))).flat();
 
-  it("are spread over all primaries, and found, listed, delivered and purged as on one server", async () => {
+  it("are spread over all primaries, and are found, listed, delivered and purged as on one server", async () => {
     const worker = new DeliveryWorker(replica.state);
     const ids = await emitAll(accounts);
     await eventually(() => worker.delivered.length === ids.length, "all are delivered", 20_000);
@@ -39,7 +39,7 @@ describe("deliveries in a cluster of six nodes", () => {
     expect(await desk.find(ids[7] ?? "")).toMatchObject({ state: "delivered" });
   });
 
-  it("those of a node that is lost are delivered by its replica, and those of the others meanwhile (WH-35)", async () => {
+  it("of a lost node are delivered from its replica, and those of other nodes meanwhile (WH-35)", async () => {
     const [lostNode] = cluster.nodes;
     if (lostNode === undefined) throw new Error("a cluster has nodes");
     const isOn = async (account: string) =>

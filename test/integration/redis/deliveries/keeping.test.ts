@@ -11,7 +11,7 @@ import { attempted, openStateReplica, type Replica } from "./delivery-worker.js"
 const shard = keySpace.shardOf("a");
 const keptBytesMax = 1_100;
 
-describe("what deliveries leave in Redis", () => {
+describe("deliveries stored in Redis", () => {
   let redis: RedisServer;
   let replica: Replica;
   let desk: DeliveryDesk;
@@ -35,7 +35,7 @@ describe("what deliveries leave in Redis", () => {
     return keys.filter((key, i) => Number(lives[i]) < 0 && !own.includes(key)).toSorted();
   };
 
-  it("nothing is left of deliveries that are old enough, however they went, nor of an endpoint that is gone (WH-50)", async () => {
+  it("old deliveries and removed endpoints leave nothing behind, whatever their result (WH-50)", async () => {
     for (const outcome of [succeeded, failedForGood, retryIn(30_000)]) {
       await desk.emitMany(3, "we_a");
       for (const claim of await desk.claim()) await desk.finish(claim, outcome);
@@ -60,7 +60,7 @@ describe("what deliveries leave in Redis", () => {
     expect(await lasting()).toEqual([]);
   });
 
-  it("a purge of many goes on until it has taken as many as it may (WH-50)", async () => {
+  it("a purge of many continues until it has removed its maximum (WH-50)", async () => {
     const count = 500;
     await desk.emitMany(count, "we_a");
     for (let left = count; left > 0; ) {

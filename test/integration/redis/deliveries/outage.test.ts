@@ -14,7 +14,7 @@ const resumeMsMax = 5_000;
 const patienceMs = 90_000;
 const eachRound = 60;
 
-describe("deliveries while Redis is away", () => {
+describe("deliveries while Redis is unavailable", () => {
   let redis: RedisServer;
   let replica: Replica;
   let desk: DeliveryDesk;
@@ -29,7 +29,7 @@ describe("deliveries while Redis is away", () => {
     await redis?.remove();
   });
 
-  it("a Redis that is killed again and again loses none and ends none twice (WH-32)", async () => {
+  it("a Redis that is killed repeatedly loses none and ends none twice (WH-32)", async () => {
     const worker = new DeliveryWorker(replica.state);
     const expected: string[] = [];
     /** As the spool does: until it is acknowledged. */
@@ -67,7 +67,7 @@ describe("deliveries while Redis is away", () => {
     expect(new Set(worker.delivered).size).toBe(worker.delivered.length);
   }, 120_000);
 
-  it("a Redis that comes back empty is worked on as before, within 5 s and without a restart (WH-35)", async () => {
+  it("dispatching continues within 5 s on a Redis that returns empty, without a restart (WH-35)", async () => {
     const worker = new DeliveryWorker(replica.state);
     const [before = ""] = await desk.emitMany(1, "we_a");
     await eventually(() => worker.delivered.includes(before), "it is delivered");
@@ -90,7 +90,7 @@ describe("deliveries while Redis is away", () => {
     await worker.end();
   });
 
-  it("what waited for a retry is delivered in time by a Redis that was away meanwhile (WH-35)", async () => {
+  it("a pending retry is delivered on time if Redis was unavailable meanwhile (WH-35)", async () => {
     const id = await desk.emit("we_a");
     await desk.attempt({ state: "awaiting_retry", delayMs: 1_000 });
     await redis.kill();

@@ -30,7 +30,7 @@ describe("replicas that share the deliveries of one Redis", () => {
   });
   afterAll(() => redis?.remove());
 
-  it("deliver each delivery once, however they race for it (WH-32)", async () => {
+  it("deliver each delivery once, however they compete for it (WH-32)", async () => {
     const accounts = ["a", "b", "c", "d", "e"];
     for (const account of accounts) await desk.insert(endpoint(`we_${account}`, { account, maxInFlight: 64 }));
     const held = new Set<string>();
@@ -47,7 +47,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     for (const { delivered } of workers) expect(delivered.length).toBeGreaterThan(0);
   });
 
-  it("one that slept beyond its lease ends nothing that the other one holds (WH-33)", async () => {
+  it("a worker that was suspended beyond its lease cannot end a delivery that the other one holds (WH-33)", async () => {
     await desk.insert(endpoint("we_a"));
     const id = await desk.emit("we_a");
     const [asleep] = await desk.claim();
@@ -60,7 +60,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     expect(await desk.find(id)).toMatchObject({ state: "delivery_attempted", attemptsMade: 0 });
   });
 
-  it("have together no more of an endpoint under way than it allows (WH-37)", async () => {
+  it("together have at most the endpoint's maximum in flight (WH-37)", async () => {
     await desk.insert(endpoint("we_a", { maxInFlight: 5 }));
     await desk.emitMany(20, "we_a");
     const claims = await Promise.all(
@@ -69,7 +69,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     expect(claims.flatMap((each) => each.claims)).toHaveLength(5);
   });
 
-  it("a worker finds in time what another process has made, and what its retries are due at (WH-26)", async () => {
+  it("find new deliveries and retries of another process when they are due (WH-26)", async () => {
     await desk.insert(endpoint("we_a"));
     const claimedAtMs = new Map<string, number>();
     const worker = new DeliveryWorker(two.state, ({ deliveryId }) => claimedAtMs.set(deliveryId, performance.now()));
@@ -82,7 +82,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     await worker.end();
   });
 
-  it("one that disables an endpoint stops the other one (WH-30)", async () => {
+  it("an endpoint that one disables is no longer served by the other (WH-30)", async () => {
     await desk.insert(endpoint("we_a"));
     const ids = await desk.emitMany(300, "we_a");
     await desk.disable("we_a");
@@ -94,7 +94,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     expect(await desk.find(ids[299] ?? "")).toMatchObject({ reason: "endpoint_disabled" });
   });
 
-  it("a worker that has nothing to do asks for little", async () => {
+  it("an idle worker sends few commands", async () => {
     await two.close();
     const worker = new DeliveryWorker(one.state);
     const scripts = async () =>

@@ -54,7 +54,7 @@ describe("bursts of two processes on one Redis", () => {
     { what: "requests", requestsPerMinute: limit, tokensPerMinute: 1e9, cost: 1 },
     { what: "tokens", requestsPerMinute: 1e9, tokensPerMinute: limit * tokensEach, cost: tokensEach },
   ])(
-    "never admit more $what in any 60 s than the limit, and all of it 65 s after a pause (state RL-3, state RL-4)",
+    "never admit more $what in any 60 s than the limit, and the full limit 65 s after a pause (state RL-3, state RL-4)",
     async ({ requestsPerMinute, tokensPerMinute, cost }) => {
       const limits = [requestsPerMinute, tokensPerMinute, tokensEach].map(String);
       const processes = await Promise.all(["x", "y"].map((name) => startBurstProcess(redis.url, name, ...limits)));

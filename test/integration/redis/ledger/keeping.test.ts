@@ -16,7 +16,7 @@ const shard = keySpace.shardOf("a");
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
 
-describe("what the ledger keeps in Redis", () => {
+describe("ledger data in Redis", () => {
   let redis: RedisServer;
   let replica: LedgerReplica;
   beforeAll(async () => {
@@ -54,7 +54,7 @@ describe("what the ledger keeps in Redis", () => {
     expect(await lifeMs(window)).toBeLessThanOrEqual(70_000);
   });
 
-  it("leaves nothing of settled requests that does not expire, whatever their keys and limits (state RL-21)", async () => {
+  it("settled requests leave nothing that does not expire, whatever their keys and limits (state RL-21)", async () => {
     const count = rounds(1_000);
     for (let i = 0; i < count; i++) {
       const id = `key_${i}`;
@@ -85,7 +85,7 @@ describe("what the ledger keeps in Redis", () => {
     expect(Math.round((await lifeMs(shard.ended("req_1"))) / minuteMs)).toBe(120);
   });
 
-  it("forgets accounts whose last usage is 2 years old when another one comes", async () => {
+  it("removes accounts whose last usage is 2 years old when another account is added", async () => {
     const endedAtMs = replica.time.now() - 732 * dayMs;
     await redis.cli("ZADD", shard.accounts, String(endedAtMs), "old");
     expect(await replica.usage.accounts()).toEqual([]);
@@ -93,7 +93,7 @@ describe("what the ledger keeps in Redis", () => {
     expect(await redis.cli("ZRANGE", shard.accounts, "0", "-1")).toBe("a");
   });
 
-  it("goes on when the server has forgotten the scripts", async () => {
+  it("continues when the server has lost its scripts", async () => {
     await replica.ledger.admit(admission("req_1"));
     await redis.cli("SCRIPT", "FLUSH");
     expect(await replica.ledger.admit(admission("req_2"))).toMatchObject({ admitted: true });
@@ -101,7 +101,7 @@ describe("what the ledger keeps in Redis", () => {
     expect(await replica.ledger.liveLeases()).toBe(1);
   });
 
-  it("works on data of the format before its own, and refuses any other without touching it", async () => {
+  it("works on data of the previous format, and rejects any other without changing it", async () => {
     await replica.ledger.admit(admission("req_1"));
     const own = Number(await redis.cli("GET", shard.format));
     await redis.cli("SET", shard.format, String(own - 1));
@@ -126,7 +126,7 @@ describe("what the ledger keeps in Redis", () => {
     expect(await keysLike("*req_2*")).toEqual([]);
   });
 
-  it("does nothing of a settlement that a full server refuses, so that it can be told again", async () => {
+  it("changes nothing for a settlement that a full server rejects, so that it can be repeated", async () => {
     await replica.ledger.admit(admission("req_1"));
     await redis.cli("CONFIG", "SET", "maxmemory", "1mb");
     await expect(replica.ledger.settle(settlement("req_1"))).rejects.toMatchObject({ code: "storage_unavailable" });

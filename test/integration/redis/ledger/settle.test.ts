@@ -31,7 +31,7 @@ describe("settlements in Redis", () => {
     replica.usage.rows({ account: "a", width, fromMs: 0, toMs: replica.time.now() + 1 });
   const addEndpoint = (id: string, fields: string) => redis.cli("HSET", shard.endpoints("a"), id, fields);
 
-  it("counts a request once, whoever tells its end and however often, also in one call (USE-1)", async () => {
+  it("counts a request once, whichever process settles it and however often, also within one call (USE-1)", async () => {
     await replica.ledger.admit(admission("req_1"));
     const settled = await Promise.all(
       [replica, other, replica].map(({ ledger }) => ledger.settle(settlement("req_1"))),
@@ -41,12 +41,12 @@ describe("settlements in Redis", () => {
     expect(await usedToday("account", "a")).toMatchObject({ requests: 1n, promptTokens: 10n, completionTokens: 5n });
   });
 
-  it("adds up exactly beyond 2^53 (USE-9)", async () => {
+  it("sums exactly beyond 2^53 (USE-9)", async () => {
     await Promise.all([1, 2, 3].map((i) => replica.ledger.settle(settlement(`req_${i}`, { costNano: 2 ** 53 - 1 }))));
     expect(await usedToday("key", "key_1")).toMatchObject({ requests: 3n, costNano: 3n * (2n ** 53n - 1n) });
   });
 
-  it("keeps hours and days by key and model, and finds their accounts", async () => {
+  it("stores hours and days by key and model, and lists their accounts", async () => {
     await Promise.all([
       replica.ledger.settle(settlement("req_1", { model: "z" })),
       replica.ledger.settle(settlement("req_2", { keyId: null })),
@@ -64,7 +64,7 @@ describe("settlements in Redis", () => {
     expect(await replica.usage.accounts()).toEqual(["a", "b"]);
   });
 
-  it("counts in the period of the end: a late settlement in its own, all others by the store's time (USE-6)", async () => {
+  it("counts in the period of the end: the given one for late settlements, else the store's time (USE-6)", async () => {
     const nowMs = replica.time.now();
     await replica.ledger.admit(admission("req_1"));
     await replica.ledger.settle(settlement("req_late", { endedAtMs: nowMs - dayMs }));
@@ -76,13 +76,13 @@ describe("settlements in Redis", () => {
     expect(days.map(({ startMs }) => startMs)).toEqual([today - dayMs, today + dayMs]);
   });
 
-  it("finds the hour by the server's clock when the estimate is wrong", async () => {
+  it("finds the hour by the server's clock if the estimate is wrong", async () => {
     replica.time.observe(replica.time.now() - 2 * dayMs, replica.time.monotonic(), replica.time.monotonic());
     await replica.ledger.settle(settlement("req_1"));
     expect(await usedToday("account", "a")).toMatchObject({ requests: 1n });
   });
 
-  it("tells each value of a threshold once, with the exact sum, to whoever listens (USE-3)", async () => {
+  it("fires each value of a threshold once, with the exact sum, for subscribed endpoints (USE-3)", async () => {
     await addEndpoint("we_1", endpointText("enabled", "request.completed,usage.threshold_reached"));
     await addEndpoint("we_2", endpointText("disabled", "usage.threshold_reached"));
     await addEndpoint("we_3", endpointText("enabled", "request.failed"));
@@ -101,7 +101,7 @@ describe("settlements in Redis", () => {
     expect(await replica.deliveries.due()).toBe(2);
   });
 
-  it("tells every value that one settlement jumps over, the lowest first, and an edited one anew (USE-5)", async () => {
+  it("fires every value that one settlement passes, lowest first, and an edited one again (USE-5)", async () => {
     const thresholds = [threshold({ limit: 10n, percents: [10, 50, 100] })];
     expect(await replica.ledger.settle(settlement("req_1", { thresholds }))).toEqual({
       duplicate: false,
@@ -114,7 +114,7 @@ describe("settlements in Redis", () => {
     });
   });
 
-  it("compares and tells sums beyond 2^53 digit by digit", async () => {
+  it("compares and reports sums beyond 2^53 digit by digit", async () => {
     await addEndpoint("we_1", endpointText("enabled", "usage.threshold_reached"));
     const thresholds = [threshold({ metric: "cost", limit: 2n ** 53n + 1n, percents: [100] })];
     await replica.ledger.settle(settlement("req_1", { thresholds, costNano: 2 ** 53 - 1 }));
@@ -128,7 +128,7 @@ describe("settlements in Redis", () => {
     expect(delivery?.body).toContain('"used":9007199254740994}}');
   });
 
-  it("settles each of many at once that make more deliveries than one call of the script may (WH-52)", async () => {
+  it("settles each of many whose deliveries exceed the maximum of one script call (WH-52)", async () => {
     const endpoints = Array.from({ length: 30 }, (_, i) => `we_${i}`);
     for (const id of endpoints) await addEndpoint(id, endpointText("enabled", "request.completed"));
     const event = (i: number) => ({ id: `evt_${i}`, type: "request.completed" as const, body: `{"number":${i}}` });
@@ -140,7 +140,7 @@ describe("settlements in Redis", () => {
     expect(await replica.deliveries.due()).toBe(64 * endpoints.length);
   });
 
-  it("makes one delivery of an event for each endpoint that wants it, with the same bytes", async () => {
+  it("creates one delivery of an event for each subscribed endpoint, with the same bytes", async () => {
     await addEndpoint("we_1", endpointText("enabled", "request.completed"));
     await addEndpoint("we_2", endpointText("enabled", "request.completed,request.failed"));
     const event = { id: "evt_1", type: "request.completed", body: '{"id":"evt_1","text":"π/\\u001f"}' } as const;
@@ -153,12 +153,12 @@ describe("settlements in Redis", () => {
     ]);
   });
 
-  it("counts a settlement whose admission was never seen", async () => {
+  it("counts a settlement without a known admission", async () => {
     expect(await replica.ledger.settle(settlement("req_1", { degraded: true }))).toMatchObject({ duplicate: false });
     expect(await usedToday("key", "key_1")).toMatchObject({ requests: 1n });
   });
 
-  it("gives a lost request to one of two sweepers, with what it last told, and again when that one dies, too", async () => {
+  it("returns a lost request with its last progress to one of two sweepers, and again if that one dies", async () => {
     for (let i = 0; i < 40; i++) await replica.ledger.admit(admission(`req_${i}`));
     await replica.ledger.renew([{ requestId: "req_7", account: "a", promptTokens: 3, completionTokens: 4 }], 60_000);
     for (const each of [replica, other]) each.advance(61_000);

@@ -14,7 +14,7 @@ import { accountScope } from "./redis-ledger-harness.js";
 const shard = keySpace.shardOf("a");
 const leaseMs = 60_000;
 
-describe("admissions that a frozen Redis takes too late", () => {
+describe("admissions that a frozen Redis processes too late", () => {
   let redis: RedisServer;
   let connection: RedisConnection;
   let ledger: RedisLedger;
@@ -47,7 +47,7 @@ describe("admissions that a frozen Redis takes too late", () => {
     });
   const noneLives = async () => (await redis.cli("HLEN", shard.live)) === "0";
 
-  it("are taken back, so that no sweep counts requests that never ran (USE-13)", async () => {
+  it("are reverted, so that no sweep counts requests that never ran (USE-13)", async () => {
     redis.freeze();
     const late = [request("req_1"), request("req_2")];
     const answers = await Promise.allSettled(late.map((each) => ledger.admit(each)));
