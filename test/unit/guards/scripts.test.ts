@@ -52,7 +52,7 @@ describe("scripts/generated.ts", { timeout: 60_000 }, () => {
 
 describe("scripts/rule-coverage.ts", { timeout: 60_000 }, () => {
   const withReport = (title: string, status: string) => ({
-    "docs/rules/x.md": "| SSE-1 | M | doors | A stream begins. |\n",
+    "docs/rules/x.md": "| SSE-1 | M | transports | A stream begins. |\n",
     "test-results/unit.json": JSON.stringify({
       testResults: [{ name: "x.test.ts", status: "passed", assertionResults: [{ fullName: title, status }] }],
     }),
