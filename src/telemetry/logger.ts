@@ -96,7 +96,7 @@ const secretField = new RegExp(`"(${secretFields.join("|")})":(?:"(?:[^"\\\\]|\\
 /** A key or bearer credential inside other text, e.g. an error's message. */
 const credentialText = /\b(sk-uis-|bearer\s+)[^\s"'\\]+/gi;
 
-/** Either of them: nearly every line holds neither, and is read once instead of twice. */
+/** Either of them: nearly every line contains neither, and is searched once instead of twice. */
 const anySecret = new RegExp(`${secretField.source}|${credentialText.source}`, "i");
 
 /** The line of JSON with `[redacted]` in place of every secret (SEC-18, KEY-18). */
@@ -175,7 +175,7 @@ export function openStderrSink(): StderrSink {
         writeBatch();
         destination.flushSync();
       } catch {
-        // The reader is stuck or gone: the process ends without these lines.
+        // Stderr is blocked or closed: the process ends without these lines.
       }
     },
   };

@@ -57,8 +57,8 @@ async function httpSettings(deps: ListenerDeps) {
   const pages = publicPages(lifecycle, spooled);
   const openAi = createOpenAiRoutes({ ...deps, keepAlive: config.sse.keep_alive, pages });
   const files = createStaticRoutes(await readStaticFiles(), ids);
-  const routes = new RouteTable([...connect.routes, ...openAi.routes, ...files], (req, res, rest) => {
-    if (!connect.refuseUnknown(req, res)) openAi.refuseUnknown(req, res, rest);
+  const routes = new RouteTable([...connect.routes, ...openAi.routes, ...files], (req, res) => {
+    if (!connect.refuseUnknown(req, res)) openAi.refuseUnknown(req, res);
   });
   const { cors_origins: corsOrigins, allowed_hosts: allowedHosts } = config.server;
   return { corsOrigins, allowedHosts, routes, errorToJson: openAiFamily.errorToJson };

@@ -197,7 +197,7 @@ function quantilesOf(name: DurationQuantiles["name"], buckets: Buckets): Duratio
  */
 export class Buckets {
   readonly #bounds: readonly number[];
-  /** One per bound, and one for what is above all of them. */
+  /** One per bound, and one for values above all bounds. */
   readonly #counts: Float64Array;
   #sum = 0;
 
@@ -228,7 +228,7 @@ export class Buckets {
     return this.#counts.reduce((count, own) => count + own, 0);
   }
 
-  /** Adds what another one with the same bounds has counted. */
+  /** Adds the counts of another one with the same bounds. */
   add(other: Buckets): void {
     for (const [i, count] of other.#counts.entries()) this.#counts[i] = (this.#counts[i] ?? 0) + count;
     this.#sum += other.#sum;

@@ -8,7 +8,7 @@ import { type Collect, histogramSamples, type Sample, samplesBy, single } from "
 export class WebhookMetrics implements WebhookObserver {
   /** Attempts by their effect on the delivery. */
   readonly effects = new Map<AttemptEffect, number>();
-  /** By what the receiver answered. */
+  /** By the receiver's answer. */
   readonly durations = new Map<AttemptEnd["answer"], Buckets>();
   /** Seconds from the due time of an attempt to its begin. */
   readonly lateness = new Buckets(bounds.webhookLateness);
@@ -56,9 +56,15 @@ export function webhookSamples(sources: WebhookSources | null) {
   const each = (toSamples: ToSamples): Collect => {
     return async (name) => (sources ? toSamples(sources, name) : []);
   };
-  const waiting = sharedWhileRunning(waitingByEndpoint);
+  let waiting: ReturnType<typeof waitingByEndpoint> | null = null;
   const byEndpoint = (pick: (waiting: Waiting) => number): Collect =>
-    each(async (of) => samplesBy("endpoint", new Map([...(await waiting(of))].map(([id, all]) => [id, pick(all)]))));
+    each(async (source) => {
+      // The two metrics of one page share one query of the store.
+      waiting ??= waitingByEndpoint(source).finally(() => {
+        waiting = null;
+      });
+      return samplesBy("endpoint", new Map([...(await waiting)].map(([id, all]) => [id, pick(all)])));
+    });
   return {
     uis_webhook_deliveries_total: each(({ metrics }) => samplesBy("result", metrics.effects)),
     uis_webhook_attempt_duration_seconds: each(({ metrics }, name) =>
@@ -89,15 +95,4 @@ async function waitingByEndpoint({ backlog, now }: WebhookSources): Promise<Read
     if (oldestDueAtMs !== null) sum.oldestS = Math.max(sum.oldestS, (nowMs - oldestDueAtMs) / 1_000);
   }
   return waiting;
-}
-
-/** Two metrics of one page come from one query of the store. */
-function sharedWhileRunning<A, T>(query: (argument: A) => Promise<T>): (argument: A) => Promise<T> {
-  let running: Promise<T> | null = null;
-  return (argument) => {
-    running ??= query(argument).finally(() => {
-      running = null;
-    });
-    return running;
-  };
 }

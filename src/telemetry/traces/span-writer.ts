@@ -123,8 +123,8 @@ export const genAiOperations: ReadonlyMap<Operation, string> = new Map([
 export const genAiProvider = "unified_inference";
 
 /**
- * Attributes of spans in OpenTelemetry's conventions for generative AI, which still change. None of those that hold
- * content is among them (SEC-18).
+ * Attributes of spans in OpenTelemetry's conventions for generative AI, which still change. Attributes with
+ * content are left out (SEC-18).
  */
 export const attributes = {
   operation: "gen_ai.operation.name",

@@ -82,7 +82,7 @@ function callOf({ values }: HandlerContext): RpcCall {
 
 /**
  * Passes a call to its handler. With `writeResponse` this replaces Connect's own adapter for Node, which reads the
- * request itself, writes to the console and cannot be told that a request has ended.
+ * request itself, writes to the console and takes no signal that ends a request.
  */
 export function callHandler(
   handler: UniversalHandler,

@@ -115,7 +115,7 @@ export async function readError({ body }: UniversalServerResponse, protocol: Rpc
   const parts: Uint8Array[] = [];
   for await (const part of body ?? []) parts.push(part);
   const answer = messageIn(Buffer.concat(parts), protocol);
-  const unknown = new ConnectError("it is not what this RPC takes", Code.InvalidArgument);
+  const unknown = new ConnectError("it does not match the request type of this RPC", Code.InvalidArgument);
   if (protocol === "connect_stream") return endStreamFromJson(answer).error ?? unknown;
   if (protocol === "grpc_web") return findTrailerError(trailerParse(answer)) ?? unknown;
   return errorFromJsonBytes(answer, undefined, unknown);

@@ -36,19 +36,12 @@ export interface ConnectDeps extends CallDeps, BodyDeps {
   readonly ids: IdSource;
 }
 
-/** What the RPC transport serves on the HTTP listener. */
-export interface ConnectRoutes {
-  readonly routes: readonly Route[];
-  /** Answers a path that has no route, if it was called as an RPC; else false. */
-  refuseUnknown(req: IncomingMessage, res: ServerResponse): boolean;
-}
-
 /**
  * Connect and gRPC-Web on the HTTP listener. Order of checks as on REST: unknown path, then credential and scope by
  * `core.open`, then method, content type and size, then the body. An error before the operation begins is written in the
  * request's protocol.
  */
-export function createConnectRoutes(deps: ConnectDeps): ConnectRoutes {
+export function createConnectRoutes(deps: ConnectDeps) {
   const { services, limits, ids } = deps;
   let handlersBytesMax = limits.bodyBytesMax;
   let handlers = createRpcHandlers(services, handlersBytesMax);
@@ -124,7 +117,8 @@ export function createConnectRoutes(deps: ConnectDeps): ConnectRoutes {
   return {
     routes: [...handlers.keys()].map(routeOf),
 
-    refuseUnknown(req, res) {
+    /** Answers a path that has no route, if it was called as an RPC; else false. */
+    refuseUnknown(req: IncomingMessage, res: ServerResponse): boolean {
       const path = pathOf(req);
       const protocol = isRpcPath(path) ? requestedProtocol(req) : null;
       if (protocol === null) return false;
@@ -161,7 +155,7 @@ const secureName = `__Host-${plainName}`;
 export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
   const { cookie, origin, host } = req.headers;
   const isTls = req.socket instanceof TLSSocket;
-  // Behind a proxy that terminates TLS the origin still says https: browsers send it with every call of the dashboard.
+  // Behind a proxy that terminates TLS the origin is still https: browsers send it with every call of the dashboard.
   const isSecure = isTls || origin?.toLowerCase() === `https://${host?.toLowerCase()}`;
   const name = isSecure ? secureName : plainName;
   return {

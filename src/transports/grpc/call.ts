@@ -19,7 +19,7 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import type { BodyBudget, UploadWatch } from "../http/body.js";
-import { closeHalfOpen, connectionOf, cutOff, isGone, limitMessages, onBytes } from "./http2.js";
+import { closeHalfOpen, connectionOf, cutOff, isClosed, limitMessages, onBytes } from "./http2.js";
 
 export interface OpenCallDeps {
   readonly limits: Pick<ServiceLimits, "bodyBytesMax" | "bodyRateMin" | "requestTimeoutMs" | "stallMs">;
@@ -121,7 +121,7 @@ export class OpenCall {
     };
   }
 
-  /** Answers with an error unless the request is complete: then its operation answers. */
+  /** Sends an error unless the request is complete: then its operation sends the status. */
   refuse(thrown: unknown): void {
     if (this.#requestComplete || this.isAnswered || this.#over) return;
     this.isAnswered = true;
@@ -129,7 +129,7 @@ export class OpenCall {
     this.abort.abort(new Ended("failed"));
   }
 
-  /** The whole request has arrived: from now on the operation answers. */
+  /** The whole request has arrived: from now on the operation sends the status. */
   requestComplete(): void {
     this.#requestComplete = true;
     this.#endUpload();
@@ -167,7 +167,7 @@ export class OpenCall {
     });
   }
 
-  /** The client has read what was waiting. */
+  /** The client has read the queued messages. */
   readerCaughtUp(): void {
     this.#cancelStallTimer?.();
     this.#cancelStallTimer = undefined;
@@ -198,7 +198,7 @@ export class OpenCall {
     call.sendStatus = (status) => {
       if (this.isAnswered) {
         send(status);
-      } else if (!isGone(call)) {
+      } else if (!isClosed(call)) {
         send(this.#explain(status));
         this.abort.abort(new Ended(status.code === statusCode.DEADLINE_EXCEEDED ? "deadline" : "failed"));
       }

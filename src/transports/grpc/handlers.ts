@@ -20,7 +20,7 @@ type Unary = Extract<RpcHandler, { kind: "unary" }>;
 type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
 
 /**
- * The handlers of a service as grpc-js takes them, by lower-camel name. grpc-js passes the metadata object that was
+ * The handlers of a service in the form of grpc-js, by lower-camel name. grpc-js passes the metadata object that was
  * delivered to it to the handler, so the object identifies the call.
  */
 export function grpcHandlers(

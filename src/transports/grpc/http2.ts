@@ -13,7 +13,7 @@ import type { Clock } from "../../domain/call/ports.js";
 const checkMs = 1_000;
 /** A session is pinged after so many checks without a ping. */
 const pingEveryChecks = 30;
-/** A ping that is not answered within so many checks means that the client is gone. */
+/** A ping without an answer within so many checks means that the connection is lost. */
 const answerChecks = 10;
 /** Connections are renewed, so that clients behind a name see new replicas. */
 const ageMs = 5 * 60_000;
@@ -29,7 +29,7 @@ const pingFrameBytes = 17;
  */
 const headerListBytesMax = 65_535;
 
-/** Fields of a grpc-js server, read here and nowhere else; tests of age and of unknown RPCs fail when they are gone. */
+/** Fields of a grpc-js server, read only here; tests of age and of unknown RPCs fail when they are missing. */
 interface PrivateFields {
   readonly http2Servers: ReadonlyMap<Http2Server, unknown>;
   /** By path. */
@@ -51,7 +51,7 @@ interface Tracked {
  * The HTTP/2 sessions of a grpc-js server: keepalive, connection age and draining.
  *
  * grpc-js has options for these, but its keepalive ends running calls: it pings sessions that Node has marked as closing,
- * where `ping` sends nothing and returns undefined, and takes that for a lost client. Here such sessions are not pinged,
+ * where `ping` sends nothing and returns undefined, which it treats as a lost client. Here such sessions are not pinged,
  * and a session that is retired gets a GOAWAY frame without being marked, so that pings go on until its last call ends.
  * `grpc` must have its connection injector.
  */
@@ -118,7 +118,7 @@ export function keepSessions(grpc: Server, clock: Clock) {
 function check(tracked: Tracked, nowMs: number): void {
   const { session } = tracked;
   if (!tracked.isRetired && nowMs >= tracked.retiresAtMs) retire(tracked);
-  // A client that sent GOAWAY finishes its calls. It cannot be pinged; TCP keepalive finds out when it is gone.
+  // A client that sent GOAWAY finishes its calls. It cannot be pinged; TCP keepalive detects a lost connection.
   if (session.closed || session.destroyed) return;
   tracked.checksSincePing += 1;
   if (tracked.sentBeforePing !== null) {
@@ -153,7 +153,7 @@ function ping(tracked: Tracked): void {
 /**
  * Whether Node has stopped the session after a connection error, such as a header that cannot be decoded, and left its
  * socket open without an event: since the ping nothing was sent, although the socket has room. `writeQueueSize` of the
- * handle is undocumented, read here and nowhere else; the test of large metadata fails when it is gone.
+ * handle is undocumented and read only here; the test of large metadata fails when it is missing.
  */
 function isStuck({ socket, state }: ServerHttp2Session, sentBeforePing: number): boolean {
   const { _handle: handle } = socket as unknown as { _handle?: { readonly writeQueueSize?: number } | null };
@@ -173,14 +173,14 @@ function clampTimeout(headers: IncomingHttpHeaders): void {
   if (timeoutMs > fixedLimits.int32Max) headers[timeoutHeader] = `${Math.floor(fixedLimits.int32Max / 1_000)}S`;
 }
 
-/** Where calls of unknown RPCs are sent: grpc-js itself would answer them without google.rpc.ErrorInfo. */
+/** Path to which calls of unknown RPCs are rewritten: grpc-js itself would reject them without google.rpc.ErrorInfo. */
 export const unknownRpcPath = "/unknown";
-/** The path that the client called. */
+/** Metadata entry with the path that the client called. */
 export const unknownRpcHeader = "x-unknown-rpc";
 
 /**
- * The HTTP/2 stream under a call. grpc-js cannot end one from the server's side, so this reads its private
- * field, here and nowhere else; the tests of refused uploads and of stalled readers fail when the field is gone.
+ * The HTTP/2 stream of a call. grpc-js cannot end one from the server's side, so this reads its private field, only here;
+ * the tests of refused uploads and of stalled readers fail when the field is missing.
  */
 function http2StreamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream | undefined {
   return (call as unknown as { stream?: ServerHttp2Stream }).stream;
@@ -204,8 +204,8 @@ export function onBytes(call: ServerInterceptingCallInterface, arrived: (bytes: 
   http2StreamOf(call)?.on("data", (chunk: Buffer) => arrived(chunk.length));
 }
 
-/** Whether the client or the connection is gone, so that nothing can be sent. */
-export function isGone(call: ServerInterceptingCallInterface): boolean {
+/** Whether the stream is closed, so that nothing can be sent. */
+export function isClosed(call: ServerInterceptingCallInterface): boolean {
   const stream = http2StreamOf(call);
   return stream !== undefined && (stream.closed || stream.destroyed);
 }

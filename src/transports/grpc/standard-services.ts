@@ -85,7 +85,7 @@ export class OpenWatches {
     return intercepted;
   }
 
-  /** Ends all of them, so that a watch does not hold up a drain. Messages that wait are sent before the status. */
+  /** Ends all of them, so that a watch does not delay a drain. Queued messages are sent before the status. */
   endAll(): void {
     for (const call of [...this.#live]) {
       call.sendStatus({ code: status.UNAVAILABLE, details: "The service is stopping." });

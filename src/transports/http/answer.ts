@@ -15,7 +15,7 @@ import { createSampler } from "../../lib/sampler.js";
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
- * A response that carries certain headers whatever is answered. They join the head when it is written: `setHeader` would
+ * A response with headers that are part of every answer. They are added when the head is written: `setHeader` would
  * send every answer through Node's slow merge of two sets of headers.
  */
 export class MarkedResponse extends ServerResponse {
@@ -52,7 +52,7 @@ const lingerLimits = { ms: 1_000, bytes: 32 * 1024 * 1024 } as const;
 
 /**
  * Answers a request whose body may still be arriving. A client that sends everything before it reads would see a broken
- * pipe instead of the answer if the connection were closed at once: so the answer is complete by its content-length, the
+ * pipe instead of the answer if the connection were closed immediately: so the answer has a content-length, the
  * body is discarded within lingerLimits, and then the connection is closed.
  */
 export function answerAndLinger(
@@ -100,7 +100,7 @@ function discard(req: IncomingMessage, done: () => void): void {
 }
 
 /**
- * Answers with JSON where the head of the request never became whole, so that there is no request object, and closes the
+ * Answers with JSON when the head of the request is malformed, so that no request object exists, and closes the
  * connection. Arriving bytes are discarded for a moment: closing immediately would reset the connection before the
  * answer is read.
  */

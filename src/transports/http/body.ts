@@ -100,7 +100,7 @@ function errorOf({ limits }: BodyDeps, fault: BodyFault, { signal }: BodyCall, b
   return errorOfBodyFault(fault, { bytesMax, bytesPerSecondMin: limits.bodyRateMin }, signal);
 }
 
-/** Shares of the budget that one connection and one caller may hold, so that the others always have room. */
+/** Maximum shares of the budget for one connection and for one caller, which leave room for the others. */
 const connectionShare = 1 / 4;
 const callerShare = 1 / 2;
 /** Bytes around a message of the largest size: gRPC's and Connect's prefix. */
@@ -108,7 +108,7 @@ const frameBytes = 5;
 
 /**
  * The budget of bytes for all request bodies that are being received, on every protocol. When `bodiesBytesMax` shrinks
- * below what is held, nothing more is granted until enough was released.
+ * below the held bytes, nothing more is granted until enough was released.
  */
 export class BodyBudget {
   readonly #limits: Pick<ServiceLimits, "bodiesBytesMax" | "bodyBytesMax">;
@@ -158,7 +158,7 @@ export class BodyBudget {
   }
 }
 
-/** What one body holds of the budget. */
+/** The bytes of one body that are charged to the budget. */
 class BodyCharge {
   readonly #budget: BodyBudget;
   readonly #connection: object;
@@ -191,7 +191,7 @@ class BodyCharge {
 interface Upload {
   /** Bytes that have arrived so far. */
   bytes(): number;
-  /** Whether the body is complete or the connection gone. */
+  /** Whether the body is complete or the connection closed. */
   isOver(): boolean;
 }
 

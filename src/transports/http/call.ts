@@ -20,7 +20,7 @@ export interface CallDeps {
 
 /**
  * One call of the core on the HTTP listener, from its headers to the end of its answer. A client that leaves is seen
- * through the response's `close`, which is listened to before `open`: during it the event would be missed.
+ * through the response's `close`. The listener is added before `open`, during which the event would be missed.
  */
 export class Call {
   readonly req: IncomingMessage;
@@ -123,9 +123,8 @@ const printableId = /^[\x20-\x7e]{1,512}$/;
 const retryCount = /^\d{1,3}$/;
 
 /**
- * The caller of a call, from its headers or its gRPC metadata: one function for all protocols, so that what a client can
- * put into the log is bounded alike. Text in another form may hold a secret and is dropped. `facts` is what the transport
- * learns elsewhere.
+ * The caller of a call, from its headers or its gRPC metadata: one function for all protocols, so that all bound equally
+ * which text of a client enters the log. Text in another form may be a secret and is dropped. `facts` come from elsewhere.
  */
 export function callerFromHeaders(
   header: (name: string) => string | undefined,

@@ -123,7 +123,7 @@ export class JsonObject {
     this.#index = index;
   }
 
-  /** `text` is what the value was parsed from. */
+  /** `text` is the source of the value. */
   static ofBody(value: unknown, text: string): JsonObject {
     if (isObject(value)) return new JsonObject(value, { text }, null, "", null);
     throw new ServiceError("invalid_type", `The body must be a JSON object, but it is ${nameOf(value)}.`);
@@ -178,7 +178,7 @@ export class JsonObject {
     return value === undefined ? undefined : asInt32(value, this.pathOf(key));
   }
 
-  /** Any integer, reduced to 64 bits in a fixed way: what JSON.parse rounded is rounded equally each time (GEN-14). */
+  /** Any integer, reduced to its lowest 64 bits: JSON.parse rounds the same digits equally each time (GEN-14). */
   int64(key: string): bigint | undefined {
     const value = this.value(key);
     return value === undefined ? undefined : BigInt.asIntN(64, BigInt(asInteger(value, this.pathOf(key))));
@@ -193,7 +193,7 @@ export class JsonObject {
     return this.object(key) ?? missingField(this.pathOf(key));
   }
 
-  /** The items as they are, nulls included. */
+  /** The items as they are, including nulls. */
   array(key: string): readonly unknown[] | undefined {
     const value = this.value(key);
     return value === undefined || Array.isArray(value) ? value : wrongType(this.pathOf(key), "an array", value);
@@ -222,7 +222,7 @@ export class JsonObject {
     return Object.fromEntries(Object.entries(object.fields).map(([name, value]) => [name, read(value, object.path)]));
   }
 
-  /** The JSON text of the field as it came, for what the contract carries as text (PROTO-4). It must be an object. */
+  /** The source text of an object, for fields that the contract carries as JSON text (PROTO-4). */
   objectAsText(key: string): string | undefined {
     if (this.object(key) === undefined) return undefined;
     this.#body.source ??= new JsonSource(this.#body.text);

@@ -91,7 +91,7 @@ export class JsonSource {
 
   /**
    * The text of the value at a path such as `tools[1].function.parameters`; undefined when there is none. No key of the
-   * path may hold a dot or a bracket. Of a repeated key the last one counts, as it does for JSON.parse.
+   * path may contain a dot or a bracket. Of a repeated key the last one counts, as it does for JSON.parse.
    */
   textAt(path: string): string | undefined {
     let span: Span | undefined = [this.#skipWhitespace(0), this.#text.length];

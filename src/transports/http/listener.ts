@@ -147,7 +147,7 @@ export function createHttpListener(deps: HttpListenerDeps) {
       server.closeIdleConnections();
     },
 
-    /** Stops listening, lets answers in flight be written for a moment, then closes what is left. */
+    /** Stops listening, and closes the connections after `closeGraceMs`, in which answers in flight are written. */
     close(): Promise<void> {
       return new Promise((resolve) => {
         const timer = setTimeout(() => server.closeAllConnections(), closeGraceMs);
@@ -207,7 +207,7 @@ function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => v
       closed: () => {
         pipeline.current = null;
         closed();
-        // After the last answer of a connection, what follows may be part of a refused request.
+        // After the last answer of a connection, later bytes may belong to a refused request.
         const next = socket.writable ? pipeline.later.shift() : undefined;
         if (next !== undefined) start(pipeline, next.req, next);
       },
@@ -242,7 +242,7 @@ function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => v
   };
 }
 
-/** Headers that decide the caller and the end of the request: duplicates let proxies and servers disagree. */
+/** Headers that determine the caller and the end of the request: proxies and servers may read duplicates differently. */
 const onceOnly = ["host", "authorization", "content-type", "content-length"];
 /** By length, which is different for each: rules out nearly all other names without a comparison. */
 const onceOnlyByLength: readonly (string | undefined)[] = Array.from({ length: 16 }, (_, length) =>
@@ -250,8 +250,8 @@ const onceOnlyByLength: readonly (string | undefined)[] = Array.from({ length: 1
 );
 
 /**
- * Finds what is ambiguous or too large in the head of a request, on the raw header lines: Node's parsed headers hide
- * duplicates (SEC-4, SEC-5). `allowedHosts`: with or without port, lower case; empty: all. Undefined: no fault.
+ * Finds ambiguous or too large parts of a request's head, on the raw header lines: Node's parsed headers hide duplicates
+ * (SEC-4, SEC-5). `allowedHosts`: with or without port, lower case; empty: all. Undefined: no fault.
  */
 export function findHeadFault(
   req: IncomingMessage,
@@ -280,12 +280,12 @@ function findHeaderFault({ rawHeaders, headers }: IncomingMessage): ServiceError
     const name = rawHeaders[i] ?? "";
     const once = onceOnlyByLength[name.length];
     if (once === undefined || (name !== once && name.toLowerCase() !== once)) {
-      // Some proxies turn it into a hyphen, and so into another header.
+      // Some proxies replace it by a hyphen, which gives another header.
       if (name.includes("_")) return bad("Header names with an underscore are not allowed.");
       continue;
     }
     const bit = 1 << name.length;
-    if ((seen & bit) !== 0) return bad(`The header '${once}' is there twice.`);
+    if ((seen & bit) !== 0) return bad(`The header '${once}' is sent twice.`);
     seen |= bit;
   }
   const { "transfer-encoding": encoding, expect } = headers;

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { exposedHeaders } from "../../contract/headers.js";
 
-/** Serves a request. `rest` is what follows the prefix of a route that ends in `*`, else empty. */
+/** Serves a request. `rest` is the path after the prefix of a route that ends in `*`, else empty. */
 export type RouteHandler = (req: IncomingMessage, res: ServerResponse, rest: string) => void;
 
-/** A path, or with `*` at its end all paths that begin with what stands before it, and its handler. */
+/** A path and its handler. With `*` at its end the path is a prefix. */
 export interface Route {
   readonly path: string;
   readonly handle: RouteHandler;

@@ -55,7 +55,7 @@ export class SseWriter {
     if (this.#collected === "" && !this.#res.writableNeedDrain) this.write(text);
   }
 
-  /** Resolves when the reader is no longer behind, when the response is gone, or when `signal` aborts. */
+  /** Resolves when the reader is no longer behind, when the response is closed, or when `signal` aborts. */
   async drained(signal: AbortFlag): Promise<void> {
     this.#flush();
     while (this.#res.writableNeedDrain && !signal.aborted && !this.#res.destroyed) {

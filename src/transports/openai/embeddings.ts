@@ -51,7 +51,7 @@ const bytesPerNumber = 4;
 const comma = ",".charCodeAt(0);
 
 /**
- * Writes the vectors slice by slice (EMB-11): 2,048 vectors are tens of megabytes of text, and writing them at once
+ * Writes the vectors slice by slice (EMB-11): 2,048 vectors are tens of megabytes of text, and writing them in one piece
  * would delay all other requests. The core has checked that all numbers are finite (EMB-5).
  */
 export async function writeEmbeddings(

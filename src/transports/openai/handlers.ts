@@ -34,7 +34,7 @@ export interface HandlerDeps extends BodyDeps {
 }
 
 /** Serves one operation: reads the message, calls the core, writes the answer. `rawId` is the end of the path. */
-export type Handler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
+type Handler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
 
 /** The handlers of all REST operations. */
 export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, Handler>> {

@@ -97,7 +97,7 @@ export function readContent(message: JsonObject): ContentPart[] {
   if (!Array.isArray(content)) wrongType(path, "a string or an array of parts", content);
   const parts = message.objects("content") ?? [];
   if (parts.length === 0) {
-    // Refused here: the protobuf message cannot tell it from absent content, which is legal beside tool calls.
+    // Refused here: the protobuf message has no difference between it and absent content, which is legal beside tool calls.
     refuse("empty_array", path, `Invalid '${path}': at least 1 part is needed, but the array is empty.`);
   }
   return parts.map((part) => create(ContentPartSchema, { part: readPart(part) }));

@@ -13,7 +13,7 @@ import {
   headerOf,
   readRequestTimeout,
 } from "../http/call.js";
-import type { Route, RouteHandler } from "../http/routes.js";
+import type { Route } from "../http/routes.js";
 import { createHandlers, type HandlerDeps, type RestOperation } from "./handlers.js";
 
 /** A page that needs no credential. */
@@ -30,18 +30,11 @@ interface OpenAiDeps extends CallDeps, HandlerDeps {
   readonly pages: ReadonlyMap<string, () => Page>;
 }
 
-/** What the REST transport serves on the HTTP listener. */
-interface OpenAiRoutes {
-  readonly routes: readonly Route[];
-  /** Answers a path that has no route. */
-  readonly refuseUnknown: RouteHandler;
-}
-
 /**
  * The REST transport: `/v1/*`, `/version` and the pages. Order of checks: unknown path 404, then credential and scope by
  * `core.open`, then 405, 413, 415 and the body.
  */
-export function createOpenAiRoutes(deps: OpenAiDeps): OpenAiRoutes {
+export function createOpenAiRoutes(deps: OpenAiDeps) {
   const { clock, ids, log } = deps;
   const handlers = createHandlers(deps);
 
@@ -109,7 +102,8 @@ export function createOpenAiRoutes(deps: OpenAiDeps): OpenAiRoutes {
   const pages = new Map([["/v1", rootPage], ["/v1/", rootPage], ...deps.pages]);
   return {
     routes: [...restPaths.map(operationRoute), ...[...pages].map(pageRoute)],
-    refuseUnknown(req, res) {
+    /** Answers a path that has no route. */
+    refuseUnknown(req: IncomingMessage, res: ServerResponse): void {
       const exchange = exchangeOf(req, res);
       exchange.error(unknownUrl(req.method ?? "GET", exchange.path));
     },
@@ -192,6 +186,6 @@ function advice(path: string): string {
     return "The Responses API is not offered; use /v1/chat/completions (in the AI SDK: openai.chat(id)).";
   }
   const meant = endpoints.find((endpoint) => trimmed.endsWith(endpoint));
-  if (meant === undefined) return "GET /v1 lists what there is.";
+  if (meant === undefined) return "GET /v1 lists all routes.";
   return `Did you mean /v1${meant}? The base URL of a client ends in /v1.`;
 }

@@ -102,7 +102,7 @@ function deltaJson(index: number, delta: string, finishReason?: string): string 
   return `{"index":${index},"delta":${delta},"logprobs":null,"finish_reason":${reason}}`;
 }
 
-/** Keys without news are absent (STRM-17), except the content of a first delta that is not text (STRM-2). */
+/** Unchanged keys are absent (STRM-17), except the content of a first delta that is not text (STRM-2). */
 function deltaToJson(delta: ChatDelta): object {
   return {
     ...(delta.role !== undefined && { role: "assistant", content: null }),
