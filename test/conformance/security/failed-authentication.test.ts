@@ -75,7 +75,7 @@ describe("failed authentication", () => {
     expect((await listModels("Bearer guess-number-62", host + 1)).status).toBe(401);
   });
 
-  it("one count for all doors (KEY-19)", async () => {
+  it("all transports share one count (KEY-19)", async () => {
     const other = await startService();
     const [grpc, connect] = [openWay("grpc", other), openWay("connect json", other)];
     const guess = (number: number) => ({ authorization: `Bearer guess-number-${number}` });
