@@ -78,7 +78,7 @@ export function verifyWebhook(options: VerifyWebhookOptions): WebhookVerificatio
   const { header, body, nowS = Date.now() / 1000, toleranceS = defaultToleranceS } = options;
   const secrets = requireSecrets(options.secret);
   if (typeof body !== "string" && !(body instanceof Uint8Array)) {
-    throw new TypeError("body must be the text or the bytes that were received: verify before parsing");
+    throw new TypeError("body must be the text or the bytes that were received: verify before you parse them");
   }
   const { timestamp, signatures } = parseHeader(header);
   if (timestamp === undefined) return refused("missing_timestamp");
