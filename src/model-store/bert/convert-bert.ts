@@ -109,7 +109,7 @@ function readVocabulary(folder: string, size: number): Vocabulary {
   // One piece a line; its id is the number of its line.
   const isPlain = existsSync(join(folder, "vocab.txt"));
   if (isPlain) return new Vocabulary(readText(folder, "vocab.txt").replace(/\n$/, "").split("\n"), size);
-  const parsed = tokenizerSchema.safeParse(JSON.parse(readText(folder, "tokenizer.json")));
+  const parsed = tokenizerSchema.safeParse(parseJson(readText(folder, "tokenizer.json"), "tokenizer.json"));
   if (!parsed.success) throw new ModelFileError("unsupported", "tokenizer.json holds no word-piece vocabulary");
   const pieces = Array.from({ length: size }, () => "");
   for (const [piece, id] of Object.entries(parsed.data.model.vocab)) {

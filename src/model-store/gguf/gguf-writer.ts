@@ -14,7 +14,7 @@ interface PlannedTensor {
 }
 
 /**
- * Writes a GGUF file of version 3. Metadata keys and tensors stand in the file in the order in which they were given,
+ * Writes a GGUF file of version 3. Metadata keys and tensors are in the order in which they were added,
  * so the same calls give the same bytes. Tensors are created one at a time during the write: one is in memory.
  */
 export class GgufWriter {

@@ -66,6 +66,12 @@ describe("convertBert", () => {
     await writeFile(join(folder, name), content);
     await expect(convertBert(conversion())).rejects.toMatchObject({ name: "ModelFileError", fault });
   });
+
+  it("refuses a tokenizer.json that is not JSON", async () => {
+    await rm(join(folder, "vocab.txt"));
+    await writeFile(join(folder, "tokenizer.json"), "{");
+    await expect(convertBert(conversion())).rejects.toMatchObject({ name: "ModelFileError", fault: "malformed" });
+  });
 });
 
 describe("runConversion", () => {
