@@ -8,7 +8,14 @@ import { createLogger } from "../../telemetry/logger.js";
 import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
 import { backUpStoppedState, restoreEmbeddedState } from "../compose/state.js";
 import { type CommandOptions, loadForCommand } from "./load-for-command.js";
-import { administratorTarget, findService, isUnreachable, serviceClient, toCommandError } from "./service-client.js";
+import {
+  administratorTarget,
+  explained,
+  findService,
+  isUnreachable,
+  serviceClient,
+  toCommandError,
+} from "./service-client.js";
 
 /** `uis backup`: by the running service, which has the file open; by this process if none runs. */
 export async function backup(io: CliIo, file: string, options: CommandOptions): Promise<void> {
@@ -75,11 +82,7 @@ function explain(error: unknown): never {
 /** `uis admin link` */
 export async function adminLink(io: CliIo, options: CommandOptions): Promise<void> {
   const target = await administratorTarget(io, options);
-  try {
-    const { path } = await serviceClient(SessionService, target).createSetupLink({});
-    const url = target.url + path;
-    print(io, options, { url }, url, "", "Valid for one use within an hour.");
-  } catch (error) {
-    throw toCommandError(error, target);
-  }
+  const { path } = await explained(target, serviceClient(SessionService, target).createSetupLink({}));
+  const url = target.url + path;
+  print(io, options, { url }, url, "", "Valid for one use within an hour.");
 }

@@ -15,13 +15,13 @@ import { openDataDir } from "../process/data-folder.js";
 import { type CommandOptions, loadForCommand } from "./load-for-command.js";
 import {
   administratorTarget,
+  explained,
   findService,
   isServiceAt,
   pagesOf,
   present,
   type ServiceTarget,
   serviceClient,
-  toCommandError,
 } from "./service-client.js";
 
 /** A stored model for the output of commands. */
@@ -75,12 +75,12 @@ function openFolderModels(store: Awaited<ReturnType<typeof openStoreOfFolder>>):
     list: async () => (await store.list()).map(toListed),
     served: async () => [],
     async pull(request, onProgress, signal) {
-      const { model, warnings } = await explained(store.pull(request, onProgress, signal));
+      const { model, warnings } = await ofStore(store.pull(request, onProgress, signal));
       return { model: toListed(model), warnings };
     },
-    import: async (path, id, signal) => toListed(await explained(store.importFile(path, id, signal))),
+    import: async (path, id, signal) => toListed(await ofStore(store.importFile(path, id, signal))),
     async remove(id) {
-      const model = await explained(store.remove(id));
+      const model = await ofStore(store.remove(id));
       if (model === null) throw new CommandError(`no model is stored under the id '${id}'`);
       return toListed(model);
     },
@@ -100,7 +100,7 @@ export async function openStoreOfFolder(io: CliIo, options: CommandOptions): Ret
   }
 }
 
-async function explained<T>(work: Promise<T>): Promise<T> {
+async function ofStore<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (cause) {
@@ -115,26 +115,19 @@ function toListed({ path: _, ...model }: StoredModel): ListedModel {
 /** The models of a running service, which downloads and loads them itself. */
 function openServiceModels(target: ServiceTarget): ModelAccess {
   const client = serviceClient(ModelAdminService, target);
-  const called = async <T>(call: Promise<T>): Promise<T> => {
-    try {
-      return await call;
-    } catch (error) {
-      throw error instanceof CommandError ? error : toCommandError(error, target);
-    }
-  };
   return {
     isService: true,
-    list: async () => (await called(client.listStoredModels({}))).models.map(ofMessage),
-    served: () => called(servedBy(target)),
+    list: async () => (await explained(target, client.listStoredModels({}))).models.map(ofMessage),
+    served: () => explained(target, servedBy(target)),
     async pull({ source, id, sha256 }, onProgress, signal) {
       const request = { source: source ?? "", id: id ?? "", sha256: sha256 ?? "" };
-      const last = await called(lastOf(client.pullModel(request, { signal }), onProgress));
+      const last = await explained(target, lastOf(client.pullModel(request, { signal }), onProgress));
       return { model: ofMessage(last?.model), warnings: last?.warnings ?? [] };
     },
     async import(path, id, signal) {
-      return ofMessage((await called(client.importModel({ path, id: id ?? "" }, { signal }))).model);
+      return ofMessage((await explained(target, client.importModel({ path, id: id ?? "" }, { signal }))).model);
     },
-    remove: async (id) => ofMessage((await called(client.removeModel({ id }))).model),
+    remove: async (id) => ofMessage((await explained(target, client.removeModel({ id }))).model),
     close: async () => {},
   };
 }

@@ -5,22 +5,18 @@ import { type CliIo, CommandError } from "../command-line/cli-io.js";
 import type { CommandOptions } from "./load-for-command.js";
 import {
   callerTarget,
+  explained,
   rejectedCredential,
   type ServiceTarget,
   serviceClient,
-  toCommandError,
   unexpectedAnswer,
 } from "./service-client.js";
 
 /** `uis run MODEL "prompt"`: streams the answer as text, or prints the chat completion object. */
 export async function run(io: CliIo, model: string, prompt: string, options: CommandOptions): Promise<void> {
   const target = await callerTarget(io, options);
-  try {
-    if (options.json) io.stdout.write(`${await completionObject(target, model, prompt)}\n`);
-    else await streamText(io, target, model, prompt);
-  } catch (error) {
-    throw error instanceof CommandError ? error : toCommandError(error, target);
-  }
+  if (options.json) io.stdout.write(`${await explained(target, completionObject(target, model, prompt))}\n`);
+  else await explained(target, streamText(io, target, model, prompt));
 }
 
 async function streamText(io: CliIo, target: ServiceTarget, model: string, prompt: string): Promise<void> {

@@ -127,10 +127,15 @@ export async function callAsAdministrator<S extends DescService, T>(
   call: (client: Client<S>) => Promise<T>,
 ): Promise<T> {
   const target = await administratorTarget(io, options);
+  return await explained(target, call(serviceClient(service, target)));
+}
+
+/** Rejects with a CommandError that explains the failure of a call. */
+export async function explained<T>(target: ServiceTarget, call: Promise<T>): Promise<T> {
   try {
-    return await call(serviceClient(service, target));
+    return await call;
   } catch (error) {
-    throw toCommandError(error, target);
+    throw error instanceof CommandError ? error : toCommandError(error, target);
   }
 }
 

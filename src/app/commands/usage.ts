@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Client } from "@connectrpc/connect";
 import { Action, Metric, Period, type Threshold, ThresholdSchema } from "../../../gen/unified/admin/v1/threshold_pb.js";
 import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
 import {
@@ -15,10 +16,10 @@ import type { CommandOptions } from "./load-for-command.js";
 import {
   administratorOrCallerTarget,
   callAsAdministrator,
+  explained,
   pagesOf,
   present,
   serviceClient,
-  toCommandError,
 } from "./service-client.js";
 
 interface Options extends CommandOptions {
@@ -46,21 +47,21 @@ export async function usage(io: CliIo, options: UsageOptions): Promise<void> {
   const unknown = by.find((name) => !groups.has(name));
   if (unknown !== undefined) throw new UsageError(`--by takes day, model and key, not ${unknown}`);
   const target = await administratorOrCallerTarget(io, options);
-  const client = serviceClient(UsageService, target);
-  const buckets: UsageBucket[] = [];
-  const request = requestOf(options, by);
-  try {
-    for await (const page of pagesOf((pageToken) => client.queryUsage({ ...request, pageToken }))) {
-      buckets.push(...page.buckets);
-    }
-  } catch (error) {
-    throw toCommandError(error, target);
-  }
+  const buckets = await explained(target, queryAll(serviceClient(UsageService, target), requestOf(options, by)));
   const rows = rowsOf(buckets, by.includes("day"));
   print(io, options, rows, ...tableOf(rows));
 }
 
-function requestOf(options: UsageOptions, by: readonly string[]): MessageInitShape<typeof QueryUsageRequestSchema> {
+type UsageRequest = MessageInitShape<typeof QueryUsageRequestSchema>;
+
+async function queryAll(client: Client<typeof UsageService>, request: UsageRequest): Promise<readonly UsageBucket[]> {
+  const buckets: UsageBucket[] = [];
+  const pages = pagesOf((pageToken) => client.queryUsage({ ...request, pageToken }));
+  for await (const page of pages) buckets.push(...page.buckets);
+  return buckets;
+}
+
+function requestOf(options: UsageOptions, by: readonly string[]): UsageRequest {
   const from = options.from === undefined ? Date.now() - (daysDefault - 1) * dayMs : dayOf(options.from, "--from");
   return {
     account: options.account ?? "",

@@ -97,36 +97,36 @@ const engine = oneOf([...engineNames, "openai"])
   .refine((name) => name !== "openai", { error: `this version has only the engines ${engineNames.join(" and ")}` })
   .describe("`llama`, the embedded engine, or `scripted`, with canned responses.");
 
-const contextLength = wholeNumber(1, 100_000_000).describe(
-  "Tokens of prompt and answer together. Default 4096, or the model's trained context if that is less.",
-);
-const slots = wholeNumber(1, 4096).describe("Concurrent requests. Default 64; llama: 4, at most 256.");
-const source = text("a source of a model")
-  .regex(/^(hf:|https?:|pypi:|file:)./, { error: "must begin with hf:, https:, pypi: or file:" })
-  .describe("Source of the embedded engine's model. Default: the model stored under this id.");
-const sha256 = z
-  .string({ error: "must be text" })
-  .regex(/^[0-9a-fA-F]{64}$/, { error: "must be 64 hex digits" })
-  .describe("Expected SHA-256 of the file.");
-const queueMax = wholeNumber(0, 512).describe("Requests that may wait for a slot. Default 4 x slots, at most 512.");
+/** Settings of a deployment that a model with one deployment has itself. */
+const deploymentSettings = {
+  scripted: scriptedSettings.optional(),
+  context_length: wholeNumber(1, 100_000_000)
+    .describe("Tokens of prompt and answer together. Default 4096, or the model's trained context if that is less.")
+    .optional(),
+  slots: wholeNumber(1, 4096).describe("Concurrent requests. Default 64; llama: 4, at most 256.").optional(),
+  queue_max: wholeNumber(0, 512)
+    .describe("Requests that may wait for a slot. Default 4 x slots, at most 512.")
+    .optional(),
+  source: text("a source of a model")
+    .regex(/^(hf:|https?:|pypi:|file:)./, { error: "must begin with hf:, https:, pypi: or file:" })
+    .describe("Source of the embedded engine's model. Default: the model stored under this id.")
+    .optional(),
+  sha256: z
+    .string({ error: "must be text" })
+    .regex(/^[0-9a-fA-F]{64}$/, { error: "must be 64 hex digits" })
+    .describe("Expected SHA-256 of the file.")
+    .optional(),
+};
 
 const deployment = z.strictObject({
   engine,
-  scripted: scriptedSettings.optional(),
-  context_length: contextLength.optional(),
-  slots: slots.optional(),
-  queue_max: queueMax.optional(),
-  source: source.optional(),
-  sha256: sha256.optional(),
+  ...deploymentSettings,
   weight: wholeNumber(1, 1000)
     .prefault(1)
     .describe("Share of the model's requests, relative to its other deployments."),
   upstream: notYet(null),
   model: notYet(null),
 });
-
-/** Settings of a deployment that a model without a list of deployments has itself. */
-const shorthand = ["engine", "scripted", "context_length", "slots", "queue_max", "source", "sha256"] as const;
 
 /** One entry of `models:`. */
 export const modelSettings = z
@@ -139,10 +139,7 @@ export const modelSettings = z
       .optional()
       .describe("Capabilities. Default: as reported by the engine."),
     engine: engine.optional(),
-    scripted: scriptedSettings.optional(),
-    context_length: contextLength.optional(),
-    slots: slots.optional(),
-    queue_max: queueMax.optional(),
+    ...deploymentSettings,
     deployments: z
       .array(deployment, { error: "must be a list of deployments" })
       .min(1, { error: "must have at least one deployment" })
@@ -151,8 +148,6 @@ export const modelSettings = z
         "Several ways to run it: each entry has engine, scripted, context_length, slots, queue_max, source, sha256, and " +
           "weight (1 to 1000, default 1), its share of the requests.",
       ),
-    source: source.optional(),
-    sha256: sha256.optional(),
     prices: priceSettings.prefault({}),
     fallbacks: notYet([]),
   })
@@ -174,7 +169,7 @@ export const modelSettings = z
       if (model.engine === undefined) report(["engine"], "is required: a model needs an engine or deployments");
       return;
     }
-    for (const name of shorthand) {
+    for (const name of ["engine", ...Object.keys(deploymentSettings)] as (keyof typeof model)[]) {
       if (model[name] !== undefined) report([name], "must be set in the entries of deployments, which this model has");
     }
   });
