@@ -103,9 +103,9 @@ async function expectAtRest(): Promise<void> {
   }, "the service at rest");
 }
 
-describe.each(wayNames)("a client that leaves over %s", (name) => {
+describe.each(wayNames)("a client that disconnects over %s", (name) => {
   it.each(stages)(
-    "$name ends the work at once, and what was produced is counted (REL-2, SSE-14, RETRY-6)",
+    "$name cancels the work at once, and what was produced is counted (REL-2, SSE-14, RETRY-6)",
     { timeout: 600_000 },
     async (stage) => {
       const way = wayOf(name);
@@ -129,7 +129,7 @@ describe.each(wayNames)("a client that leaves over %s", (name) => {
     },
   );
 
-  it("a client's own deadline ends the work, and is counted as a deadline (REL-7)", async () => {
+  it("a client's own deadline cancels the work and is counted as a deadline (REL-7)", async () => {
     const way = wayOf(name);
     for (const kind of ["stream", "unary"] as const) {
       const before = ended("deadline").length;

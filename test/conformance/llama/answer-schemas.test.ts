@@ -39,7 +39,7 @@ const validator = (schema: object) =>
   new Ajv2020({ strict: false, validateFormats: false, ownProperties: true }).compile(schema);
 
 describe("a JSON Schema for the answer", () => {
-  it("holds every answer, streamed or not, for random schemas (RF-3, RF-8)", {
+  it("constrains every answer, streamed or not, for random schemas (RF-3, RF-8)", {
     timeout: 120_000 + schemas * 15_000,
   }, async () => {
     for (let seed = 0; seed < schemas; seed++) {
@@ -61,7 +61,7 @@ describe("a JSON Schema for the answer", () => {
     });
   });
 
-  it("lets an answer that is cut finish with length and without a claim (RF-3)", async () => {
+  it("lets a truncated answer finish with length, without a guarantee of validity (RF-3)", async () => {
     const schema = { type: "object", properties: { a: { type: "string", minLength: 50 } }, required: ["a"] };
     for (const answer of await both({ ...schemaFormat(schema, true), seed: 1, max_tokens: 5 })) {
       expect(answer).toMatchObject({ finishReason: "length", usage: { completion_tokens: 5 } });
@@ -77,7 +77,7 @@ describe("a JSON Schema for the answer", () => {
     ["propertyNames", { type: "object", propertyNames: { pattern: "^a" } }],
     ["dependentRequired", { type: "object", dependentRequired: { a: ["b"] } }],
   ])(
-    "that uses %s is refused with the reason when it is strict, and bound as far as it goes otherwise (RF-4)",
+    "that uses %s is rejected with the reason if it is strict, and enforced as far as possible otherwise (RF-4)",
     async (keyword, a) => {
       const schema = { type: "object", properties: { a }, required: ["a"], additionalProperties: false };
       const reply = await api.chat({ model: "m", ...schemaFormat(schema, true) });
@@ -90,7 +90,7 @@ describe("a JSON Schema for the answer", () => {
 });
 
 describe("json_object", () => {
-  it("gives one JSON object with nothing around it, while text is the default (RF-1)", async () => {
+  it("returns one JSON object with nothing around it; text is the default (RF-1)", async () => {
     let finished = 0;
     for (let seed = 0; seed < rounds(50) + 5; seed++) {
       const asked = { response_format: { type: "json_object" }, seed, max_tokens: 600 };
@@ -109,8 +109,8 @@ describe("json_object", () => {
   });
 });
 
-describe("tools beside a format", () => {
-  it("leave the model to call or to answer under the schema (RF-6)", { timeout: 120_000 }, async () => {
+describe("tools together with a response format", () => {
+  it("let the model call a tool or answer under the schema (RF-6)", { timeout: 120_000 }, async () => {
     const parameters = {
       type: "object",
       properties: { on: { type: "boolean" } },

@@ -152,7 +152,7 @@ const stages: readonly { name: string; model: string; once: (round: number) => P
   },
 ];
 
-describe("a client of the embedded engine that leaves", () => {
+describe("a client of the embedded engine that disconnects", () => {
   it.each(stages)(
     "$name frees its slots at once, and what was produced is counted (REL-2, state RL-7)",
     { timeout: 600_000 },
@@ -178,7 +178,7 @@ describe("a client of the embedded engine that leaves", () => {
     },
   );
 
-  it("takes no slot with it: each answers again, and no engine process was restarted (REL-2)", async () => {
+  it("leaves every slot usable without a restart of the engine process (REL-2)", async () => {
     const whole = { max_tokens: 5, stream: false };
     for (const [model, slots] of [
       ["narrow", 1],

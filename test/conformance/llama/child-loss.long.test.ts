@@ -171,7 +171,7 @@ function silenceOf({ model, beganAtMs, outputAtMs, endedAtMs }: Ending, outages:
   return heardAtMs - lastMs;
 }
 
-describe("a service whose engine processes are lost", () => {
+describe("a service whose engine processes crash", () => {
   const count = 30;
 
   it("ends every request within the stall limit after its process is killed or stopped under load, and recovers (REL-4)", {
@@ -210,7 +210,7 @@ describe("a service whose engine processes are lost", () => {
     expect(models).toMatchObject(modelIds.map((id) => ({ id, busy: 0, waiting: 0 })));
   });
 
-  it("is refused with 503 and a wait after the sixth crash, and answers again after a probe (REL-4, RETRY-1)", {
+  it("rejects requests with 503 and a wait after the sixth crash, and answers again after a probe (REL-4, RETRY-1)", {
     timeout: 180_000,
   }, async () => {
     const crashes = 6;

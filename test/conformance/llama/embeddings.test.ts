@@ -34,7 +34,7 @@ function floats(bytes: Uint8Array): readonly number[] {
 const lengthOf = (vector: readonly number[]) => Math.hypot(...vector);
 
 describe("embeddings", () => {
-  it("have the model's own size, which may be asked for; a model that cannot be shortened refuses others (EMB-8)", async () => {
+  it("have the model's own size; a model that cannot be shortened rejects other sizes (EMB-8)", async () => {
     const plain = await embed({});
     expect(plain.map((vector) => vector.length)).toEqual(input.map(() => dimensions));
     expect(await embed({ dimensions })).toEqual(plain);
@@ -44,7 +44,7 @@ describe("embeddings", () => {
     }
   });
 
-  it("have the length one and are the same on every way in and in both encodings (EMB-9, EMB-7, GRPC-2)", async () => {
+  it("have length one and are equal over every protocol and in both encodings (EMB-9, EMB-7, GRPC-2)", async () => {
     const expected = await embed({ encoding_format: "float" });
     for (const vector of expected) expect(lengthOf(vector)).toBeCloseTo(1, 5);
     expect(await embed({ encoding_format: "base64" })).toEqual(expected);
@@ -62,7 +62,7 @@ describe("embeddings", () => {
     }
   });
 
-  it("come in the order of the inputs, each as if it were alone, with exact usage (EMB-4, EMB-10)", async () => {
+  it("are returned in the order of the inputs, each independent of the others, with exact usage (EMB-4, EMB-10)", async () => {
     const many = Array.from({ length: 300 }, (_, i) => input.slice(0, 1 + (i % 3)).join(" "));
     const reply = await api.embeddings({ model: "e", input: many });
     const alone = await Promise.all([0, 1, 2].map((i) => api.embeddings({ model: "e", input: many[i] })));
@@ -75,14 +75,14 @@ describe("embeddings", () => {
     expect(reply.json.usage).toEqual({ prompt_tokens: total, total_tokens: total });
   });
 
-  it("refuse an input that is longer than the context, by its index, and one that is empty (EMB-1)", async () => {
+  it("rejects an input above the context, naming its index, and an empty one (EMB-1)", async () => {
     const long = await api.embeddings({ model: "e", input: ["the", "the ".repeat(600)] });
     expectError(long, 400, "context_length_exceeded", "input[1]");
     expect(long.json.error.message).toContain("maximum context length is 512 tokens");
     expectError(await api.embeddings({ model: "e", input: ["the", " "] }), 400, "invalid_value", "input[1]");
   });
 
-  it("refuses ids of tokens, which may be those of another model (EMB-2)", async () => {
+  it("rejects token ids, which may be those of another model (EMB-2)", async () => {
     expectError(await api.embeddings({ model: "e", input: [7, 8, 9] }), 400, "token_input_not_supported", "input");
   });
 });

@@ -76,8 +76,8 @@ function expectCalls({ calls, finishReason, content }: ChatAnswer, tools: readon
   }
 }
 
-describe("a call that is forced, from a model of random weights", () => {
-  it("is made and has arguments that satisfy the tool's schema, streamed or not, for random schemas (TOOL-5, TOOL-10)", {
+describe("a forced call of a model with random weights", () => {
+  it("is produced with arguments that satisfy the tool's schema, streamed or not, for random schemas (TOOL-5, TOOL-10)", {
     timeout: 120_000 + schemas * 20_000,
   }, async () => {
     for (let seed = 0; seed < schemas; seed++) {
@@ -123,14 +123,14 @@ describe("a call that is forced, from a model of random weights", () => {
     }
   });
 
-  it("of a function that was not offered is refused (TOOL-5)", async () => {
+  it("of an unknown function is rejected (TOOL-5)", async () => {
     const { definition } = randomTool(1);
     const tool_choice = { type: "function", function: { name: "tool_2" } };
     const reply = await api.chat({ model: "plain", tools: [definition], tool_choice });
     expect([reply.status, reply.json.error.param]).toEqual([400, "tool_choice"]);
   });
 
-  it("is cut by the budget like any answer and finishes with length (TOOL-15)", async () => {
+  it("is truncated by the token limit like any answer and finishes with length (TOOL-15)", async () => {
     const { definition } = randomTool(4);
     const cut = await answers({
       model: "hermes",
@@ -143,8 +143,8 @@ describe("a call that is forced, from a model of random weights", () => {
   });
 });
 
-describe("the choice none", () => {
-  it("never brings a call, whatever the model says (TOOL-4)", async () => {
+describe("the tool choice none", () => {
+  it("never produces a call, whatever the model generates (TOOL-4)", async () => {
     for (let seed = 0; seed < rounds(50); seed++) {
       const tools = [randomTool(seed).definition];
       const asked = { model: models[seed % 2], seed, tools, tool_choice: "none", max_tokens: 20 };
@@ -174,7 +174,7 @@ describe("a tool whose schema cannot be enforced", () => {
     function: { name: "f", parameters: { type: "object", properties: { a }, required: ["a"] }, strict },
   });
 
-  it.each(unenforceable)("by %s is refused when it is strict, by its place (TOOL-14)", async (keyword, schema) => {
+  it.each(unenforceable)("by %s is rejected with its location if it is strict (TOOL-14)", async (keyword, schema) => {
     const good = { type: "function", function: { name: "g", strict: true } };
     const tools = [good, withSchema(schema, true)];
     for (const model of models) {
@@ -186,7 +186,7 @@ describe("a tool whose schema cannot be enforced", () => {
     expectError(auto, 400, "invalid_function_parameters", "tools[1].function.parameters");
   });
 
-  it("is called all the same when it is not strict (TOOL-14)", async () => {
+  it("can still be called if it is not strict (TOOL-14)", async () => {
     for (const [, schema] of unenforceable) {
       const asked = { model: "plain", seed: 1, tools: [withSchema(schema, false)], max_tokens: 40 };
       const { calls } = wholeAnswer(await api.chat({ ...asked, tool_choice: "required" }));

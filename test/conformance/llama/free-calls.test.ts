@@ -31,8 +31,8 @@ async function both(fields: object): Promise<readonly ChatAnswer[]> {
   return [wholeAnswer(await api.chat(asked)), streamedAnswer(await api.chat({ ...asked, ...streaming }))];
 }
 
-describe("a call that the model makes by itself", () => {
-  it("is read out of its text, streamed or not (TOOL-3, TOOL-10)", async () => {
+describe("a call that the model chooses to make", () => {
+  it("is parsed from its text, streamed or not (TOOL-3, TOOL-10)", async () => {
     for (const told of await both({ model: "auto" })) {
       expect(told).toMatchObject({ content: "Looking.", finishReason: "tool_calls" });
       expect(told.calls.map(({ name }) => name)).toEqual(["get_weather", "get_weather"]);
@@ -40,14 +40,14 @@ describe("a call that the model makes by itself", () => {
     }
   });
 
-  it("is the last one when calls may not be parallel (TOOL-9)", async () => {
+  it("is the only one if parallel calls are disabled (TOOL-9)", async () => {
     for (const told of await both({ model: "auto", parallel_tool_calls: false })) {
       expect(told.finishReason).toBe("tool_calls");
       expect(told.calls.map((call) => JSON.parse(call.arguments))).toEqual([{ city: "Oslo 🙂" }]);
     }
   });
 
-  it("is text with the choice none, and without tools (TOOL-4)", async () => {
+  it("stays text with the choice none, and without tools (TOOL-4)", async () => {
     for (const told of [
       ...(await both({ model: "auto", tool_choice: "none" })),
       ...(await both({ model: "auto", tools: [] })),
@@ -57,7 +57,7 @@ describe("a call that the model makes by itself", () => {
   });
 });
 
-describe("a model whose template knows no tools", () => {
+describe("a model whose template does not support tools", () => {
   it("is listed as forced-only, and one whose template does as auto (MODEL-10)", async () => {
     const { json } = await api.get("/v1/models");
     const listed = json.data.map(({ id, tool_calling }: Record<string, unknown>) => [id, tool_calling]);
@@ -67,7 +67,7 @@ describe("a model whose template knows no tools", () => {
     ]);
   });
 
-  it("answers the choice auto with text, and is not told of the tools (TOOL-3)", async () => {
+  it("answers the choice auto with text, and its prompt contains no tools (TOOL-3)", async () => {
     const [without] = await both({ model: "forced-only", tools: [] });
     for (const told of await both({ model: "forced-only" })) {
       expect(told).toMatchObject({ content: script, calls: [], finishReason: "stop" });

@@ -67,8 +67,8 @@ class Neighbour {
   }
 }
 
-describe("a prompt that is longer than the context", () => {
-  it("is tokenized beside a neighbour's stream, which has no gap over 100 ms (E-3)", async () => {
+describe("a prompt above the context", () => {
+  it("is tokenized while another stream continues without a gap over 100 ms (E-3)", async () => {
     const neighbour = new Neighbour();
     const gapMs = await neighbour.during(async () => {
       const reply = await api.chat({ model: "m", messages: [{ role: "user", content: long }] });
@@ -79,7 +79,7 @@ describe("a prompt that is longer than the context", () => {
     expect(gapMs).toBeLessThan(gapMaxMs);
   });
 
-  it("is refused by its length, and a neighbour's stream goes on, when no tokens could make it fit (E-3)", async () => {
+  it("is rejected by its length in bytes without being tokenized, while another stream continues (E-3)", async () => {
     const neighbour = new Neighbour();
     const huge = "z".repeat(4_000_000);
     await neighbour.during(async () => {

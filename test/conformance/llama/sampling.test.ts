@@ -29,7 +29,7 @@ const contentsOf = ({ json }: Reply): readonly string[] =>
   json.choices.map(({ message }: { message: { content: string } }) => message.content);
 
 describe("sampling", () => {
-  it("keeps the most likely tokens of top_p, and one alone at 0 (CHAT-2)", async () => {
+  it("keeps the most likely tokens of top_p, and only the first at 0 (CHAT-2)", async () => {
     const asked = { max_tokens: 20, seed: 1 };
     const greedy = await say({ ...asked, temperature: 0 });
     const wide = await say({ ...asked, temperature: 2, top_p: 1 });
@@ -40,7 +40,7 @@ describe("sampling", () => {
     }
   });
 
-  it("repeats itself for a seed, streamed or not, and differs for another (CHAT-9)", async () => {
+  it("repeats an answer for a seed, streamed or not, and differs for another seed (CHAT-9)", async () => {
     const asked = { max_tokens: 20, seed: 2 ** 40 };
     const first = await say(asked);
     expect((await say(asked)).content).toBe(first.content);
@@ -49,7 +49,7 @@ describe("sampling", () => {
     expect((await say({ ...asked, seed: 2 ** 40 + 1 })).content).not.toBe(first.content);
   });
 
-  it("makes n different choices of one seed, the same ones again, and counts the prompt once (CHAT-3, CHAT-9)", async () => {
+  it("generates n different choices for one seed, reproducibly, and counts the prompt once (CHAT-3, CHAT-9)", async () => {
     const asked = { model: "m", max_tokens: 12, seed: 5 };
     const one = await api.chat(asked);
     const three = await api.chat({ ...asked, n: 3 });
@@ -62,7 +62,7 @@ describe("sampling", () => {
     expect(total_tokens).toBe(prompt_tokens + completion_tokens);
   });
 
-  it("punishes tokens that were said, or favours them, by either penalty (CHAT-10)", async () => {
+  it("penalizes or favours tokens that occurred before, with either penalty (CHAT-10)", async () => {
     const only = { max_tokens: 40, temperature: 0, logit_bias: { [letterA]: 30 } };
     const runOf = ({ content }: ChatAnswer): number => /^a*/.exec(content)?.[0].length ?? 0;
     expect(runOf(await say(only))).toBe(40);
@@ -81,7 +81,7 @@ describe("sampling", () => {
     }
   });
 
-  it("shifts the tokens that logit_bias names, by any number from -100 to 100 (CHAT-11)", async () => {
+  it("shifts the tokens in logit_bias by any number from -100 to 100 (CHAT-11)", async () => {
     const asked = { max_tokens: 5, temperature: 0 };
     expect((await say({ ...asked, logit_bias: { [letterA]: 100 } })).content).toBe("aaaaa");
     const second = { [letterA]: 99.5, [letterA + 1]: -100, [letterA + 2]: 40.25 };
@@ -93,13 +93,13 @@ describe("sampling", () => {
     ["outside of the vocabulary", { 5000000: 1 }],
     ["that is no number", { hello: 1 }],
     ["that is negative", { "-1": 1 }],
-  ])("refuses a token id %s (CHAT-11)", async (_, logit_bias) => {
+  ])("rejects a token id %s (CHAT-11)", async (_, logit_bias) => {
     const reply = await api.chat({ model: "m", logit_bias });
     expectError(reply, 400, "invalid_value", "logit_bias");
     expect(reply.json.error.message).toMatch(/token id/);
   });
 
-  it("refuses a bias beyond 100 (CHAT-11)", async () => {
+  it("rejects a bias beyond 100 (CHAT-11)", async () => {
     const reply = await api.chat({ model: "m", logit_bias: { [letterA]: 101 } });
     expect(reply.status).toBe(400);
     expect(reply.json.error.param).toMatch(/^logit_bias/);
@@ -134,21 +134,21 @@ describe("log probabilities", () => {
     }
   });
 
-  it("have an empty list of alternatives where none were asked for, and none at all where no tokens were (RESP-9)", async () => {
+  it("have an empty list of alternatives if none were requested, and are empty without tokens (RESP-9)", async () => {
     const { logprobs } = await say({ max_tokens: 4, logprobs: true });
     expect(logprobs.map(({ top_logprobs }) => top_logprobs)).toEqual(logprobs.map(() => []));
     const reply = await api.chat({ model: "m", max_tokens: 4 });
     expect(reply.json.choices[0].logprobs).toBeNull();
   });
 
-  it("give the bytes of a token, also of one that is no text by itself (RESP-9)", async () => {
+  it("contain the bytes of a token, also of a partial character (RESP-9)", async () => {
     const { logprobs } = await say({ max_tokens: 2, logprobs: true, logit_bias: { [half]: 100 } });
     expect(logprobs.map(({ bytes }) => bytes)).toEqual([[half], [half]]);
     const scripted = wholeAnswer(await api.chat({ model: "scripted", logprobs: true }));
     for (const { token, bytes } of scripted.logprobs) expect(bytes).toEqual([...Buffer.from(token)]);
   });
 
-  it("come with the chunk that holds their tokens, one entry for each token in all (STRM-16)", async () => {
+  it("are sent with the chunk of their tokens, one entry per token in total (STRM-16)", async () => {
     const fields = { model: "scripted", logprobs: true, top_logprobs: 2 };
     const reply = await api.chat({ ...fields, ...streaming });
     const streamed = streamedAnswer(reply);
@@ -161,7 +161,7 @@ describe("log probabilities", () => {
     );
   });
 
-  it("are as many as tokens when tokens end inside of characters (STRM-16)", async () => {
+  it("have one entry per token when tokens end inside of characters (STRM-16)", async () => {
     const asked = { model: "m", max_tokens: 9, logit_bias: { [half]: 100 }, logprobs: true };
     const streamed = streamedAnswer(await api.chat({ ...asked, ...streaming }));
     expect(streamed.usage.completion_tokens).toBe(9);
@@ -170,7 +170,7 @@ describe("log probabilities", () => {
 });
 
 describe("log probabilities of text completions", () => {
-  it("are four lists of equal length, with as many alternatives as asked and the token itself (CMPL-7)", async () => {
+  it("are four lists of equal length, with the requested alternatives and the token itself (CMPL-7)", async () => {
     for (const logprobs of [0, 2, 5]) {
       const { json } = await api.completion({ model: "m", prompt: "the", max_tokens: 10, seed: 3, logprobs });
       const { text, logprobs: lists } = json.choices[0];
@@ -190,7 +190,7 @@ describe("log probabilities of text completions", () => {
     expect(json.choices[0].logprobs).toBeNull();
   });
 
-  it("say where in the text each token begins, in characters (CMPL-7)", async () => {
+  it("contain the character offset of each token in the text (CMPL-7)", async () => {
     const { json } = await api.completion({ model: "scripted", prompt: "x", logprobs: 1 });
     const { text, logprobs } = json.choices[0];
     expect(text).toBe(script);

@@ -94,7 +94,7 @@ async function debugState(): Promise<DebugState> {
 }
 
 describe("a service under load for a long time", () => {
-  it("keeps its memory and loses no slot while one client in twenty leaves (REL-2)", {
+  it("keeps its memory and loses no slot while one client in twenty disconnects (REL-2)", {
     timeout: soakMs + 180_000,
   }, async () => {
     expect(await chat({}, false)).toBe(200);

@@ -41,8 +41,8 @@ async function both(fields: object): Promise<readonly ChatAnswer[]> {
   return [wholeAnswer(await api.chat(fields)), streamedAnswer(await api.chat({ ...fields, ...streaming }))];
 }
 
-describe("a model that thinks", () => {
-  it("has its thoughts in reasoning_content and not in content, and their tokens in the usage (RESP-12)", async () => {
+describe("a model with reasoning", () => {
+  it("has its reasoning in reasoning_content and not in content, and its tokens in the usage (RESP-12)", async () => {
     for (const told of await both({ model: "thinks", reasoning_effort: "medium" })) {
       expect(told).toMatchObject({ reasoning: thoughts, content: answer, finishReason: "stop" });
       const { completion_tokens, completion_tokens_details } = told.usage;
@@ -51,7 +51,7 @@ describe("a model that thinks", () => {
     }
   });
 
-  it("has them there when the template opened them, and finishes with length inside of them (RESP-12)", async () => {
+  it("has it there if the template opened it, and finishes with length inside of it (RESP-12)", async () => {
     for (const told of await both({ model: "opened", reasoning_effort: "high" })) {
       expect(told).toMatchObject({ reasoning: thoughts, content: answer, finishReason: "stop" });
     }
@@ -60,7 +60,7 @@ describe("a model that thinks", () => {
     }
   });
 
-  it("thinks where reasoning_effort asks for it, and not without it, nor at none or minimal (CHAT-24)", async () => {
+  it("reasons if reasoning_effort requests it, and not without it or at none or minimal (CHAT-24)", async () => {
     const promptTokens = async (fields: object): Promise<number> =>
       wholeAnswer(await api.chat({ model: "thinks", ...fields })).usage.prompt_tokens;
     const thinking = await promptTokens({ reasoning_effort: "low" });
@@ -81,14 +81,14 @@ describe("a model that thinks", () => {
     }
   });
 
-  it("thinks where chat_template_kwargs say so (CHAT-28)", async () => {
+  it("reasons if chat_template_kwargs request it (CHAT-28)", async () => {
     const chat_template_kwargs = { enable_thinking: true };
     for (const told of await both({ model: "opened", chat_template_kwargs })) expect(told.reasoning).toBe(thoughts);
   });
 });
 
-describe("a model that does not think", () => {
-  it("answers the same whatever reasoning_effort says, and a word that is none of its own is refused (CHAT-24)", async () => {
+describe("a model without reasoning", () => {
+  it("answers the same for every reasoning_effort, and rejects an unknown value (CHAT-24)", async () => {
     const [without] = await both({ model: "plain" });
     for (const reasoning_effort of ["none", "high"]) {
       for (const told of await both({ model: "plain", reasoning_effort })) {

@@ -49,11 +49,11 @@ describe("text completions", () => {
   });
   afterAll(() => service.close());
 
-  it.each(bad)("%s is refused", async (_, fields, code, param) => {
+  it.each(bad)("%s is rejected", async (_, fields, code, param) => {
     expectError(await api.completion(fields), 400, code, param);
   });
 
-  it("a document is exactly this (CMPL-4, CMPL-5, RESP-15, PROTO-1)", async () => {
+  it("the document has exactly these bytes (CMPL-4, CMPL-5, RESP-15, PROTO-1)", async () => {
     expect((await api.completion()).json).toEqual({
       id: expect.stringMatching(/^cmpl-[A-Za-z0-9]{24,}$/),
       object: "text_completion",
@@ -90,7 +90,7 @@ describe("text completions", () => {
     expect(json.usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 });
   });
 
-  it("so they are in a stream, each with its own end (CMPL-3, CMPL-5)", async () => {
+  it("a stream numbers choices in the same way, each with its own end (CMPL-3, CMPL-5)", async () => {
     const { text } = await api.completion({ model: "echo", prompt: ["a", "b c"], n: 2, stream: true });
     const choices = eventsOf(text)
       .slice(0, -1)
@@ -109,7 +109,7 @@ describe("text completions", () => {
     }
   });
 
-  it("log probabilities are four lists of one length, as in no chat (CMPL-7, CMPL-9)", async () => {
+  it("log probabilities are four lists of one length, unlike in chat (CMPL-7, CMPL-9)", async () => {
     const { logprobs } = (await api.completion({ logprobs: 2 })).json.choices[0];
     expect(Object.keys(logprobs)).toEqual(["tokens", "token_logprobs", "top_logprobs", "text_offset"]);
     expect(logprobs.tokens).toEqual(["one", " two", " three"]);
@@ -131,7 +131,7 @@ describe("text completions", () => {
     expect((await api.completion({ best_of: 2, n: 2 })).status).toBe(200);
   });
 
-  it("the fields of chat do what they do in chat (CMPL-12)", async () => {
+  it("the fields that chat has too have the same effect (CMPL-12)", async () => {
     const { choices } = (await api.completion({ stop: "two", temperature: 0, seed: 1, user: "u" })).json;
     expect(choices[0]).toMatchObject({ text: "one ", finish_reason: "stop" });
     expect((await api.completion({ max_tokens: 2 })).json.choices[0]).toMatchObject({
@@ -140,14 +140,14 @@ describe("text completions", () => {
     });
   });
 
-  it("without max_tokens the whole rest of the context may be used, with 16 it is 16 (DEC-3, CHAT-6)", async () => {
+  it("without max_tokens the rest of the context may be used, with 16 it is 16 (DEC-3, CHAT-6)", async () => {
     const { json } = await api.completion({ model: "long", prompt: "a b c d e" });
     expect(json.usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 35 });
     expect(json.choices[0].finish_reason).toBe("length");
     expect((await api.completion({ model: "long", max_tokens: 16 })).json.usage.completion_tokens).toBe(16);
   });
 
-  it("the prompt reaches the engine as it is (CMPL-14)", async () => {
+  it("the prompt reaches the engine unchanged (CMPL-14)", async () => {
     const prompt = "<|im_start|>user\n</s>[INST] \u00e9\ud83d\ude00";
     expect((await api.completion({ model: "echo", prompt })).json.choices[0].text).toBe(prompt);
   });

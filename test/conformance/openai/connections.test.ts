@@ -43,7 +43,7 @@ async function expectHealthy(): Promise<void> {
   }, "no request is left");
 }
 
-describe("heads of requests", () => {
+describe("request heads", () => {
   beforeAll(async () => {
     service = await startService();
     api = createApi(service);
@@ -81,13 +81,13 @@ describe("heads of requests", () => {
     ["a target with a foreign host", () => `GET http://evil.example/v1/models HTTP/1.1\r\n${host}\r\n${key()}\r\n\r\n`],
     ["another protocol", () => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
     ["no HTTP at all", () => "\x16\x03\x01\x00\xf0hello\r\n\r\n"],
-  ])("%s is 400 and the end of the connection, and what follows is not answered (SEC-4, ERR-1)", async (_, text) => {
+  ])("%s is 400 and closes the connection, and what follows is not answered (SEC-4, ERR-1)", async (_, text) => {
     const answer = await exchange(text(), get(host, key()));
     expectRawError(answer, 400, "invalid_value");
     expect(answer.answers).toBe(1);
   });
 
-  it("a refused head never reaches the core, nor does what follows it (SEC-4)", async () => {
+  it("a rejected head never reaches the core, nor does what follows it (SEC-4)", async () => {
     const before = service.logs.length;
     await exchange(get(host, key(), key()) + get(host, key()));
     const next = (await api.chat()).headers.get("x-request-id");
@@ -123,7 +123,7 @@ describe("heads of requests", () => {
     expectRawError(await ask(8 * 1024 + 1), 431, "request_headers_too_large");
   });
 
-  it("an unknown path is 404 whatever else is wrong with the head, and no key is asked for", async () => {
+  it("an unknown path is 404 whatever else is wrong with the head, without checking a key", async () => {
     const answer = await exchange(["GET /nothing HTTP/1.1", host, "Connection: close", "", ""].join("\r\n"));
     expectRawError(answer, 404, "unknown_url");
   });
@@ -145,7 +145,7 @@ describe("heads of requests", () => {
     expect(await connection.closed()).toContain("HTTP/1.1 200 OK");
   });
 
-  it("a refused client does not get 100-continue: bad key, too large, wrong type (CONN-6)", async () => {
+  it("a rejected client does not get 100-continue: bad key, too large, wrong type (CONN-6)", async () => {
     const expecting = (changes: { key?: string; length?: number; type?: string }) =>
       [
         `POST ${chatPath} HTTP/1.1`,
@@ -196,7 +196,7 @@ describe("heads of requests", () => {
     expectRawError(await exchange(head.join("\r\n"), "zz\r\n{}\r\n"), 400, "invalid_value");
   });
 
-  it("a connection is kept, is said to be kept for 65 s, and serves the next request (CONN-1)", async () => {
+  it("a connection is kept alive, announces 65 s, and serves the next request (CONN-1)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(get(host, key()));
     await connection.until('"data"');
@@ -206,7 +206,7 @@ describe("heads of requests", () => {
   });
 });
 
-describe("sizes of bodies", () => {
+describe("body sizes", () => {
   const limit = 64 * 1024;
 
   beforeAll(async () => {
@@ -218,12 +218,12 @@ describe("sizes of bodies", () => {
 
   const padded = (bytes: number) => chatBody + " ".repeat(bytes - chatBody.length);
 
-  it("a body of the limit passes and one byte more is 413 (GEN-9, ERR-16, SEC-5)", async () => {
+  it("a body of the maximum size is accepted and one byte more is 413 (GEN-9, ERR-16, SEC-5)", async () => {
     expect((await api.send("POST", chatPath, padded(limit))).status).toBe(200);
     expectError(await api.send("POST", chatPath, padded(limit + 1)), 413, "request_too_large");
   });
 
-  it("an announced size is refused before the body is sent, and a bad key before that (SEC-5, CONN-5)", async () => {
+  it("an announced size above the limit is rejected before the body is sent, and a bad key before that (SEC-5, CONN-5)", async () => {
     const head = (credential: string) =>
       postText(chatPath, credential, "").replace("Content-Length: 0", `Content-Length: ${2 ** 30}`);
     const early = await connectRaw(service.http);
@@ -245,7 +245,7 @@ describe("sizes of bodies", () => {
     expectRawError(await exchange(head, chunk.repeat(17)), 413, "request_too_large");
   });
 
-  it("a client that sends everything before it reads still reads the refusal (CONN-5)", async () => {
+  it("a client that sends everything before it reads still reads the rejection (CONN-5)", async () => {
     const connection = await connectRaw(service.http);
     connection.pause();
     connection.send(postText(chatPath, `Bearer ${service.key}`, " ".repeat(20 * 1024 * 1024)));
@@ -254,7 +254,7 @@ describe("sizes of bodies", () => {
     expectRawError(parseAnswer(await connection.closed()), 413, "request_too_large");
   });
 
-  it("a body beyond the bound of all bodies together is 503, and passes when there is room again (ERR-24)", async () => {
+  it("a body beyond the bound for all bodies is 503, and succeeds when there is room again (ERR-24)", async () => {
     const holders = await Promise.all(Array.from({ length: 4 }, () => connectRaw(service.http)));
     // One account may hold half of the bound.
     for (const [i, holder] of holders.entries()) {
@@ -312,7 +312,7 @@ describe("slow clients", () => {
     expect((await beside).every(({ status }) => status === 200)).toBe(true);
   });
 
-  it("a body that is fast enough but never ends is 408 as well (SEC-6, ERR-14)", async () => {
+  it("a body that is fast enough but never ends is 408 too (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(slowly(" ".repeat(10_000_000)).slice(0, 1_000));
     const stream = setInterval(() => connection.send(" ".repeat(2_000)), 20);
@@ -321,7 +321,7 @@ describe("slow clients", () => {
     connection.destroy();
   });
 
-  it("an answer that takes longer than a request may, comes, and nothing is sent ahead of it (CONN-9, CONN-3)", async () => {
+  it("an answer that takes longer than the header timeout is sent complete, and nothing is sent before it (CONN-9, CONN-3)", async () => {
     const connection = await connectRaw(service.http);
     const body = JSON.stringify({ model: "slow", messages: [user] });
     connection.send(postText(chatPath, `Bearer ${service.key}`, body, ["Connection: close"]));
@@ -358,7 +358,7 @@ describe("allowed hosts", () => {
   });
   afterAll(() => service.close());
 
-  it("a Host that is not listed is 400 (SEC-4)", async () => {
+  it("an unlisted Host is 400 (SEC-4)", async () => {
     const ask = (name: string) => exchange(`GET /health HTTP/1.1\r\nHost: ${name}\r\nConnection: close\r\n\r\n`);
     expect((await ask("api.example")).status).toBe(200);
     expect((await ask("API.example:8080")).status).toBe(200);

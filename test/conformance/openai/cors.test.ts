@@ -39,7 +39,7 @@ describe("cross-origin requests", () => {
   });
   afterAll(() => Promise.all(started.map((service) => service.close())));
 
-  it("without a list no answer has a cross-origin header (CORS-1)", async () => {
+  it("without a list no response has a cross-origin header (CORS-1)", async () => {
     const replies = [await preflight(closed, "/v1/models", origin), await closed.chat({}, { origin })];
     expect(replies.map(({ status }) => status)).toEqual([401, 200]);
     for (const { headers } of replies) {
@@ -48,7 +48,7 @@ describe("cross-origin requests", () => {
   });
 
   it.each(paths)(
-    "a preflight of %s is 204 without a key and gets what it asked for (CORS-2, CORS-3, HDR-1)",
+    "a preflight of %s is 204 without a key and allows the requested headers (CORS-2, CORS-3, HDR-1)",
     async (path) => {
       const { status, text, headers } = await preflight(api, path, origin);
       expect(status).toBe(204);
@@ -70,7 +70,7 @@ describe("cross-origin requests", () => {
     }
   });
 
-  it("every listed origin is named as itself, and * allows all (CORS-1)", async () => {
+  it("every listed origin is returned by itself, and * allows all (CORS-1)", async () => {
     const second = "http://localhost:5173";
     expect((await api.chat({}, { origin: second })).headers.get("access-control-allow-origin")).toBe(second);
     const { headers } = await open_.chat({}, { origin: "https://any.example" });
@@ -107,7 +107,7 @@ describe("cross-origin requests", () => {
     );
   });
 
-  it("a refusal of the listener itself carries them, too (CORS-5)", async () => {
+  it("a rejection by the listener has them too (CORS-5)", async () => {
     const { status, headers } = await api.get(`/v1/models?${"x".repeat(9_000)}`, { origin });
     expect(status).toBe(431);
     expect(headers.get("access-control-allow-origin")).toBe(origin);

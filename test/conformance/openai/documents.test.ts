@@ -34,7 +34,7 @@ describe("documents of /v1, byte by byte", () => {
   });
   afterAll(() => service.close());
 
-  it("a chat completion is exactly this (RESP-1, RESP-2, RESP-3, RESP-4, RESP-7, RESP-10, RESP-13, PROTO-1)", async () => {
+  it("a chat completion has exactly these bytes (RESP-1, RESP-2, RESP-3, RESP-4, RESP-7, RESP-10, RESP-13, PROTO-1)", async () => {
     const before = Math.floor(Date.now() / 1000);
     const { status, json } = await api.chat();
     expect(status).toBe(200);
@@ -65,7 +65,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.created).toBeLessThan(before + 60);
   });
 
-  it("its headers say what it is, who asked and how long it took (RESP-14, HDR-1, HDR-2, HDR-3, HDR-6)", async () => {
+  it("its headers contain the type, the organization and the duration (RESP-14, HDR-1, HDR-2, HDR-3, HDR-6)", async () => {
     const { headers, text } = await api.chat();
     expect(headers.get("content-type")).toBe("application/json");
     expect(headers.get("content-length")).toBe(String(Buffer.byteLength(text)));
@@ -78,13 +78,13 @@ describe("documents of /v1, byte by byte", () => {
     expect(headers.get("content-encoding")).toBeNull();
   });
 
-  it("no two answers have the same id, nor do two requests (RESP-15, HDR-1)", async () => {
+  it("no two responses have the same id, nor do two requests (RESP-15, HDR-1)", async () => {
     const replies = await Promise.all(Array.from({ length: 50 }, () => api.chat()));
     expect(new Set(replies.map(({ json }) => json.id)).size).toBe(50);
     expect(new Set(replies.map(({ headers }) => headers.get("x-request-id"))).size).toBe(50);
   });
 
-  it("the fingerprint is equal for equal models and differs where the model differs (RESP-11)", async () => {
+  it("the fingerprint is equal for equal models and differs for different ones (RESP-11)", async () => {
     const fingerprint = async (model: string) => (await api.chat({ model })).json.system_fingerprint;
     expect(await fingerprint("test-chat")).toBe(await fingerprint("test-chat"));
     expect(await fingerprint("test-chat")).not.toBe(await fingerprint("echo"));
@@ -114,7 +114,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(choice.message.tool_calls[0].id).not.toBe(choice.message.tool_calls[1].id);
   });
 
-  it("without tools and with the choice none there is no call and no key for calls (RESP-6, TOOL-3, TOOL-4)", async () => {
+  it("without tools, and with the choice none, there is no call and no key for calls (RESP-6, TOOL-3, TOOL-4)", async () => {
     for (const fields of [{}, { tools: [weather], tool_choice: "none" }, { tools: [] }, { tools: null }]) {
       const { json } = await api.chat({ model: "tools", ...fields });
       expect(json.choices[0].message).toEqual({ role: "assistant", content: "No call.", refusal: null });
@@ -122,13 +122,13 @@ describe("documents of /v1, byte by byte", () => {
     }
   });
 
-  it("an answer that is cut inside a call is length, with the call so far (TOOL-15)", async () => {
+  it("an answer that is truncated inside a call finishes with length and the partial call (TOOL-15)", async () => {
     const { json } = await api.chat({ model: "tools", tools: [weather], max_tokens: 1 });
     expect(json.choices[0].finish_reason).toBe("length");
     expect(json.choices[0].message.tool_calls[0].function).toEqual({ name: "weather", arguments: '{"city":"Oslo' });
   });
 
-  it("a forced function finishes with tool_calls, too (DEC-8)", async () => {
+  it("a forced function also finishes with tool_calls (DEC-8)", async () => {
     const { json } = await api.chat({
       model: "tools",
       tools: [weather, clock],
@@ -144,7 +144,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 12, total_tokens: 15 });
   });
 
-  it("the finish reason says why it ended (RESP-7)", async () => {
+  it("the finish reason names why the answer ended (RESP-7)", async () => {
     const reasonOf = async (fields: object) => (await api.chat(fields)).json.choices[0].finish_reason;
     expect(await reasonOf({})).toBe("stop");
     expect(await reasonOf({ stop: "from" })).toBe("stop");
@@ -167,7 +167,7 @@ describe("documents of /v1, byte by byte", () => {
     expect((await api.chat({ logprobs: false })).json.choices[0].logprobs).toBeNull();
   });
 
-  it("the answer names a tier only when the request did (CHAT-23)", async () => {
+  it("the answer contains a service tier only if the request did (CHAT-23)", async () => {
     expect((await api.chat({ service_tier: "flex" })).json.service_tier).toBe("default");
     expect((await api.chat({ service_tier: null })).json).not.toHaveProperty("service_tier");
     expect((await api.chat()).json).not.toHaveProperty("service_tier");
@@ -193,7 +193,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(again.json.choices).toEqual(first.json.choices);
   });
 
-  it("an answer with calls can be sent back with its results, whatever text the arguments are (MSG-6, MSG-8)", async () => {
+  it("an answer with calls can be sent back with its results, even if the arguments are not JSON (MSG-6, MSG-8)", async () => {
     const id = "c".repeat(256);
     const messages = [
       user,

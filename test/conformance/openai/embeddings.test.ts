@@ -46,14 +46,14 @@ describe("embeddings", () => {
   });
   afterAll(() => service.close());
 
-  it.each(bad)("%s is refused", async (_, fields, code, param) => {
+  it.each(bad)("%s is rejected", async (_, fields, code, param) => {
     const reply = await api.embeddings(fields);
     // More dimensions than the model has is a matter of the model, and so may be refused as such.
     if (param === "dimensions" && reply.json.error.code === "unsupported_parameter") return;
     expectError(reply, 400, code, param);
   });
 
-  it("the answer is exactly this (EMB-3, EMB-5, EMB-10, RESP-14)", async () => {
+  it("the answer has exactly these bytes (EMB-3, EMB-5, EMB-10, RESP-14)", async () => {
     const { json, headers } = await api.embeddings({ user: "u" });
     expect(headers.get("content-type")).toBe("application/json");
     expect(json).toEqual({
@@ -68,7 +68,7 @@ describe("embeddings", () => {
     );
   });
 
-  it("there is one vector per input, in their order (EMB-4)", async () => {
+  it("there is one vector per input, in order (EMB-4)", async () => {
     const alone = (await api.embeddings({ input: "b" })).json.data[0].embedding;
     const { data } = (await api.embeddings({ input: ["a", "b", "a"] })).json;
     expect(data.map(({ index }: { index: number }) => index)).toEqual([0, 1, 2]);
@@ -87,7 +87,7 @@ describe("embeddings", () => {
     expect(floats.map(Math.fround)).toEqual(floats.map((_, i) => bytes.readFloatLE(i * 4)));
   });
 
-  it("a shortened vector has its length and is of length one (EMB-8, EMB-9)", async () => {
+  it("a shortened vector has the requested size and length one (EMB-8, EMB-9)", async () => {
     for (const dimensions of [1, 32, 64]) {
       const vector = (await api.embeddings({ dimensions })).json.data[0].embedding as number[];
       expect(vector).toHaveLength(dimensions);
@@ -95,11 +95,11 @@ describe("embeddings", () => {
     }
   });
 
-  it("the refusal of token ids says what to set (EMB-2)", async () => {
+  it("the rejection of token ids names the setting (EMB-2)", async () => {
     expect((await api.embeddings({ input: [1] })).json.error.message).toContain("check_embedding_ctx_length=False");
   });
 
-  it("2,048 texts pass, in both encodings, and others are served in the meantime (EMB-11)", async () => {
+  it("2,048 texts are accepted in both encodings, and other requests are served meanwhile (EMB-11)", async () => {
     const input = Array.from({ length: 2048 }, (_, i) => `text number ${i}`);
     for (const encoding of ["float", "base64"]) {
       const batch = api.embeddings({ input, encoding_format: encoding });

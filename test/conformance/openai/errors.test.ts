@@ -5,7 +5,7 @@ import { type Api, createApi, eventsOf, expectError, type Reply, user } from "./
 
 const failing = (code: string) => ({ id: code, engine: "scripted", scripted: { fail: { code } } });
 
-describe("errors, as requests meet them", () => {
+describe("errors of requests", () => {
   let service: RunningService;
   let api: Api;
   let reader: Api;
@@ -49,7 +49,7 @@ describe("errors, as requests meet them", () => {
     expect(typeOf(reply)).toBe("invalid_request_error");
   });
 
-  it("a read key may not generate, and is told before its body is looked at (ERR-12, DEC-7)", async () => {
+  it("a read key cannot generate, and is rejected before its body is read (ERR-12, DEC-7)", async () => {
     for (const path of ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]) {
       const reply = await reader.send("POST", path, "no json", { "content-type": "text/plain" });
       expectError(reply, 403, "insufficient_permissions");
@@ -95,7 +95,7 @@ describe("errors, as requests meet them", () => {
     expect(reply.json.error.message).toMatch(/maximum context length is 10 tokens.*11 tokens.*5/);
   });
 
-  it("an answer that does not fit beside the prompt is cut without an error (CHAT-6)", async () => {
+  it("an answer that does not fit beside the prompt is truncated without an error (CHAT-6)", async () => {
     const fits = { role: "user", content: "word ".repeat(7).trim() };
     const { json } = await api.chat({ model: "small", messages: [fits], max_tokens: 100 });
     expect(json.choices[0].finish_reason).toBe("length");
@@ -124,7 +124,7 @@ describe("errors, as requests meet them", () => {
     expectError(await api.chat({ model: "context_length_exceeded" }), 400, "context_length_exceeded", "messages");
   });
 
-  it("a client's deadline that passes is 504 (ERR-25)", async () => {
+  it("an expired client deadline is 504 (ERR-25)", async () => {
     const reply = await api.chat({ model: "hangs" }, { "x-request-timeout": "0.05" });
     expectError(reply, 504, "upstream_timeout");
   });
@@ -155,7 +155,7 @@ describe("errors, as requests meet them", () => {
     await eventually(async () => (await slot())?.busy === 0);
   });
 
-  it("every refusal is the envelope, none is 422 and none is 200 (ERR-1, ERR-18, ERR-30, DEC-2)", async () => {
+  it("every rejection is an error object, none is 422 and none is 200 (ERR-1, ERR-18, ERR-30, DEC-2)", async () => {
     const replies = await Promise.all([
       api.get("/v1/nothing"),
       api.get("/v1/chat/completions"),
@@ -175,7 +175,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("no refusal holds a key or a stack (ERR-2)", async () => {
+  it("no rejection contains a key or a stack trace (ERR-2)", async () => {
     const replies = [
       await api.chat({ model: service.key }, { authorization: `Bearer ${service.key}x` }),
       await api.chat({ model: "internal_error" }),
@@ -186,7 +186,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("the words by which clients know rate limits, overlong prompts and bills are in those errors only (ERR-3, ERR-4)", async () => {
+  it("the words by which clients detect rate limits, overlong prompts and billing occur in those errors only (ERR-3, ERR-4)", async () => {
     const replies = await Promise.all([
       api.get("/v1/nothing"),
       api.chat({}, { authorization: "Bearer x" }),
@@ -204,7 +204,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("an error that would repeat has a status that SDKs do not retry, without a wait (RETRY-1, RETRY-3)", async () => {
+  it("a permanent error has a status that SDKs do not retry, and no wait (RETRY-1, RETRY-3)", async () => {
     for (const fields of [
       { temperature: 5 },
       { model: "nowhere" },
@@ -218,7 +218,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("the SDK's count and the client's own id are in the log, and are never ours (RETRY-5, HDR-5)", async () => {
+  it("the SDK's retry count and the client's request id are logged, and never become ours (RETRY-5, HDR-5)", async () => {
     const reply = await api.chat({}, { "x-stainless-retry-count": "2", "x-client-request-id": "mine-1" });
     const requestId = reply.headers.get("x-request-id");
     expect(requestId).toMatch(/^req_[0-9a-f]{32}$/);
@@ -236,13 +236,13 @@ describe("errors, as requests meet them", () => {
     expect(line).not.toHaveProperty("retry_count");
   });
 
-  it("the id of a refusal before the body is the one in the log (HDR-1)", async () => {
+  it("the request id of a rejection before the body is the one in the log (HDR-1)", async () => {
     const reply = await api.chat({}, { authorization: "Bearer x" });
     const requestId = reply.headers.get("x-request-id");
     expect(service.logs.some((line) => line["request_id"] === requestId)).toBe(true);
   });
 
-  it("a stream that is cut by the client's deadline ends with an error event (SERR-5, STRM-5)", async () => {
+  it("a stream that exceeds the client's deadline ends with an error event (SERR-5, STRM-5)", async () => {
     const { status, text } = await api.chat({ model: "one-slot", stream: true }, { "x-request-timeout": "0.2" });
     expect(status).toBe(200);
     const events = eventsOf(text);

@@ -15,7 +15,7 @@ describe("requests in general", () => {
   });
   afterAll(() => service.close());
 
-  it("the API is found with and without a slash at the end of the client's base address (GEN-1)", async () => {
+  it("the API is served for base URLs with and without a trailing slash (GEN-1)", async () => {
     /** As the SDKs of OpenAI join a base address and a path. */
     const join = (base: string, path: string) => base + (base.endsWith("/") ? path.slice(1) : path);
     for (const base of ["/v1", "/v1/"]) {
@@ -64,13 +64,13 @@ describe("requests in general", () => {
     expect(bodies.size).toBe(1);
   });
 
-  it("the scheme may be spelled in any case (GEN-3)", async () => {
+  it("the scheme is case-insensitive (GEN-3)", async () => {
     for (const scheme of ["bearer", "BEARER", "bEaReR"]) {
       expect((await api.get("/v1/models", { authorization: `${scheme} ${service.key}` })).status).toBe(200);
     }
   });
 
-  it("headers of SDKs and unknown queries change nothing (GEN-4)", async () => {
+  it("SDK headers and unknown query parameters have no effect (GEN-4)", async () => {
     const headers = {
       "openai-organization": "org",
       "openai-project": "p",
@@ -83,7 +83,7 @@ describe("requests in general", () => {
     expect((await api.send("POST", `${chatPath}?api-version=1&limit=20`, chatBody, headers)).status).toBe(200);
   });
 
-  it("JSON types are taken with any parameters, others are 415 (GEN-6, SEC-7, ERR-17)", async () => {
+  it("JSON media types are accepted with any parameters, others are 415 (GEN-6, SEC-7, ERR-17)", async () => {
     for (const type of [
       "application/json",
       "application/json; charset=utf-8",
@@ -102,7 +102,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("a curl command without the content type gets the header to add (GEN-6)", async () => {
+  it("a curl command without the content type gets an error that names the header to add (GEN-6)", async () => {
     const form = { "content-type": "application/x-www-form-urlencoded" };
     const { json } = await api.send("POST", chatPath, chatBody, form);
     expect(json.error.message).toContain("-H 'Content-Type: application/json'");
@@ -124,7 +124,7 @@ describe("requests in general", () => {
     expect(names).toEqual(["field_of_the_future", "another"]);
   });
 
-  it("a body that is not JSON is 400 in the envelope, and of a repeated key the last one counts (GEN-11, ERR-7)", async () => {
+  it("a body that is not JSON is 400 with an error object, and the last one of repeated keys counts (GEN-11, ERR-7)", async () => {
     for (const body of ["", "{", "nope", "{'a':1}", '{"model":"test-chat",}', "\u0000"]) {
       expectError(await api.send("POST", chatPath, body), 400, "invalid_json");
     }
@@ -133,7 +133,7 @@ describe("requests in general", () => {
     expect((await api.send("POST", chatPath, repeated)).status).toBe(200);
   });
 
-  it("64 levels pass; 65, and more tokens than the limit, do not (GEN-11, SEC-9)", async () => {
+  it("64 levels are accepted; 65, and more tokens than the limit, are not (GEN-11, SEC-9)", async () => {
     const nested = (levels: number) =>
       chatBody.replace("{", `{"x":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)},`);
     expect((await api.send("POST", chatPath, nested(64))).status).toBe(200);
@@ -149,7 +149,7 @@ describe("requests in general", () => {
     '{"x":[{"\\u005f_proto__":1}],',
     '{"metadata":{"__proto__":"x"},',
     '{"x":{"constructor":{"prototype":{"admin":true}}},',
-  ])("%s is refused, and the next request is served as ever (SEC-11)", async (start) => {
+  ])("%s is rejected, and the next request is served normally (SEC-11)", async (start) => {
     const reply = await api.send("POST", chatPath, chatBody.replace("{", start));
     expectError(reply, 400, "invalid_json");
     expect(reply.json.error.message).toMatch(/__proto__|constructor/);
@@ -157,7 +157,7 @@ describe("requests in general", () => {
     expect((await api.chat()).status).toBe(200);
   });
 
-  it("a model of the other kind is 400 and says which (GEN-13, ERR-8)", async () => {
+  it("a model of the wrong kind is 400 with its kind (GEN-13, ERR-8)", async () => {
     expectError(await api.chat({ model: "test-embed" }), 400, "model_not_supported", "model");
     expectError(await api.embeddings({ model: "test-chat" }), 400, "model_not_supported", "model");
   });
@@ -169,7 +169,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("schemas of any spelling pass as they are (PROTO-4)", async () => {
+  it("schemas reach the engine unchanged, in any spelling (PROTO-4)", async () => {
     const tool =
       '{"type":"function","function":{"name":"f","parameters":{"type":"object","maximum":9007199254740993,"2":{},"1":{}}}}';
     const { status } = await api.send("POST", chatPath, chatBody.replace("{", `{"tools":[${tool}],`));
@@ -185,7 +185,7 @@ describe("requests in general", () => {
     expect(said).toBe(overRest.json.choices[0].message.content);
   });
 
-  it("nothing under /v1 speaks Connect, whatever the request looks like (PROTO-6)", async () => {
+  it("no path under /v1 is served as Connect, whatever the request looks like (PROTO-6)", async () => {
     const connect = { "connect-protocol-version": "1", "connect-timeout-ms": "1000" };
     for (const path of [chatPath, "/v1/completions", "/v1/embeddings", "/v1/nothing", "/v1/webhooks"]) {
       const { json, headers } = await api.send("POST", path, "{}", connect);
@@ -194,7 +194,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("/ and /v1 answer a small JSON document that points to the API (CONN-8)", async () => {
+  it("/ and /v1 return a small JSON document that links to the API (CONN-8)", async () => {
     for (const path of ["/", "/v1", "/v1/"]) {
       const { status, text, headers } = await api.get(path, { authorization: "" });
       expect(status).toBe(200);

@@ -40,7 +40,7 @@ function limitHeaders({ headers }: Pick<Reply, "headers">): Record<string, strin
 const remainingTokens = async (answer: Promise<Reply>) =>
   Number((await answer).headers.get("x-ratelimit-remaining-tokens"));
 
-describe("headers of limits", () => {
+describe("limit headers", () => {
   it.each([
     ["a whole chat", (api: Api) => api.chat({ max_tokens: 50 }), 51],
     ["a streamed chat", (api: Api) => api.chat({ max_tokens: 50, stream: true }), 51],
@@ -62,7 +62,7 @@ describe("headers of limits", () => {
     });
   });
 
-  it("come before the first byte of a stream (wire RL-4, state RL-11)", async () => {
+  it("are sent before the first byte of a stream (wire RL-4, state RL-11)", async () => {
     const { secret } = await limited({ requestsPerMinute: 10 });
     const abort = new AbortController();
     const response = await fetch(`${service.api}/chat/completions`, {
@@ -75,13 +75,13 @@ describe("headers of limits", () => {
     abort.abort();
   });
 
-  it("a dimension without a limit has none, and a caller without limits has none at all (wire RL-1)", async () => {
+  it("are omitted for a dimension without a limit, and completely without limits (wire RL-1)", async () => {
     const { api } = await limited({ requestsPerMinute: 10 });
     expect(Object.keys(limitHeaders(await api.chat()))).toHaveLength(3);
     expect(limitHeaders(await createApi(service).chat())).toEqual({});
   });
 
-  it("are those of the tightest of key and account (state RL-11)", async () => {
+  it("describe the tighter one of key and account (state RL-11)", async () => {
     const { account } = await limited({});
     const admin = service.service.parts.state.limits;
     const owner = { kind: "account", id: account } as const;
@@ -94,7 +94,7 @@ describe("headers of limits", () => {
     });
   });
 
-  it("listing models costs nothing and has no limit headers (wire RL-7, state RL-13)", async () => {
+  it("are omitted when models are listed, which costs nothing (wire RL-7, state RL-13)", async () => {
     const { api } = await limited({ requestsPerMinute: 1, tokensPerMinute: 100 });
     for (let i = 0; i < 3; i++) {
       const reply = await api.get("/v1/models");
@@ -104,8 +104,8 @@ describe("headers of limits", () => {
   });
 });
 
-describe("a limit of requests", () => {
-  it("is refused with its figures, the wait and the window's headers (ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1)", async () => {
+describe("a request limit", () => {
+  it("rejects with its figures, the wait and the window's headers (ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1)", async () => {
     const { api } = await limited({ requestsPerMinute: 1 });
     expect((await api.chat()).status).toBe(200);
     const reply = await api.chat();
@@ -121,7 +121,7 @@ describe("a limit of requests", () => {
     expectAdvice(reply);
   });
 
-  it("is known before the body: a second refusal needs none of it", async () => {
+  it("rejects a second request before its body is read", async () => {
     const { secret, api } = await limited({ requestsPerMinute: 1 });
     await api.chat();
     expect((await api.chat()).status).toBe(429);
@@ -132,7 +132,7 @@ describe("a limit of requests", () => {
     expect(message).toContain("limit 1, used 1, requested 1");
   });
 
-  it("a request that validation refuses costs one, and no tokens (state RL-14)", async () => {
+  it("charges one request and no tokens for a request that validation rejects (state RL-14)", async () => {
     const { api } = await limited({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
     expectError(await api.chat({ temperature: 5 }), 400, "decimal_above_max_value", "temperature");
     expectError(await api.send("POST", "/v1/chat/completions", "{"), 400, "invalid_json");
@@ -142,7 +142,7 @@ describe("a limit of requests", () => {
     });
   });
 
-  it("of a model holds for each account by itself (state RL-1)", async () => {
+  it("of a model applies to each account separately (state RL-1)", async () => {
     const [one, two] = [await limited({}), await limited({})];
     expect((await one.api.chat({ model: "rare" })).status).toBe(200);
     const refused = await one.api.chat({ model: "rare" });
@@ -153,8 +153,8 @@ describe("a limit of requests", () => {
   });
 });
 
-describe("a limit of tokens", () => {
-  it("a request that is larger is not to be sent again and costs nothing (ERR-20, state RL-8, wire RL-5, RETRY-3)", async () => {
+describe("a token limit", () => {
+  it("a request larger than the limit is marked as not retryable and costs nothing (ERR-20, state RL-8, wire RL-5, RETRY-3)", async () => {
     const { api } = await limited({ tokensPerMinute: 100, requestsPerMinute: 2 });
     const reply = await api.chat({ max_tokens: 500 });
     expectError(reply, 429, "rate_limit_exceeded");
@@ -192,7 +192,7 @@ describe("a limit of tokens", () => {
     expect(await remainingTokens(api.embeddings({ input: "a" }))).toBe(1_000 - 3 - 1);
   });
 
-  it("an engine that fails before any token keeps the request and gives back what was reserved (state RL-14)", async () => {
+  it("an engine that fails before the first token keeps the request charged and returns reserved tokens (state RL-14)", async () => {
     const { api } = await limited({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
     expect((await api.chat({ model: "fails", max_tokens: 500 })).status).toBe(500);
     expect(limitHeaders(await api.embeddings({ input: "a" }))).toMatchObject({
@@ -202,8 +202,8 @@ describe("a limit of tokens", () => {
   });
 });
 
-describe("a limit of concurrency", () => {
-  it("counts what runs, and has room again when that ends (state RL-1, state RL-18, RETRY-1)", async () => {
+describe("a concurrency limit", () => {
+  it("counts running requests, and has room again when one ends (state RL-1, state RL-18, RETRY-1)", async () => {
     const { secret, api } = await limited({ concurrency: 1 });
     const abort = new AbortController();
     await fetch(`${service.api}/chat/completions`, {
@@ -222,7 +222,7 @@ describe("a limit of concurrency", () => {
 });
 
 describe("limits of a running service", () => {
-  it("of the configuration change without a restart (state RL-15)", async () => {
+  it("are reloaded from the configuration without a restart (state RL-15)", async () => {
     const { reload, config: before } = service.service;
     const { api } = await limited({});
     const limits = { ...before.rate_limits.default_key, requests_per_minute: 7 };
@@ -232,7 +232,7 @@ describe("limits of a running service", () => {
     expect(limitHeaders(await api.chat())).toEqual({});
   });
 
-  it("are what OpenAI's SDK shows, and raises at once where a retry is useless (wire RL-1, RETRY-3)", async () => {
+  it("are shown by OpenAI's SDK, which raises at once where a retry is useless (wire RL-1, RETRY-3)", async () => {
     const { secret } = await limited({ tokensPerMinute: 100 });
     let attempts = 0;
     const client = new OpenAI({

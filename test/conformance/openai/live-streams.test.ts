@@ -51,7 +51,7 @@ describe("streams while they run", () => {
     expect(await connection.closed()).toContain("data: [DONE]\n\n");
   });
 
-  it("a silent engine gets its status at the commit time, then comments only (SSE-8, SSE-13, CONN-2)", async () => {
+  it("a silent engine: the status is sent at the commit time, then only comments (SSE-8, SSE-13, CONN-2)", async () => {
     const connection = await streamFrom(service, "silent");
     await connection.until((received) => received.split(": keep-alive\n").length > 2);
     const { status, headers } = parseAnswer(connection.received);
@@ -62,7 +62,7 @@ describe("streams while they run", () => {
     await expectIdle(service);
   });
 
-  it("comments stand between events, with one line feed, and change nothing of the stream (SSE-8)", async () => {
+  it("comments are sent between events, with one line feed, and do not change the stream (SSE-8)", async () => {
     const connection = await streamFrom(service, "late");
     const { body: text } = parseAnswer(await connection.closed());
     expect(text).toMatch(/^(: keep-alive\n)+data: /);
@@ -70,7 +70,7 @@ describe("streams while they run", () => {
     expect(eventsOf(text).at(-1)).toBe("[DONE]");
   });
 
-  it("while a request waits for a slot nothing is sent (SSE-13)", async () => {
+  it("nothing is sent while a request waits for a slot (SSE-13)", async () => {
     const holder = await streamFrom(service, "one-slot");
     await holder.until('"content":"a"');
     const waiting = await streamFrom(service, "one-slot");
@@ -85,7 +85,7 @@ describe("streams while they run", () => {
   });
 
   it.each(["hangs", "silent", "late"])(
-    "a client that leaves a stream of %s stops the engine and frees its slot (SSE-14, RETRY-6)",
+    "a client that disconnects from a stream of %s stops the engine and frees its slot (SSE-14, RETRY-6)",
     async (model) => {
       const connection = await streamFrom(service, model);
       await eventually(async () => ((await service.debugState()).models.find(({ id }) => id === model)?.busy ?? 0) > 0);
@@ -129,7 +129,7 @@ describe("streams while they run", () => {
   });
 });
 
-describe("keep-alives by setting", () => {
+describe("configured keep-alives", () => {
   it.each(["chunk", "off"])("the setting %s (SSE-9)", async (keepAlive) => {
     const service = await startService({
       config: { models, sse: { keep_alive: keepAlive }, limits: { sse_keep_alive: "50ms" } },
@@ -149,7 +149,7 @@ describe("keep-alives by setting", () => {
 });
 
 describe("streams of a service that stops", () => {
-  it("what cannot finish in time ends with server_shutting_down, what can is finished (SERR-7, SERR-5)", async () => {
+  it("streams that cannot finish in time end with server_shutting_down, others finish (SERR-7, SERR-5)", async () => {
     const service = await startService({ config: { models, limits: { drain: "600ms" } } });
     const [hanging, finishing] = await Promise.all([streamFrom(service, "hangs"), streamFrom(service, "paced")]);
     await Promise.all([hanging.until('"content":"a"'), finishing.until('"content":"a"')]);

@@ -63,11 +63,11 @@ describe("models", () => {
     "/v1/models/org%2Fname:tag",
     "/v1/models/org%2fname%3Atag",
     "/v1/models/%6Frg/name:tag?x=y",
-  ])("%s is the model (MODEL-3)", async (path) => {
+  ])("%s returns the model (MODEL-3)", async (path) => {
     expect((await getRaw(path)).json.id).toBe("org/name:tag");
   });
 
-  it("a path is decoded once, and a broken escape is refused in our envelope (MODEL-4)", async () => {
+  it("a path is decoded once, and an invalid escape is rejected with an error object (MODEL-4)", async () => {
     expect((await getRaw("/v1/models/org%252Fname:tag")).json.error.message).toContain("org%2Fname:tag");
     for (const id of ["100%", "%E2%82", "%"]) {
       expect(await getRaw(`/v1/models/${id}`)).toMatchObject({
@@ -81,13 +81,13 @@ describe("models", () => {
     expectError(await api.get("/v1/models/"), 404, "model_not_found", "model");
   });
 
-  it("ids are compared letter by letter (MODEL-6)", async () => {
+  it("ids are compared exactly (MODEL-6)", async () => {
     expect((await api.get("/v1/models/Plain")).status).toBe(200);
     expectError(await api.get("/v1/models/plain"), 404, "model_not_found", "model");
     expectError(await api.get(`/v1/models/${"x".repeat(129)}`), 404, "model_not_found", "model");
   });
 
-  it("unknown and hidden are the same 404, on every route (MODEL-7, GEN-13, ERR-5)", async () => {
+  it("unknown and hidden models are the same 404, on every route (MODEL-7, GEN-13, ERR-5)", async () => {
     const shape = ({ json }: { json: object }, id: string) => JSON.stringify(json).replaceAll(id, "ID");
     const hidden = await onlyOrg.get("/v1/models/Plain");
     expectError(hidden, 404, "model_not_found", "model");
@@ -109,14 +109,14 @@ describe("models", () => {
     expect(reply.headers.get("allow")).toBe("GET, HEAD");
   });
 
-  it("a read key may list, and sees what it may use (MODEL-9)", async () => {
+  it("a read key may list, and sees the models that it may use (MODEL-9)", async () => {
     const { status, json } = await onlyOrg.get("/v1/models");
     expect(status).toBe(200);
     expect(json.data.map(({ id }: { id: string }) => id)).toEqual(["org/name:tag"]);
     expect((await onlyOrg.get("/v1/models/org%2Fname:tag")).status).toBe(200);
   });
 
-  it("HEAD answers as GET does, without the body (CONN-8)", async () => {
+  it("HEAD returns the headers of GET without the body (CONN-8)", async () => {
     for (const path of ["/v1/models", "/v1/models/Plain", "/v1", "/health"]) {
       const [get, head] = await Promise.all([api.get(path), api.send("HEAD", path, undefined, { "content-type": "" })]);
       expect(head.status).toBe(200);

@@ -54,7 +54,7 @@ describe("streams of /v1, byte by byte", () => {
   const streamed = async (fields: object) => (await api.chat({ stream: true, ...fields })).text;
   const chunksOf = async (fields: object) => eventsOf(await streamed(fields)).slice(0, -1);
 
-  it("the head of a stream (SSE-1, SSE-11, HDR-1)", async () => {
+  it("the headers of a stream (SSE-1, SSE-11, HDR-1)", async () => {
     const { status, headers } = await api.chat({ stream: true }, { "accept-encoding": "gzip, deflate" });
     expect(status).toBe(200);
     expect(headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
@@ -66,7 +66,7 @@ describe("streams of /v1, byte by byte", () => {
     expect(headers.get("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/);
   });
 
-  it("text with usage is exactly this (SSE-2, SSE-3, SSE-4, SSE-5, STRM-2, STRM-10, STRM-12, STRM-13, STRM-17)", async () => {
+  it("text with usage has exactly these bytes (SSE-2, SSE-3, SSE-4, SSE-5, STRM-2, STRM-10, STRM-12, STRM-13, STRM-17)", async () => {
     const expected = [
       chunk(delta('{"role":"assistant","content":""}'), ',"usage":null'),
       chunk(delta('{"content":"Par"}'), ',"usage":null'),
@@ -82,7 +82,7 @@ describe("streams of /v1, byte by byte", () => {
     expect(settled(text)).toBe(expected.join("").replaceAll("MODEL", "test-chat"));
   });
 
-  it("without include_usage no chunk has usage, and none is padded (STRM-11, CHAT-19)", async () => {
+  it("without include_usage no chunk has usage, and no padding (STRM-11, CHAT-19)", async () => {
     for (const options of [undefined, null, {}, { include_usage: false }, { include_obfuscation: true }]) {
       const text = await streamed({ stream_options: options });
       expect(text).not.toContain("usage");
@@ -91,13 +91,13 @@ describe("streams of /v1, byte by byte", () => {
     }
   });
 
-  it("continuous usage is not offered: the one chunk with numbers is the last (STRM-19)", async () => {
+  it("continuous usage is not supported: only the last chunk has usage (STRM-19)", async () => {
     const options = { include_usage: true, continuous_usage_stats: true };
     const chunks = await chunksOf({ stream_options: options });
     expect(chunks.map(({ usage }) => usage !== null)).toEqual([...Array(chunks.length - 1).fill(false), true]);
   });
 
-  it("two calls are exactly these (STRM-2, STRM-6, STRM-7, STRM-8, STRM-9, STRM-15)", async () => {
+  it("two calls have exactly these bytes (STRM-2, STRM-6, STRM-7, STRM-8, STRM-9, STRM-15)", async () => {
     const calls = (json: string) => chunk(delta(`{"tool_calls":[${json}]}`));
     const expected = [
       chunk(delta('{"role":"assistant","content":null}')),
@@ -113,7 +113,7 @@ describe("streams of /v1, byte by byte", () => {
     expect(settled(text)).toBe(expected.join("").replaceAll("MODEL", "tools"));
   });
 
-  it("of several choices each is complete and in its own chunks (STRM-1, STRM-3, STRM-4, STRM-5, STRM-14, RESP-10)", async () => {
+  it("each of several choices is complete and in its own chunks (STRM-1, STRM-3, STRM-4, STRM-5, STRM-14, RESP-10)", async () => {
     const chunks = await chunksOf({ n: 3, stream_options: { include_usage: true } });
     const content = chunks.slice(0, -1);
     expect(content.every(({ choices }) => choices.length === 1)).toBe(true);
@@ -135,7 +135,7 @@ describe("streams of /v1, byte by byte", () => {
     expect(chunks[0]).toMatchObject({ object: "chat.completion.chunk", model: "test-chat" });
   });
 
-  it("a stream consists of data lines and empty lines, whatever the text is (SSE-2, SSE-6, SSE-7)", async () => {
+  it("a stream consists of data lines and empty lines, whatever the text contains (SSE-2, SSE-6, SSE-7)", async () => {
     const content = "line one\nline two\r\n\r\nevent: x\nid: 1\nretry: 5\ndata: [DONE]\n\n\u2028\ud83d\ude00 end";
     const text = await streamed({ model: "echo", messages: [{ role: "user", content }] });
     for (const line of text.split("\n")) expect(line === "" || line.startsWith("data: ")).toBe(true);
@@ -145,14 +145,14 @@ describe("streams of /v1, byte by byte", () => {
     expect(text.match(/\[DONE\]/g)).toHaveLength(2);
   });
 
-  it("the first byte of a stream is the first letter of data (SSE-5)", async () => {
+  it("the first byte of a stream is the first letter of `data` (SSE-5)", async () => {
     const body = JSON.stringify({ model: "test-chat", messages: [user], stream: true });
     const connection = await connectRaw(service.http);
     connection.send(postText("/v1/chat/completions", `Bearer ${service.key}`, body, ["Connection: close"]));
     expect(parseAnswer(await connection.closed()).body.slice(0, 6)).toBe("data: ");
   });
 
-  it("the joined stream is the whole answer, also where a form is asked for (STRM-18, RF-8)", async () => {
+  it("the joined stream is the whole answer, also with a response format (STRM-18, RF-8)", async () => {
     const messages = [{ role: "user", content: '{ "a": [1,  2],\n "b": "\u00e9" }' }];
     for (const format of [null, { type: "json_object" }]) {
       const fields = { model: "echo", messages, temperature: 0, seed: 1, response_format: format };
@@ -163,7 +163,7 @@ describe("streams of /v1, byte by byte", () => {
     }
   });
 
-  it("a stream has one log probability per token in total, with the chunk of its text (STRM-16)", async () => {
+  it("a stream has one log probability per token in total, in the chunk of its text (STRM-16)", async () => {
     const chunks = await chunksOf({ logprobs: true });
     const entries = chunks.flatMap(({ choices }) => choices[0].logprobs?.content ?? []);
     expect(entries.map(({ token }) => token)).toEqual(["Par", " is"]);
@@ -174,7 +174,7 @@ describe("streams of /v1, byte by byte", () => {
     }
   });
 
-  it("a stop sequence shows neither whole nor in part, in any split of the stream (CHAT-8, SSE-10)", async () => {
+  it("a stop sequence is never shown, not even in part, however the stream is split (CHAT-8, SSE-10)", async () => {
     const messages = [{ role: "user", content: "one two STOP here" }];
     for (const stop of ["STOP", " STOP", "two STOP", "OP h"]) {
       const chunks = await chunksOf({ model: "echo", messages, stop });
@@ -185,7 +185,7 @@ describe("streams of /v1, byte by byte", () => {
     expect(held.map(({ choices }) => choices[0].delta.content ?? "").join("")).toBe("one STO");
   });
 
-  it("a failure after two chunks is one plain event and the end (SERR-1, SERR-2, SERR-3, SERR-4, SERR-5)", async () => {
+  it("a failure after two chunks is one plain event, then the end (SERR-1, SERR-2, SERR-3, SERR-4, SERR-5)", async () => {
     const text = settled(await streamed({ model: "breaks" })).replaceAll("breaks", "MODEL");
     const [role, first, second] = [
       chunk(delta('{"role":"assistant","content":""}')),
@@ -199,7 +199,7 @@ describe("streams of /v1, byte by byte", () => {
     );
   });
 
-  it("only the body's stream decides (GEN-5, CHAT-17)", async () => {
+  it("only the body's `stream` selects streaming (GEN-5, CHAT-17)", async () => {
     const eventStream = { accept: "text/event-stream" };
     expect((await api.chat({}, eventStream)).headers.get("content-type")).toBe("application/json");
     expect((await api.chat({ stream: false }, eventStream)).headers.get("content-type")).toBe("application/json");
@@ -208,13 +208,13 @@ describe("streams of /v1, byte by byte", () => {
     }
   });
 
-  it("include_usage without a stream changes nothing (CHAT-18)", async () => {
+  it("include_usage without a stream has no effect (CHAT-18)", async () => {
     const { status, json } = await api.chat({ stream_options: { include_usage: true } });
     expect(status).toBe(200);
     expect(json.object).toBe("chat.completion");
   });
 
-  it("legacy chunks are exactly these (CMPL-4, CMPL-5, CMPL-6)", async () => {
+  it("legacy chunks have exactly these bytes (CMPL-4, CMPL-5, CMPL-6)", async () => {
     const frame = (choices: string, rest = "") =>
       `data: {"id":"cmpl-ID","object":"text_completion","created":1,"model":"echo","system_fingerprint":"fp_1","choices":[${choices}]${rest}}\n\n`;
     const { text } = await api.completion({

@@ -61,7 +61,7 @@ async function keyOf(account: string): Promise<{ id: string; secret: string }> {
 }
 
 describe("GET /v1/usage", () => {
-  it("shows what a request used, by model and key, once it is answered (USE-10)", async () => {
+  it("shows the usage of a request by model and key once it is answered (USE-10)", async () => {
     const { id, secret } = await keyOf("one");
     const answer = (await (await post("chat/completions", chat("chat"), secret)).json()) as {
       usage: { prompt_tokens: number; completion_tokens: number };
@@ -118,14 +118,14 @@ describe("GET /v1/usage", () => {
     expect(used?.output_tokens).toBeLessThan(8);
   });
 
-  it("a request that fails counts, one that is refused does not (USE-1)", async () => {
+  it("a failed request counts, a rejected one does not (USE-1)", async () => {
     const { secret } = await keyOf("failed");
     expect((await post("chat/completions", chat("fails"), secret)).status).toBeGreaterThanOrEqual(500);
     expect((await post("chat/completions", chat("chat", { temperature: 9 }), secret)).status).toBe(400);
     expect(await today("", secret)).toMatchObject([{ num_model_requests: 1, output_tokens: 1 }]);
   });
 
-  it("shows a key its own account and no other (SEC-22)", async () => {
+  it("shows a key only its own account (SEC-22)", async () => {
     const [a, b] = [await keyOf("left-alone"), await keyOf("busy")];
     await (await post("chat/completions", chat("chat"), b.secret)).text();
     expect(await today("&group_by=model,key", a.secret)).toEqual([]);
@@ -149,13 +149,13 @@ describe("GET /v1/usage", () => {
     ["?group_by=color", "group_by"],
     ["?page=nowhere", "page"],
     ["?start_time=20&end_time=10", "start_time"],
-  ])("refuses %s with 400 and the parameter's name", async (query, param) => {
+  ])("rejects %s with 400 and the parameter's name", async (query, param) => {
     const { status, body } = await get(query);
     expect(status).toBe(400);
     expect(body["error"]).toMatchObject({ code: "invalid_value", param });
   });
 
-  it("needs a key, and takes GET only", async () => {
+  it("requires a key, and allows only GET", async () => {
     expect((await fetch(`${service.api}/usage`)).status).toBe(401);
     expect((await post("usage", {})).status).toBe(405);
   });

@@ -327,18 +327,18 @@ describe("values of a chat request", () => {
     }
   });
 
-  it("of two token limits the newer name counts (CHAT-5)", async () => {
+  it("the newer name of two token limits takes precedence (CHAT-5)", async () => {
     const { json } = await api.chat({ max_tokens: 1, max_completion_tokens: 3 });
     expect(json.usage.completion_tokens).toBe(3);
     expect((await api.chat({ max_tokens: 2 })).json.usage.completion_tokens).toBe(2);
     expect((await api.chat({ max_tokens: 4, max_completion_tokens: 2 })).json.usage.completion_tokens).toBe(2);
   });
 
-  it("the refusal of functions names what replaced them (CHAT-16)", async () => {
+  it("the rejection of functions names their replacement (CHAT-16)", async () => {
     expect((await api.chat({ functions: [{ name: "f" }] })).json.error.message).toContain("tools");
   });
 
-  it("5.0 is an integer, and so is 4e1 (GEN-8)", async () => {
+  it("5.0 and 4e1 are integers (GEN-8)", async () => {
     const body = '{"model":"test-chat","messages":[{"role":"user","content":"Hi"}],"n":2.0,"top_k":4e1}';
     const { status, json } = await api.send("POST", "/v1/chat/completions", body);
     expect(status).toBe(200);
@@ -356,7 +356,7 @@ describe("values of a chat request", () => {
     expectError(await api.chat({ messages: user }), 400, "invalid_type", "messages");
   });
 
-  it("a refusal says field, expected and given, and none of the words of other errors (ERR-2, ERR-3, ERR-4)", async () => {
+  it("a rejection names field, expected and given value, and contains no words of other errors (ERR-2, ERR-3, ERR-4)", async () => {
     const replies = await Promise.all([
       api.chat({ temperature: 5 }),
       api.chat({ temperature: "hot" }),

@@ -199,16 +199,16 @@ describe("messages of a chat request", () => {
   });
   afterAll(() => service.close());
 
-  it.each(good)("%s is taken", async (_, messages) => {
+  it.each(good)("%s is accepted", async (_, messages) => {
     const { status, text } = await api.chat({ messages });
     expect({ status, text }).toMatchObject({ status: 200 });
   });
 
-  it.each(bad)("%s is refused where it stands", async (_, messages, code, param) => {
+  it.each(bad)("%s is rejected with its location", async (_, messages, code, param) => {
     expectError(await api.chat({ messages }), 400, code, param);
   });
 
-  it("LangChain knows the refusal by the word tool_calls (MSG-7)", async () => {
+  it("the rejection contains the word tool_calls, by which LangChain recognizes it (MSG-7)", async () => {
     expect((await api.chat({ messages: [calls("a"), user] })).json.error.message).toContain("tool_calls");
     expect((await api.chat({ messages: [result("a")] })).json.error.message).toContain("tool_calls");
   });

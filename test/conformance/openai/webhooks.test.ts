@@ -28,7 +28,7 @@ async function make(fields: object = {}): Promise<Reply> {
 }
 
 describe("webhook endpoints over REST", () => {
-  it("are created with a secret that no later answer shows, read, listed and deleted (WH-1, WH-2, WH-6)", async () => {
+  it("are created with a secret that no later response shows, read, listed and deleted (WH-1, WH-2, WH-6)", async () => {
     const { json: made } = await make({ description: "Bücher 📚", max_in_flight: 3 });
     const { secret, ...shown } = made;
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -62,7 +62,7 @@ describe("webhook endpoints over REST", () => {
     }
   });
 
-  it("a read key may read but not change, and a caller without a key neither (WH-3, KEY-7)", async () => {
+  it("a read key may read but not change, and a caller without a key may do neither (WH-3, KEY-7)", async () => {
     const { id } = (await make()).json;
     expect((await api.get(path, readOnly())).json.data).toHaveLength(1);
     expect((await api.get(`${path}/${id}`, readOnly())).json.id).toBe(id);
@@ -126,7 +126,7 @@ describe("webhook endpoints over REST", () => {
     expect((await api.get(path)).json.data).toEqual([]);
   });
 
-  it("a URL of 2,048 characters is taken as it is, one more is refused (WH-4)", async () => {
+  it("a URL of 2,048 characters is stored unchanged, a longer one is rejected (WH-4)", async () => {
     const longest = `${url}/${"a".repeat(2_048 - url.length - 1)}`;
     const { json } = await make({ url: longest });
     expect([json.url, json.url.length]).toEqual([longest, 2_048]);
@@ -140,7 +140,7 @@ describe("webhook endpoints over REST", () => {
     await remove(json.id);
   });
 
-  it("an account has 20 endpoints at most, and one more is 400 until another is deleted (WH-4)", async () => {
+  it("an account has at most 20 endpoints; one more is 400 until another is deleted (WH-4)", async () => {
     const ids: string[] = [];
     for (let i = 0; i < 20; i++) ids.push((await make()).json.id);
     const refused = await api.post(path, wanted);
@@ -153,7 +153,7 @@ describe("webhook endpoints over REST", () => {
     for (const id of ids) await remove(id);
   });
 
-  it("the body is read like any other, after the method and the media type (GEN-6, ERR-13)", async () => {
+  it("the body is validated like any other, after the method and the media type (GEN-6, ERR-13)", async () => {
     expectError(await api.send("POST", path, "{"), 400, "invalid_json");
     expectError(await api.send("POST", path, "[]"), 400, "invalid_type");
     const form = { "content-type": "text/plain" };
@@ -173,14 +173,17 @@ describe("webhook endpoints over REST", () => {
     ["DELETE", path, "POST, GET, HEAD"],
     ["POST", `${path}/we_1`, "GET, DELETE, HEAD"],
     ["PATCH", `${path}/we_1`, "GET, DELETE, HEAD"],
-  ])("%s %s is 405 and tells what there is, also to a key that may only read (ERR-13)", async (method, at, allowed) => {
-    for (const changes of [{}, readOnly()]) {
-      const reply = await api.send(method, at, undefined, changes);
-      expectError(reply, 405, "method_not_allowed");
-      expect(reply.headers.get("allow")).toBe(allowed);
-    }
-    expectError(await api.send(method, at, undefined, nobody), 401, "invalid_api_key");
-  });
+  ])(
+    "%s %s is 405 with the allowed methods, also for a key that may only read (ERR-13)",
+    async (method, at, allowed) => {
+      for (const changes of [{}, readOnly()]) {
+        const reply = await api.send(method, at, undefined, changes);
+        expectError(reply, 405, "method_not_allowed");
+        expect(reply.headers.get("allow")).toBe(allowed);
+      }
+      expectError(await api.send(method, at, undefined, nobody), 401, "invalid_api_key");
+    },
+  );
 
   it("any path that is not an id of this account is the same 404 (SEC-22)", async () => {
     const ids = [`we_${"0".repeat(24)}`, "we_1", "", "..%2Fdefault", "%00", "a/b", "default", "🙂", "a".repeat(5_000)];

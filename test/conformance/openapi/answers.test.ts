@@ -51,21 +51,21 @@ async function chats(fields: object, status = 200): Promise<void> {
   expectDocumented("createChatCompletion", status, await api.chat(fields));
 }
 
-describe("answers are as docs/openapi.json says", () => {
-  it("of chat (RESP-1, RESP-8, RESP-9)", async () => {
+describe("responses match docs/openapi.json", () => {
+  it("for chat (RESP-1, RESP-8, RESP-9)", async () => {
     await chats({});
     await chats({ n: 2, logprobs: true, top_logprobs: 2, service_tier: "flex" });
     await chats({ model: "calls", tools: [weather] });
   });
 
-  it("of chat as a stream, with calls, usage and an error in it (STRM-10, STRM-17, SERR-1)", async () => {
+  it("for streamed chat, with calls, usage and an error (STRM-10, STRM-17, SERR-1)", async () => {
     await chats({ stream: true });
     await chats({ stream: true, n: 2, logprobs: true, top_logprobs: 1, stream_options: { include_usage: true } });
     await chats({ stream: true, model: "calls", tools: [weather] });
     await chats({ stream: true, model: "upstream_error-2" });
   });
 
-  it("of completions, whole and as a stream (CMPL-4, CMPL-6, CMPL-7)", async () => {
+  it("for completions, whole and streamed (CMPL-4, CMPL-6, CMPL-7)", async () => {
     for (const fields of [
       {},
       { prompt: ["a", "b"], logprobs: 2, echo: true },
@@ -76,12 +76,12 @@ describe("answers are as docs/openapi.json says", () => {
     }
   });
 
-  it("of embeddings in both encodings (EMB-3, EMB-5, EMB-6)", async () => {
+  it("for embeddings in both encodings (EMB-3, EMB-5, EMB-6)", async () => {
     expectDocumented("createEmbeddings", 200, await api.embeddings({ input: ["a", "b"] }));
     expectDocumented("createEmbeddings", 200, await api.embeddings({ encoding_format: "base64" }));
   });
 
-  it("of models (MODEL-1, MODEL-10)", async () => {
+  it("for models (MODEL-1, MODEL-10)", async () => {
     expectDocumented("listModels", 200, await reader.get("/v1/models"));
     for (const id of ["test-chat", "test-embed"]) {
       expectDocumented("getModel", 200, await reader.get(`/v1/models/${id}`));
@@ -89,7 +89,7 @@ describe("answers are as docs/openapi.json says", () => {
     expectDocumented("getModel", 404, await reader.get("/v1/models/nowhere"));
   });
 
-  it("of usage (USE-10)", async () => {
+  it("for usage (USE-10)", async () => {
     await chats({});
     const grouped = await reader.get("/v1/usage?group_by=model,key&bucket_width=1h&limit=2");
     expectDocumented("getUsage", 200, grouped);
@@ -98,7 +98,7 @@ describe("answers are as docs/openapi.json says", () => {
     expectDocumented("getUsage", 400, await reader.get("/v1/usage?limit=0"));
   });
 
-  it("of webhook endpoints (WH-1, WH-2)", async () => {
+  it("for webhook endpoints (WH-1, WH-2)", async () => {
     const made = await api.post("/v1/webhooks", { url, events: ["request.failed"], status: "disabled" });
     expectDocumented("createWebhookEndpoint", 200, made);
     expectDocumented("createWebhookEndpoint", 400, await api.post("/v1/webhooks", { url, events: [] }));
@@ -111,14 +111,14 @@ describe("answers are as docs/openapi.json says", () => {
     expectDocumented("deleteWebhookEndpoint", 404, await api.send("DELETE", path, undefined));
   });
 
-  it("of the pages beside the API (CONN-8)", async () => {
+  it("for the pages outside the API (CONN-8)", async () => {
     expectDocumented("getHealth", 200, await api.get("/health", { authorization: "" }));
     expectDocumented("getReadiness", 200, await api.get("/ready", { authorization: "" }));
     expectDocumented("getVersion", 200, await reader.get("/version"));
     expectDocumented("getVersion", 401, await api.get("/version", { authorization: "" }));
   });
 
-  it("of refusals and failures (ERR-1, ERR-13, ERR-16, ERR-17, RETRY-1)", async () => {
+  it("for rejections and failures (ERR-1, ERR-13, ERR-16, ERR-17, RETRY-1)", async () => {
     await chats({ temperature: 3 }, 400);
     await chats({ model: "nowhere" }, 404);
     await chats({ messages: [{ role: "user", content: "a".repeat(20_000) }] }, 413);
@@ -137,7 +137,7 @@ describe("answers are as docs/openapi.json says", () => {
     expectDocumented("createChatCompletion", 431, await api.chat({}, { "x-long": "a".repeat(33_000) }));
   });
 
-  it("of a key that has reached its limit (ERR-19, wire RL-1)", async () => {
+  it("for a key that has reached its limit (ERR-19, wire RL-1)", async () => {
     const { secret } = await service.service.parts.apiKeys.create({
       name: "limited",
       scope: "read_write",
@@ -150,17 +150,17 @@ describe("answers are as docs/openapi.json says", () => {
     expect(refused.headers.get("x-ratelimit-remaining-requests")).toBe("0");
   });
 
-  it("every success that is documented was seen", () => {
+  it("every documented success response was received", () => {
     expect(documented.unseenSuccesses()).toEqual([]);
   });
 });
 
-describe("the comparison", () => {
+describe("the comparison with docs/openapi.json", () => {
   const headers = new Headers({ "content-type": "application/json", "x-request-id": `req_${"0".repeat(32)}` });
   const compare = (body: object, status = 200) =>
     new DocumentedAnswers(readOpenApi()).faults("getHealth", { status, headers, text: JSON.stringify(body) });
 
-  it("finds what is not documented", () => {
+  it("finds undocumented responses", () => {
     expect(compare({ status: "ok" })).toEqual([]);
     expect(compare({ status: "fine" })).not.toEqual([]);
     expect(compare({ status: "ok", more: 1 })).not.toEqual([]);

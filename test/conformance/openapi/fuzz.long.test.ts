@@ -40,7 +40,7 @@ function documentWithFault(): OpenApiDocument {
 }
 
 // Needs python3 with venv, which not every machine has.
-describe.skipIf(!hasPython)("requests that are made up from docs/openapi.json", () => {
+describe.skipIf(!hasPython)("random requests that are generated from docs/openapi.json", () => {
   let python: string;
   let folder: string;
   let service: RunningService;
@@ -73,7 +73,7 @@ describe.skipIf(!hasPython)("requests that are made up from docs/openapi.json", 
     );
   }
 
-  it("get answers that are documented, bad ones a refusal, and none a fault of the service (ERR-1, ERR-18, ERR-22, GEN-8)", {
+  it("get documented responses: rejections for invalid ones, and never an internal error (ERR-1, ERR-18, ERR-22, GEN-8)", {
     timeout: runLimitMs,
   }, async () => {
     const report = await runSchemathesis(documentWithKnownNames());
@@ -83,7 +83,7 @@ describe.skipIf(!hasPython)("requests that are made up from docs/openapi.json", 
     expect(service.logs.filter(({ level }) => level === "error" || level === "fatal")).toEqual([]);
   });
 
-  it("would show an answer that is not as documented", { timeout: runLimitMs }, async () => {
+  it("would detect an undocumented response", { timeout: runLimitMs }, async () => {
     const search = runSchemathesis(documentWithFault(), "--include-path", "/health", "--max-examples", "1");
     await expect(search).rejects.toThrow("Response violates schema");
   });

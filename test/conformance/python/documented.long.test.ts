@@ -34,7 +34,7 @@ describe.skipIf(!hasPython)("the Python program of docs/grpc.md", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("streams an answer, with code that its command line has made (GRPC-19)", async () => {
+  it("streams an answer with code that its command line generates (GRPC-19)", async () => {
     const path = `${dirname(python)}:${process.env["PATH"]}`;
     const env = { PATH: path, UIS_API_KEY: service.key, UIS_GRPC: service.grpc, UIS_MODEL: "test-chat" };
     await run("sh", ["-c", blockOf("sh python-generate")], { cwd: folder, env });

@@ -83,21 +83,21 @@ describe.skipIf(!hasPython)("the C-core gRPC client", () => {
     });
   });
 
-  it("a call without a credential is UNAUTHENTICATED (ERR-11, KEY-17)", () => {
+  it("gets UNAUTHENTICATED without a credential (ERR-11, KEY-17)", () => {
     expect(seen["no_credential"]).toMatchObject({ code: "UNAUTHENTICATED", reason: "INVALID_API_KEY" });
   });
 
-  it("is told when to come back (RETRY-1)", () => {
+  it("gets a retry delay (RETRY-1)", () => {
     expect(seen["overloaded"]).toMatchObject({ code: "UNAVAILABLE", reason: "SERVER_IS_OVERLOADED" });
     expect(Number(seen["overloaded"].metadata["retry-after-ms"])).toBeGreaterThan(0);
   });
 
-  it("a deadline ends the call in time", () => {
+  it("ends a call at its deadline", () => {
     expect(seen["deadline"].code).toBe("DEADLINE_EXCEEDED");
     expect(seen["deadline"].seconds).toBeLessThan(2);
   });
 
-  it("a cancelled stream and a deadline leave nothing behind", async () => {
+  it("leaves nothing running after a cancelled stream or a deadline", async () => {
     expect(seen["cancel"].code).toBe("CANCELLED");
     await eventually(async () => {
       const { requests, models } = await service.debugState();
@@ -105,11 +105,11 @@ describe.skipIf(!hasPython)("the C-core gRPC client", () => {
     }, "all slots are free");
   });
 
-  it("a compressed request is read", () => {
+  it("can send a compressed request", () => {
     expect(seen["gzip"]).toEqual({ content: "One two three." });
   });
 
-  it("5 MiB are taken, 21 MiB and 40 KiB of metadata refused (SEC-5)", () => {
+  it("can send 5 MiB; 21 MiB and 40 KiB of metadata are rejected (SEC-5)", () => {
     expect(seen["sizes"]["5"]).toBe("OK");
     expect(seen["sizes"]["21"]).toMatchObject({ code: "RESOURCE_EXHAUSTED", reason: "REQUEST_TOO_LARGE" });
     expect(seen["large_metadata"]).toMatchObject({ code: "RESOURCE_EXHAUSTED", reason: "REQUEST_HEADERS_TOO_LARGE" });

@@ -91,7 +91,7 @@ describe.each(wayNames)("access over %s", (name) => {
     expect(methods.map(grpcPath).toSorted()).toEqual([...operationByRpcPath.keys()].toSorted());
   });
 
-  it("every RPC lets in exactly those that the table of operations names (SEC-2)", async () => {
+  it("every RPC accepts exactly the callers that the table of operations names (SEC-2)", async () => {
     const credentials = {
       none: () => ({ authorization: null }),
       read: () => ({ authorization: bearer(service.readKey) }),
@@ -114,7 +114,7 @@ describe.each(wayNames)("access over %s", (name) => {
   });
 
   it.each(["malformed", "unknown", "revoked", "expired"] as const)(
-    "a key that is %s is refused by every RPC that needs one (SEC-2, KEY-4)",
+    "a key that is %s is rejected by every RPC that needs one (SEC-2, KEY-4)",
     async (kind) => {
       const other = await startService({ config });
       const otherWay = openWay(name, other);

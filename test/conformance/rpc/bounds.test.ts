@@ -58,7 +58,7 @@ describe("bounds of messages", () => {
   }
 
   it.each(Object.entries(protobufBombs))(
-    "millions of objects in protobuf are refused before they are decoded, on every protocol: %s (SEC-9)",
+    "millions of objects in protobuf are rejected before they are decoded, on every protocol: %s (SEC-9)",
     async (_name, bomb) => {
       const invalid = { reason: "INVALID_VALUE" };
       const unary = await cheaply(() =>
@@ -85,7 +85,7 @@ describe("bounds of messages", () => {
   );
 
   it.each(Object.entries(jsonBombs))(
-    "millions of objects in JSON are refused before they are parsed, on REST and RPCs: %s (SEC-9)",
+    "millions of objects in JSON are rejected before they are parsed, on REST and RPCs: %s (SEC-9)",
     async (_name, bomb) => {
       const json = authorized(service.key, "application/json");
       const rest = await cheaply(() => request(`${service.api}/chat/completions`, json, bomb));
@@ -109,7 +109,7 @@ describe("bounds of messages", () => {
     );
   });
 
-  it("RPCs of sessions, which need no credential to be called, take 16 KiB on every protocol (SEC-9, SEC-5)", async () => {
+  it("RPCs of sessions, which need no credential, accept at most 16 KiB on every protocol (SEC-9, SEC-5)", async () => {
     const tooLarge = { reason: "REQUEST_TOO_LARGE" };
     const { signIn, completeSetup, changePassword } = SessionService.method;
     const raw = new RawGrpc(service.grpc);
@@ -138,7 +138,7 @@ describe("bounds of messages", () => {
     raw.close();
   });
 
-  it("health and reflection, which need no credential, take 16 KiB (SEC-5)", async () => {
+  it("health and reflection, which need no credential, accept at most 16 KiB (SEC-5)", async () => {
     const raw = new RawGrpc(service.grpc);
     const check = "/grpc.health.v1.Health/Check";
     const name = Buffer.concat([Buffer.from("0a8180", "hex"), Buffer.from([0x01]), filled("x", 16 * 1024 + 1)]);
@@ -147,7 +147,7 @@ describe("bounds of messages", () => {
     raw.close();
   });
 
-  it("a caller without a valid key is refused before its message arrives, on every protocol (SEC-5, GRPC-5)", async () => {
+  it("a caller without a valid key is rejected before its message arrives, on every protocol (SEC-5, GRPC-5)", async () => {
     const raw = new RawGrpc(service.grpc);
     const stream = raw.start(chat, { authorization: "Bearer wrong" });
     expect(errorFacts(statusOf(await answerOf(stream))).reason).toBe("INVALID_API_KEY");
@@ -208,7 +208,7 @@ describe("bodies that are being received", () => {
     raw.close();
   });
 
-  it("end on gRPC as on REST when they make no progress (SEC-6)", async () => {
+  it("are ended on gRPC as on REST if they make no progress (SEC-6)", async () => {
     const raw = new RawGrpc(service.grpc);
     const stream = raw.start(grpcPath(createChatCompletion), { authorization: `Bearer ${service.key}` });
     const answer = answerOf(stream);

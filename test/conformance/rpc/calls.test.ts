@@ -113,7 +113,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     await eventually(isIdle, "nothing is left");
   });
 
-  it("drain: running calls finish, late ones end with SERVER_SHUTTING_DOWN, new ones are refused (REL-10, GRPC-11, GRPC-16)", async () => {
+  it("drain: running calls finish, late ones end with SERVER_SHUTTING_DOWN, new ones are rejected (REL-10, GRPC-11, GRPC-16)", async () => {
     const slow = way.call(streamChatCompletion, chatOf("slow"));
     const hung = chatMethods.map((method) => way.call(method, chatOf("hangs")));
     await eventually(async () => (await busySlots("slow")) + (await busySlots("hangs")) === 3, "all run");

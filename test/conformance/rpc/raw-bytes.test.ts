@@ -15,7 +15,7 @@ const rubbish = Buffer.from("ffffffffffffffff", "hex");
 const tokens = 64 * 128;
 const sixtyFourMebibytes = Array.from({ length: tokens }, () => "x".repeat(8 * 1024 - 1)).join(" ");
 
-describe("requests that no library would send", () => {
+describe("malformed requests that no library sends", () => {
   let service: RunningService;
   beforeAll(async () => {
     service = await startService();
@@ -23,7 +23,7 @@ describe("requests that no library would send", () => {
   afterAll(() => service.close());
   const authorized = (type: string) => ({ authorization: `Bearer ${service.key}`, "content-type": type });
 
-  it("a message that cannot be decoded is refused on gRPC (GRPC-13)", async () => {
+  it("a message that cannot be decoded is rejected on gRPC (GRPC-13)", async () => {
     const raw = new RawGrpc(service.grpc);
     for (const method of chatMethods) {
       const { authorization } = authorized("");
@@ -34,7 +34,7 @@ describe("requests that no library would send", () => {
     raw.close();
   });
 
-  it("a message that cannot be decoded is refused on Connect (GRPC-13)", async () => {
+  it("a message that cannot be decoded is rejected on Connect (GRPC-13)", async () => {
     const unary = service.http + grpcPath(createChatCompletion);
     for (const [type, body] of [
       ["application/json", "{"],
@@ -54,13 +54,13 @@ describe("requests that no library would send", () => {
     expect(connectErrorOf(streamed).code).toBe(status.INVALID_ARGUMENT);
   });
 
-  it("a message that cannot be decoded is refused on gRPC-Web (GRPC-13)", async () => {
+  it("a message that cannot be decoded is rejected on gRPC-Web (GRPC-13)", async () => {
     const url = service.http + grpcPath(createChatCompletion);
     const { headers } = await request(url, authorized("application/grpc-web+proto"), envelope(rubbish));
     expect(headers["grpc-status"]).toBe(String(status.INTERNAL));
   });
 
-  it("afterwards nothing is left, and a good request is served (GRPC-13)", async () => {
+  it("afterwards nothing is left running, and a valid request is served (GRPC-13)", async () => {
     const { requests, streams, timers } = await service.debugState();
     expect({ requests, streams, timers }).toMatchObject({
       requests: { running: 0, waiting: 0 },
@@ -71,7 +71,7 @@ describe("requests that no library would send", () => {
   });
 });
 
-describe("streams that nobody reads", () => {
+describe("streams whose client does not read", () => {
   const stallMs = 500;
   let service: RunningService;
   beforeAll(async () => {

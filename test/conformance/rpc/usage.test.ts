@@ -131,7 +131,7 @@ describe("ThresholdService", () => {
     ["percents", { percents: [101] }],
     ["account", { account: "No Account" }],
     ["api_key_id", { apiKeyId: "key_unknown" }],
-  ])("refuses a bad %s and names it", async (param, change) => {
+  ])("rejects an invalid %s and names it", async (param, change) => {
     const threshold = { account: "made", metric: Metric.TOKENS, period: Period.DAY, limit: 1n, ...change };
     const error = await thresholds()
       .createThreshold({ threshold })
@@ -140,7 +140,7 @@ describe("ThresholdService", () => {
     expect(String(error)).toContain(param);
   });
 
-  it("needs the administrator", async () => {
+  it("requires the administrator", async () => {
     const error = await createClient(ThresholdService, transport(service.key))
       .listThresholds({})
       .catch((thrown: unknown) => thrown);

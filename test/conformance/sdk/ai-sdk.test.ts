@@ -66,7 +66,7 @@ const providers: Readonly<Record<string, Provider & { readonly agents: readonly 
 describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, vectors, agents }) => {
   const usage = { inputTokens: 6, outputTokens: 6, totalTokens: 12 };
 
-  it("generateText gives text, finish reason and usage (RESP-3, RESP-7, RESP-8)", async () => {
+  it("generateText returns text, finish reason and usage (RESP-3, RESP-7, RESP-8)", async () => {
     const result = await generateText({ model: chat("org/chat:tag"), prompt, maxRetries: 0 });
     expect(result.text).toBe(sayings.chat);
     expect(result.finishReason).toBe("stop");
@@ -74,7 +74,7 @@ describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, v
     expect(result.response.modelId).toBe("org/chat:tag");
   });
 
-  it("streamText gives the text in parts, the finish reason and the usage (STRM-5, STRM-10, STRM-13)", async () => {
+  it("streamText returns the text in parts, the finish reason and the usage (STRM-5, STRM-10, STRM-13)", async () => {
     const result = streamText({ model: chat("org/chat:tag"), prompt, maxRetries: 0 });
     const parts = await collect(result.fullStream);
     expect(parts.filter(({ type }) => type === "error")).toEqual([]);
@@ -84,7 +84,7 @@ describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, v
     expect(await result.usage).toMatchObject(usage);
   });
 
-  it("a tool is called, and its result answered, without a stream and with one (TOOL-10, TOOL-12, TOOL-13)", async () => {
+  it("a tool is called and its result answered, streamed or not (TOOL-10, TOOL-12, TOOL-13)", async () => {
     const round = (model: string) => {
       const asked: string[] = [];
       const weather = tool({
@@ -106,21 +106,21 @@ describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, v
     expect([whole.asked, streamed.asked]).toEqual([["Oslo"], ["Oslo"]]);
   });
 
-  it("an object is asked for by its schema, whole and in a stream", async () => {
+  it("an object is generated from its schema, whole and streamed", async () => {
     const settings = { model: chat("json"), prompt, output: Output.object({ schema: place }), maxRetries: 0 };
     const expected = JSON.parse(sayings.json);
     expect((await generateText(settings)).output).toEqual(expected);
     expect(await streamText(settings).output).toEqual(expected);
   });
 
-  it("vectors come as numbers, one for each value (EMB-4, EMB-5)", async () => {
+  it("vectors are returned as numbers, one per value (EMB-4, EMB-5)", async () => {
     const { embeddings, usage } = await embedMany({ model: vectors(), values: ["red", "green"], maxRetries: 0 });
     expect(embeddings.map((vector) => vector.length)).toEqual([8, 8]);
     expect(embeddings[0]).not.toEqual(embeddings[1]);
     expect(usage.tokens).toBe(2);
   });
 
-  it("legacy completions, whole and in a stream (CMPL-5, CMPL-6)", async () => {
+  it("legacy completions work, whole and streamed (CMPL-5, CMPL-6)", async () => {
     const settings = { model: completion("org/chat:tag"), prompt, maxRetries: 0 };
     expect(await generateText(settings)).toMatchObject({ text: sayings.chat, finishReason: "stop" });
     const streamed = streamText(settings);
@@ -128,7 +128,7 @@ describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, v
     expect(await streamed.finishReason).toBe("stop");
   });
 
-  it("errors carry status, message and whether to ask again (ERR-5, ERR-7, ERR-11, ERR-23)", async () => {
+  it("errors have status, message and whether to retry (ERR-5, ERR-7, ERR-11, ERR-23)", async () => {
     const failure = async (model: LanguageModel, settings: { temperature?: number } = {}) => {
       const error: unknown = await generateText({ model, prompt, maxRetries: 0, ...settings }).catch((e: unknown) => e);
       if (!APICallError.isInstance(error)) throw error;

@@ -63,7 +63,7 @@ describe.each(codes)("an engine that fails with $code ($rule)", ({ code, type, s
   const asStatus = { name: "InternalServerError", status, code, type, param: null };
   const asEvent = { ...asStatus, name: "APIError", status: undefined };
 
-  it("before the first token, it is a status, with and without a stream (SSE-12)", async () => {
+  it("before the first token returns a status, streamed or not (SSE-12)", async () => {
     const model = `before-${code}`;
     const { completions } = client.chat;
     expect(await failure(completions.create({ model, ...chat }))).toEqual(asStatus);
@@ -72,12 +72,12 @@ describe.each(codes)("an engine that fails with $code ($rule)", ({ code, type, s
     expect(await failure(client.completions.create({ model, ...legacy, stream: true }))).toEqual(asStatus);
   });
 
-  it("amid a whole answer, it is a status and no partial text (ERR-30)", async () => {
+  it("in mid-answer without a stream returns a status and no partial text (ERR-30)", async () => {
     expect(await failure(client.chat.completions.create({ model: `amid-${code}`, ...chat }))).toEqual(asStatus);
     expect(await failure(client.completions.create({ model: `amid-${code}`, ...legacy }))).toEqual(asStatus);
   });
 
-  it("amid a stream, the text comes first and then an error with its code (SERR-1, SERR-2, SERR-5)", async () => {
+  it("in mid-stream returns the text first and then an error with its code (SERR-1, SERR-2, SERR-5)", async () => {
     const model = `amid-${code}`;
     let text = "";
     const chatStream = await client.chat.completions.create({ model, ...chat, stream: true });
@@ -95,7 +95,7 @@ describe.each(codes)("an engine that fails with $code ($rule)", ({ code, type, s
 });
 
 describe("an engine that fails", () => {
-  it("amid a tool call, the stream reports no finished call (SERR-1, STRM-5)", async () => {
+  it("in a tool call reports no finished call in the stream (SERR-1, STRM-5)", async () => {
     const stream = await client.chat.completions.create({ model: "in-call", ...chat, tools: [...tools], stream: true });
     const seen: string[] = [];
     const read = async () => {
@@ -112,7 +112,7 @@ describe("an engine that fails", () => {
     expect(await failure(request)).toMatchObject({ status: 502, code: "upstream_error" });
   });
 
-  it("because the prompt is too long is a refusal of the request (ERR-9)", async () => {
+  it("because the prompt is too long returns a rejection (ERR-9)", async () => {
     const request = client.chat.completions.create({ model: "overflow", ...chat, stream: true });
     expect(await failure(request)).toMatchObject({
       name: "BadRequestError",
@@ -138,7 +138,7 @@ describe("an engine that fails", () => {
   });
 });
 
-describe("an engine that fails, seen by other clients", () => {
+describe("an engine failure in other clients", () => {
   const providers = [
     {
       name: "@ai-sdk/openai",
@@ -179,8 +179,8 @@ describe("an engine that fails, seen by other clients", () => {
   });
 });
 
-describe("a client that leaves", () => {
-  it.each([true, false])("frees the slot of an engine that hangs (stream: %s) (SSE-14)", async (stream) => {
+describe("a client that disconnects", () => {
+  it.each([true, false])("frees the slot of a hanging engine (stream: %s) (SSE-14)", async (stream) => {
     const leave = new AbortController();
     const request = client.chat.completions.create({ model: "hangs", ...chat, stream }, { signal: leave.signal });
     const read = async () => {
@@ -201,7 +201,7 @@ describe("a client that leaves", () => {
 });
 
 describe("a service that stops", () => {
-  it("tells a stream that it cannot let finish (SERR-7)", async () => {
+  it("sends an error to a stream that it cannot finish (SERR-7)", async () => {
     const stopping = await startService({ config: { models, limits: { drain: "50ms" } } });
     const stream = await clientOf(stopping).chat.completions.create({ model: "hangs", ...chat, stream: true });
     const chunks = stream[Symbol.asyncIterator]();

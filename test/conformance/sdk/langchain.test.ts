@@ -22,14 +22,14 @@ describe("@langchain/openai", () => {
   });
   afterAll(() => service.close());
 
-  it("invoke gives the message with its metadata (RESP-4, RESP-7, RESP-8)", async () => {
+  it("invoke returns the message with its metadata (RESP-4, RESP-7, RESP-8)", async () => {
     const message = await chat("org/chat:tag").invoke(question);
     expect(message.content).toBe(sayings.chat);
     expect(message.response_metadata).toMatchObject({ finish_reason: "stop" });
     expect(message.usage_metadata).toMatchObject({ input_tokens: 6, output_tokens: 6, total_tokens: 12 });
   });
 
-  it("chunks add up to an assistant's message with usage (STRM-1, STRM-10)", async () => {
+  it("chunks add up to an assistant message with usage (STRM-1, STRM-10)", async () => {
     const chunks = await collect(await chat("org/chat:tag").stream(question));
     const whole = chunks.reduce((sum, chunk) => sum.concat(chunk));
     expect(chunks.length).toBeGreaterThan(3);
@@ -38,7 +38,7 @@ describe("@langchain/openai", () => {
     expect(whole.usage_metadata).toMatchObject({ input_tokens: 6, output_tokens: 6 });
   });
 
-  it("bound tools are called, without a stream and with one (STRM-1, STRM-6, TOOL-11, TOOL-12)", async () => {
+  it("bound tools are called, streamed or not (STRM-1, STRM-6, TOOL-11, TOOL-12)", async () => {
     const model = chat("tools").bindTools([weather, clock]);
     const calls = [
       { name: "weather", args: { city: "Oslo" }, id: expect.stringMatching(/^call_/), type: "tool_call" },
@@ -53,7 +53,7 @@ describe("@langchain/openai", () => {
     expect(streamed.invalid_tool_calls).toEqual([]);
   });
 
-  it("the results of tools are answered", async () => {
+  it("tool results are answered", async () => {
     const model = chat("agent").bindTools([weather]);
     const asked = new HumanMessage(question);
     const called = await model.invoke([asked]);
@@ -61,13 +61,13 @@ describe("@langchain/openai", () => {
     expect((await model.invoke([asked, called, result])).content).toBe(sayings.afterTools);
   });
 
-  it("withStructuredOutput gives the object", async () => {
+  it("withStructuredOutput returns the object", async () => {
     const schema = { title: "place", type: "object", properties: { city: { type: "string" } } };
     const model = chat("json").withStructuredOutput(schema, { method: "jsonSchema" });
     expect(await model.invoke(question)).toEqual(JSON.parse(sayings.json));
   });
 
-  it("documents have one vector each, in their order (EMB-4, EMB-6)", async () => {
+  it("documents have one vector each, in order (EMB-4, EMB-6)", async () => {
     const embeddings = new OpenAIEmbeddings({ model: "vectors", batchSize: 2, ...connection() });
     const texts = ["red", "green", "blue"];
     const vectors = await embeddings.embedDocuments(texts);
@@ -75,7 +75,7 @@ describe("@langchain/openai", () => {
     expect(vectors).toEqual(await Promise.all(texts.map((text) => embeddings.embedQuery(text))));
   });
 
-  it("legacy completions, whole and in a stream (CMPL-5, CMPL-6)", async () => {
+  it("legacy completions work, whole and streamed (CMPL-5, CMPL-6)", async () => {
     const model = new OpenAI({ model: "org/chat:tag", ...connection() });
     expect(await model.invoke(question)).toBe(sayings.chat);
     expect((await collect(await model.stream(question))).join("")).toBe(sayings.chat);

@@ -29,7 +29,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       await service.close();
     });
 
-    it("create gives a complete typed answer (RESP-1, RESP-2, RESP-3, RESP-6, RESP-8, RESP-10, RESP-14, RESP-15, HDR-1)", async () => {
+    it("create returns a complete typed answer (RESP-1, RESP-2, RESP-3, RESP-6, RESP-8, RESP-10, RESP-14, RESP-15, HDR-1)", async () => {
       const { completion, requestId: id } = await run("create");
       expect(id).toEqual(requestId);
       expect(completion).toEqual({
@@ -58,7 +58,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect((await run("create")).completion.id).not.toBe(completion.id);
     });
 
-    it("a stream is one role, the text, one finish reason (STRM-1, STRM-2, STRM-3, STRM-5, STRM-11, STRM-14)", async () => {
+    it("a stream has one role, the text and one finish reason (STRM-1, STRM-2, STRM-3, STRM-5, STRM-11, STRM-14)", async () => {
       const chunks = await run("stream");
       const choices = chunks.map((chunk) => chunk.choices);
       expect(choices.every((list) => list.length === 1)).toBe(true);
@@ -77,13 +77,13 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(common[0]).toMatchObject({ object: "chat.completion.chunk", model: "org/chat:tag" });
     });
 
-    it("usage comes last, in a chunk of its own (STRM-10, STRM-12, STRM-13)", async () => {
+    it("usage is last, in a separate chunk (STRM-10, STRM-12, STRM-13)", async () => {
       const chunks = await run("streamWithUsage");
       expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 6, completion_tokens: 6 } });
       expect(chunks.slice(0, -1).map(({ usage }) => usage)).toEqual(chunks.slice(1).map(() => null));
     });
 
-    it("two choices begin in their order and each ends once (STRM-3, STRM-4, STRM-5)", async () => {
+    it("two choices begin in order and each ends once (STRM-3, STRM-4, STRM-5)", async () => {
       const choices = (await run("streamTwoChoices")).flatMap((chunk) => chunk.choices);
       expect(choices.slice(0, 2).map(({ index, delta }) => [index, delta.role])).toEqual([
         [0, "assistant"],
@@ -96,7 +96,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       }
     });
 
-    it("the stream helper builds the answer that create gives (STRM-18)", async () => {
+    it("the stream helper builds the same answer as create (STRM-18)", async () => {
       const { completion: whole } = await run("create");
       const { completion, deltas } = await run("streamHelper");
       expect(completion.choices[0]).toMatchObject({
@@ -106,11 +106,11 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(deltas.join("")).toBe(sayings.chat);
     });
 
-    it("parse takes a JSON schema and gives the object", async () => {
+    it("parse accepts a JSON schema and returns the object", async () => {
       expect(await run("parse")).toEqual({ parsed: JSON.parse(sayings.json) });
     });
 
-    it("a streamed JSON text comes in fragments of itself (RF-8)", async () => {
+    it("streamed JSON text arrives in fragments (RF-8)", async () => {
       const { deltas, content } = await run("parseStream");
       expect(deltas.length).toBeGreaterThan(1);
       expect(deltas.join("")).toBe(sayings.json);
@@ -133,7 +133,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(new Set(ids).size).toBe(2);
     });
 
-    it("streamed calls name themselves once, one call after the other (STRM-2, STRM-6, STRM-7, STRM-8, STRM-9)", async () => {
+    it("streamed calls send their names once, one call after the other (STRM-2, STRM-6, STRM-7, STRM-8, STRM-9)", async () => {
       const choices = await run("streamedCalls");
       expect(choices[0]?.delta).toEqual({ role: "assistant", content: null });
       const deltas = choices.flatMap(({ delta }) => delta.tool_calls ?? []);
@@ -151,7 +151,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       }
     });
 
-    it("the stream helper puts the calls together (TOOL-12, TOOL-13, STRM-6, STRM-9)", async () => {
+    it("the stream helper assembles the calls (TOOL-12, TOOL-13, STRM-6, STRM-9)", async () => {
       const { done, choices } = await run("streamedCallsByHelper");
       expect(done).toEqual(["0 weather", "1 clock"]);
       expect(choices[0]).toMatchObject({
@@ -165,7 +165,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       });
     });
 
-    it("runTools goes round: call, result, answer (TOOL-10)", async () => {
+    it("runTools completes the cycle of call, result and answer (TOOL-10)", async () => {
       const round = { answer: sayings.afterTools, asked: ["Oslo"], roles: ["user", "assistant", "tool", "assistant"] };
       expect(await run("runTools")).toEqual(round);
       expect(await run("runToolsStreaming")).toEqual(round);
@@ -178,7 +178,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(retrieved).toEqual(model);
     });
 
-    it("vectors are the same in the SDK's own encoding and as numbers (EMB-3, EMB-4, EMB-5, EMB-6, EMB-7)", async () => {
+    it("vectors are equal in the SDK's own encoding and as numbers (EMB-3, EMB-4, EMB-5, EMB-6, EMB-7)", async () => {
       const { byDefault, asFloat, raw } = await run("embeddings");
       expect(asFloat).toMatchObject({ object: "list", model: "vectors", usage: { prompt_tokens: 3, total_tokens: 3 } });
       expect(asFloat.data.map(({ index, object }) => [index, object])).toEqual([0, 1, 2].map((i) => [i, "embedding"]));
@@ -191,7 +191,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(new Set(asFloat.data.map(({ embedding }) => embedding[0])).size).toBe(3);
     });
 
-    it("legacy completions are whole or streamed (CMPL-3, CMPL-4, CMPL-5, CMPL-6, CMPL-13)", async () => {
+    it("legacy completions work, whole and streamed (CMPL-3, CMPL-4, CMPL-5, CMPL-6, CMPL-13)", async () => {
       const { completion, chunks } = await run("legacy");
       expect(completion).toMatchObject({
         id: expect.stringMatching(/^cmpl-/),
@@ -209,23 +209,23 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: 14 } });
     });
 
-    it("a base address with a slash, foreign headers and query parameters change nothing (GEN-1, GEN-4)", async () => {
+    it("a base URL with a slash, unknown headers and query parameters have no effect (GEN-1, GEN-4)", async () => {
       expect(await run("ignoredExtras")).toEqual({ text: sayings.chat });
     });
 
-    it("a stream that the client leaves stops the engine and frees its slot (SSE-14)", async () => {
+    it("a stream that the client cancels stops the engine and frees its slot (SSE-14)", async () => {
       const before = await producedTokens();
       expect(await run("abort")).toEqual({ chunks: 6 });
       await eventually(isIdle, "an idle service");
       expect(await producedTokens()).toBeGreaterThan(before);
     });
 
-    it("a client that gives up on a whole answer stops the engine (RETRY-6)", async () => {
+    it("a client that aborts a whole answer stops the engine (RETRY-6)", async () => {
       expect(await run("timeout")).toMatchObject({ name: "APIConnectionTimeoutError" });
       await eventually(isIdle, "an idle service");
     });
 
-    it("each refusal is raised as its class, with code and param (ERR-5, ERR-6, ERR-7, ERR-9, ERR-11, ERR-12, ERR-16, ERR-26)", async () => {
+    it("each rejection is raised as its class, with code and param (ERR-5, ERR-6, ERR-7, ERR-9, ERR-11, ERR-12, ERR-16, ERR-26)", async () => {
       const refusals = await run("refusals");
       const of = (name: string, status: number, type: string, code: string, param: string | null = null) =>
         expect.objectContaining({ name, status, type, code, param, requestId });
@@ -244,7 +244,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(refusals.tooLong.message).toMatch(/maximum context length is 4096 tokens.*5000/);
     });
 
-    it("a full queue is 503 and says when to come back (ERR-24, RETRY-1)", async () => {
+    it("a full queue is 503 with a wait (ERR-24, RETRY-1)", async () => {
       const error = await run("fullQueue");
       expect(error).toMatchObject({ name: "InternalServerError", status: 503, code: "server_is_overloaded" });
       expect(error.retryAfter).toMatch(/^([1-9]|[1-5]\d|60)$/);
@@ -252,7 +252,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       await eventually(isIdle, "an idle service");
     });
 
-    it("the SDK asks again after faults of the service, and only once after refusals (RETRY-3)", async () => {
+    it("the SDK retries internal errors, and does not retry rejections (RETRY-3)", async () => {
       expect(await run("attempts")).toEqual({
         failsOnce: { outcome: "answered", attempts: 2 },
         failsAlways: { outcome: 502, attempts: 3 },
@@ -264,14 +264,14 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       });
     });
 
-    it("the log says which retry of the SDK a request was (RETRY-5)", () => {
+    it("the log contains the SDK's retry count of a request (RETRY-5)", () => {
       const retries = service.logs
         .filter((line) => line["model"] === "fails-always")
         .map((line) => line["retry_count"]);
       expect(new Set(retries)).toEqual(new Set(["0", "1", "2"]));
     });
 
-    it("an engine that dies in a stream raises an error with its code (SERR-1, SERR-2)", async () => {
+    it("an engine that fails in a stream raises an error with its code (SERR-1, SERR-2)", async () => {
       const { text, iterated, helped } = await run("deathInStream");
       const error = { name: "APIError", code: "upstream_error", type: "server_error", param: null };
       expect(text).toBe("Paris is");

@@ -15,7 +15,7 @@ if (existsSync(node24) || process.env["CI"] === "true") {
   describeOpenAiSdk("npm openai 7 on Node 24", startChild);
 } else {
   describe("npm openai 7 on Node 24", () => {
-    it.skip("left out: the packages of test/node24 are not installed, or have no Node for this platform", () => {});
+    it.skip("skipped: the packages of test/node24 are not installed, or have no Node for this platform", () => {});
   });
 }
 

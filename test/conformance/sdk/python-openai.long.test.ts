@@ -62,7 +62,7 @@ if (hasPython || process.env["CI"] === "true") {
     }, 180_000);
     afterAll(() => service.close());
 
-    it("create gives a typed answer (RESP-1, RESP-14, HDR-1)", () => {
+    it("create returns a typed answer (RESP-1, RESP-14, HDR-1)", () => {
       expect(seen.version).toBe(version);
       expect(seen.create.request_id).toMatch(/^req_[0-9a-f]{32}$/);
       expect(seen.create.completion).toMatchObject({
@@ -73,13 +73,13 @@ if (hasPython || process.env["CI"] === "true") {
       });
     });
 
-    it("a stream is read to its usage (STRM-10, STRM-12)", () => {
+    it("a stream is read up to its usage (STRM-10, STRM-12)", () => {
       const choices = seen.stream.flatMap((chunk) => chunk.choices);
       expect(choices.map(({ delta }) => delta.content ?? "").join("")).toBe(sayings.chat);
       expect(seen.stream.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: 7 } });
     });
 
-    it("the stream helper, which adds up all deltas, finds nothing twice (STRM-1, STRM-7, STRM-9, STRM-12, STRM-14, STRM-15)", () => {
+    it("the stream helper, which accumulates all deltas, finds no duplicates (STRM-1, STRM-7, STRM-9, STRM-12, STRM-14, STRM-15)", () => {
       const id = expect.stringMatching(/^call_[A-Za-z0-9]{24}$/);
       expect(seen.stream_helper).toMatchObject({
         choices: [
@@ -98,7 +98,7 @@ if (hasPython || process.env["CI"] === "true") {
       });
     });
 
-    it("vectors are the same in the SDK's own encoding and as numbers (EMB-6, EMB-7)", () => {
+    it("vectors are equal in the SDK's own encoding and as numbers (EMB-6, EMB-7)", () => {
       const { default: byDefault, float } = seen.embeddings;
       expect(float.map((vector) => vector.length)).toEqual([8, 8]);
       // One of the versions decodes to numbers that are printed shortest for a float32.
@@ -110,11 +110,11 @@ if (hasPython || process.env["CI"] === "true") {
       expect(seen.models.retrieved).toMatchObject({ id: "org/chat:tag", object: "model" });
     });
 
-    it("legacy completions are whole or streamed (CMPL-4, CMPL-6)", () => {
+    it("legacy completions work, whole and streamed (CMPL-4, CMPL-6)", () => {
       expect(seen.legacy).toEqual({ text: sayings.chat, streamed: sayings.chat });
     });
 
-    it("each refusal is raised as its class, with code and param (ERR-5, ERR-7, ERR-11, ERR-12, ERR-16)", () => {
+    it("each rejection is raised as its class, with code and param (ERR-5, ERR-7, ERR-11, ERR-12, ERR-16)", () => {
       const of = (name: string, status: number, type: string, code: string, param: string | null = null): Refusal => ({
         class: name,
         status,
@@ -132,18 +132,18 @@ if (hasPython || process.env["CI"] === "true") {
       });
     });
 
-    it("an engine that dies in a stream raises an error with its code (SERR-1, SERR-2)", () => {
+    it("an engine that fails in a stream raises an error with its code (SERR-1, SERR-2)", () => {
       const { error, text: said } = seen.death_in_stream;
       expect(said).toBe("Paris is");
       expect(error).toMatchObject({ class: "APIError", code: "upstream_error", type: "server_error" });
     });
 
-    it("a fault of the service is retried (RETRY-3)", () => {
+    it("an internal error is retried (RETRY-3)", () => {
       expect(seen.retries).toBe(1);
     });
   });
 } else {
   describe("PyPI openai", () => {
-    it.skip("left out: python3 with venv is not here (apt-get install python3 python3-venv)", () => {});
+    it.skip("skipped: python3 with venv is not available (apt-get install python3 python3-venv)", () => {});
   });
 }

@@ -88,7 +88,7 @@ describe.each(["comment", "chunk", "off"] as const)("a slow stream with keep-ali
     expect(await read(service)).toBe(said);
   });
 
-  it.concurrent("keep-alives stand between events only, in the form that the setting asks for (SSE-8, SSE-9)", async () => {
+  it.concurrent("keep-alives are sent only between events, in the configured form (SSE-8, SSE-9)", async () => {
     const text = await (await postChat(service, "slow")).text();
     expect(text).toMatch(/^(: keep-alive\n|data: [^\n]+\n\n)+$/);
     const lines = text.match(/: keep-alive\n|data: [^\n]+\n\n/g) ?? [];
@@ -111,7 +111,7 @@ function isKeepAlive(line: string): boolean {
   return line.startsWith(":") || /"delta":\{\},"logprobs":null,"finish_reason":null/.test(line);
 }
 
-describe("a stream that has said nothing yet", () => {
+describe("a stream without output yet", () => {
   it("gets its headers two seconds after its slot, and keep-alives from then on (SSE-13, CONN-2)", async () => {
     const service = await startService({ config: { models, limits: { sse_keep_alive: "200ms" } } });
     const leave = new AbortController();
@@ -127,7 +127,7 @@ describe("a stream that has said nothing yet", () => {
     await service.close();
   });
 
-  it("has no status while it waits for a slot, so that the end of the wait can be one (SSE-12, SSE-13, ERR-24)", async () => {
+  it("has no status while it waits for a slot, so that a timeout can still be a status (SSE-12, SSE-13, ERR-24)", async () => {
     const service = await startService({ config: { models, limits: { ...hasty, queue_wait: "500ms" } } });
     const leave = new AbortController();
     const holder = await postChat(service, "silent", leave.signal);
@@ -138,7 +138,7 @@ describe("a stream that has said nothing yet", () => {
     await service.close();
   });
 
-  it("and then fails is recognised by @ai-sdk/openai, which may ask again (SERR-6)", async () => {
+  it("that fails then is recognised by @ai-sdk/openai, which may retry (SERR-6)", async () => {
     const service = await startService({ config: { models, limits: hasty } });
     const provider = createOpenAI({ baseURL: service.api, apiKey: service.key });
     const outcomes = failures.map(async ({ code }) => {

@@ -326,7 +326,7 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
   });
   const seed = Number(process.env["UIS_TEST_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
-  it(`see nothing of each other in random sequences of operations (UIS_TEST_SEED=${seed}) (SEC-22)`, async () => {
+  it(`are isolated from each other in random sequences of operations (UIS_TEST_SEED=${seed}) (SEC-22)`, async () => {
     const pick = seededPick(seed);
     const names = Object.keys(operations);
     for (let sequence = 0; sequence < rounds(500); sequence++) {
@@ -348,7 +348,7 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
   });
 
   it.each(Object.entries(probes))(
-    "what is the other one's answers as what nobody has: %s (SEC-22)",
+    "another account's object returns the same response as an unknown one: %s (SEC-22)",
     async (_, probe) => {
       // Of the same length, so that nothing else differs.
       const nobody = "nobody-canary";
@@ -360,7 +360,7 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
   );
 
   it.each(Object.entries(webhookProbes))(
-    "an endpoint of the other one answers as one that is not there, and stays: %s (SEC-22)",
+    "another account's endpoint returns the same response as a missing one, and is not changed: %s (SEC-22)",
     async (_, probe) => {
       const owner = new ServiceClient(service.http, b.keys[0]?.secret ?? "");
       const { json } = await owner.post("/v1/webhooks", endpointOf(b));

@@ -8,7 +8,7 @@ const dimensions = 1_024;
 const waitAimMs = 50;
 const slack = 5;
 
-describe("big answers", () => {
+describe("large answers", () => {
   let service: RunningService;
   beforeAll(async () => {
     const models = [{ id: "wide", engine: "scripted", slots: 4, scripted: { dimensions } }];

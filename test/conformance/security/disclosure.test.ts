@@ -12,7 +12,7 @@ const tells = [
 ];
 const tellingHeaders = ["server", "x-powered-by", "via"];
 
-describe("what answers disclose", () => {
+describe("information in responses", () => {
   let service: RunningService;
   let api: Api;
   beforeAll(async () => {
@@ -29,7 +29,7 @@ describe("what answers disclose", () => {
   });
   afterAll(() => service.close());
 
-  it("no error names software, a stack, a path or an address (SEC-32, ERR-2)", async () => {
+  it("no error reveals software, a stack trace, a path or an address (SEC-32, ERR-2)", async () => {
     const answers = [
       ...(await Promise.all(
         [
@@ -51,7 +51,7 @@ describe("what answers disclose", () => {
     }
   });
 
-  it("nor does the answer to what is no request (SEC-32)", async () => {
+  it("nor does the response to malformed HTTP (SEC-32)", async () => {
     const connection = await connectRaw(service.http);
     connection.send("GARBAGE\r\n\r\n");
     const answer = await connection.closed();
@@ -59,7 +59,7 @@ describe("what answers disclose", () => {
   });
 });
 
-describe("where a key is looked for", () => {
+describe("places of credentials", () => {
   let service: RunningService;
   beforeAll(async () => {
     service = await startService();
@@ -75,7 +75,7 @@ describe("where a key is looked for", () => {
     ],
     ["Basic", (key: string) => ({ headers: { authorization: `Basic ${key}` }, query: "" })],
     ["the query", (key: string) => ({ headers: {}, query: `?api_key=${key}&key=${key}` })],
-  ])("a key in %s is no key (KEY-6, ERR-11, DEC-12)", async (_, place) => {
+  ])("a key in %s is ignored (KEY-6, ERR-11, DEC-12)", async (_, place) => {
     const { headers, query } = place(service.key);
     const response = await fetch(`${service.api}/models${query}`, { headers: headers as Record<string, string> });
     expect(response.status).toBe(401);

@@ -51,7 +51,7 @@ function listModels(authorization: string | null, host: number): Promise<Answer>
 }
 
 describe("failed authentication", () => {
-  it("every kind of bad key is answered with the same bytes (SEC-1, KEY-5)", async () => {
+  it("every kind of bad key gets the same response, byte for byte (SEC-1, KEY-5)", async () => {
     const answers = await Promise.all(Object.values(bad).map((authorization) => listModels(authorization, 2)));
     for (const { status: code, body, headers } of answers) {
       expect(code).toBe(401);
@@ -60,7 +60,7 @@ describe("failed authentication", () => {
     }
   });
 
-  it("the 61st bad key of an address within a minute is 429, while good keys from there are served (KEY-19, SEC-1)", async () => {
+  it("the 61st bad key of an address within a minute is 429, while valid keys from there are served (KEY-19, SEC-1)", async () => {
     const host = 3;
     for (let tries = 0; tries < 60; tries++) {
       expect((await listModels(`Bearer guess-number-${tries}`, host)).status).toBe(401);
@@ -93,8 +93,8 @@ describe("failed authentication", () => {
   });
 });
 
-describe("timing of refusals", () => {
-  it("the time of a refusal does not tell what is wrong with a key (SEC-1)", { timeout: 600_000 }, async () => {
+describe("timing of rejections", () => {
+  it("the time of a rejection does not depend on what is wrong with a key (SEC-1)", { timeout: 600_000 }, async () => {
     const kinds = ["malformed", "mistyped", "unknown", "revoked"] as const;
     const times: Record<(typeof kinds)[number], number[]> = { malformed: [], mistyped: [], unknown: [], revoked: [] };
     // Fifty of an address at most, so that none is over its limit.

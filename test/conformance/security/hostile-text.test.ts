@@ -23,7 +23,7 @@ describe("hostile text of a model", () => {
   });
   afterAll(() => service.close());
 
-  it.each(hostile)("stays the content of a stream whatever it holds (%j) (SEC-24)", async (text) => {
+  it.each(hostile)("stays content of a stream, whatever it contains (%j) (SEC-24)", async (text) => {
     const { text: raw } = await api.chat({ model: "echo", stream: true, messages: [{ ...user, content: text }] });
     const lines = raw.split("\n");
     expect(lines.filter((line) => line !== "" && !line.startsWith("data: {"))).toEqual(["data: [DONE]"]);
@@ -33,12 +33,12 @@ describe("hostile text of a model", () => {
     expect(contents.join("")).toBe(text);
   });
 
-  it.each(hostile)("stays the content of a whole answer (%j) (SEC-24)", async (text) => {
+  it.each(hostile)("stays content of a whole answer (%j) (SEC-24)", async (text) => {
     const { json } = await api.chat({ model: "echo", messages: [{ ...user, content: text }] });
     expect(json.choices[0].message.content).toBe(text);
   });
 
-  it("text of a caller reaches no header (SEC-24)", async () => {
+  it("text of a caller never gets into a header (SEC-24)", async () => {
     const { status, headers } = await api.chat({ model: "x\r\nset-cookie: a=b" }, { "x-client-request-id": "plain" });
     expect(status).toBe(404);
     expect(headers.get("set-cookie")).toBeNull();

@@ -26,7 +26,7 @@ async function signedIn(): Promise<DashboardClient> {
 
 /** Hashing a password takes some tenths of a second of a free core. */
 describe("signing in to the dashboard", { timeout: 60_000 }, () => {
-  it("a set-up link sets the password and gives a cookie that scripts and other sites cannot use (KEY-20, KEY-22)", async () => {
+  it("a setup link sets the password and sets a cookie that scripts and other sites cannot use (KEY-20, KEY-22)", async () => {
     const client = new DashboardClient(service);
     const token = await newToken();
     const done = await client.call("SessionService/CompleteSetup", { token, password });
@@ -41,7 +41,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await client.call("ApiKeyService/ListApiKeys")).status).toBe(200);
   });
 
-  it("the password signs in, signing out ends the session, and a stolen cookie ends with it (KEY-21, KEY-22)", async () => {
+  it("the password signs in, signing out ends the session, and a stolen cookie is invalid then (KEY-21, KEY-22)", async () => {
     await signedIn();
     const client = new DashboardClient(service);
     expect((await client.call("SessionService/SignIn", { user: "admin", password })).status).toBe(200);
@@ -68,7 +68,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await first.call("SessionService/ListSessions")).status).toBe(200);
   });
 
-  it("a change needs the origin of this server, and a foreign page is refused whatever it asks (KEY-22)", async () => {
+  it("a change requires the server's own origin, and a foreign page is always rejected (KEY-22)", async () => {
     const client = await signedIn();
     const name = "made by a session";
     const create = (origin: string | undefined) =>
@@ -88,7 +88,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await create(service.http)).status).toBe(200);
   });
 
-  it("two session cookies are none, for nobody knows who put the second one there (KEY-22)", async () => {
+  it("two session cookies are rejected, since one may have been injected (KEY-22)", async () => {
     const client = await signedIn();
     const cookie = `${client.cookie}; ${client.cookie}`;
     expect(codeOf(await client.call("ApiKeyService/ListApiKeys", {}, { cookie }))).toBe(status.UNAUTHENTICATED);
@@ -109,7 +109,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     grpc.close();
   });
 
-  it("a new password ends the other sessions (KEY-21)", async () => {
+  it("a new password ends all other sessions (KEY-21)", async () => {
     const first = await signedIn();
     const second = new DashboardClient(service);
     await second.call("SessionService/SignIn", { user: "admin", password });
@@ -119,7 +119,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect(codeOf(await second.call("SessionService/ListSessions"))).toBe(status.UNAUTHENTICATED);
   });
 
-  it("signing in, failing to and signing out are recorded with the address, and no password (KEY-23)", async () => {
+  it("sign-ins, failures and sign-outs are recorded with the address and without the password (KEY-23)", async () => {
     const client = await signedIn();
     const wrong = "not the password at all";
     await client.call("SessionService/SignIn", { user: "admin", password: wrong });
@@ -149,8 +149,8 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
   });
 });
 
-describe("limits of signing in", { timeout: 60_000 }, () => {
-  it("the 6th bad attempt within a minute is 429 with Retry-After, and no password exists by default (KEY-21)", async () => {
+describe("sign-in limits", { timeout: 60_000 }, () => {
+  it("the 6th wrong attempt within a minute is 429 with Retry-After, and there is no default password (KEY-21)", async () => {
     const other = await startService();
     const client = new DashboardClient(other);
     for (const guess of ["admin", "password", "admin123", "changeme", "uis"]) {
@@ -163,7 +163,7 @@ describe("limits of signing in", { timeout: 60_000 }, () => {
     await other.close();
   });
 
-  it("UIS_ADMIN_PASSWORD is the password from the start (KEY-20)", async () => {
+  it("UIS_ADMIN_PASSWORD is the password from the first start (KEY-20)", async () => {
     const other = await startService({ env: { UIS_ADMIN_PASSWORD: password } });
     const client = new DashboardClient(other);
     expect((await client.call("SessionService/SignIn", { user: "admin", password })).status).toBe(200);

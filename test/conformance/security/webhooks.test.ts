@@ -47,7 +47,7 @@ describe("secrets of webhook endpoints", () => {
       .map((entry) => readFileSync(join(entry.parentPath, entry.name)).toString("latin1"))
       .join("\n");
 
-  it("are shown once, and stand in no later answer, log, record, metric or file (WH-5, WH-6, SEC-18, SEC-30, USE-16)", async () => {
+  it("are shown once, and are in no later response, log, record, metric or file (WH-5, WH-6, SEC-18, SEC-30, USE-16)", async () => {
     const own = new ServiceClient(service.http, service.key);
     const created = await own.post("/v1/webhooks", { url: receiver.url, events: ["request.completed"] });
     const { id, secret } = created.json as { id: string; secret: string };
@@ -68,7 +68,7 @@ describe("secrets of webhook endpoints", () => {
     expect(said).not.toContain("whsec_");
   });
 
-  it("every act on an endpoint is one record with the key that did it (KEY-23, SEC-30)", async () => {
+  it("every operation on an endpoint leaves one record with its key (KEY-23, SEC-30)", async () => {
     const own = new ServiceClient(service.http, service.key);
     const created = await own.post("/v1/webhooks", { url: `${receiver.url}?token=hush`, events: ["request.failed"] });
     const { id } = created.json as { id: string };

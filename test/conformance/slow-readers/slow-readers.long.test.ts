@@ -62,7 +62,7 @@ async function floodUntilStill(running: ServiceProcess) {
 const p99 = (sorted: readonly number[]): number => sorted[Math.floor(sorted.length * 0.99)] ?? 0;
 
 describe("200 clients that never read", () => {
-  it("cost little memory, slow nobody down, and are cut after the stall limit (REL-1)", {
+  it("use little memory, slow no other client down, and are disconnected after the stall limit (REL-1)", {
     timeout: 120_000,
   }, async () => {
     const service = await served.start(config, { env, nodeArgs: [youngGeneration] });
@@ -102,7 +102,7 @@ describe("200 clients that never read", () => {
     for (const socket of stuck) socket.destroy();
   });
 
-  it("canary: the same test is red when the service does not wait for its readers", { timeout: 60_000 }, async () => {
+  it("canary: the same test fails if the service ignores backpressure", { timeout: 60_000 }, async () => {
     const running = await served.start(config, { env, nodeArgs: [youngGeneration, "--import", ignoreDrain] });
     const rssBefore = running.rssBytes();
     const stuck = Array.from({ length: readers }, () => stuckReader(running.port, running.key, "flood"));

@@ -35,8 +35,8 @@ function received() {
   return { ...request, headers, body: request.rawBody.toString("utf8") };
 }
 
-describe("a delivery that the service has made", () => {
-  it("is genuine to our helper, and not once a byte of it is another (WH-15, WH-17)", () => {
+describe("a delivery of the service", () => {
+  it("is accepted by our helper, and rejected if any byte is changed (WH-15, WH-17)", () => {
     const { headers, rawBody } = received();
     const header = headers["service-signature"];
     expect(verifyWebhook({ secret, header, body: rawBody })).toMatchObject({ valid: true });
@@ -44,20 +44,20 @@ describe("a delivery that the service has made", () => {
     expect(verifyWebhook({ secret, header, body: tampered })).toEqual({ valid: false, reason: "signature_mismatch" });
   });
 
-  it("is genuine to Stripe's package (WH-15)", () => {
+  it("is accepted by Stripe's package (WH-15)", () => {
     const { headers, rawBody } = received();
     const { webhooks } = new Stripe("sk_test_x");
     expect(webhooks.constructEvent(rawBody, headers["service-signature"] ?? "", secret).type).toBe("request.completed");
   });
 
-  it("is genuine to OpenAI's SDK and to standardwebhooks (WH-18)", async () => {
+  it("is accepted by OpenAI's SDK and by standardwebhooks (WH-18)", async () => {
     const { headers, body } = received();
     const { webhooks } = new OpenAI({ apiKey: "x" });
     expect(await webhooks.unwrap(body, headers, secret)).toEqual(JSON.parse(body));
     expect(new Webhook(secret).verify(body, headers)).toEqual(JSON.parse(body));
   });
 
-  it("tells its event, its id, its attempt and who sends it (WH-18)", () => {
+  it("contains event, id, attempt and sender (WH-18)", () => {
     const { method, headers, body } = received();
     expect(method).toBe("POST");
     expect(headers).toMatchObject({

@@ -35,16 +35,16 @@ async function expectVerdicts(check: (one: Case) => unknown): Promise<void> {
   expect(answers).toEqual(expected(all));
 }
 
-describe("Service-Signature is verified unchanged (WH-15, WH-16)", () => {
+describe("Service-Signature is verified without changes (WH-15, WH-16)", () => {
   const { webhooks } = new Stripe("sk_test_x");
 
-  it("by Stripe's package of npm", async () => {
+  it("by Stripe's npm package", async () => {
     await expectVerdicts((one) => webhooks.constructEvent(one.body, serviceSignature(one), one.secret));
     const event = webhooks.constructEvent(body, serviceSignature(cases()[0]), current);
     expect(JSON.parse(JSON.stringify(event))).toEqual(JSON.parse(body));
   });
 
-  it("by Stripe's package of npm on every vector whose body is JSON, but for a time in the future, which it does not refuse", () => {
+  it("by Stripe's npm package on every vector whose body is JSON, except future timestamps, which it accepts", () => {
     const readable = vectors.filter((vector) => isJson(vector.body));
     const lenient = readable.filter((vector) => !vector.valid && stripeAccepts(vector));
     expect(lenient.map(({ reason }) => reason)).toEqual(["timestamp_in_future", "timestamp_in_future"]);
@@ -73,7 +73,7 @@ describe("the Standard Webhooks headers of the same secret are verified (WH-18)"
     expect(await webhooks.unwrap(body, standardHeaders(cases()[0]), current)).toEqual(JSON.parse(body));
   });
 
-  it("beside what tells the delivery, the attempt and who sends it", () => {
+  it("together with headers for delivery, attempt and sender", () => {
     expect(headersAt(1_700_000_000)).toEqual({
       "content-type": "application/json",
       "user-agent": `UnifiedInference/${version}`,
@@ -86,7 +86,7 @@ describe("the Standard Webhooks headers of the same secret are verified (WH-18)"
     });
   });
 
-  it("as standardwebhooks itself would sign them", () => {
+  it("with the same signature as standardwebhooks creates", () => {
     const timestampS = nowS();
     const theirs = secrets.map((secret) => new Webhook(secret).sign(id, new Date(timestampS * 1000), body)).join(" ");
     expect(signStandardWebhook({ secrets, id, timestampS, body })).toBe(theirs);

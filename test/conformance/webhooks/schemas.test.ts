@@ -52,11 +52,11 @@ const failures = [...(Object.keys(errors) as ErrorCode[]), "replica_lost" as con
 const crossings = [crossed({}), crossed({ metric: "cost", apiKeyId: "key_1" }), crossed({ metric: "requests" })];
 
 describe("the JSON Schemas of events", () => {
-  it("hold for every event that the service makes (WH-8, WH-10)", () => {
+  it("match every event that the service creates (WH-8, WH-10)", () => {
     for (const event of [completed, ...failures, ...crossings]) expect(faults(event)).toEqual([]);
   });
 
-  it("hold for samples, which say that they are (WH-49)", () => {
+  it("match test events, which are marked as such (WH-49)", () => {
     for (const type of eventTypes) {
       const sample = parse(sampleEvent(type, "default", "evt_1", atMs));
       expect(sample).toMatchObject({ type, test: true });
@@ -65,7 +65,7 @@ describe("the JSON Schemas of events", () => {
     }
   });
 
-  it("name every field and no other (WH-8, WH-10)", () => {
+  it("contain every field and no other (WH-8, WH-10)", () => {
     for (const event of [completed, failures[0] as Event, crossings[0] as Event]) {
       const { properties, required } = schemaOf(event.type);
       expect(Object.keys(event).sort()).toEqual([...required].sort());
@@ -80,7 +80,7 @@ describe("the JSON Schemas of events", () => {
     expect(faults({ ...completed, data: { ...completed.data, prompt: "Hello" } })).not.toEqual([]);
   });
 
-  it("refuse what is incomplete or of another type", () => {
+  it("reject incomplete events and wrong types", () => {
     for (const event of [completed, failures[0] as Event, crossings[0] as Event]) {
       const { [Object.keys(event.data)[0] ?? ""]: _left, ...rest } = event.data as Record<string, unknown>;
       expect(faults({ ...event, data: rest })).not.toEqual([]);
@@ -89,7 +89,7 @@ describe("the JSON Schemas of events", () => {
     }
   });
 
-  it("hold for the examples of docs/webhooks.md, one of each type", () => {
+  it("match the examples of docs/webhooks.md, one of each type", () => {
     const examples = jsonExamples() as readonly Event[];
     expect(examples.map(({ type }) => type)).toEqual(eventTypes);
     for (const example of examples) expect(faults(example)).toEqual([]);

@@ -19,7 +19,7 @@ function has(...probe: readonly [string, ...string[]]): boolean {
   return spawnSync(program, args, { stdio: "ignore" }).status === 0;
 }
 
-describe("the documented snippet accepts every valid vector and refuses every tampered one (WH-15, WH-16, WH-17)", () => {
+describe("the documented snippet accepts every valid vector and rejects every tampered one (WH-15, WH-16, WH-17)", () => {
   // Needs python3.
   it.skipIf(!hasPython)("in Python", async () => {
     const home = await snippetProject(folder, "python", "Python", "webhook.py");

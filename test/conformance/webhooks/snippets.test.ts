@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-describe("the documented snippet accepts every valid vector and refuses every tampered one (WH-15, WH-16, WH-17)", () => {
+describe("the documented snippet accepts every valid vector and rejects every tampered one (WH-15, WH-16, WH-17)", () => {
   it("in TypeScript", async () => {
     const home = await snippetProject(folder, "typescript", "TypeScript", "webhook.mts");
     const tsx = resolve("node_modules/tsx/dist/loader.mjs");

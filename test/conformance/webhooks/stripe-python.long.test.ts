@@ -5,8 +5,8 @@ import { hasPython, pythonVenv } from "../../support/python-venv.js";
 import { cases, expected, serviceSignature } from "./signed-cases.js";
 
 // Needs python3 with venv, and its package index on the first run.
-describe.skipIf(!hasPython)("Service-Signature is verified unchanged (WH-15, WH-16)", () => {
-  it("by Stripe's package of PyPI", { timeout: 300_000 }, async () => {
+describe.skipIf(!hasPython)("Service-Signature is verified without changes (WH-15, WH-16)", () => {
+  it("by Stripe's PyPI package", { timeout: 300_000 }, async () => {
     const python = await pythonVenv("test/conformance/webhooks/python/requirements.txt");
     const all = cases();
     const child = spawn(python, ["test/conformance/webhooks/python/stripe_check.py"]);
