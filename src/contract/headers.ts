@@ -1,4 +1,4 @@
-/** Header and metadata names that outsiders depend on. Lower case, as Node and gRPC use them. */
+/** Public names of headers and metadata. Lower case, as Node and gRPC use them. */
 export const headers = {
   requestId: "x-request-id",
   clientRequestId: "x-client-request-id",
@@ -19,7 +19,7 @@ export const headers = {
   traceparent: "traceparent",
 } as const;
 
-/** What a browser may read of a cross-origin answer (CORS-4), beside the safe-listed headers. */
+/** Headers that a browser exposes of a cross-origin answer (CORS-4), beside the safe-listed ones. */
 export const exposedHeaders = [
   headers.requestId,
   headers.clientRequestId,

@@ -27,7 +27,7 @@ export const defaultLimits = {
   /** Minimum bytes per second of a body, once bodyRateGraceMs have passed. */
   bodyRateMin: 1024,
   bodyRateGraceMs: 5_000,
-  /** How long an idle connection is kept. */
+  /** Time until an idle connection is closed. */
   keepAliveTimeoutMs: 65_000,
   /** Silence on a stream after which a keep-alive is sent. */
   sseKeepAliveMs: 15_000,

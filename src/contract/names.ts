@@ -1,10 +1,10 @@
-/** What an account may be called. */
+/** Valid names of accounts. */
 export const accountNameForm = /^[a-z0-9-]{1,64}$/;
 
 /** The same in words, after "must be". */
 export const accountNameWords = "1 to 64 of a-z, 0-9 and -";
 
-/** What a model may be called: 1 to 128 characters. */
+/** Valid ids of models: 1 to 128 characters. */
 export const modelIdForm = /^[A-Za-z0-9._:/-]{1,128}$/;
 
 /** The same in words, after "must be". */

@@ -126,8 +126,10 @@ export function messageBytesMax(operation: Operation, { bodyBytesMax }: Pick<Ser
   return sessionOperations.has(operation) ? Math.min(fixedLimits.sessionMessageBytesMax, bodyBytesMax) : bodyBytesMax;
 }
 
+const rows = Object.entries(operations) as [Operation, OperationRow][];
+
 const sessionOperations: ReadonlySet<Operation> = new Set(
-  (Object.entries(operations) as [Operation, OperationRow][])
+  rows
     .filter(([, { need, rpcs }]) => need === "none" || rpcs.some((rpc) => rpc.startsWith(`${sessions}/`)))
     .map(([name]) => name),
 );
@@ -139,7 +141,5 @@ export function operationRow(operation: Operation): OperationRow {
 
 /** `/package.Service/Method` to its operation: the paths of gRPC, Connect and gRPC-Web. */
 export const operationByRpcPath: ReadonlyMap<string, Operation> = new Map(
-  (Object.entries(operations) as [Operation, OperationRow][]).flatMap(([name, row]) =>
-    row.rpcs.map((rpc) => [`/${rpc}`, name] as const),
-  ),
+  rows.flatMap(([name, { rpcs }]) => rpcs.map((rpc) => [`/${rpc}`, name] as const)),
 );

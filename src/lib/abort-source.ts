@@ -56,7 +56,7 @@ export class AbortSource implements AbortFlag {
     if (at >= 0) this.#others?.splice(at, 1);
   }
 
-  /** The first one, whose place the next one takes. */
+  /** Removes and returns the first listener; the next one becomes the first. */
   #takeFirst(): (() => void) | null {
     const first = this.#first;
     this.#first = this.#others?.shift() ?? null;

@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
 
 /**
- * One line of an append-only file that a reader can tell from damage: `<bytes> <crc32> <text>`. The text has no line
+ * One line of an append-only file with a checksum: `<bytes> <crc32> <text>`. The text has no line
  * break. A torn write, a block of zeros or an edited line fails the check, and the lines around it stay readable.
  */
 export function toCheckedLine(text: string): string {

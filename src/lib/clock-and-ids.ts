@@ -65,7 +65,7 @@ export function createRandomIds(): { requestId(): string; text(prefix: string, l
   };
 }
 
-/** Random text in order of use; made in blocks, because one system call and one buffer per id is what costs. */
+/** Returns successive parts of random text, created in blocks, because each system call is expensive. */
 function createPool(makeBlock: () => string): (length: number) => string {
   let block = "";
   let used = 0;

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 
-/** Whether only programs on this machine can be meant by a host: an address, with or without brackets, or a name. */
+/** Whether a host is the loopback interface: an address, with or without brackets, or a name. */
 export function isLoopback(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, "$1");
   if (isIP(bare) === 4) return bare.startsWith("127.");

@@ -1,4 +1,4 @@
-/** A set whose members are looked at in turn by one timer. */
+/** A set whose members are sampled by one timer. */
 export interface Sampler<T> {
   add(member: T): void;
   delete(member: T): void;
@@ -9,7 +9,7 @@ export interface Sampler<T> {
 
 /**
  * Calls `look` for every member each `intervalMs()`, from one timer however many members there are. The timer runs while
- * there are members and does not keep the process alive; a changed interval counts from the next look on.
+ * there are members and does not keep the process alive; a changed interval applies from the next sample.
  */
 export function createSampler<T>(intervalMs: () => number, look: (member: T) => void): Sampler<T> {
   const members = new Set<T>();

@@ -192,7 +192,7 @@ function checkPassword(password: string, param: string): void {
 /** Hashing of passwords; tests use a cheap one. */
 export interface PasswordHashing {
   readonly hashPassword: (password: string) => Promise<string>;
-  readonly isPassword: (password: string, kept: string) => Promise<boolean>;
+  readonly isPassword: (password: string, hash: string) => Promise<boolean>;
   /** Hash of an unknown password, to compare with when none is stored: that takes as long. */
   readonly noPassword: string;
 }
@@ -211,12 +211,12 @@ export class Passwords {
     return this.#queued(() => this.#hashing.hashPassword(password));
   }
 
-  /** False, after the same time, when `kept` is null. */
-  async isRight(password: string, kept: string | null): Promise<boolean> {
+  /** False, after the same time, when `hash` is null. */
+  async isRight(password: string, hash: string | null): Promise<boolean> {
     if (password.length > passwordCharsMax) return false;
     const { isPassword, noPassword } = this.#hashing;
-    const isSame = await this.#queued(() => isPassword(password, kept ?? noPassword));
-    return isSame && kept !== null;
+    const isSame = await this.#queued(() => isPassword(password, hash ?? noPassword));
+    return isSame && hash !== null;
   }
 
   async #queued<T>(run: () => Promise<T>): Promise<T> {

@@ -8,7 +8,7 @@ export interface AuditSource {
   readonly address: string;
 }
 
-/** Actor of what the service does by itself, such as applying settings at its start. */
+/** The service itself as the actor, for example when it applies settings at its start. */
 export const theService: AuditSource = Object.freeze({ principal: null, address: "" });
 
 /** Object and verb: `api_key.create`, `session.sign_in`, `limits.update`, … */

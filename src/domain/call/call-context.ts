@@ -107,7 +107,7 @@ export interface CallContext {
    * effect once the outcome is recorded.
    */
   refused(error: ServiceError): void;
-  /** Marks a stream that never ends by itself: a shutdown ends it at once. */
+  /** Marks a stream that never ends by itself: a shutdown ends it immediately. */
   watching(): void;
   /** Called by the transport at the end of every call, also when no operation ran. Cancels the deadline's timer. */
   close(): void;

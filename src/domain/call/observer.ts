@@ -28,7 +28,7 @@ export interface CallEnd {
   readonly details: CallDetails | null;
 }
 
-/** Receives what is counted and measured. Its methods take less than a microsecond and never throw. */
+/** Receives counters and measurements. Its methods take less than a microsecond and never throw. */
 export interface Observer {
   /** Called once per call, rejected or not. */
   callEnded(end: CallEnd): void;

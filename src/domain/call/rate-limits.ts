@@ -17,19 +17,6 @@ export const unlimited: RateLimits = Object.freeze({
 /** Higher values are configuration errors; up to here sums over all sub-buckets stay exact. */
 export const rateLimitMax = 1_000_000_000_000;
 
-/** Fills the nulls of `own` with `fallback`. */
-export function limitsOver(own: RateLimits, fallback: RateLimits): RateLimits {
-  return {
-    requestsPerMinute: own.requestsPerMinute ?? fallback.requestsPerMinute,
-    tokensPerMinute: own.tokensPerMinute ?? fallback.tokensPerMinute,
-    concurrency: own.concurrency ?? fallback.concurrency,
-  };
-}
-
-export function isUnlimited({ requestsPerMinute, tokensPerMinute, concurrency }: RateLimits): boolean {
-  return requestsPerMinute === null && tokensPerMinute === null && concurrency === null;
-}
-
 /** Defaults for owners without limits of their own: `rate_limits` of the configuration. */
 export interface RateLimitDefaults {
   readonly key: RateLimits;

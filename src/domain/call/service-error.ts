@@ -93,10 +93,7 @@ export function retryHeaders({ waitMs, shouldRetry }: RetryAdvice): Readonly<Rec
   };
 }
 
-/**
- * Checks of single fields of a request. Each throws a ServiceError that names the field as OpenAI does, what was
- * expected and what was given (ERR-2).
- */
+/** Checks of single fields of a request. Each throws a ServiceError with the field, the expected and the given value (ERR-2). */
 
 const quotedCharsMax = 64;
 /** Client libraries classify errors by these words anywhere in the message (ERR-3). */

@@ -14,10 +14,7 @@ export const eventTypes = ["request.completed", "request.failed", "usage.thresho
 
 export type EventType = (typeof eventTypes)[number];
 
-/**
- * An event whose body contains a sum that only the store knows: the store concatenates `prefix`, the number and
- * `suffix`.
- */
+/** An event with a sum that the store computes: its body is `prefix`, the number and `suffix`. */
 export interface EventAroundNumber {
   readonly id: string;
   readonly type: EventType;

@@ -123,10 +123,7 @@ export function sumOf(metric: Threshold["metric"], sums: UsageSums): bigint {
   }
 }
 
-/**
- * The event of a crossing, without the sum that only the store knows (WH-8, WH-10). Its id is derived from the
- * crossing.
- */
+/** The event of a crossing, without the sum, which the store computes (WH-8, WH-10). Its id is derived from the crossing. */
 export function thresholdEvent(
   threshold: Threshold,
   value: ThresholdValue,

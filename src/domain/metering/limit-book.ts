@@ -1,10 +1,8 @@
 import type { ChangeFeed, Clock, Logger, StateChange } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import {
-  isUnlimited,
   type LimitOwner,
   type LimitScope,
-  limitsOver,
   type RateLimitDefaults,
   type RateLimits,
   unlimited,
@@ -247,4 +245,17 @@ export function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K
     else group.push(item);
   }
   return groups;
+}
+
+/** Fills the nulls of `own` with `fallback`. */
+export function limitsOver(own: RateLimits, fallback: RateLimits): RateLimits {
+  return {
+    requestsPerMinute: own.requestsPerMinute ?? fallback.requestsPerMinute,
+    tokensPerMinute: own.tokensPerMinute ?? fallback.tokensPerMinute,
+    concurrency: own.concurrency ?? fallback.concurrency,
+  };
+}
+
+export function isUnlimited({ requestsPerMinute, tokensPerMinute, concurrency }: RateLimits): boolean {
+  return requestsPerMinute === null && tokensPerMinute === null && concurrency === null;
 }

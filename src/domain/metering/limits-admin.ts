@@ -3,10 +3,10 @@ import { checkLimits, defaultAccount } from "../access/api-key.js";
 import type { Audit, AuditSource } from "../access/audit.js";
 import type { KeyStore } from "../access/key-store.js";
 import { checkAccountName } from "../call/principal.js";
-import { isUnlimited, type LimitOwner, limitsOver, type RateLimits, unlimited } from "../call/rate-limits.js";
+import { type LimitOwner, type RateLimits, unlimited } from "../call/rate-limits.js";
 import { refuse, refuseValue } from "../call/service-error.js";
 import type { Ledger, WindowUse } from "./ledger.js";
-import type { LimitBook, LimitStore } from "./limit-book.js";
+import { isUnlimited, type LimitBook, type LimitStore, limitsOver } from "./limit-book.js";
 import type { RejectionCache } from "./rejection-cache.js";
 
 export interface LimitsAdminDeps {

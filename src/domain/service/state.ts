@@ -21,7 +21,7 @@ export interface StateHealth {
   readonly durability: "every-write" | "one-second" | "none";
   /** Why the last write failed while reading goes on; null when writes work. */
   readonly writeFault: string | null;
-  /** What a person should look at, each with its remedy. */
+  /** Problems for the operator, each with its remedy. */
   readonly warnings: readonly string[];
 }
 

@@ -41,18 +41,11 @@ interface RetryOrder {
   readonly resendDelivered: boolean;
 }
 
-export interface ReplayWish {
-  /** Empty: the caller's own. */
-  readonly account: string;
-  readonly endpointId: string;
-  /** Created at this time or later; null if missing. */
-  readonly fromMs: number | null;
-  /** Created before this time; null: now. */
-  readonly toMs: number | null;
+/** Selection of a replay. An empty `account` is the caller's own, a null `toMs` now; an empty `replayId` is derived. */
+export interface ReplayInput
+  extends Pick<DeliveryListInput, "account" | "endpointId" | "fromMs" | "toMs" | "replayId"> {
   readonly includeDelivered: boolean;
   readonly restartSchedule: boolean;
-  /** Empty: derived from the other arguments except `toMs`. */
-  readonly replayId: string;
 }
 
 interface Replay {
@@ -74,7 +67,7 @@ export class Deliveries {
   }
 
   /** The newest first. */
-  async list(question: DeliveryQuestion & PageRequest): Promise<DeliveryList> {
+  async list(question: DeliveryListInput & PageRequest): Promise<DeliveryList> {
     const page = toStorePage(question, (text) => cursorForm.test(text));
     const { deliveries, next } = await this.#deps.queue.list(checkDeliveryFilter(question), page);
     return { deliveries, nextPageToken: toPageToken(next) };
@@ -107,7 +100,7 @@ export class Deliveries {
   }
 
   /** Queues all matching deliveries again and returns the progress. Idempotent (WH-48). */
-  async replay(wish: ReplayWish, caller: DeliveryCaller): Promise<Replay> {
+  async replay(wish: ReplayInput, caller: DeliveryCaller): Promise<Replay> {
     const order = this.#orderOf(wish, caller);
     await this.#requireEnabled(order);
     const progress: ReplayProgress = { queued: 0, waiting: 0, delivered: 0, failed: 0 };
@@ -127,7 +120,7 @@ export class Deliveries {
     return delivery;
   }
 
-  #orderOf(wish: ReplayWish, { principal }: DeliveryCaller): ReplayOrder {
+  #orderOf(wish: ReplayInput, { principal }: DeliveryCaller): ReplayOrder {
     if (wish.fromMs === null) {
       return refuse("missing_required_parameter", "created_from", "'created_from' is required.");
     }
@@ -256,16 +249,13 @@ async function runReplay(
   } while (after !== null && progress.queued < queuedMax);
 }
 
-/**
- * Default id of a replay, derived from its selection. The end of the range is left out, because a call without an end
- * means a new one each time.
- */
+/** Default id of a replay, derived from its selection except `toMs`, which differs for each call without an end. */
 function replayIdOf({ account, endpointId, fromMs, which, restart }: Omit<ReplayOrder, "replayId">): string {
   return `rpl_${sha256Hex(JSON.stringify([account, endpointId, fromMs, which, restart])).slice(0, 32)}`;
 }
 
 /** Filter of a list. Empty and null do not filter. */
-interface DeliveryQuestion {
+interface DeliveryListInput {
   readonly account: string;
   readonly state: string;
   readonly endpointId: string;
@@ -282,7 +272,7 @@ const instantMax = 8.64e15;
 const replayIdForm = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Throws ServiceError naming the field at fault. */
-function checkDeliveryFilter(question: DeliveryQuestion): DeliveryFilter {
+function checkDeliveryFilter(question: DeliveryListInput): DeliveryFilter {
   const { account, state, endpointId, eventType, fromMs, toMs, replayId } = question;
   return {
     account: account === "" ? null : checkAccountName(account),
@@ -314,7 +304,7 @@ function checkReplayId(id: string): string {
   return refuse("invalid_value", "replay_id", "'replay_id' must be 1 to 64 of a-z, A-Z, 0-9, _ and -.");
 }
 
-function checkState(state: string): DeliveryState | null {
+function checkState(state: string): DeliveryState {
   checkOneOf(state, "state", deliveryStates);
-  return deliveryStates.find((each) => each === state) ?? null;
+  return state as DeliveryState;
 }

@@ -87,7 +87,7 @@ export interface ReplayRequest {
   readonly restart: boolean;
   /** Cursor from the previous step; null for the first. */
   readonly after: string | null;
-  /** Deliveries to look at, 1 to 500. */
+  /** Deliveries to examine, 1 to 500. */
   readonly max: number;
   /** The first one is due after `firstInMs`, each next one `spacingMs` later. */
   readonly firstInMs: number;
@@ -132,10 +132,10 @@ export interface EndpointBacklog {
  * Deliveries, from the settlement that wrote them to their end: the queue is the log. Each verb is one atomic step; all
  * times are the store's. Rejects with `storage_unavailable`.
  *
- * Fairness (WH-37): at most `maxInFlight` of an endpoint are claimed at a time, over all workers, and a `claim` takes
- * from the endpoints whose turn has waited longest. First attempts of an endpoint are claimed in the order of their
- * making. A delivery whose lease ran out is due at once; that attempt is not counted. What is due at an endpoint that is
- * disabled or deleted is not claimed: `claim` ends it as `endpoint_disabled` or `endpoint_deleted` on its way, due or not.
+ * Fairness (WH-37): at most `maxInFlight` deliveries of an endpoint are claimed at a time, over all workers, and a `claim`
+ * serves the endpoints with the longest wait first. First attempts of an endpoint are claimed in the order of creation. A
+ * delivery whose lease expired is due at once; that attempt is not counted. Deliveries of a disabled or deleted endpoint are
+ * not claimed: `claim` ends them as `endpoint_disabled` or `endpoint_deleted`, due or not.
  */
 export interface DeliveryQueue {
   /** Claims due deliveries. A power cut may lose claims, which repeats the deliveries. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Ended } from "../../../../src/domain/call/call-context.js";
 import type { Principal } from "../../../../src/domain/call/principal.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import { Deliveries, type DeliveryCaller, type ReplayWish } from "../../../../src/domain/webhooks/deliveries.js";
+import { Deliveries, type DeliveryCaller, type ReplayInput } from "../../../../src/domain/webhooks/deliveries.js";
 import type { Delivery } from "../../../../src/domain/webhooks/delivery.js";
 import type {
   DeliveryFilter,
@@ -159,7 +159,7 @@ describe("a retry by hand", () => {
   );
 });
 
-const wish: ReplayWish = {
+const wish: ReplayInput = {
   account: "a",
   endpointId,
   fromMs: nowMs - 3_600_000,
@@ -205,14 +205,14 @@ describe("a replay", () => {
   });
 
   it("asked for again it is the same replay; another start, endpoint, choice or name is another (WH-48)", async () => {
-    const idOf = async (changes: Partial<ReplayWish>): Promise<string> => {
+    const idOf = async (changes: Partial<ReplayInput>): Promise<string> => {
       const { deliveries } = open({ steps: [step(0, null)] });
       return (await deliveries.replay({ ...wish, ...changes }, callerOf())).replayId;
     };
     const first = await idOf({});
     expect(first).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
     for (const same of [{}, { toMs: nowMs }, { toMs: nowMs - 1 }]) expect(await idOf(same)).toBe(first);
-    const others: Partial<ReplayWish>[] = [
+    const others: Partial<ReplayInput>[] = [
       { fromMs: nowMs - 1 },
       { endpointId: `we_${"F".repeat(24)}` },
       { account: "b" },
