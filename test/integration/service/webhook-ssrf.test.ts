@@ -108,7 +108,7 @@ describe("webhooks to private addresses", () => {
     }
     expect(traps.connections()).toEqual(noConnections(traps));
 
-    const ends = service.logs.filter(({ msg }) => msg === "an attempt failed");
+    const ends = service.logs.filter(({ msg }) => msg === "delivery attempt failed");
     expect(ends).toHaveLength(deliveries.length);
     const shown = await everythingShown(service, deliveries[0]?.id ?? "");
     for (const text of [...shown, JSON.stringify(ends)]) {
