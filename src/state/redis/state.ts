@@ -75,7 +75,6 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const sessions = createRedisSessionStore(connection, changes);
   const audit = createRedisAuditLog(connection);
   const deliveries = createRedisDeliveryQueue({ runner, clock, ...bounds });
-  const { shards } = deliveries;
   return {
     kind: "redis",
     keys: createRedisKeyStore(connection, changes),
@@ -83,11 +82,15 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     settings: createRedisSettingsStore(connection, changes),
     audit: audit.log,
     catalog: createRedisCatalogStore(connection),
-    ledger: new RedisLedger({ runner, onDeliveries: (shard, nextDue) => shards.noteDue(shard, nextDue), ...bounds }),
+    ledger: new RedisLedger({
+      runner,
+      onDeliveries: (shard, nextDue) => deliveries.shards.noteDue(shard, nextDue),
+      ...bounds,
+    }),
     limits: createRedisLimitStore(connection, changes),
     usage: createRedisUsage(runner, () => connection.command("smembers", [documentKeys.keyAccounts])),
     thresholds: createRedisThresholdStore(connection, changes),
-    endpoints: createRedisEndpointStore(connection, changes, shards),
+    endpoints: createRedisEndpointStore(connection, changes, deliveries.shards),
     deliveries,
     changes,
     now: storeTime.now,

@@ -41,16 +41,18 @@ interface WaitingUsage {
   reject(error: Error): void;
 }
 
+type Call<T extends Verbs["reads"]> = <N extends keyof T>(
+  verb: N,
+  ...values: Parameters<T[N]>
+) => Promise<ReturnType<T[N]>>;
+
 /** Calls of verbs by name. Rejects with `storage_unavailable`, and with `conflict` for an id or secret that exists. */
 export interface StoreLink<V extends Verbs> {
-  read<N extends keyof V["reads"]>(verb: N, ...values: Parameters<V["reads"][N]>): Promise<ReturnType<V["reads"][N]>>;
+  readonly read: Call<V["reads"]>;
   /** Resolves after the commit: the write then survives a power cut. */
-  write<N extends keyof V["writes"]>(
-    verb: N,
-    ...values: Parameters<V["writes"][N]>
-  ): Promise<ReturnType<V["writes"][N]>>;
+  readonly write: Call<V["writes"]>;
   /** Resolves after the commit: the write survives a kill, but a power cut only when a later one is synced. */
-  writeUnsynced: this["write"];
+  readonly writeUnsynced: Call<V["writes"]>;
 }
 
 /**

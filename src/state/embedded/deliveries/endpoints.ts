@@ -147,7 +147,11 @@ export function createEndpointHealth(db: SqliteDatabase, collected: CollectedRow
     note(endpointId: string, { state }: AttemptOutcome, nowMs: number): EndpointHealth {
       const before = changed.get(endpointId) ?? find(endpointId);
       if (before === null) return freshHealth;
-      const after = state === "delivered" ? afterSuccess(before, nowMs) : afterFailure(before, state, nowMs);
+      const { lastFailureAtMs } = before;
+      const after =
+        state === "delivered"
+          ? { ...freshHealth, lastFailureAtMs, lastSuccessAtMs: nowMs }
+          : afterFailure(before, state, nowMs);
       changed.set(endpointId, after);
       return after;
     },
@@ -156,10 +160,6 @@ export function createEndpointHealth(db: SqliteDatabase, collected: CollectedRow
 }
 
 export type EndpointHealthRows = ReturnType<typeof createEndpointHealth>;
-
-function afterSuccess({ lastFailureAtMs }: EndpointHealth, nowMs: number): EndpointHealth {
-  return { ...freshHealth, lastFailureAtMs, lastSuccessAtMs: nowMs };
-}
 
 function afterFailure(before: EndpointHealth, state: AttemptOutcome["state"], nowMs: number): EndpointHealth {
   return {

@@ -2,6 +2,7 @@ import { Cluster, Command, Redis } from "ioredis";
 import type { Clock, Logger } from "../../../domain/call/ports.js";
 import { StateOpenError } from "../../../domain/service/state.js";
 import {
+  Deadline,
   isOfAnotherServer,
   isReply,
   meaningOf,
@@ -302,35 +303,4 @@ function subscriberOf(cluster: Cluster, options: ServerOptions): Redis {
   const { host, port } = nodes[Math.floor(Math.random() * nodes.length)]?.options ?? options;
   const address = host === undefined || port === undefined ? {} : { host, port };
   return new Redis({ ...options, ...address, retryStrategy: null, lazyConnect: true });
-}
-
-/** Delay of a timer that counts as a pause of the process. */
-const pausedMsMin = 20;
-
-/**
- * Calls `expired` after `timeoutMs`, once the data that arrived by then was read: an answer may be in the socket while the
- * process is busy. A pause of the process, as for a garbage collection, extends the timeout once by its length, at most by
- * `timeoutMs`, because it is no outage of the store.
- */
-export class Deadline {
-  #timer: NodeJS.Timeout;
-  #last: NodeJS.Immediate | null = null;
-
-  constructor(timeoutMs: number, expired: () => void) {
-    const dueAtMs = performance.now() + timeoutMs;
-    // Immediates run after sockets were read.
-    const expire = (): void => {
-      this.#last = setImmediate(expired);
-    };
-    this.#timer = setTimeout(() => {
-      const lateMs = Math.min(timeoutMs, performance.now() - dueAtMs);
-      if (lateMs < pausedMsMin) expire();
-      else this.#timer = setTimeout(expire, lateMs);
-    }, timeoutMs);
-  }
-
-  cancel(): void {
-    clearTimeout(this.#timer);
-    if (this.#last !== null) clearImmediate(this.#last);
-  }
 }

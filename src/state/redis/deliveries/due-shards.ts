@@ -112,18 +112,15 @@ export class DueShards {
 
   #pollLater(): () => void {
     const cancel = this.#clock.after(pollEveryMs, () => {
-      const goOn = () => {
+      const again = () => {
         // Not if it was closed meanwhile, and perhaps restarted.
-        if (this.#cancelTimer === cancel) this.#pollAgain();
+        if (this.#cancelTimer !== cancel) return;
+        this.#cancelTimer = this.#pollLater();
+        if (this.knownDue().length > 0) this.#notify();
       };
-      this.poll().then(goOn, goOn);
+      this.poll().then(again, again);
     });
     return cancel;
-  }
-
-  #pollAgain(): void {
-    this.#cancelTimer = this.#pollLater();
-    if (this.knownDue().length > 0) this.#notify();
   }
 
   #note(shard: number, nextDue: unknown): void {

@@ -22,7 +22,7 @@ import { decodeSettled, encodeSettlements, LedgerLines, type SettleAnswer, type 
 
 /** Short, because an admission delays the first token: after it, the process decides alone (state RL-16). */
 const admitTimeoutMs = 50;
-/** After it, the settlement goes to the spool. */
+/** Longer settlements go to the spool. */
 const settleTimeoutMs = 250;
 const timeoutMs = 250;
 /** Requests that one call renews. */

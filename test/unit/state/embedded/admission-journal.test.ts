@@ -25,7 +25,7 @@ const row = (number: number) => ({
 const ids = () => readAdmissionJournal(folder).rows.map(({ requestId }) => requestId);
 
 describe("AdmissionJournal", () => {
-  it("keeps what was noted for the process that reads it after a kill (USE-13)", () => {
+  it("has its entries after a kill (USE-13)", () => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
     journal.note(row(1));
     journal.note(row(2));
@@ -67,7 +67,7 @@ describe("AdmissionJournal", () => {
     expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1)], unreadable: 0 });
   });
 
-  it("stays small and never forgets what was noted in the last ten seconds", () => {
+  it("stays small and keeps all entries of the last ten seconds", () => {
     const clock = new FakeClock();
     const journal = new AdmissionJournal(folder, () => clock.monotonic(), silentLog);
     const perSecond = 500;

@@ -45,7 +45,7 @@ describe("BudgetSums", () => {
     expect(reads.map(({ startMs }) => startMs)).toEqual([day.startMs, day.endMs]);
   });
 
-  it("counts a settlement from its beginning, once, whatever the file answers first (USE-7)", async () => {
+  it("counts a settlement once from its start, also while the sum is still being read (USE-7)", async () => {
     const loading = sums.prepare("a", [budget], noonMs);
     const touched = sums.begin(settlement, noonMs);
     expect(sums.usedOf(budget)).toBe(15n);
@@ -61,7 +61,7 @@ describe("BudgetSums", () => {
     expect(sums.usedOf(budget)).toBe(0n);
   });
 
-  it("leaves the new period alone when a settlement counts in the old one", async () => {
+  it("does not change the new period for a settlement of the old one", async () => {
     await sums.prepare("a", [budget], noonMs + dayMs);
     const touched = sums.begin(settlement, noonMs);
     expect(sums.usedOf(budget)).toBe(0n);
@@ -69,7 +69,7 @@ describe("BudgetSums", () => {
     expect(sums.usedOf(budget)).toBe(0n);
   });
 
-  it("asks again after the store could not be read", async () => {
+  it("reads again after a failed read", async () => {
     let isDown = true;
     const flaky = new BudgetSums(async () => {
       if (isDown) throw new Error("down");

@@ -14,13 +14,13 @@ function setUp() {
 }
 
 describe("state in memory", () => {
-  it("says that nothing survives a stop", async () => {
+  it("warns that its data is lost when it stops", async () => {
     const { durability, warnings } = await openMemoryState().health();
     expect(durability).toBe("none");
     expect(warnings).toHaveLength(1);
   });
 
-  it("takes no sum that is not a count", async () => {
+  it("rejects a sum that is not a count", async () => {
     const { ledger, usage } = openMemoryState({ clock: new FakeClock() });
     expect(() => ledger.settle(settlement("req_1", { promptTokens: 1.5 }))).toThrow("promptTokens is a count");
     expect(() => ledger.settle(settlement("req_1", { costNano: -1 }))).toThrow("costNano is a count");
@@ -39,7 +39,7 @@ describe("state in memory", () => {
     expect(rows).toMatchObject([{ requests: 2n }]);
   });
 
-  it("admits no more than it can hold, and again when one has ended", async () => {
+  it("admits up to its maximum of running requests, and again when one has ended", async () => {
     const { ledger } = openMemoryState({ clock: new FakeClock() });
     for (let number = 0; number < 100_000; number++) await ledger.admit(admission(`req_${number}`));
     expect(() => ledger.admit(admission("req_more"))).toThrow(
@@ -49,7 +49,7 @@ describe("state in memory", () => {
     expect(ledger.admit(admission("req_more"))).toMatchObject({ admitted: true });
   });
 
-  it("refuses writes beyond its memory with the setting that helps, and goes on reading", async () => {
+  it("rejects writes beyond its memory, names the setting, and still reads", async () => {
     const link = new MemoryLink(deliveryBounds, 1);
     await link.write("putSetting", "admin.setup", "first", null);
     const tooMuch = link.write("putSetting", "admin.password", "x".repeat(2_000_000), null);
@@ -60,7 +60,7 @@ describe("state in memory", () => {
 });
 
 describe("deliveries in memory", () => {
-  it("is not a millisecond early (WH-26)", async () => {
+  it("are not due a millisecond early (WH-26)", async () => {
     const { clock, desk } = setUp();
     await desk.insert(endpoint("we_a"));
     await desk.emit("we_a");
@@ -72,7 +72,7 @@ describe("deliveries in memory", () => {
     expect(await desk.claim()).toHaveLength(1);
   });
 
-  it("shows what a worker lost as it was before, and leases of different lengths end when they do", async () => {
+  it("have their former state after the lease expires, for each lease at its own time", async () => {
     const { clock, desk } = setUp();
     await desk.insert(endpoint("we_a"));
     const ids = [await desk.emit("we_a"), await desk.emit("we_a")];
@@ -85,7 +85,7 @@ describe("deliveries in memory", () => {
     expect(await desk.claim()).toMatchObject([{ deliveryId: ids[1] }]);
   });
 
-  it("keeps nothing of leases that were ended in time", async () => {
+  it("leave no leases when all are finished in time", async () => {
     const { desk } = setUp();
     await desk.insert(endpoint("we_a", { maxInFlight: 64 }));
     await desk.emitMany(1_000, "we_a");

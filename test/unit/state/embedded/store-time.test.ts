@@ -18,7 +18,7 @@ function clocks() {
 }
 
 describe("StoreTime", () => {
-  it("is the machine's time while that goes on, and after it was set forward", () => {
+  it("is the machine's time while that advances, also after it was set forward", () => {
     const { at, clock, pass } = clocks();
     const time = new StoreTime(clock, 0);
     expect(time.now()).toBe(startMs);
@@ -29,7 +29,7 @@ describe("StoreTime", () => {
     expect(time.aheadMs()).toBe(0);
   });
 
-  it("never goes back and never stands still when the clock is set back, and is overtaken by it (REL-20)", () => {
+  it("always advances after the clock is set back, until the clock has caught up (REL-20)", () => {
     const { at, clock, pass } = clocks();
     const time = new StoreTime(clock, 0);
     at.wallMs -= hourMs;
@@ -48,7 +48,7 @@ describe("StoreTime", () => {
     expect(time.aheadMs()).toBe(0);
   });
 
-  it("loses no part of a millisecond, however often it is asked while it runs slower", () => {
+  it("loses no fraction of a millisecond while it runs slower", () => {
     const { at, clock, pass } = clocks();
     const time = new StoreTime(clock, 0);
     at.wallMs -= hourMs;
@@ -59,7 +59,7 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(startMs + 125);
   });
 
-  it("begins at what the store has seen when the clock was set back meanwhile", () => {
+  it("starts at the newest stored time if the clock was set back", () => {
     const { clock } = clocks();
     expect(new StoreTime(clock, startMs + hourMs).now()).toBe(startMs + hourMs);
     expect(new StoreTime(clock, startMs - hourMs).now()).toBe(startMs);

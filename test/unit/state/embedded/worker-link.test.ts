@@ -26,7 +26,7 @@ function workerThat(onBatch: string, first = '{ kind: "opened", warnings: [] }')
 }
 
 describe("WorkerLink", () => {
-  it("refuses everything as storage_unavailable when the thread dies, once logged", async () => {
+  it("rejects all requests with storage_unavailable when the thread dies, and logs it once", async () => {
     const link = await WorkerLink.open(workerThat('() => { throw new Error("a fault"); }'), log);
     const asked = await Promise.allSettled([link.read("ping"), link.read("ping"), link.write("touchKey", "key_1", 1)]);
     const later = await Promise.allSettled([link.read("ping")]);
@@ -37,7 +37,7 @@ describe("WorkerLink", () => {
     expect(lines).toEqual(["the store's thread has died"]);
   });
 
-  it("refuses what is asked for when the thread ends without a word", async () => {
+  it("rejects requests when the thread ends without an error", async () => {
     const link = await WorkerLink.open(workerThat("() => process.exit(0)"), log);
     await expect(link.read("ping")).rejects.toMatchObject({ code: "storage_unavailable" });
     await expect(link.read("ping")).rejects.toMatchObject({ code: "storage_unavailable" });
@@ -53,7 +53,7 @@ describe("WorkerLink", () => {
     expect((await asked).every(({ status }) => status === "rejected")).toBe(true);
   });
 
-  it("tells a full disk from a record that exists, and both from its own faults", async () => {
+  it("distinguishes a full disk, an existing record and its own faults", async () => {
     const answers = [
       [13, { code: "storage_unavailable", message: expect.stringContaining("the disk is full") }],
       [19, { code: "conflict" }],

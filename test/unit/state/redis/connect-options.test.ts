@@ -57,7 +57,7 @@ describe("parseRedisUrl", () => {
 });
 
 describe("redactedRedisUrl", () => {
-  it("shows where, not as whom", () => {
+  it("shows the address without the login", () => {
     expect(redactedRedisUrl("rediss://u:p@ss/w@host:1/0")).toBe("rediss://***@host:1/0");
     expect(redactedRedisUrl("u:p@a:1,b:2")).toBe("***@a:1,b:2");
     expect(redactedRedisUrl("redis://host")).toBe("redis://host");

@@ -30,7 +30,7 @@ describe("KeySpace", () => {
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  it("keeps the shard and the spelling of what is stored", () => {
+  it("does not change the shard and the names of stored keys", () => {
     const shard = space.shardOf("default");
     expect(shard.sums("default", { kind: "account", id: "default" }, periodAt("day", Date.UTC(2026, 10, 21, 13)))).toBe(
       `uis:{s${shard.index}}:p:default:account:default:2026-11-21`,
@@ -43,7 +43,7 @@ describe("KeySpace", () => {
     expect(used.size).toBe(shardCount);
   });
 
-  it("refuses a shard that there is not", () => {
+  it("throws for a shard that does not exist", () => {
     expect(() => space.shard(shardCount)).toThrow(RangeError);
   });
 });

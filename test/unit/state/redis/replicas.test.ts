@@ -34,13 +34,13 @@ async function setUp() {
 }
 
 describe("ReplicaCount", () => {
-  it("is what the store says, and at least this process", async () => {
+  it("is the store's count, at least 1", async () => {
     const { replicas, note } = await setUp();
     expect(replicas.known).toBe(3);
     expect([await note(5), await note(2), await note(0)]).toEqual([5, 2, 1]);
   });
 
-  it("does not fall in an outage, nor after it before all can have come back (state RL-17)", async () => {
+  it("does not fall during an outage, nor until all replicas can have reported again (state RL-17)", async () => {
     const { note } = await setUp();
     expect([await note(null), await note(null)]).toEqual([3, 3]);
     // The store has forgotten those that could not note themselves.
@@ -53,7 +53,7 @@ describe("ReplicaCount", () => {
     expect([await note(null), await note(4)]).toEqual([3, 4]);
   });
 
-  it("is taken anew when another process has come or goes (state RL-16)", async () => {
+  it("is counted again when another process starts or stops (state RL-16)", async () => {
     const { hear } = await setUp();
     expect([await hear(4), await hear(3)]).toEqual([4, 3]);
   });

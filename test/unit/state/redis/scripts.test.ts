@@ -24,7 +24,7 @@ describe("Lua scripts", () => {
     expect(sourceOf(name)).not.toMatch(/redis\.(?:setresp|acl_check_cmd|REDIS_VERSION)|#!lua|'EXPIRETIME'|'FUNCTION'/);
   });
 
-  it("are known to the server by the SHA-1 of what is sent", () => {
+  it("have the SHA-1 of their source as their name on the server", () => {
     const script = loadScript("sweep", ["prelude"]);
     expect(script.source.startsWith(sourceOf("prelude"))).toBe(true);
     expect(script.source.endsWith(sourceOf("sweep"))).toBe(true);

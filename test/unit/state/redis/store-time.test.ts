@@ -8,7 +8,7 @@ describe("StoreTime", () => {
     return { clock, time: createStoreTime(clock) };
   }
 
-  it("is the store's time, whatever the process's wall clock says (state RL-19)", () => {
+  it("is the store's time, independent of the process's wall clock (state RL-19)", () => {
     const { clock, time } = atMonotonic(50);
     time.observe(1_000_000, 40, 50);
     expect(time.now()).toBe(1_000_000);
@@ -16,7 +16,7 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(1_001_000);
   });
 
-  it("is not moved by a slow answer that fits", () => {
+  it("is not changed by a slow answer within its range", () => {
     const { time } = atMonotonic(0);
     time.observe(1_000, 0, 0);
     time.observe(1_100, 90, 500);
@@ -32,7 +32,7 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(2_000_000);
   });
 
-  it("is the process's own until the store has answered", () => {
+  it("is the process's time until the first answer", () => {
     const { time } = atMonotonic(7);
     expect(time.now()).toBe(3_600_000);
   });

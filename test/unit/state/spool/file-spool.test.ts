@@ -33,7 +33,7 @@ afterEach(async () => {
 });
 
 describe("FileSpool", () => {
-  it("what was appended is there after a restart, in its order and unchanged (USE-11)", async () => {
+  it("has all appended settlements after a restart, unchanged and in order (USE-11)", async () => {
     const spool = await open();
     await Promise.all([1, 2, 3].map((number) => spool.append(settlement(number))));
     const again = await open();
@@ -42,7 +42,7 @@ describe("FileSpool", () => {
     expect(again.oldestAtMs).toBe(1_001);
   });
 
-  it("what is released is gone, what came after it stays (USE-11)", async () => {
+  it("removes released settlements and keeps later ones (USE-11)", async () => {
     const spool = await open();
     for (const number of [1, 2, 3]) await spool.append(settlement(number));
     const [, second] = await spool.oldest(2);
@@ -60,7 +60,7 @@ describe("FileSpool", () => {
     expect(await ids(await open())).toEqual(["req_2"]);
   });
 
-  it("a line that a crash cut off is left out, and the ones before it are kept (USE-11)", async () => {
+  it("skips a line that a crash cut off and keeps the lines before it (USE-11)", async () => {
     const spool = await open();
     for (const number of [1, 2]) await spool.append(settlement(number));
     const [name] = await readdir(join(folder, "spool"));
@@ -96,7 +96,7 @@ describe("FileSpool", () => {
     expect(await ids(spool, 2)).toEqual(["req_2", "req_3"]);
   });
 
-  it("keeps what it can in memory when the disk cannot be written (USE-11)", async () => {
+  it("keeps settlements in memory while the disk cannot be written (USE-11)", async () => {
     const spool = await open();
     await rm(join(folder, "spool"), { recursive: true });
     await spool.append(settlement(1));
@@ -105,7 +105,7 @@ describe("FileSpool", () => {
     expect(spool.size).toBe(0);
   });
 
-  it("tells that it is full when the disk cannot be written and memory has its 10,000 (USE-12)", async () => {
+  it("is full while the disk cannot be written and 10,000 are in memory (USE-12)", async () => {
     const spool = await open(1_000_000);
     expect(spool.sizeMax).toBe(1_000_000);
     await rm(join(folder, "spool"), { recursive: true });
@@ -116,7 +116,7 @@ describe("FileSpool", () => {
     expect(spool.size).toBeLessThan(spool.sizeMax);
   });
 
-  it("writes what is in memory alone once the disk can be written again (E-21)", async () => {
+  it("writes the settlements in memory once the disk can be written again (E-21)", async () => {
     const spool = await open();
     await rm(join(folder, "spool"), { recursive: true });
     for (const number of [1, 2]) await spool.append(settlement(number));
@@ -136,7 +136,7 @@ describe("FileSpool", () => {
     expect(await readdir(join(folder, "spool"))).toHaveLength(1);
   });
 
-  it("writes what the disk cannot take to the spill folder when it is closed, and takes it over when it is opened (E-21)", async () => {
+  it("writes unwritten settlements to the spill folder when it closes, and reads them when it opens (E-21)", async () => {
     const spillDir = join(folder, "spill");
     const spool = await open(1_000, spillDir);
     await rm(join(folder, "spool"), { recursive: true });
@@ -148,7 +148,7 @@ describe("FileSpool", () => {
     expect(await ids(await open(1_000, spillDir))).toEqual([]);
   });
 
-  it("refuses the start with a sentence when the spill folder is none (E-21)", async () => {
+  it("rejects a spill folder that cannot be read, with cause and fix (E-21)", async () => {
     await writeFile(join(folder, "spill"), "no folder");
     await expect(open(1_000, join(folder, "spill"))).rejects.toMatchObject({
       message: expect.stringContaining("spill folder"),
@@ -156,7 +156,7 @@ describe("FileSpool", () => {
     });
   });
 
-  it("says how many settlements are lost when nothing can be written at its close (E-21)", async () => {
+  it("returns the number of lost settlements when nothing can be written at its close (E-21)", async () => {
     for (const spillDir of [null, join(folder, "spill")]) {
       const spool = await open(1_000, spillDir);
       if (spillDir !== null) await writeFile(spillDir, "no folder");
@@ -166,7 +166,7 @@ describe("FileSpool", () => {
     }
   });
 
-  it("its files are the owner's alone (SEC-31)", async () => {
+  it("has files that only the owner can read (SEC-31)", async () => {
     const spool = await open();
     await spool.append(settlement(1));
     await chmod(folder, 0o700);

@@ -29,7 +29,7 @@ function createShards() {
 }
 
 describe("DueShards", () => {
-  it("looks at every shard first, and then asks none that has nothing", async () => {
+  it("polls every shard first, then calls no shard without work", async () => {
     const { clock, nextDue, server, shards } = createShards();
     nextDue.set(3, clock.now() + 500);
     expect(await shards.due()).toEqual([]);
@@ -42,7 +42,7 @@ describe("DueShards", () => {
     expect(shards.nextInMs()).toBe(0);
   });
 
-  it("names the shard with the longest wait first", async () => {
+  it("lists the shard with the longest wait first", async () => {
     const { clock, nextDue, shards } = createShards();
     nextDue.set(9, clock.now() - 200);
     nextDue.set(2, clock.now() - 100);
@@ -50,7 +50,7 @@ describe("DueShards", () => {
     expect(await shards.due()).toEqual([5, 9, 2]);
   });
 
-  it("tells of what is made here, and of what others made within 200 ms, until nobody listens", async () => {
+  it("notifies of local changes, and of remote ones within 200 ms, while it has listeners", async () => {
     const { clock, nextDue, server, shards } = createShards();
     await shards.due();
     let told = 0;
@@ -74,7 +74,7 @@ describe("DueShards", () => {
     expect(server.looks).toBe(before);
   });
 
-  it("fails when the store is away and nothing is known to be due, and looks on", async () => {
+  it("fails while the store is unavailable and no shard is known to be due, and keeps polling", async () => {
     const { clock, nextDue, server, shards } = createShards();
     await shards.due();
     server.isDown = true;

@@ -45,7 +45,7 @@ describe("placesOf", () => {
     expect(found).toEqual(newestFirst);
   });
 
-  it("looks at no more of a shard than its page needs", async () => {
+  it("reads no more of a shard than its page needs", async () => {
     const { scan, steps } = scanOf(shards);
     const { places, next } = await placesOf({ shards: [0, 1, 3], filter: any, limit: 1, after: null, scan });
     expect(places.map(({ id }) => id)).toEqual(["0/40"]);
@@ -53,7 +53,7 @@ describe("placesOf", () => {
     expect(steps.toSorted()).toEqual(["0 (31", "0 (35", "0 +inf", "1 +inf", "3 +inf"].toSorted());
   });
 
-  it("a page ends after a bounded look, and the next one goes on where it ended", async () => {
+  it("a page ends after a bounded number of steps, and the next one continues there", async () => {
     const many = [0, 1, 2].map((shard) => Array.from({ length: 500 }, (_, at) => 2 * (at * 3 + shard) + 1));
     const rare = [[2, ...(many[0] ?? [])], many[1] ?? [], [...(many[2] ?? []), 1_000]];
     const found: string[] = [];
@@ -71,7 +71,7 @@ describe("placesOf", () => {
     expect(stepsOfPages.length).toBeGreaterThan(10);
   });
 
-  it("asks for the time that the filter names, to the microsecond", async () => {
+  it("converts the filter's times to microseconds", async () => {
     const asked: (string | number)[] = [];
     const scan = async (_shard: number, args: readonly (string | number)[]) => {
       asked.push(...args);

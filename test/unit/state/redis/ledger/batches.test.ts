@@ -14,7 +14,7 @@ function squares() {
 }
 
 describe("Batches", () => {
-  it("puts what is asked for in one turn into one call per shard, and answers each by itself", async () => {
+  it("combines the items of one turn into one call per shard and answers each", async () => {
     const { calls, batches } = squares();
     const answers = await Promise.all([batches.ask(0, 1), batches.ask(1, 2), batches.ask(0, 3)]);
     expect(answers).toEqual([1, 4, 9]);
@@ -24,7 +24,7 @@ describe("Batches", () => {
     ]);
   });
 
-  it("sends a lone one in the turn in which it was asked for", async () => {
+  it("sends a single item in the same turn", async () => {
     const { calls, batches } = squares();
     const answer = batches.ask(0, 1);
     await new Promise<void>((resolve) => setImmediate(resolve));
@@ -38,7 +38,7 @@ describe("Batches", () => {
     expect(calls.map(({ items }) => items.length)).toEqual([64, 64, 2]);
   });
 
-  it("rejects those whose call failed, and no others", async () => {
+  it("rejects only the items of a failed call", async () => {
     const batches = new Batches<number, number>(turn(), async (shard, items) => {
       if (shard === 1) throw new Error("gone");
       return items;
@@ -47,7 +47,7 @@ describe("Batches", () => {
     expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
   });
 
-  it("rejects one that got no answer", async () => {
+  it("rejects an item without an answer", async () => {
     const batches = new Batches<number, number>(turn(), async (_, items) => items.slice(1));
     const answers = await Promise.allSettled([batches.ask(0, 1), batches.ask(0, 2)]);
     expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
