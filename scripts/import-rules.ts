@@ -16,7 +16,7 @@ interface ImportRule {
 
 const ground = ["gen/", "src/contract/", "src/lib/"];
 const core = [...ground, "src/domain/"];
-const port = "Declare a port in src/domain and let src/app/compose*.ts connect the two.";
+const port = "Declare a port in src/domain and let src/app/compose/ connect the two.";
 
 export const importRules: readonly ImportRule[] = [
   {
