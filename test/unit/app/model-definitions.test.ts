@@ -72,7 +72,7 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("runs a model of the embedded engine in four slots, and tells it where the file is to be had", () => {
+  it("runs a model of the embedded engine in four slots, with the sources of its file", () => {
     const sha256 = "AB".repeat(32);
     expect(definitionsOf([{ id: "m", engine: "llama", source: "file:/m.gguf", sha256 }])[0]?.deployments).toEqual([
       {

@@ -25,7 +25,7 @@ describe("warnings at start", () => {
     [{ allow_http: true }, "without TLS"],
     [{ allow_private_cidrs: ["10.0.0.0/8"] }, "10.0.0.0/8"],
     [{ retry_delays: ["1s"] }, "receivers rely"],
-  ])("name what opens webhooks or bends their schedule: %j (WH-41)", (webhooks, words) => {
+  ])("name settings that allow private addresses or change the retry schedule: %j (WH-41)", (webhooks, words) => {
     const warnings = warningsFor({ webhooks });
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toContain(words);

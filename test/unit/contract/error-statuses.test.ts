@@ -27,14 +27,14 @@ describe("error table", () => {
     }
   });
 
-  it("what is not offered is 400 and never 501, which SDKs would send again (ERR-29, ERR-8)", () => {
+  it("unsupported features are 400 and never 501, which SDKs would retry (ERR-29, ERR-8)", () => {
     expect(codes.map((code) => errorRow(code).http)).not.toContain(501);
     for (const code of ["unsupported_parameter", "unsupported_value", "model_not_supported"] as const) {
       expect(errorRow(code)).toMatchObject({ http: 400, retryable: false });
     }
   });
 
-  it("what would fail again has a status that SDKs do not retry, or says so (RETRY-3)", () => {
+  it("a permanent error has a status that SDKs do not retry, or a header against retries (RETRY-3)", () => {
     const retriedBySdks = (http: number) => [408, 409, 429].includes(http) || http >= 500;
     for (const code of codes) {
       const { http, retryable, shouldRetry } = errorRow(code);

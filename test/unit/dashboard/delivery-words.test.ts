@@ -85,7 +85,7 @@ describe("the health of an endpoint", () => {
 });
 
 describe("the filter of deliveries", () => {
-  it("the address of the page says what is asked of the service (WH-45)", () => {
+  it("the page's URL determines the filter of the query (WH-45)", () => {
     const address = new URLSearchParams("state=delivered&endpoint=we_1&from=2026-11-21T00:00:00.000Z&id=dlv_1");
     const query = queryOf(address);
     expect(isFiltered(query)).toBe(true);

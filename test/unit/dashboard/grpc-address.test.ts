@@ -12,6 +12,6 @@ it.each([
   expect(grpcAddress({ host, grpcPort: 50_052 }, hostname)).toEqual({ grpc, isTls: false });
 });
 
-it("speaks TLS when the listener does, whatever a proxy makes of the dashboard", () => {
+it("uses TLS if the listener does, whatever scheme a proxy gives the dashboard", () => {
   expect(grpcAddress({ host: "0.0.0.0", grpcPort: 1, tls: true }, "ai.example").isTls).toBe(true);
 });

@@ -44,7 +44,7 @@ function readCompose(file: string): Compose {
 }
 
 describe("deploy/docker/Dockerfile", () => {
-  it("runs without root, says how it is stopped and whether it lives", () => {
+  it("runs without root and has a stop signal and a health check", () => {
     expect(instructions("USER")).toEqual(["node"]);
     expect(instructions("STOPSIGNAL")).toEqual(["SIGTERM"]);
     expect(instructions("HEALTHCHECK").join()).toContain("/health");
@@ -56,7 +56,7 @@ describe("deploy/docker/Dockerfile", () => {
     expect(JSON.parse(instructions("CMD").join())).toEqual(["serve"]);
   });
 
-  it("copies only what exists and what its ignore file lets through", () => {
+  it("copies only existing files that its ignore file includes", () => {
     const own = instructions("COPY").filter((line) => !line.startsWith("--from"));
     const files = own.flatMap((line) => line.split(" ").slice(0, -1)).filter((path) => path !== ".");
     const allowed = readFileSync(`${folder}/Dockerfile.dockerignore`, "utf8").split("\n");
@@ -65,7 +65,7 @@ describe("deploy/docker/Dockerfile", () => {
     expect(let_through.filter((path) => !existsSync(path))).toEqual([]);
   });
 
-  it("ships every folder of the package but deploy, which is for what stands around the service", () => {
+  it("ships every folder of the package except deploy, which is for the environment of the service", () => {
     const { files } = JSON.parse(readFileSync("package.json", "utf8")) as { files: string[] };
     const folders = files
       .filter((path) => !path.startsWith("!"))
@@ -75,7 +75,7 @@ describe("deploy/docker/Dockerfile", () => {
     expect(folders.filter((path) => !dockerfile.includes(`/app/${path} ./${path}`))).toEqual([]);
   });
 
-  it("listens where it says, and keeps its data in the volume", () => {
+  it("listens on its exposed ports, and stores its data in the volume", () => {
     expect(instructions("EXPOSE").join(" ").split(" ")).toEqual([setting("server.port"), setting("server.grpc_port")]);
     expect(instructions("ENV").join()).toContain("UIS_DATA_DIR=/data");
     expect(instructions("HEALTHCHECK").join()).toContain(`127.0.0.1:${setting("server.port")}/health`);
@@ -83,7 +83,7 @@ describe("deploy/docker/Dockerfile", () => {
     expect(JSON.parse(health)).toMatchObject(["node", "-e", expect.any(String)]);
   });
 
-  it("takes versions that do not change under it, of a release of Node that is still mended", () => {
+  it("uses fixed versions of a Node release that is still maintained", () => {
     const images = instructions("FROM").map((line) => line.split(" ")[0] ?? "");
     expect(new Set(images)).toEqual(new Set(["node:24-bookworm-slim"]));
   });
@@ -103,7 +103,7 @@ describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file)
     expect(uis?.ports?.filter((port) => !port.startsWith("127.0.0.1:"))).toEqual([]);
   });
 
-  it("publishes the ports that the image has, and keeps its data", () => {
+  it("publishes the exposed ports, and stores its data in a volume", () => {
     const inside = uis?.ports?.map((port) => port.split(":").at(-1));
     expect(inside).toEqual(instructions("EXPOSE").join(" ").split(" "));
     expect(uis?.volumes).toEqual(instructions("VOLUME").map((path) => `data:${path}`));
@@ -116,7 +116,7 @@ describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file)
     expect(uis?.read_only).toBe(true);
   });
 
-  it("asks every service whether it lives, and gives requests the time to end", () => {
+  it("has a health check for every service, and a stop period that lets requests finish", () => {
     const unasked = Object.entries(services).filter(([, { healthcheck, build }]) => !healthcheck && !build);
     expect(unasked).toEqual([]);
     expect(Number.parseInt(uis?.stop_grace_period ?? "", 10)).toBeGreaterThan(125);
@@ -135,7 +135,7 @@ describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file)
 describe("deploy/docker/compose.redis.yaml", () => {
   const { services } = readCompose("compose.redis.yaml");
 
-  it("has the Redis that docs/state.md asks for", () => {
+  it("configures Redis as docs/state.md requires", () => {
     const command = services["redis"]?.command?.join(" ") ?? "";
     expect(command).toMatch(/^redis-server /);
     for (const option of ["--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"]) {

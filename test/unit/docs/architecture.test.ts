@@ -11,7 +11,7 @@ describe("docs/ARCHITECTURE.md", () => {
     expect(names.filter((name) => !isReal(name))).toEqual([]);
   });
 
-  it("tells what every folder of src is for", () => {
+  it("describes every folder of src", () => {
     const folders = readdirSync("src", { withFileTypes: true }).filter((entry) => entry.isDirectory());
     expect(folders.map(({ name }) => `src/${name}`).filter((folder) => !page.includes(folder))).toEqual([]);
   });
@@ -39,7 +39,7 @@ describe("decision records", () => {
 });
 
 describe("the check of names", () => {
-  it("knows files, folders, symbols in files, exports, scripts and words of the source", () => {
+  it("names only existing files, folders, symbols, exports, scripts and words of the source", () => {
     const real = [
       "src/contract/errors.ts",
       "src/domain/",

@@ -25,13 +25,13 @@ async function refusedLines(markdown: string): Promise<readonly string[]> {
 }
 
 describe.each(pages)("%s", (page) => {
-  it("shows only command lines that the program takes", async () => {
+  it("shows only command lines that the program accepts", async () => {
     expect(await refusedLines(readFileSync(page, "utf8"))).toEqual([]);
   });
 });
 
 describe("the check of command lines", () => {
-  it("finds those of README", () => {
+  it("finds the command lines of README", () => {
     const lines = shellLines(readFileSync("README.md", "utf8")).filter((line) => wordsOfLine(line) !== null);
     expect(lines.length).toBeGreaterThan(10);
   });

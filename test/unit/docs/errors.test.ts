@@ -13,7 +13,7 @@ function documented(code: ErrorCode): string {
 }
 
 describe("docs/errors.md", () => {
-  it("has a row for every code as src/contract/errors.ts has it, and no other row", () => {
+  it("has the row of src/contract/errors.ts for every code, and no other row", () => {
     const rows = readFileSync("docs/errors.md", "utf8")
       .split("\n")
       .filter((line) => line.startsWith("| `"));

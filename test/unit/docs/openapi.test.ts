@@ -66,7 +66,7 @@ describe("docs/openapi.json", () => {
     expect(names.toSorted()).toEqual([...table, ...beyondTheTable].toSorted());
   });
 
-  it("asks for a key where the table does, and says 403 where a read key is not enough", () => {
+  it("requires a key where the table does, and documents 403 where a read key is not enough", () => {
     for (const { method, path, operation } of documented) {
       const isOpen = path === "/health" || path === "/ready";
       expect([path, operation.security?.length === 0]).toEqual([path, isOpen]);
@@ -79,7 +79,7 @@ describe("docs/openapi.json", () => {
     }
   });
 
-  it("has every code that REST answers with, under its status and its type, and no other", () => {
+  it("has every code that REST returns, under its status and type, and no other", () => {
     expect(schemas["ErrorCode"]?.enum?.toSorted()).toEqual(restCodes.toSorted());
     const statuses = new Set(restCodes.map((code) => errorRow(code).http));
     for (const status of statuses) {
@@ -90,7 +90,7 @@ describe("docs/openapi.json", () => {
     expect(Object.keys(responses)).toHaveLength(statuses.size);
   });
 
-  it("describes as many refusals of each operation as it has", () => {
+  it("documents every rejection of each operation", () => {
     const inference = documented.filter(({ operation }) => "502" in operation.responses);
     expect(inference.map(({ path }) => path)).toEqual(["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]);
     const withBody = documented.filter(({ operation }) => operation.requestBody !== undefined);
@@ -107,7 +107,7 @@ describe("docs/openapi.json", () => {
     ["CompletionRequest", completionFields],
     ["EmbeddingRequest", embeddingFields],
     ["WebhookEndpointRequest", webhookFields],
-  ])("%s has the fields that the service reads, and no other", (name, fields) => {
+  ])("%s has the fields that the service reads, and no others", (name, fields) => {
     expect(Object.keys(schemas[name]?.properties ?? {}).toSorted()).toEqual([...fields].toSorted());
   });
 

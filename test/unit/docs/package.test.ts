@@ -21,7 +21,7 @@ const runtime = { ...manifest.dependencies, ...manifest.optionalDependencies };
 const decision = readFileSync("docs/decisions/0002-dependencies.md", "utf8");
 
 describe("package.json", () => {
-  it("has the version that the service says of itself, and a changelog entry for it", () => {
+  it("has the version that the service reports, and a changelog entry for it", () => {
     expect(version).toBe(manifest.version);
     expect(readFileSync("CHANGELOG.md", "utf8")).toMatch(new RegExp(`^## ${version.replaceAll(".", "\\.")}\\b`, "m"));
   });
@@ -36,7 +36,7 @@ describe("package.json", () => {
     expect(Object.keys(runtime).length).toBeLessThanOrEqual(20);
   });
 
-  it("gives each of them a reason and a licence in its decision record, and no other package", () => {
+  it("has a reason and a licence for each in its decision record, and for no other package", () => {
     const rows = [...decision.matchAll(/^\| `([^`]+)` \| ([^|]+) \| [^|]{20,} \|$/gm)];
     expect(rows.map(([, name]) => name).sort()).toEqual(Object.keys(runtime).sort());
     for (const [, name, licence] of rows) {
@@ -53,7 +53,7 @@ describe("package.json", () => {
     expect(Object.keys(runtime).filter((name) => !new RegExp(`^  ${name}\\b`, "m").test(notice))).toEqual([]);
   });
 
-  it("runs nothing before or after its scripts, because install scripts are off and these would be, too", () => {
+  it("has no pre and post scripts, because install scripts are off and they would not run", () => {
     const names = Object.keys(manifest.scripts);
     const hooks = names.filter((name) => /^(pre|post)/.test(name) && names.includes(name.replace(/^(pre|post)/, "")));
     expect(hooks).toEqual([]);

@@ -55,11 +55,11 @@ function isCommand(name: string): boolean {
 describe.each(pages)("%s", (page) => {
   const text = textOf(page);
 
-  it("links only to what exists", () => {
+  it("links only to existing targets", () => {
     expect(ownLinks(text).filter((link) => !isGoodLink(page, link))).toEqual([]);
   });
 
-  it("says in words what its pictures show", () => {
+  it("describes its pictures in text", () => {
     expect(unnamedPictures(text)).toEqual([]);
   });
 });
@@ -72,7 +72,7 @@ describe.each(handWritten)("%s", (page) => {
 });
 
 describe.each(["README.md", "docs/grpc.md"])("%s", (page) => {
-  it("asks in its examples for the model that a first start tries first", () => {
+  it("uses the model of a first start in its examples", () => {
     const examples = [...textOf(page).matchAll(/^```[\s\S]*?^```$/gm)].join("\n");
     const asked = [...examples.matchAll(/\bmodel"?[:=] ?"([^"]+)"|UIS_MODEL\W+"([^"]+)"/g)].map(
       (one) => one[1] ?? one[2],

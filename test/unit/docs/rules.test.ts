@@ -68,7 +68,7 @@ describe("rule coverage", () => {
     expect(citedIds("RL-3 without its subject")).toEqual(["RL-3"]);
   });
 
-  it("reads rules from tables and passes over other lines", () => {
+  it("reads rules from tables and skips other lines", () => {
     const text =
       "# Title\n| id | level | stage | rule |\n| --- | --- | --- | --- |\n| wire RL-1 | S | limits | Six headers. |\n";
     expect(parseRules(text, "x.md")).toEqual([
@@ -76,7 +76,7 @@ describe("rule coverage", () => {
     ]);
   });
 
-  it("counts a rule as proved by a test that passed, and by no other", () => {
+  it("counts a rule as proved only by a passed test", () => {
     expect(known).toBeDefined();
     const required = known === undefined ? [] : [known];
     expect(coverRules(required, [report("begins (SSE-1)", "passed")]).unproved).toEqual([]);
@@ -85,7 +85,7 @@ describe("rule coverage", () => {
     expect(coverRules(required, []).unproved).toEqual(required);
   });
 
-  it("names ids that no sentence explains, also in tests that did not pass", () => {
+  it("names ids without a sentence, also from tests that did not pass", () => {
     expect(coverRules([], [report("flies (SSE-99)", "skipped")]).unknown).toEqual([
       { id: "SSE-99", title: "flies (SSE-99)" },
     ]);

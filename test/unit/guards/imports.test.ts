@@ -77,7 +77,7 @@ describe("the table of imports", () => {
     expect(sources.flatMap(forbiddenImports)).toEqual([]);
   });
 
-  it.each(forbidden)("forbids %s to import %s and says what to do instead", (from, imports, message) => {
+  it.each(forbidden)("forbids %s to import %s and names the alternative", (from, imports, message) => {
     expect(forbiddenImports(importing(from, imports))).toEqual([expect.stringContaining(message)]);
   });
 

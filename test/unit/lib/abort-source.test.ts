@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { AbortSource } from "../../../src/lib/abort-source.js";
 
 describe("a lazy abort", () => {
-  it("tells every listener once, with the first reason", () => {
+  it("notifies every listener once, with the first reason", () => {
     const abort = new AbortSource();
     const told: unknown[] = [];
     abort.addEventListener("abort", () => told.push(abort.reason));
@@ -11,7 +11,7 @@ describe("a lazy abort", () => {
     expect([abort.aborted, told]).toEqual([true, ["first"]]);
   });
 
-  it("tells nobody who left before, also when that was by another listener's doing", () => {
+  it("does not notify removed listeners, also if another listener removed them", () => {
     const abort = new AbortSource();
     const told: string[] = [];
     const late = (): void => void told.push("late");
@@ -22,7 +22,7 @@ describe("a lazy abort", () => {
     expect(told).toEqual([]);
   });
 
-  it("makes one signal, which aborts with it", () => {
+  it("creates one signal, which aborts with it", () => {
     const abort = new AbortSource();
     const { signal } = abort;
     expect([abort.signal === signal, signal.aborted]).toEqual([true, false]);
@@ -30,7 +30,7 @@ describe("a lazy abort", () => {
     expect([signal.aborted, signal.reason]).toEqual([true, "over"]);
   });
 
-  it("makes an aborted signal after the abort", () => {
+  it("creates an aborted signal after the abort", () => {
     const abort = new AbortSource();
     abort.abort("over");
     expect([abort.signal.aborted, abort.signal.reason]).toEqual([true, "over"]);

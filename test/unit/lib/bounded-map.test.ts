@@ -6,7 +6,7 @@ function keysOf<K>(map: BoundedMap<K, unknown>): K[] {
 }
 
 describe("BoundedMap", () => {
-  it("never holds more than its bound, and keeps what was used in the last half of it", () => {
+  it("never exceeds its bound, and keeps entries that were used in the last half of it", () => {
     const map = new BoundedMap<number, number>(10);
     for (let i = 0; i < 100; i++) {
       map.set(i, i);
@@ -15,7 +15,7 @@ describe("BoundedMap", () => {
     }
   });
 
-  it("keeps an entry that is read again and again", () => {
+  it("keeps an entry that is read repeatedly", () => {
     const map = new BoundedMap<string, number>(4);
     map.set("kept", 1);
     for (let i = 0; i < 50; i++) {
@@ -24,7 +24,7 @@ describe("BoundedMap", () => {
     }
   });
 
-  it("does not take a question whether an entry exists for a use", () => {
+  it("does not count `has` as a use", () => {
     const map = new BoundedMap<string, number>(4);
     map.set("asked", 1);
     for (let i = 0; i < 4; i++) {
@@ -34,7 +34,7 @@ describe("BoundedMap", () => {
     expect(map.has("asked")).toBe(false);
   });
 
-  it("has one value per key, the last that was set, wherever the entry was", () => {
+  it("has one value per key, the last one set", () => {
     const map = new BoundedMap<string, number>(4);
     map.set("a", 1);
     map.set("b", 1);
@@ -53,7 +53,7 @@ describe("BoundedMap", () => {
     expect(keysOf(map)).toEqual(["b"]);
   });
 
-  it("refuses a bound that is none", () => {
+  it("rejects an invalid bound", () => {
     expect(() => new BoundedMap(0)).toThrow(RangeError);
     expect(() => new BoundedMap(Number.POSITIVE_INFINITY)).toThrow(RangeError);
   });

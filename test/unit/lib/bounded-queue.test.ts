@@ -22,7 +22,7 @@ describe("BoundedQueue", () => {
     expect(await first).toEqual({ done: false, value: "a" });
   });
 
-  it("throws its error after the items that came before it, and keeps the first close", async () => {
+  it("throws its error after the items before it, and keeps the first close", async () => {
     const queue = new BoundedQueue<string>(10);
     queue.push("a", 1);
     queue.close(new Error("first"));
@@ -37,7 +37,7 @@ describe("BoundedQueue", () => {
     expect(seen).toEqual(["a"]);
   });
 
-  it("makes a producer wait at its bound, until the consumer took enough", async () => {
+  it("makes a producer wait at its bound until the consumer has taken enough", async () => {
     const queue = new BoundedQueue<string>(2);
     queue.push("a", 1);
     expect(queue.full).toBe(false);
@@ -54,7 +54,7 @@ describe("BoundedQueue", () => {
     expect(hasRoom).toBe(true);
   });
 
-  it("frees a waiting producer when the consumer goes away or the queue is closed", async () => {
+  it("releases a waiting producer when the consumer stops or the queue is closed", async () => {
     const left = new BoundedQueue<string>(1);
     left.push("a", 1);
     const roomOfLeft = left.room();

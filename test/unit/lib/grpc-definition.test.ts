@@ -23,7 +23,7 @@ describe("grpcDefinition", () => {
     expect(grpcPath(CatalogService.method.getModel)).toBe("/unified.catalog.v1.CatalogService/GetModel");
   });
 
-  it("messages survive the way there and back (GRPC-1)", () => {
+  it("messages survive serialization and deserialization (GRPC-1)", () => {
     const request = create(CreateEmbeddingsRequestSchema, { params: { model: "m", input: ["a", "b"] } });
     expect(createEmbeddings?.requestDeserialize(createEmbeddings.requestSerialize(request))).toEqual(request);
     const response = create(CreateEmbeddingsResponseSchema, {

@@ -11,7 +11,7 @@ describe("random ids", () => {
     expect(new Set(made).size).toBe(made.length);
   });
 
-  it("request ids sort by the millisecond in which they were made", async () => {
+  it("request ids sort by the millisecond of their creation", async () => {
     const first = ids.requestId();
     const madeAtMs = Date.now();
     await eventually(() => Date.now() > madeAtMs);

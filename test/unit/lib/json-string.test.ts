@@ -10,7 +10,7 @@ describe("a text as a JSON string", () => {
     },
   );
 
-  it("so is any text", () => {
+  it("writes any text as JSON.stringify does", () => {
     fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => jsonString(text) === JSON.stringify(text)));
   });
 });

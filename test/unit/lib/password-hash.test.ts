@@ -14,12 +14,12 @@ describe("password hash", { timeout: 30_000 }, () => {
     expect(await isPassword("correct horse batterz", one)).toBe(false);
   });
 
-  it("takes a password for the same however its accents were typed", async () => {
+  it("accepts a password however its accents are encoded", async () => {
     const kept = await hashPassword("pässwörd-of-many");
     expect(await isPassword("pässwörd-of-many".normalize("NFD"), kept)).toBe(true);
   });
 
-  it("reads a text with other costs, and refuses one that it does not know or that asks for too much", async () => {
+  it("reads a hash with other costs, and rejects an unknown format and excessive costs", async () => {
     const cheap = "scrypt:1:10:8:1:AAAAAAAAAAAAAAAAAAAAAA:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     expect(await isPassword("anything", cheap)).toBe(false);
     for (const bad of ["", "plain", cheap.replace(":1:10", ":2:10"), cheap.replace(":10:", ":31:")]) {

@@ -5,18 +5,18 @@ import { SecretBox, UnsealError } from "../../../src/lib/crypto.js";
 describe("SecretBox", () => {
   const box = new SecretBox(randomBytes(32));
 
-  it("opens what it sealed, and seals the same secret differently each time (USE-16)", () => {
+  it("decrypts what it encrypted, and encrypts the same secret differently each time (USE-16)", () => {
     const sealed = box.seal("whsec_ä", "we_1");
     expect(box.open(sealed, "we_1")).toBe("whsec_ä");
     expect(box.seal("whsec_ä", "we_1")).not.toBe(sealed);
     expect(Buffer.from(sealed, "base64").toString("latin1")).not.toContain("whsec");
   });
 
-  it("refuses a secret that was moved to another record (USE-16)", () => {
+  it("rejects a secret that was moved to another record (USE-16)", () => {
     expect(() => box.open(box.seal("secret", "we_1"), "we_2")).toThrow(UnsealError);
   });
 
-  it("refuses every single changed byte (USE-16)", () => {
+  it("rejects every single changed byte (USE-16)", () => {
     const sealed = Buffer.from(box.seal("secret", "we_1"), "base64");
     for (let at = 0; at < sealed.length; at++) {
       const changed = Buffer.from(sealed);
@@ -25,7 +25,7 @@ describe("SecretBox", () => {
     }
   });
 
-  it("says that another master key sealed it, by the key's id byte (USE-16)", () => {
+  it("reports by the key's id byte that another master key encrypted it (USE-16)", () => {
     const keys = Array.from({ length: 20 }, () => new SecretBox(randomBytes(32)));
     const messages = keys.map((other) => {
       try {
@@ -39,7 +39,7 @@ describe("SecretBox", () => {
     expect(messages).not.toContain("secret");
   });
 
-  it("takes a key of 32 bytes only, and no text that is not sealed", () => {
+  it("accepts only a key of 32 bytes, and rejects text that is not encrypted", () => {
     expect(() => new SecretBox(randomBytes(31))).toThrow(RangeError);
     expect(() => box.open("", "we_1")).toThrow(UnsealError);
     expect(() => box.open("not base64 of anything sealed", "we_1")).toThrow(UnsealError);

@@ -45,7 +45,7 @@ describe("signStandardWebhook", () => {
     );
   });
 
-  it("has one v1 for each secret, with spaces between them (WH-18)", () => {
+  it("has one v1 for each secret, separated by spaces (WH-18)", () => {
     const sign = (secrets: string[]) => signStandardWebhook({ secrets, id: "evt_1", timestampS, body: "{}" });
     expect(sign(["whsec_bmV3", "whsec_b2xk"])).toBe(`${sign(["whsec_bmV3"])} ${sign(["whsec_b2xk"])}`);
   });
@@ -57,7 +57,7 @@ describe("verifyWebhook", () => {
     verifyWebhook({ secret, header, body: "{}", nowS: timestampS, ...options });
   const refused = (reason: string) => ({ valid: false, reason });
 
-  it("accepts what any of the secrets has signed, each alone, whoever else signed it (WH-16, WH-17)", () => {
+  it("accepts a signature by any one of the secrets, beside other signatures (WH-16, WH-17)", () => {
     fc.assert(
       fc.property(secretLists, times, bodies, (secrets, signedAtS, body) => {
         const signed = signWebhook({ secrets, timestampS: signedAtS, body });
@@ -71,7 +71,7 @@ describe("verifyWebhook", () => {
     );
   });
 
-  it("refuses any changed byte of the body (WH-17)", () => {
+  it("rejects any changed byte of the body (WH-17)", () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ minLength: 1, maxLength: 300 }),
@@ -86,7 +86,7 @@ describe("verifyWebhook", () => {
     );
   });
 
-  it("refuses any changed, added or left out character of the header (WH-17)", () => {
+  it("rejects any changed, added or omitted character of the header (WH-17)", () => {
     const edits = fc.tuple(fc.nat({ max: header.length - 1 }), fc.constantFrom("0", "f", "F", "z", ",", "=", " ", ""));
     fc.assert(
       fc.property(edits, fc.boolean(), ([at, put], inserts) => {
@@ -98,7 +98,7 @@ describe("verifyWebhook", () => {
     );
   });
 
-  it("takes any text as a header without throwing (WH-17)", () => {
+  it("accepts any text as a header without throwing (WH-17)", () => {
     const odd = fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom("t", "v1", "=", ",", "1", "a", " ") }));
     fc.assert(
       fc.property(odd, (text) => {
@@ -107,7 +107,7 @@ describe("verifyWebhook", () => {
     );
   });
 
-  it("300 seconds are accepted, 301 refused, in the past and in the future (WH-17)", () => {
+  it("300 seconds are accepted, 301 rejected, in the past and in the future (WH-17)", () => {
     expect(verify({ nowS: timestampS + 300.9 })).toEqual({ valid: true, timestampS });
     expect(verify({ nowS: timestampS + 301 })).toEqual(refused("timestamp_too_old"));
     expect(verify({ nowS: timestampS - 300 })).toEqual({ valid: true, timestampS });
@@ -116,20 +116,20 @@ describe("verifyWebhook", () => {
     expect(verify({ toleranceS: Number.NaN })).toMatchObject({ valid: false });
   });
 
-  it("looks at the clock when no time is given", () => {
+  it("uses the current time if none is given", () => {
     const nowS = Math.floor(Date.now() / 1000);
     const fresh = signWebhook({ secrets: [secret], timestampS: nowS, body: "{}" });
     expect(verifyWebhook({ secret, header: fresh, body: "{}" })).toEqual({ valid: true, timestampS: nowS });
     expect(verifyWebhook({ secret, header, body: "{}" })).toEqual(refused("timestamp_too_old"));
   });
 
-  it("takes the header as HTTP servers give it: several, one or none", () => {
+  it("accepts the header as HTTP servers provide it: several, one or none", () => {
     expect(verify({ header: header.split(",") })).toEqual({ valid: true, timestampS });
     expect(verify({ header: null })).toEqual(refused("missing_timestamp"));
     expect(verify({ header: undefined })).toEqual(refused("missing_timestamp"));
   });
 
-  it("throws for an empty secret, which would let everybody sign, and for a parsed body", () => {
+  it("throws for an empty secret, which anyone could sign with, and for a parsed body", () => {
     const unset = undefined as unknown as string;
     for (const empty of ["", [], [secret, ""], unset])
       expect(() => verify({ secret: empty })).toThrow(/secret is empty/);

@@ -9,7 +9,7 @@ import { formatSource, parseSource } from "../../../src/model-store/sources/sour
 const all = [...defaultChatModels, defaultEmbeddingModel];
 
 describe("the default models", () => {
-  it("are pinned by sum and size, whatever their source (SEC-25)", () => {
+  it("are pinned by checksum and size, whatever their source (SEC-25)", () => {
     const pins = all.flatMap(({ file, sources }) => [
       file,
       ...sources.flatMap(({ pins: { file: whole, encoder = {} } }) => [

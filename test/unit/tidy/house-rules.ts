@@ -151,12 +151,12 @@ function withoutComments(text: string): string {
     .replaceAll(/(^|[^:"'`])\/\/[^\n]*/g, "$1");
 }
 
-/** Skipped tests whose reason stands neither in the call, nor in a title `left out: …`, nor in a comment before it. */
+/** Skipped tests without a reason in the call, in a title `skipped: …`, or in a comment before them. */
 export function unexplainedSkips(path: string, text: string): string[] {
   const lines = text.split("\n");
   return lines.flatMap((line, index) => {
     if (!/\.(skip|skipIf|runIf)\(/.test(line)) return [];
-    const titled = /\.skip\(["'`]left out: /.test(line);
+    const titled = /\.skip\(["'`]skipped: /.test(line);
     const explained = /\bskip\((.*,\s*)?["'`]/.test(line) && /\b(ctx|context|t)\.skip/.test(line);
     const commented = /^\s*\/\/|\*\/\s*$/.test(lines[index - 1] ?? "") || /\/\/ \S/.test(line);
     return titled || explained || commented ? [] : [`${path}:${index + 1}: ${line.trim()}`];

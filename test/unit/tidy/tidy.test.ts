@@ -35,7 +35,7 @@ describe("house rules", () => {
 });
 
 describe("skipped tests", () => {
-  it("say why", () => {
+  it("have reasons", () => {
     const tests = files.filter(({ path }) => path.startsWith("test/") && path.endsWith(".ts"));
     const skips = tests.filter(({ path }) => !path.startsWith("test/unit/tidy/"));
     expect(skips.flatMap(({ path, text }) => unexplainedSkips(path, text))).toEqual([]);
@@ -45,7 +45,7 @@ describe("skipped tests", () => {
     expect(unexplainedSkips("x.test.ts", `it.skip("works", run);`)).toHaveLength(1);
     expect(unexplainedSkips("x.test.ts", `it.skipIf(old)("works", run);`)).toHaveLength(1);
     expect(unexplainedSkips("x.test.ts", `// Node 20 has no node:sqlite.\nit.skipIf(old)("works", run);`)).toEqual([]);
-    expect(unexplainedSkips("x.test.ts", "it.skip(`left out: no vectors`, run);")).toEqual([]);
+    expect(unexplainedSkips("x.test.ts", "it.skip(`skipped: no vectors`, run);")).toEqual([]);
     expect(unexplainedSkips("x.test.ts", `if (old) ctx.skip("Node 20 has no node:sqlite");`)).toEqual([]);
   });
 });

@@ -31,7 +31,7 @@ const listings = readListings({
 });
 
 describe("the list of models", () => {
-  it("has a model that is served and kept once, and all of them by id", async () => {
+  it("lists a model that is both served and stored once, sorted by id", async () => {
     expect((await listings).map(toListingObject)).toMatchObject([
       { id: "a", kind: null, sha256: null, loaded: false },
       // What it serves, which is less than what the file was trained for.

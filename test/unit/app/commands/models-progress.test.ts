@@ -31,7 +31,7 @@ describe("progress of a pull", () => {
     expect(writes).toEqual(["fetching: 0 bytes\n", "fetching: 100 MB\n", "fetching: 200 MB\n"]);
   });
 
-  it("begins anew when another source is tried", () => {
+  it("restarts when another source is tried", () => {
     const { writes, progress } = record(false);
     for (const receivedBytes of [0, 10_000_000, 0, 10_000_000]) progress.show({ receivedBytes, totalBytes });
     expect(writes).toHaveLength(4);
@@ -52,7 +52,7 @@ describe("progress of a pull", () => {
     expect(writes.join("")).toMatch(/^[\x20-\x7e\r\n]*$/);
   });
 
-  it("leaves nothing of a longer text behind", () => {
+  it("overwrites a longer text completely", () => {
     const { time, writes, progress } = record(true);
     progress.show({ receivedBytes: 0, totalBytes });
     time.ms = 500;
@@ -60,7 +60,7 @@ describe("progress of a pull", () => {
     expect(writes[1]?.length).toBe(writes[0]?.length);
   });
 
-  it("writes nothing when nothing was fetched", () => {
+  it("writes nothing if nothing was downloaded", () => {
     const { writes, progress } = record(true);
     progress.end();
     expect(writes).toEqual([]);

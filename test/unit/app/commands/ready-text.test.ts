@@ -40,7 +40,7 @@ describe("the text at the start", () => {
     expect(nextStepText(serviceWith([{ id: "loads", capabilities: [] }]))).toContain('"model":"loads"');
   });
 
-  it("shows three ways to a model if there is no chat model", () => {
+  it("shows three ways to get a model if there is no chat model", () => {
     const text = nextStepText(serviceWith([]));
     for (const way of ["uis models pull", "uis models import", "uis.yaml"]) expect(text).toContain(way);
     expect(text).not.toContain("curl");

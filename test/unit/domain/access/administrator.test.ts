@@ -22,7 +22,7 @@ function open() {
 }
 
 describe("Administrator", () => {
-  it("there is no password at first, and nobody can sign in (KEY-20)", async () => {
+  it("there is no password at first, and no one can sign in (KEY-20)", async () => {
     const { administrator } = open();
     expect(await administrator.hasPassword()).toBe(false);
     for (const guess of ["admin", "password", "changeme"]) {
@@ -42,7 +42,7 @@ describe("Administrator", () => {
     expect((await administrator.signIn("admin", password, from)).record.user).toBe("admin");
   });
 
-  it("of two uses of one link at the same moment one is refused (KEY-20)", async () => {
+  it("one of two simultaneous uses of a link is rejected (KEY-20)", async () => {
     const { administrator } = open();
     const { token } = await administrator.createSetupLink();
     const uses = [password, `${password} too`].map((chosen) => administrator.completeSetup(token, chosen, from));
@@ -100,7 +100,7 @@ describe("Administrator", () => {
     await administrator.signIn("admin", next, from);
   });
 
-  it("the 6th bad attempt of an address within a minute is refused, whatever the name (KEY-21)", async () => {
+  it("the 6th wrong attempt of an address within a minute is rejected, whatever the name (KEY-21)", async () => {
     const { administrator, clock } = open();
     await administrator.setPassword(password);
     for (let tries = 0; tries < 5; tries++) {
@@ -116,7 +116,7 @@ describe("Administrator", () => {
     await administrator.signIn("admin", password, from);
   });
 
-  it("the 6th bad attempt for a name is refused, whatever the address; good ones do not count (KEY-21)", async () => {
+  it("the 6th wrong attempt for a name is rejected, whatever the address; successful ones do not count (KEY-21)", async () => {
     const { administrator } = open();
     await administrator.setPassword(password);
     for (let turn = 0; turn < 6; turn++) await administrator.signIn("admin", password, from);

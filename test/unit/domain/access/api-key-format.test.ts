@@ -28,7 +28,7 @@ describe("API key format", () => {
     expect(fixed).toBe("sk-uis-yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp11K8jLh");
   });
 
-  it("every change of one character is noticed (KEY-1)", () => {
+  it("every change of one character is detected (KEY-1)", () => {
     const missed: string[] = [];
     for (let position = 7; position < fixed.length; position++) {
       for (const character of alphabet) {
@@ -46,7 +46,7 @@ describe("API key format", () => {
     }
   });
 
-  it("takes no text of another form for one of our keys, mistyped or not", () => {
+  it("accepts no text of another form as a key, mistyped or not", () => {
     for (const text of ["", "sk-uis-", `${fixed}0`, fixed.slice(1), ` ${fixed}`, `${fixed}\n`, fixed.toUpperCase()]) {
       expect(isApiKeySecret(text)).toBe(false);
       expect(isMistypedApiKey(text)).toBe(false);
@@ -61,12 +61,12 @@ describe("API key format", () => {
     }
   });
 
-  it("is kept as SHA-256 with its first 10 and last 4 characters (KEY-3)", () => {
+  it("is stored as SHA-256 with its first 10 and last 4 characters (KEY-3)", () => {
     expect(hashApiKey(fixed)).toBe(createHash("sha256").update(fixed, "utf8").digest("hex"));
     expect(shownEndsOf(fixed)).toEqual({ prefix: fixed.slice(0, 10), last4: fixed.slice(-4) });
   });
 
-  it("shows nothing of a key so short that it could be guessed from there (KEY-3)", () => {
+  it("shows no part of a key so short that it could be guessed from it (KEY-3)", () => {
     const short = "x".repeat(31);
     expect(shownEndsOf(short)).toEqual({ prefix: "", last4: "" });
     expect(shownEndsOf("0123456789".repeat(4))).toEqual({ prefix: "0123456789", last4: "6789" });

@@ -9,7 +9,7 @@ const limitsOf = (some: Partial<RateLimits>): RateLimits => ({ ...unlimited, ...
 const all = { account: null, pageSize: 0, pageToken: "" };
 
 describe("ApiKeys", () => {
-  it("the secret leaves with the answer that makes the key and never again (KEY-2)", async () => {
+  it("the secret is returned only by the call that creates the key (KEY-2)", async () => {
     const { apiKeys, keys } = createAccess();
     const { record, secret } = await apiKeys.create({ ...readWrite, account: "team", models: ["a*"] });
     const later = [
@@ -23,7 +23,7 @@ describe("ApiKeys", () => {
     expect(record.id).toMatch(/^key_[0-9A-Za-z]{24}$/);
   });
 
-  it("keeps the hash, the first 10 and the last 4 characters, and nothing else of the secret (KEY-3)", async () => {
+  it("stores the hash, the first 10 and the last 4 characters, and nothing else of the secret (KEY-3)", async () => {
     const { apiKeys, keys } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     const kept = (await keys.findByHash(record.hash)) as ApiKeyRecord;
@@ -38,7 +38,7 @@ describe("ApiKeys", () => {
     expect(pieces.filter((piece) => JSON.stringify(kept).includes(piece))).toEqual([]);
   });
 
-  it("gives the account default where none is named", async () => {
+  it("uses the account default if none is given", async () => {
     const { apiKeys } = createAccess();
     for (const account of [undefined, null, ""]) {
       expect((await apiKeys.create({ ...readWrite, account })).record.account).toBe("default");
@@ -78,7 +78,7 @@ describe("ApiKeys", () => {
     expect((await apiKeys.list(all)).records).toEqual([]);
   });
 
-  it("takes every value at its bound", async () => {
+  it("accepts every value at its bound", async () => {
     const { apiKeys, clock } = createAccess();
     const models = [...Array.from({ length: 98 }, (_, number) => `org/m${number}`), `${"m".repeat(128)}*`, "*"];
     const input = { name: "ü".repeat(128), scope: "read", account: "a".repeat(64), models } as const;
@@ -105,11 +105,11 @@ describe("ApiKeys", () => {
     ["page_size", { ...all, pageSize: -1 }, "integer_below_min_value"],
     ["page_size", { ...all, pageSize: 1_001 }, "integer_above_max_value"],
     ["page_token", { ...all, pageToken: "made-up" }, "invalid_value"],
-  ] as const)("refuses a page that cannot be: %s", async (param, page, code) => {
+  ] as const)("rejects an invalid page: %s", async (param, page, code) => {
     await expect(createAccess().apiKeys.list(page)).rejects.toMatchObject({ code, param });
   });
 
-  it("revokes once and for all, and says which key does not exist", async () => {
+  it("revokes permanently, and names an unknown key", async () => {
     const { apiKeys, clock } = createAccess();
     const { record } = await apiKeys.create(readWrite);
     const revoked = await apiKeys.revoke(record.id);
@@ -139,14 +139,14 @@ describe("ApiKeys", () => {
     ["models[0]", { models: ["a*b"] }, "invalid_value"],
     ["limits.concurrency", { limits: limitsOf({ concurrency: 0 }) }, "integer_below_min_value"],
     ["expires_at", { expiresAtMs: 1 }, "invalid_value"],
-  ] as const)("refuses a change that cannot be: %s", async (param, change, code) => {
+  ] as const)("rejects an invalid change: %s", async (param, change, code) => {
     const { apiKeys } = createAccess();
     const { record } = await apiKeys.create(readWrite);
     await expect(apiKeys.update(record.id, change)).rejects.toMatchObject({ code, param });
     expect(await apiKeys.get(record.id)).toEqual(record);
   });
 
-  it("says which key does not exist, whatever is asked of it", async () => {
+  it("names an unknown key in every operation", async () => {
     const { apiKeys } = createAccess();
     const id = "key_nobody";
     const attempts = [apiKeys.get(id), apiKeys.update(id, { name: "x" }), apiKeys.rotate({ ...rotation, id })];
@@ -179,7 +179,7 @@ describe("ApiKeys", () => {
     ["overlap", { overlapMs: -1 }, "integer_below_min_value"],
     ["overlap", { overlapMs: 7 * 86_400_000 + 1 }, "integer_above_max_value"],
     ["expires_at", { expiresAtMs: 1 }, "invalid_value"],
-  ] as const)("refuses a rotation that cannot be: %s", async (param, change, code) => {
+  ] as const)("rejects an invalid rotation: %s", async (param, change, code) => {
     const { apiKeys } = createAccess();
     const { record } = await apiKeys.create(readWrite);
     await expect(apiKeys.rotate({ ...rotation, id: record.id, ...change })).rejects.toMatchObject({ code, param });
@@ -194,7 +194,7 @@ describe("ApiKeys", () => {
     expect((await apiKeys.list(all)).records).toHaveLength(1);
   });
 
-  it("does not say that a key is revoked when the store could not write it", async () => {
+  it("does not report a key as revoked if the store could not write it", async () => {
     const { apiKeys, keys, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     keys.down = true;
@@ -203,7 +203,7 @@ describe("ApiKeys", () => {
     expect(await use(secret)).toMatchObject({ keyId: record.id });
   });
 
-  it("makes the first key of an empty store, and only that one", async () => {
+  it("creates the first key of an empty store, and only that one", async () => {
     const { apiKeys, use } = createAccess();
     const first = await apiKeys.ensureFirst();
     expect(first?.record).toMatchObject({ name: "default", scope: "read_write", createdBy: "first_start" });
@@ -229,7 +229,7 @@ describe("ApiKeys", () => {
     await expect(use("my-own-key-8+")).rejects.toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("refuses a bootstrap key that could never be presented", async () => {
+  it("rejects a bootstrap key that no client could send", async () => {
     const { apiKeys } = createAccess();
     const { secret } = await createAccess().apiKeys.create(readWrite);
     const mistyped = secret.slice(0, -1) + (secret.endsWith("0") ? "1" : "0");

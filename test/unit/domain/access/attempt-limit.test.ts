@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { AttemptLimit, networkOf } from "../../../../src/domain/access/authenticator.js";
 
 describe("AttemptLimit", () => {
-  it("counts so many attempts in the minute that begins with the first, each caller's by itself", () => {
+  it("allows the maximum of attempts per caller in the minute that starts with the first", () => {
     const limit = new AttemptLimit(2);
     expect(limit.take("a", 1_000)).toBeNull();
     expect(limit.take("a", 2_000)).toBeNull();
@@ -13,7 +13,7 @@ describe("AttemptLimit", () => {
     expect(limit.take("a", 61_000)).toBe(60_000);
   });
 
-  it("does not count an attempt that was given back", () => {
+  it("does not count an attempt that was returned", () => {
     const limit = new AttemptLimit(1);
     for (let turn = 0; turn < 3; turn++) {
       expect(limit.take("a", 0)).toBeNull();

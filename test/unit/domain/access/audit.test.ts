@@ -45,7 +45,7 @@ describe("Audit", () => {
     });
   });
 
-  it("a record that cannot be written is logged and counted, and the act goes on (KEY-23)", async () => {
+  it("a record that cannot be written is logged and counted, and the operation continues (KEY-23)", async () => {
     const { now, ids, log, lines } = createAccess();
     const records = { append: () => Promise.reject(new Error("the disk is full")) };
     const audit = new Audit({ records, now, ids, log });

@@ -111,7 +111,7 @@ describe("Authenticator", () => {
     }
   });
 
-  it("each token of the administrator is the administrator, without asking the store", async () => {
+  it("each admin token is the administrator, without a store lookup", async () => {
     const { keys, use } = createAccess();
     for (const token of adminTokens) {
       expect(await use(token)).toEqual(tokenAdministrator);
@@ -123,7 +123,7 @@ describe("Authenticator", () => {
     }
   });
 
-  it("a revoked key is refused at the next request, however fresh it is remembered (KEY-9)", async () => {
+  it("a revoked key is rejected at the next request, however recently it was cached (KEY-9)", async () => {
     const { apiKeys, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     await use(secret);
@@ -131,7 +131,7 @@ describe("Authenticator", () => {
     expect(await refusalOf(use(secret))).toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("a key is refused from the millisecond of its expiry on, also while it is remembered (KEY-16)", async () => {
+  it("a key is rejected from the millisecond of its expiry, also while it is cached (KEY-16)", async () => {
     const { apiKeys, clock, use } = createAccess();
     const { secret } = await apiKeys.create({ ...readWrite, expiresAtMs: clock.now() + 10_000 });
     await use(secret);
@@ -141,7 +141,7 @@ describe("Authenticator", () => {
     expect(await refusalOf(use(secret))).toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("an update holds from the next request on (KEY-9)", async () => {
+  it("an update applies from the next request (KEY-9)", async () => {
     const { apiKeys, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     await use(secret);
@@ -177,7 +177,7 @@ describe("Authenticator", () => {
     expect((await refusalOf(use("bad-key-number-62"))).code).toBe("invalid_api_key");
   });
 
-  it("all addresses of one IPv6 network count together, and a request without a credential never (KEY-19)", async () => {
+  it("all addresses of an IPv6 network count together, and requests without a credential never count (KEY-19)", async () => {
     const { present, use } = createAccess();
     for (let tries = 0; tries < 100; tries++)
       expect((await refusalOf(present(undefined))).code).toBe("invalid_api_key");
@@ -199,7 +199,7 @@ describe("Authenticator", () => {
     expect(refusal.code).toBe("invalid_api_key");
   });
 
-  it("a credential in the header counts, whatever cookie comes with it (KEY-22)", async () => {
+  it("a credential in the header takes precedence over any cookie (KEY-22)", async () => {
     const { apiKeys, authenticator, sessions } = createAccess();
     const { token } = await sessions.begin("admin", { address: "", userAgent: "" });
     const { record, secret } = await apiKeys.create(readWrite);
@@ -219,7 +219,7 @@ describe("Authenticator", () => {
     expect(keys.touches).toEqual([0, 60_000, 120_000].map((ms) => ({ id: record.id, atMs: startMs + ms })));
   });
 
-  it("does not wait for the use to be noted, and logs one line when that fails (KEY-15)", async () => {
+  it("does not wait for the use to be stored, and logs one line when that fails (KEY-15)", async () => {
     const { apiKeys, clock, keys, lines, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     await use(secret);

@@ -6,7 +6,7 @@ describe("crc32", () => {
     expect(crc32(Buffer.from("123456789"))).toBe(0xcbf43926);
   });
 
-  it("is 0 for nothing and unsigned for everything", () => {
+  it("is 0 for empty input and unsigned for every input", () => {
     expect(crc32(new Uint8Array())).toBe(0);
     expect(crc32(Buffer.from("a"))).toBe(0xe8b7be43);
   });

@@ -25,7 +25,7 @@ function createGate() {
 }
 
 describe("KeyCache", () => {
-  it("asks the store for a known key every 30 s, whatever messages are lost (KEY-10)", async () => {
+  it("reads a cached key from the store every 30 s, whatever messages are lost (KEY-10)", async () => {
     const { cache, clock, keys } = await createCache();
     for (const [afterMs, lookUps] of [
       [0, 1],
@@ -38,7 +38,7 @@ describe("KeyCache", () => {
     }
   });
 
-  it("asks the store for an unknown key every 5 s, so that a new key works soon", async () => {
+  it("reads an unknown key from the store every 5 s, so that a new key works soon", async () => {
     const { cache, clock, keys } = await createCache();
     expect(await cache.find(unknownHash)).toBeNull();
     await keys.insert(keyRecord(2));
@@ -49,7 +49,7 @@ describe("KeyCache", () => {
     expect(await cache.find(unknownHash)).toMatchObject({ id: keyRecord(2).id });
   });
 
-  it("asks once for many requests at the same moment", async () => {
+  it("reads once for many simultaneous requests", async () => {
     const { cache, keys } = await createCache();
     await Promise.all(Array.from({ length: 50 }, () => cache.find(hash)));
     expect(keys.lookUps).toHaveLength(1);
@@ -98,7 +98,7 @@ describe("KeyCache", () => {
     expect(await cache.find(unknownHash)).toMatchObject({ id: keyRecord(2).id });
   });
 
-  it("after a lost link every remembered key is read once before it is believed again (KEY-11)", async () => {
+  it("after a lost connection every cached key is read once before it is accepted again (KEY-11)", async () => {
     const { cache, keys } = await createCache();
     await keys.insert(keyRecord(2));
     for (const each of [hash, unknownHash]) await cache.find(each);
@@ -111,7 +111,7 @@ describe("KeyCache", () => {
     expect(keys.lookUps).toEqual([hash, unknownHash]);
   });
 
-  it("without a link nothing is cached, and entries read meanwhile are read again afterwards (KEY-11)", async () => {
+  it("without a connection nothing is cached, and entries read meanwhile are read again afterwards (KEY-11)", async () => {
     const { cache, changes, clock, keys } = await createCache();
     await cache.find(hash);
     changes.isLinked = false;
@@ -142,7 +142,7 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
   });
 
-  it("keys that were known go on during an outage, whether or not the link was lost with the store (KEY-14)", async () => {
+  it("cached keys work during an outage, whether or not the connection was lost with the store (KEY-14)", async () => {
     const { cache, changes, keys } = await createCache();
     await cache.find(hash);
     keys.down = true;
@@ -169,7 +169,7 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ id });
   });
 
-  it("in an outage a known key waits for one look-up that fails, not for those of the next second (KEY-14)", async () => {
+  it("during an outage a cached key waits for one failing lookup, not for those of the next second (KEY-14)", async () => {
     const { cache, changes, clock, keys } = await createCache();
     await cache.find(hash);
     changes.isLinked = false;
@@ -188,7 +188,7 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
   });
 
-  it("a key that was unknown before the outage is not called bad during it (KEY-14)", async () => {
+  it("a key that was unknown before the outage is not reported as invalid during it (KEY-14)", async () => {
     const { cache, clock, keys } = await createCache();
     expect(await cache.find(unknownHash)).toBeNull();
     keys.down = true;

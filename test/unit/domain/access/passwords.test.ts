@@ -32,7 +32,7 @@ function createSlow() {
 }
 
 describe("Passwords", () => {
-  it("computes one hash at a time, lets 16 wait and refuses the others (KEY-21)", async () => {
+  it("computes one hash at a time, queues 16 and rejects the others (KEY-21)", async () => {
     const { passwords, endAll, runningMax } = createSlow();
     const hashes = Array.from({ length: 20 }, (_, number) => passwords.hash(`password ${number}`));
     const settled = Promise.allSettled(hashes);

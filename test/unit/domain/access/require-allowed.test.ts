@@ -53,13 +53,13 @@ describe("requireAllowed", () => {
     },
   );
 
-  it("a foreign page cannot sign somebody in; a program without an origin can (KEY-22)", () => {
+  it("a foreign page cannot sign a user in; a program without an origin can (KEY-22)", () => {
     expect(isAllowed("sign_in", nobody, from(false))).toBe(false);
     expect(isAllowed("sign_in", nobody, from(undefined))).toBe(true);
     expect(isAllowed("sign_in", nobody, from(true))).toBe(true);
   });
 
-  it("a credential in the header is good from every page: no browser sends it by itself", () => {
+  it("a credential in the header is accepted from every page: no browser sends it automatically", () => {
     expect(isAllowed("create_api_key", tokenAdministrator, from(false))).toBe(true);
     expect(isAllowed("create_chat_completion", key, from(false))).toBe(true);
     expect(isAllowed("create_api_key", key, from(true))).toBe(false);

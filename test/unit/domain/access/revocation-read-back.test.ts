@@ -23,7 +23,7 @@ describe("RevocationReadBack", () => {
 
   const isRevoked = async () => (await access.keys.find(id))?.revokedAtMs === 1_000;
 
-  it("revokes a key again whose revocation the store has lost, once the link to the store was lost (KEY-10)", async () => {
+  it("repeats a revocation that the store has lost, after the connection to the store was lost (KEY-10)", async () => {
     readBack.note({ id, revokedAtMs: 1_000 });
     feed.tell({ kind: "lost_link" });
     await eventually(isRevoked, "it is revoked again");

@@ -99,7 +99,7 @@ describe("RevocationWatch", () => {
     await eventually(() => ends.length === 1, "the request ended");
   });
 
-  it("after a lost link, the keys of all running requests are read at once (KEY-11, KEY-13)", async () => {
+  it("after a lost connection, the keys of all running requests are read at once (KEY-11, KEY-13)", async () => {
     const { apiKeys } = access;
     const { record } = await apiKeys.create(readWrite);
     run("r1", { keyId: record.id });

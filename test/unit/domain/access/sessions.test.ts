@@ -26,7 +26,7 @@ describe("Sessions", () => {
     await expect(sessions.authenticate(token)).rejects.toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("ends after 7 days however much it is used (KEY-22)", async () => {
+  it("ends after 7 days regardless of use (KEY-22)", async () => {
     const { sessions, clock } = createAccess();
     const { token, record } = await sessions.begin("admin", from);
     const endsAtMs = record.createdAtMs + 7 * day;
@@ -42,14 +42,14 @@ describe("Sessions", () => {
     expect(await sessions.list()).toEqual([]);
   });
 
-  it("rejects unknown tokens, malformed ones without a look-up", async () => {
+  it("rejects unknown tokens, and malformed ones without a lookup", async () => {
     const { sessions } = createAccess();
     for (const token of ["", "short", "x".repeat(43), "x".repeat(44), "ä".repeat(43)]) {
       await expect(sessions.authenticate(token)).rejects.toMatchObject({ code: "invalid_api_key" });
     }
   });
 
-  it("notes a use once a minute at most", async () => {
+  it("records a use at most once a minute", async () => {
     const { sessions, clock } = createAccess();
     const { token, record } = await sessions.begin("admin", from);
     clock.advance(59_999);

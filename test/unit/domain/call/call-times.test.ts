@@ -33,7 +33,7 @@ describe("times of a call", () => {
     expect(whole.firstTokenMs).toBeNull();
   });
 
-  it("divide by the tokens that came after the first content", () => {
+  it("divide by the tokens after the first content", () => {
     const times = new CallTimes(0);
     times.engineBegan(1, 0);
     times.firstContent(10, 3, false);

@@ -19,7 +19,7 @@ describe("CircuitBreaker", () => {
     for (let time = 0; time < times; time += 1) breaker.failed(new Error("no answer"));
   };
 
-  it("opens after the third failure in a row, except for one probe every 200 ms (state RL-16)", () => {
+  it("opens after the third consecutive failure, except for one probe every 200 ms (state RL-16)", () => {
     fail(2);
     expect([breaker.isOpen, breaker.allowsCall]).toEqual([false, true]);
     fail(1);
@@ -34,7 +34,7 @@ describe("CircuitBreaker", () => {
     expect([breaker.isOpen, breaker.allowsCall]).toEqual([false, true]);
   });
 
-  it("logs once that the store is unavailable and once that it has recovered, also when it answers now and then (state RL-16)", () => {
+  it("logs once that the store is unavailable and once that it has recovered, also with occasional answers (state RL-16)", () => {
     for (let call = 0; call < 50; call += 1) {
       clock.advance(100);
       if (call % 2 === 0) fail(1);

@@ -32,8 +32,8 @@ async function observed(options: Partial<Parameters<typeof createCoreHarness>[0]
   return { ...harness, engine, ends, hits, losses };
 }
 
-describe("what an observer is told", () => {
-  it("is a stream's way through queue and engine, in the clock's time, once", async () => {
+describe("events of an observer", () => {
+  it("report a stream's queue and engine times by the clock, once", async () => {
     const { core, open, clock, engine, ends } = await observed();
     const { ctx } = await open();
     clock.advance(10);
@@ -70,7 +70,7 @@ describe("what an observer is told", () => {
     expect(end?.details).toBeNull();
   });
 
-  it("is where a call stood when its client left", async () => {
+  it("report the stage of a call at which its client disconnected", async () => {
     const { core, open, engine, ends } = await observed();
     const { ctx, end } = await open();
     const answering = core.createChatCompletion(chat(), ctx);
@@ -99,7 +99,7 @@ describe("what an observer is told", () => {
     ]);
   });
 
-  it("is each refusal by a limit, of the ledger and of the gate before it", async () => {
+  it("report each rejection by a limit, by the ledger or the cache before it", async () => {
     const account = { ...unlimited, requestsPerMinute: 1 };
     const rateLimits = { key: unlimited, account, models: new Map() };
     const { core, open, engine, hits, ends } = await observed({ rateLimits });

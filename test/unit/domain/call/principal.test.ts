@@ -44,7 +44,7 @@ describe("Principal", () => {
     expect(Object.keys(operations).filter((name) => !session.includes(name))).toEqual(["create_setup_link"]);
   });
 
-  it("a viewer may read what the administrator reads and change nothing (KEY-22)", () => {
+  it("a viewer may read what the administrator reads, and change nothing (KEY-22)", () => {
     const changing = rows.filter(([name]) => /^(create|update|rotate|revoke|change|pull|remove|reset)_/.test(name));
     expect(changing.length).toBeGreaterThan(8);
     for (const [name] of changing) expect(open(viewer), name).not.toContain(name);
@@ -52,7 +52,7 @@ describe("Principal", () => {
     for (const [name] of seeing) expect(open(viewer), name).toContain(name);
   });
 
-  it("a key with a list uses only the models that it names or whose start it names", () => {
+  it("a key with a model list may use only listed models and those with a listed prefix", () => {
     const limited = keyOf("read_write", ["org/model", "qwen*"]);
     for (const model of ["org/model", "qwen", "qwen3-0.6b"]) expect(mayUseModel(limited, model)).toBe(true);
     for (const model of ["org/model2", "org/mode", "Qwen3", "my-qwen", ""]) {

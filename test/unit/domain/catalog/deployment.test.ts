@@ -58,7 +58,7 @@ describe("waiting for a model", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("a client that leaves no longer waits (RETRY-6)", async () => {
+  it("a client that disconnects stops waiting (RETRY-6)", async () => {
     const { abort, clock, waiting } = setUp();
     abort.abort(new Ended("client_left"));
     await expect(waiting).rejects.toMatchObject({ code: "client_closed_request" });

@@ -18,7 +18,7 @@ describe("prices", () => {
     expect(pricesAt([], 5).output).toBe(0);
   });
 
-  it("never counts more cached tokens than there are in the prompt", () => {
+  it("never counts more cached tokens than prompt tokens", () => {
     const usage = { promptTokens: 10, cachedTokens: 50, completionTokens: 0 };
     expect(costNano({ input: 10, cachedInput: 1, output: 0 }, usage)).toBe(10);
   });

@@ -66,7 +66,7 @@ describe("ModelQueue", () => {
     expect([queue.waiting, clock.pending]).toEqual([0, 0]);
   });
 
-  it("each wait is bounded by limits.queue_wait as it was when the wait began", async () => {
+  it("each wait uses the value of limits.queue_wait at its start", async () => {
     const { queue, clock, limits } = queueWith({ waitMs: 30_000 });
     await queue.acquire(a, never);
     const early = refusal(queue.acquire(b, never));
@@ -79,7 +79,7 @@ describe("ModelQueue", () => {
     expect((await early).message).toContain("within 30 s");
   });
 
-  it("rejects at once with the reason of the end when the client leaves", async () => {
+  it("rejects at once with the reason when the client disconnects", async () => {
     const { queue, clock } = queueWith({});
     await queue.acquire(a, never);
     const abort = new AbortController();

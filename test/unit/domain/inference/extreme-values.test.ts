@@ -63,7 +63,7 @@ describe("extreme values", () => {
     expect(table.length).toBeGreaterThanOrEqual(120);
   });
 
-  it.each(table)("refused with its param: $name (SEC-8)", ({ validate, param }) => {
+  it.each(table)("rejected with its param: $name (SEC-8)", ({ validate, param }) => {
     const error = refusal(validate);
     expect(error?.param).toBe(param);
     expect(error?.message).not.toMatch(/rate.?limit|maximum context length/i);

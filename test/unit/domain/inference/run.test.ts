@@ -39,7 +39,7 @@ describe("the end of a run", () => {
     expect(call.usedSoFar).toBeNull();
   });
 
-  it("waits for a slow ledger, and so does a second end", async () => {
+  it("waits for a slow ledger, also at a second call", async () => {
     let done = (_: Settled): void => {};
     const writing = new Promise<Settled>((resolve) => {
       done = resolve;

@@ -160,7 +160,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.admit(request(500, 1_000))).toMatchObject({ admitted: true, degraded: false });
   });
 
-  it("a store that is too slow for admissions alone still gets settlements (state RL-16)", async () => {
+  it("a store that is too slow for admissions only still gets settlements (state RL-16)", async () => {
     const { ledger, state, asked, admit } = setUp();
     let tooSlow = 0;
     state.ledger.admit = () => {

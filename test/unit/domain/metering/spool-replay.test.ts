@@ -74,7 +74,7 @@ describe("SpoolReplay", () => {
     expect(told).toBeGreaterThan(0);
   });
 
-  it("logs once a minute how much is in memory alone; close waits up to 10 s for a writable disk (E-21)", async () => {
+  it("logs once a minute how much is only in memory; close waits up to 10 s for a writable disk (E-21)", async () => {
     const clock = new FakeClock();
     const lines: object[] = [];
     const log = { ...silentLog, error: (fields: object) => lines.push(fields) };

@@ -23,7 +23,7 @@ it("shares one run among concurrent callers and runs again for later ones", asyn
   expect(runs).toBe(2);
 });
 
-it("can be asked again after its checks have failed", async () => {
+it("can run again after its checks have failed", async () => {
   let runs = 0;
   const doctor = new Doctor(() => {
     runs += 1;

@@ -55,7 +55,7 @@ it("polls once for all watchers and never without one", async () => {
   expect(at.snapshots).toBe(2);
 });
 
-it("gives a slow reader the latest look, with all that has changed since its last one", async () => {
+it("sends a slow reader the latest snapshot with all changes since its last one", async () => {
   const { clock, at, feed } = world();
   const watch = feed.watch(new AbortController().signal);
   await watch.next();

@@ -20,7 +20,7 @@ const text = (choice: number, value: string, outTokens: number) =>
 const finish = (choice: number, outTokens: number) => ({ type: "finish", choice, reason: "stop", outTokens }) as const;
 
 describe("a whole answer", () => {
-  it("is settled once, before it is handed over, with the engine's figures", async () => {
+  it("is settled once, before it is returned, with the engine's figures", async () => {
     const engine = new HandEngine();
     const { core, open, settlements, live, clock } = await createCoreHarness({ engines: [engine] });
     const { ctx } = await open();
@@ -87,7 +87,7 @@ describe("a streamed answer", () => {
     expect(await read(await answering)).toHaveLength(4);
   });
 
-  it("is committed 2 s after the slot was granted when nothing was said, and then fails in the stream (SSE-13)", async () => {
+  it("is committed 2 s after the slot was granted without output, and then fails in the stream (SSE-13)", async () => {
     const engine = new HandEngine();
     const { core, open, clock } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat(), (await open()).ctx);
@@ -98,7 +98,7 @@ describe("a streamed answer", () => {
     expect((await failure(read(answer))).code).toBe("upstream_error");
   });
 
-  it("fails as a status before anything was said (SSE-12)", async () => {
+  it("fails with a status before the first output (SSE-12)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = failure(core.streamChatCompletion(chat(), (await open()).ctx));
@@ -107,7 +107,7 @@ describe("a streamed answer", () => {
     expect(settlements).toMatchObject([{ why: "failed", error: "upstream_timeout" }]);
   });
 
-  it("begins every choice with its role, in order, whichever choice speaks first (STRM-1, STRM-4)", async () => {
+  it("begins every choice with its role, in order, whichever choice has output first (STRM-1, STRM-4)", async () => {
     const engine = new HandEngine();
     const { core, open } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat({ n: 2 }), (await open()).ctx);
@@ -144,7 +144,7 @@ describe("a streamed answer", () => {
     expect(settlements).toHaveLength(1);
   });
 
-  it("a reader that does not read makes the engine wait, and ends as stalled after 30 s (REL-1)", async () => {
+  it("a stalled reader makes the engine wait, and ends as stalled after 30 s (REL-1)", async () => {
     const engine = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat(), (await open()).ctx);
@@ -178,7 +178,7 @@ describe("the end of a request", () => {
     expect(live.size).toBe(0);
   });
 
-  it("a deadline ends the request by itself (REL-7)", async () => {
+  it("a deadline ends the request without further action of the client (REL-7)", async () => {
     const engine = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [engine] });
     const { ctx } = await open("create_chat_completion", clock.now() + 500);
@@ -189,7 +189,7 @@ describe("the end of a request", () => {
     expect(settlements).toMatchObject([{ why: "deadline" }]);
   });
 
-  it("frees the queue when a client leaves while it waits (REL-2)", async () => {
+  it("frees the queue when a waiting client disconnects (REL-2)", async () => {
     const engine = new HandEngine();
     const { core, open, catalog, settlements } = await createCoreHarness({
       engines: [engine],
@@ -224,7 +224,7 @@ describe("the end of a request", () => {
 });
 
 describe("deployments and prompts", () => {
-  it("goes to the next deployment when one fails before the answer is committed", async () => {
+  it("uses the next deployment when one fails before the response is committed", async () => {
     const broken = new HandEngine();
     const healthy = new HandEngine();
     const { core, open } = await createCoreHarness({ engines: [broken, healthy] });
@@ -251,7 +251,7 @@ describe("deployments and prompts", () => {
     expect(second.runs).toHaveLength(0);
   });
 
-  it("numbers choices prompt by prompt, and counts a prompt once for an engine that makes one choice a run (CMPL-3, CMPL-13)", async () => {
+  it("numbers choices prompt by prompt, and counts a prompt once if an engine runs one choice at a time (CMPL-3, CMPL-13)", async () => {
     const engine = new HandEngine({ nativeN: false });
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
     const params = create(CompletionParamsSchema, { model: "m", prompt: ["a", "b"], n: 2 });
@@ -286,7 +286,7 @@ describe("deployments and prompts", () => {
 });
 
 describe("open", () => {
-  it("refuses a bad key, and everything once the service is stopping (ERR-11, ERR-12, ERR-24)", async () => {
+  it("rejects a bad key, and everything once the service is stopping (ERR-11, ERR-12, ERR-24)", async () => {
     const { core, open } = await createCoreHarness({ engines: [new HandEngine()] });
     const caller = {
       authorization: "Bearer nobody-knows-this",
@@ -300,7 +300,7 @@ describe("open", () => {
     expect((await failure(open())).code).toBe("server_shutting_down");
   });
 
-  it("a request that validation refuses is charged one request and no usage (state RL-14)", async () => {
+  it("a request that validation rejects is charged one request and no usage (state RL-14)", async () => {
     const { core, open, requestsCharged, settlements } = await createLimitedHarness();
     const error = await failure(core.createChatCompletion(chat({ model: "unknown" }), (await open()).ctx));
     expect([error.code, error.param]).toEqual(["model_not_found", "model"]);

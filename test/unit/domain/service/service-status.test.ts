@@ -95,7 +95,7 @@ describe("the status of the service", () => {
     expect((await status.read()).listeners).toMatchObject(listening);
   });
 
-  it("a model is ready with one loaded deployment, loading while one may still come, and failed when none will", async () => {
+  it("a model is ready with one loaded deployment, loading while one may still load, and failed when none will", async () => {
     const failure = new EngineError("internal", "the file is damaged");
     const models = [
       modelOf("ready", [deployment({ loaded: { producedTokens: 10, restarts: 2 } }), deployment({ failure })]),

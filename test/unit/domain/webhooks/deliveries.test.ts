@@ -109,13 +109,13 @@ describe("listing deliveries", () => {
     ["created_before", { toMs: 1e300 }],
     ["replay_id", { replayId: "two words" }],
     ["page_token", { pageToken: Buffer.from("two words").toString("base64url") }],
-  ])("refuses a bad %s and names it (WH-45)", async (param, changes) => {
+  ])("rejects an invalid %s and names it (WH-45)", async (param, changes) => {
     const { deliveries } = open();
     const refusal = { code: "invalid_value", param };
     await expect(deliveries.list({ ...any, ...firstPage, ...changes })).rejects.toMatchObject(refusal);
   });
 
-  it("gives one with its body, and 404 for one that never was", async () => {
+  it("returns one with its body, and 404 for an unknown one", async () => {
     const { deliveries } = open();
     expect(await deliveries.get(deliveryId)).toEqual({ delivery, payload: '{"id":"evt"}' });
     for (const id of [`dlv_${"0".repeat(32)}`, "", "dlv_1"]) {
@@ -148,7 +148,7 @@ describe("a retry by hand", () => {
     ["endpoint_deleted", "conflict", false, "new endpoint"],
     ["unknown", "not_found", null, "no delivery"],
   ] as const)(
-    "of one that is %s is refused as %s, with what to do (WH-47, WH-50)",
+    "of one that is %s is rejected as %s, with a remedy (WH-47, WH-50)",
     async (outcome, code, again, words) => {
       const { deliveries, acts } = open({ outcome });
       const order = { id: deliveryId, restartSchedule: false, resendDelivered: false };
@@ -229,13 +229,13 @@ describe("a replay", () => {
     ["endpoint_id", "invalid_value", { endpointId: "" }],
     ["account", "invalid_value", { account: "No Account" }],
     ["replay_id", "invalid_value", { replayId: "a".repeat(65) }],
-  ])("refuses a bad %s as %s (WH-48)", async (param, code, changes) => {
+  ])("rejects an invalid %s as %s (WH-48)", async (param, code, changes) => {
     const { deliveries, replays } = open({ steps: [step(0, null)] });
     await expect(deliveries.replay({ ...wish, ...changes }, callerOf())).rejects.toMatchObject({ code, param });
     expect(replays).toEqual([]);
   });
 
-  it("is refused for an endpoint that is not there, and for one that takes nothing (WH-48)", async () => {
+  it("is rejected for an unknown endpoint and for a disabled one (WH-48)", async () => {
     const missing = open({ status: null }).deliveries.replay(wish, callerOf());
     await expect(missing).rejects.toMatchObject({ code: "not_found", param: "endpoint_id" });
     const disabled = open({ status: "disabled" }).deliveries.replay(wish, callerOf());

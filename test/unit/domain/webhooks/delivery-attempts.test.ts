@@ -11,7 +11,7 @@ beforeEach(() => {
 afterEach(() => dispatching.close());
 
 describe("an attempt", () => {
-  it("is signed for its own time and says which one it is (WH-15, WH-18)", async () => {
+  it("is signed for its own time and contains its number (WH-15, WH-18)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_bmV3"]);
     receivers.answer = () => answered(receivers.got.length < 3 ? 500 : 200);
@@ -42,7 +42,7 @@ describe("an attempt", () => {
     expect(new Set(receivers.got.map(({ headers }) => headers["service-signature"])).size).toBe(3);
   });
 
-  it("is signed with the old secret, too, until that expires (WH-7, WH-16)", async () => {
+  it("is also signed with the old secret until that expires (WH-7, WH-16)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_bmV3", "whsec_b2xk"]);
     await dispatching.startIdle();
@@ -90,7 +90,7 @@ describe("an attempt", () => {
     expect(verifyWebhook({ ...given, secret: "whsec_b2xk" }).valid).toBe(false);
   });
 
-  it("sends nothing when the secret cannot be opened, which is recorded as the cause", async () => {
+  it("sends nothing if the secret cannot be decrypted, and records that as the cause", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.startIdle({ secrets: new SecretBox(Buffer.alloc(32, 8)) });
@@ -106,7 +106,7 @@ describe("an attempt", () => {
     expect(JSON.stringify(dispatching.log.lines)).not.toContain("whsec_");
   });
 
-  it("is recorded with its time, its answer and when the next one is due (WH-44)", async () => {
+  it("is recorded with its time, its response and the time of the next attempt (WH-44)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => receivers.after(1_200, unanswered("timeout"));
@@ -174,7 +174,7 @@ describe("an attempt", () => {
   });
 });
 
-describe("what it tells", () => {
+describe("metrics and logs of attempts", () => {
   it("reports each attempt's effect, status, duration and lateness (WH-51)", async () => {
     const { receivers, ends } = dispatching;
     await dispatching.insert("we_a");

@@ -8,7 +8,7 @@ beforeEach(() => {
 });
 afterEach(() => dispatching.close());
 
-describe("a store that is away", () => {
+describe("an unavailable store", () => {
   /** The queue and the endpoints, which fail while the switch says so. */
   function interrupted() {
     const { state } = dispatching;
@@ -103,7 +103,7 @@ describe("a store that is away", () => {
       attempt: 500,
     },
   ])(
-    "the end of an attempt that outlasted its lease is told again for a moment, and $what (WH-33, WH-35)",
+    "the result of an attempt that outlasted its lease is reported again for a short time, and $what (WH-33, WH-35)",
     async ({ isTakenOver, effects, attempt }) => {
       const { receivers, ends } = dispatching;
       const { away, deps } = interrupted();
@@ -124,7 +124,7 @@ describe("a store that is away", () => {
     },
   );
 
-  it("a claim whose endpoint it cannot tell is attempted as soon as it can (WH-35)", async () => {
+  it("a claim whose endpoint cannot be read is attempted as soon as it can be (WH-35)", async () => {
     const { receivers } = dispatching;
     const { away, deps } = interrupted();
     await dispatching.insert("we_a");

@@ -51,7 +51,7 @@ describe("the schedule", () => {
     expect(new Set(receivers.got.map(({ body }) => body)).size).toBe(1);
   });
 
-  it("a retry by hand after the last failure is one attempt, and its failure is final (WH-46)", async () => {
+  it("a manual retry after the last failure is one attempt, and its failure is final (WH-46)", async () => {
     await dispatching.insert("we_a");
     await dispatching.startIdle();
     const id = await dispatching.emit("we_a");
@@ -72,7 +72,7 @@ describe("the schedule", () => {
     expect(await dispatching.find(id)).toMatchObject({ state: "delivered", reason: null, attemptsMade: 8 });
   });
 
-  it("with a schedule that is started anew, five retries follow (WH-46)", async () => {
+  it("a restarted schedule has five retries (WH-46)", async () => {
     await dispatching.insert("we_a");
     await dispatching.startIdle();
     const id = await dispatching.emit("we_a");

@@ -38,7 +38,7 @@ describe("fairness", () => {
     expect(dispatcher.inFlight).toBe(0);
   });
 
-  it("an endpoint that hangs delays a good one by less than a second, at 300 deliveries each (WH-37)", async () => {
+  it("a hanging endpoint delays a healthy one by less than a second, at 300 deliveries each (WH-37)", async () => {
     const { receivers, clock } = dispatching;
     for (const id of ["we_hangs", "we_good"]) await dispatching.insert(id);
     receivers.answer = ({ url, budgetMs }) =>
@@ -81,7 +81,7 @@ describe("fairness", () => {
     expect(Math.max(...perTurn.values())).toBe(4);
   });
 
-  it("then everything else has twice the time that they took (WH-52)", async () => {
+  it("then other work gets twice the time that they took (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emitMany("we_a", 8);
@@ -99,7 +99,7 @@ describe("fairness", () => {
     expect(receivers.got).toHaveLength(8);
   });
 
-  it("without requests it takes the time for itself", async () => {
+  it("does not pause while there are no requests", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a", { maxInFlight: 64 });
     await dispatching.emitMany("we_a", 32);
@@ -127,14 +127,14 @@ describe("fairness", () => {
 });
 
 describe("leases", () => {
-  it("a lease that leaves no 5 s beside the attempt is refused (WH-34)", () => {
+  it("a lease that leaves less than 5 s beside the attempt is rejected (WH-34)", () => {
     expect(settings.leaseMs).toBe(3 * settings.budgetMs);
     expect(() => dispatching.start({ settings: { budgetMs: 10_001 } })).toThrow(RangeError);
     expect(() => dispatching.start({ settings: { leaseMs: 9_999 } })).toThrow(RangeError);
     expect(dispatching.start({ settings: { budgetMs: 10_000 } })).toBeInstanceOf(Dispatcher);
   });
 
-  it("an attempt that ends after another worker took the delivery over counts for nothing (WH-33)", async () => {
+  it("the result of an attempt is dropped if another worker has taken the delivery over (WH-33)", async () => {
     const { receivers, ends } = dispatching;
     await dispatching.insert("we_a");
     // The first worker stands still for 20 s, its budget's timer included.
@@ -153,7 +153,7 @@ describe("leases", () => {
     expect(ends.map(({ effect }) => effect)).toEqual(["delivered", "lease_lost"]);
   });
 
-  it("sends nothing under a lease that is nearly over", async () => {
+  it("sends nothing with a lease that is about to expire", async () => {
     const { receivers, state, clock } = dispatching;
     await dispatching.insert("we_a");
     const id = await dispatching.emit("we_a");
@@ -222,7 +222,7 @@ describe("close", () => {
     expect(await dispatching.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
   });
 
-  it("takes 6 s at most while the store does not answer (WH-36)", async () => {
+  it("takes at most 6 s while the store does not answer (WH-36)", async () => {
     const { clock, state } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emit("we_a");
@@ -242,7 +242,7 @@ describe("close", () => {
     expect(Math.max(...closedAtMs)).toBeLessThan(6_000);
   });
 
-  it("releases claims that were not started; a second close is the same one", async () => {
+  it("releases claims that were not started; a second close returns the first one", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     const ids = await dispatching.emitMany("we_a", 3);

@@ -62,7 +62,7 @@ function openBook() {
 }
 
 describe("EndpointBook", () => {
-  it("reads an endpoint once for many attempts, also for those that begin together", async () => {
+  it("reads an endpoint once for many attempts, also for simultaneous ones", async () => {
     const { book, put, reads } = openBook();
     put("we_a");
     await Promise.all(Array.from({ length: 20 }, () => book.find("a", "we_a")));
@@ -92,7 +92,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(4);
   });
 
-  it("remembers nothing while changes do not arrive", async () => {
+  it("caches nothing while no changes arrive", async () => {
     const { book, put, reads, feed } = openBook();
     put("we_a");
     await book.find("a", "we_a");
@@ -122,7 +122,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(2);
   });
 
-  it("gives an endpoint to its own account only, read or remembered (SEC-22)", async () => {
+  it("returns an endpoint only to its own account, read or cached (SEC-22)", async () => {
     const { book, put } = openBook();
     put("we_a");
     const both = await Promise.all([book.find("other", "we_a"), book.find("a", "we_a")]);
@@ -130,7 +130,7 @@ describe("EndpointBook", () => {
     expect(await book.find("other", "we_a")).toBeNull();
   });
 
-  it("remembers no endpoint that there is not, and of many the last 500 at least and 1,000 at most", async () => {
+  it("caches no unknown endpoints, and at least the last 500 and at most 1,000 known ones", async () => {
     const { book, put, reads } = openBook();
     expect(await book.find("a", "we_a")).toBeNull();
     put("we_a");
@@ -175,7 +175,7 @@ describe("EndpointBook", () => {
     expect(JSON.stringify(log.lines)).not.toContain("whsec_");
   });
 
-  it("leaves the feed when it is closed", () => {
+  it("unsubscribes from the feed when it is closed", () => {
     const { book, listeners } = openBook();
     expect(listeners.size).toBe(1);
     book.close();

@@ -59,7 +59,7 @@ describe("making a webhook endpoint", () => {
     ["max_in_flight", "integer_below_min_value", { maxInFlight: 0 }],
     ["max_in_flight", "integer_above_max_value", { maxInFlight: 65 }],
     ["account", "not_found", { account: "b" }],
-  ])("a bad %s is %s and named: %j (WH-3)", async (param, code, changes) => {
+  ])("an invalid %s is %s and named: %j (WH-3)", async (param, code, changes) => {
     const { endpoints, acts } = openEndpoints();
     await expect(endpoints.create(wanted(changes), a)).rejects.toMatchObject({ code, param });
     expect(await endpoints.list("", a)).toEqual([]);
@@ -136,7 +136,7 @@ describe("changing a webhook endpoint", () => {
     expect([description, maxInFlight, previousSecretExpiresAtMs === null]).toEqual(["new", 3, false]);
   });
 
-  it("an endpoint of another account answers as one that does not exist, whatever is asked (SEC-22)", async () => {
+  it("an endpoint of another account returns the same response as an unknown one, for every operation (SEC-22)", async () => {
     const { endpoints, acts } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const before = acts.length;
@@ -228,7 +228,7 @@ describe("rotating a webhook secret", () => {
     expect(await signing()).toEqual([rotated.secret]);
   });
 
-  it("with two on their way out a third rotation is refused with the time when the next expires (WH-7)", async () => {
+  it("with two expiring secrets a third rotation is rejected with the time when the next expires (WH-7)", async () => {
     const { clock, rotate, signing, secret } = await openOne();
     const first = await rotate(2 * dayMs);
     const second = await rotate(7 * dayMs);
@@ -257,7 +257,7 @@ describe("rotating a webhook secret", () => {
   it.each([
     [-1, "integer_below_min_value"],
     [7 * dayMs + 1, "integer_above_max_value"],
-  ])("an overlap of %i ms is refused (WH-7)", async (overlapMs, code) => {
+  ])("an overlap of %i ms is rejected (WH-7)", async (overlapMs, code) => {
     const { rotate, signing, secret } = await openOne();
     await expect(rotate(overlapMs)).rejects.toMatchObject({ code, param: "overlap" });
     expect(await signing()).toEqual([secret]);

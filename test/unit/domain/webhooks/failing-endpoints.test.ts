@@ -127,7 +127,7 @@ describe("FailingEndpoints", () => {
     expect(kept.record.status).toBe("enabled");
   });
 
-  it("goes on when the store does not answer, and disables with the next failure", async () => {
+  it("continues when the store does not answer, and disables with the next failure", async () => {
     const { watch, clock, kept, onReplace } = oneEndpoint();
     kept.health = hopeless(clock);
     onReplace(() => Promise.reject(new Error("away")));
@@ -147,7 +147,7 @@ describe("with a dispatcher", () => {
   });
   afterEach(() => dispatching.close());
 
-  it("an endpoint to which nothing arrives for five days is disabled, and nothing is sent to it any more (WH-38)", async () => {
+  it("an endpoint without a success for five days is disabled, and nothing more is sent to it (WH-38)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => answered(500);

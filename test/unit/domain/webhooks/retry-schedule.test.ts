@@ -13,7 +13,7 @@ describe("outcomeOf", () => {
   });
 
   it.each([null, 100, 101, 103, 199, 300, 301, 304, 308, 400, 404, 410, 429, 499, 500, 503, 599, 999])(
-    "status %s is a failure, and the schedule stays as it is (WH-19, WH-28)",
+    "status %s is a failure, and the schedule is unchanged (WH-19, WH-28)",
     (status) => {
       expect(outcomeOf(scheduled(0), { status }, retryDelaysMs)).toEqual({ state: "awaiting_retry", delayMs: 30_000 });
     },

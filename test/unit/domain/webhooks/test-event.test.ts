@@ -42,7 +42,7 @@ describe("a test event", () => {
     expect(fields).toContain(type === "usage.threshold_reached" ? "threshold_id" : "request_id");
   });
 
-  it("leaves nothing behind: no delivery, and the endpoint's health as it was (WH-49)", async () => {
+  it("creates no delivery and does not change the endpoint's health (WH-49)", async () => {
     const { endpoints, state, hand } = openEndpoints();
     hand.answer = async () => ({ ...answered, status: 500 });
     const { endpoint } = await endpoints.create(wanted(), a);
@@ -106,7 +106,7 @@ describe("a test event", () => {
     expect((await endpoints.sendTestEvent(own(endpoint.id), "", a)).isDelivered).toBe(true);
   });
 
-  it("is one at a time for an endpoint, however it ends", async () => {
+  it("runs one at a time per endpoint, whatever its result", async () => {
     const { endpoints, hand } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     let end = (_: Error): void => {};

@@ -48,7 +48,7 @@ describe("startHeartbeat", () => {
     expect(stalls()).toBe(1);
   });
 
-  it("one late timer, as after a pause of this process, is no stall", () => {
+  it("one late timer, as after a suspension of this process, is no stall", () => {
     let nowMs = 0;
     let fire = (): void => {};
     const after = (_ms: number, run: () => void) => {

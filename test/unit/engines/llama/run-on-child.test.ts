@@ -189,7 +189,7 @@ describe("an aborted call", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("makes the child count as hung if the child never ends it (REL-4)", async () => {
+  it("makes the child count as hung if it never ends the call (REL-4)", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "deaf", abort.signal);
@@ -212,7 +212,7 @@ describe("an aborted call", () => {
     expect(fake.lives).toBe(1);
   });
 
-  it("is also one whose reader stopped early", async () => {
+  it("includes a call whose reader stopped early", async () => {
     const model = await loadFake();
     for await (const event of model.generate(tell("endless"), never)) if (event.type === "text") break;
     await eventually(() => model.stats().slotsBusy === 0);

@@ -8,7 +8,7 @@ describe("scripted model: embeddings", () => {
     expect((await load({})).caps).toMatchObject({ chat: true, completion: true, embeddings: false });
   });
 
-  it("a shortened vector is the beginning of the long one, normalized again (EMB-8)", async () => {
+  it("a shortened vector is the start of the long one, normalized again (EMB-8)", async () => {
     const model = await load({ dimensions: 8 });
     const long = (await model.embed({ inputs: ["x"] }, neverAborted)).vectors[0] ?? new Float32Array();
     const short = (await model.embed({ inputs: ["x"], dimensions: 3 }, neverAborted)).vectors[0] ?? new Float32Array();

@@ -31,7 +31,7 @@ describe("scripted model: failures", () => {
     }
   });
 
-  it("fails instead of finishing when the answer has exactly so many tokens, not when it has fewer", async () => {
+  it("fails instead of finishing if the answer has exactly that many tokens, not if it has fewer", async () => {
     const model = await load({ text: "a b", fail: { after_tokens: 2, code: "internal_error" } });
     const types: string[] = [];
     const reading = (async () => {

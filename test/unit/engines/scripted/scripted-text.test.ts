@@ -16,7 +16,7 @@ describe("scripted model: text", () => {
     ]);
   });
 
-  it("returns its text in one event when the answer is not streamed", async () => {
+  it("returns its text in one event if the answer is not streamed", async () => {
     const events = await run(await load({ text: "a b c", tokens: 200 }), asks("Hi", { deltas: "joined" }));
     expect(events.map((event) => event.type)).toEqual(["accepted", "text", "finish", "usage"]);
     expect(answerOf(events)).toMatchObject({ reason: "stop", usage: [1, 200] });
@@ -94,7 +94,7 @@ describe("scripted model: text", () => {
     });
   });
 
-  it("log probabilities come with their text, one per token, with as many alternatives as asked for (STRM-16)", async () => {
+  it("log probabilities are sent with their text, one per token, with the requested number of alternatives (STRM-16)", async () => {
     const model = await load({ text: "a b c" });
     for (const deltas of ["each", "joined"] as const) {
       const events = await run(model, asks("Hi", { logprobs: 2, deltas }));

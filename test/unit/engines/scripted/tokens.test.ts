@@ -46,7 +46,7 @@ describe("Script", () => {
     expect(new Script("a b", 0).length).toBe(0);
   });
 
-  it("has as many tokens as asked for, however they are taken", () => {
+  it("has exactly the requested number of tokens, however they are read", () => {
     fc.assert(
       fc.property(anyText, fc.nat(50), fc.nat(50), (text, tokens, cut) => {
         const script = new Script(text, tokens);

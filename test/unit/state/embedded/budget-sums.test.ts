@@ -55,7 +55,7 @@ describe("BudgetSums", () => {
     expect(sums.usedOf(budget)).toBe(15n);
   });
 
-  it("forgets a settlement that added nothing", async () => {
+  it("drops a settlement that added nothing", async () => {
     await sums.prepare("a", [budget], noonMs);
     sums.finish(sums.begin(settlement, noonMs), settlement, []);
     expect(sums.usedOf(budget)).toBe(0n);

@@ -44,7 +44,7 @@ describe("WorkerLink", () => {
     await link.close();
   });
 
-  it("lets a bounded number wait for a store that does not keep up", async () => {
+  it("lets a bounded number of calls wait for a slow store", async () => {
     const worker = workerThat("() => {}");
     const link = await WorkerLink.open(worker, log);
     const asked = Promise.allSettled(Array.from({ length: 10_001 }, () => link.read("ping")));
@@ -102,7 +102,7 @@ describe("WorkerLink", () => {
     expect(lines).toEqual([]);
   });
 
-  it("sends the settlements of a turn that only add usage as one request, and reports each repeated one", async () => {
+  it("sends usage-only settlements of one tick as one request, and reports each repeated one", async () => {
     const link = await WorkerLink.open(
       workerThat(
         "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(({ values }) => ({ ok: true, value: [message.isSynced ? JSON.parse(values[0]).length - 1 : 0] })) })",
@@ -115,7 +115,7 @@ describe("WorkerLink", () => {
     await expect(settle("req_3")).rejects.toMatchObject({ code: "storage_unavailable" });
   });
 
-  it("syncs an unsynced write only when one beside it wants that", async () => {
+  it("syncs an unsynced write only together with one that requires it", async () => {
     const link = await WorkerLink.open(
       workerThat(
         "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(() => ({ ok: true, value: message.isSynced })) })",

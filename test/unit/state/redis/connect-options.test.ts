@@ -49,7 +49,7 @@ describe("parseRedisUrl", () => {
     ["redis+cluster://u:secret@a,b/1", "a cluster has only the database 0"],
     ["redis+sentinel://u:secret@a,b", "the name of the primary is missing"],
     ["redis://u:sec%ret@host", "write %25"],
-  ])("says what is wrong with %s, without the password", (url, why) => {
+  ])("reports the error in %s, without the password", (url, why) => {
     const read = () => parseRedisUrl(url);
     expect(read).toThrow(why);
     expect(read).not.toThrow(/sec(%)?ret/);

@@ -7,7 +7,7 @@ const names = readdirSync(folder).map((file) => file.replace(/\.lua$/, ""));
 const sourceOf = (name: string) => readFileSync(new URL(`${name}.lua`, folder), "utf8");
 
 describe("Lua scripts", () => {
-  it.each(names)("%s begins with its purpose, its keys, its arguments and what it returns", (name) => {
+  it.each(names)("%s starts with its purpose, keys, arguments and return value", (name) => {
     const header = sourceOf(name).match(/^(?:--.*\n)+/)?.[0] ?? "";
     const [purpose = ""] = header.split("\n");
     expect(purpose).toMatch(/^-- [A-Z].{10,}/);
@@ -16,11 +16,11 @@ describe("Lua scripts", () => {
     expect(order).not.toContain(-1);
   });
 
-  it.each(names)("%s names no key itself, so that every key is on the slot of the call", (name) => {
+  it.each(names)("%s contains no key names, so that every key is on the slot of the call", (name) => {
     expect(sourceOf(name)).not.toMatch(/['"]uis:/);
   });
 
-  it.each(names)("%s uses nothing that Redis 6.2 does not have", (name) => {
+  it.each(names)("%s uses no feature missing in Redis 6.2", (name) => {
     expect(sourceOf(name)).not.toMatch(/redis\.(?:setresp|acl_check_cmd|REDIS_VERSION)|#!lua|'EXPIRETIME'|'FUNCTION'/);
   });
 

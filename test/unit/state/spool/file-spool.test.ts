@@ -51,7 +51,7 @@ describe("FileSpool", () => {
     expect(spool.size).toBe(1);
   });
 
-  it("leaves no file when all is released", async () => {
+  it("leaves no file when all are released", async () => {
     const spool = await open();
     await spool.append(settlement(1));
     await spool.release((await spool.oldest(1))[0]?.end ?? "");
@@ -85,7 +85,7 @@ describe("FileSpool", () => {
     expect(await ids(await open())).toEqual(["req_1", "req_2"]);
   });
 
-  it("takes the settlements of 10,000 requests that were admitted before it was full, then rejects (USE-12, E-21)", async () => {
+  it("accepts the settlements of 10,000 requests that were admitted before it was full, then rejects (USE-12, E-21)", async () => {
     const spool = await open(2);
     for (const number of [1, 2]) await spool.append(settlement(number));
     expect(spool.size).toBe(spool.sizeMax);

@@ -77,7 +77,7 @@ describe("metrics of calls", () => {
     expect(await linesOf(calls, "uis_ratelimit_hits_total{")).toEqual(['uis_ratelimit_hits_total{limit="tokens"} 1']);
   });
 
-  it("count clients that left by the stage of their call", async () => {
+  it("count disconnected clients by the stage of their call", async () => {
     const calls = new CallMetrics();
     calls.callEnded(chatEnd({ clientLeft: true, code: "client_closed_request", stage: "running" }));
     calls.callEnded(chatEnd({ clientLeft: true, stage: "delivering" }));

@@ -80,7 +80,7 @@ describe("session cookie", () => {
     ["same-site", "http://localhost:8080", false],
     ["cross-site", undefined, false],
     ["none", undefined, false],
-  ])("what comes from %s with the Origin %j is of this server: %s (SEC-20)", (site, origin, isSame) => {
+  ])("a request from %s with the Origin %j is same-origin: %s (SEC-20)", (site, origin, isSame) => {
     const headers = { host: "localhost:8080", "sec-fetch-site": site, ...(origin === undefined ? {} : { origin }) };
     expect(open(headers).browser.isSameOrigin).toBe(isSame);
   });

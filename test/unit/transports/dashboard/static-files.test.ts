@@ -138,7 +138,7 @@ describe("static files", () => {
     }
   });
 
-  it("a folder that was not built is 404 with the command to build it, and other paths have no route", async () => {
+  it("a folder that was not built is 404 with the build command, and other paths have no route", async () => {
     const { table, get } = await serverOf({ dashboard: null });
     for (const path of ["/dashboard", "/dashboard/keys", "/docs/"]) {
       const { status, body } = await get(path);
@@ -149,7 +149,7 @@ describe("static files", () => {
     }
   });
 
-  it("the description of the API is served as it is in the package", async () => {
+  it("the API description is served unchanged from the package", async () => {
     const folder = await planted({ "openapi.json": '{"openapi":"3.1.0"}' });
     const { get } = await serverOf({ openApi: await readWebFile(join(folder, "openapi.json")) });
     const { headers, body } = await get("/openapi.json");

@@ -73,7 +73,7 @@ describe("reflection", () => {
     ["google.rpc.Status", "google/rpc/status.proto"],
     ["grpc.health.v1.Health", "grpc_health_v1.proto"],
     [InferenceService.typeName, "unified/inference/v1/inference_service.proto"],
-  ])("knows %s (GRPC-18)", async (symbol, file) => {
+  ])("serves %s (GRPC-18)", async (symbol, file) => {
     const { address } = await startListener({ reflection: true });
     const client = new Client(address, credentials.createInsecure());
     onTestFinished(() => client.close());

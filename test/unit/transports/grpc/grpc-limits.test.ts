@@ -264,7 +264,7 @@ describe("messages that are announced and never finished", () => {
     await eventually(() => bodies.used === 0);
   });
 
-  it("a whole message holds nothing while its operation runs", async () => {
+  it("a complete message holds nothing while its operation runs", async () => {
     const { core, bodies, client } = await startListener();
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const request = create(CreateChatCompletionRequestSchema, { params: { model: "m".repeat(10_000) } });

@@ -6,7 +6,7 @@ import { expectRefusal } from "../openai/refusal.js";
 const parse = (text: string | Buffer) => parseJsonBody(Buffer.from(text), defaultLimits).fields;
 
 describe("JSON body", () => {
-  it("of a repeated key the last one counts (GEN-11)", () => {
+  it("the last one of repeated keys counts (GEN-11)", () => {
     expect(parse('{"a":1,"a":2}')).toEqual({ a: 2 });
   });
 
@@ -52,7 +52,7 @@ describe("JSON body", () => {
     ['{"\\u005f\\u005fproto\\u005f\\u005f":1}', "__proto__"],
     ['{"a":{"constructor":{"prototype":{"x":1}}}}', "constructor"],
     ['{"c\\u006fnstructor":{"prot\\u006ftype":1}}', "constructor"],
-  ])("the key in %s is refused by name (SEC-11)", (text, key) => {
+  ])("the key in %s is rejected by name (SEC-11)", (text, key) => {
     expect(expectRefusal(() => parse(text), "invalid_json", null).message).toContain(key);
   });
 

@@ -9,7 +9,7 @@ describe("text of JSON values", () => {
     expect(source.textAt("tools[1].function.parameters")).toBe(schema);
   });
 
-  it("of a repeated key the last one counts", () => {
+  it("the last one of repeated keys counts", () => {
     expect(new JsonSource('{"a":1,"a":[2]}').textAt("a")).toBe("[2]");
   });
 

@@ -40,12 +40,12 @@ describe("media type of a request", () => {
     expectRefusal(() => check(type), "unsupported_media_type", null);
   });
 
-  it("the error says what to add to a curl command (GEN-6)", () => {
+  it("the error names the header to add to a curl command (GEN-6)", () => {
     const { message } = expectRefusal(() => check("application/x-www-form-urlencoded"), "unsupported_media_type", null);
     expect(message).toContain("-H 'Content-Type: application/json'");
   });
 
-  it("compressed bodies are refused (SEC-5)", () => {
+  it("compressed bodies are rejected (SEC-5)", () => {
     expect(() => check("application/json", "Identity")).not.toThrow();
     for (const encoding of ["gzip", "br", "identity, gzip", ""]) {
       expectRefusal(() => check("application/json", encoding), "unsupported_media_type", null);
@@ -60,7 +60,7 @@ describe("request timeout", () => {
     expect(readRequestTimeout("0.25")).toBe(250);
   });
 
-  it.each(["", "0", "0.0", "-1", "1s", "1e3", "NaN", "Infinity", "1,5", " 1"])("refuses '%s'", (header) => {
+  it.each(["", "0", "0.0", "-1", "1s", "1e3", "NaN", "Infinity", "1,5", " 1"])("rejects '%s'", (header) => {
     expect(readRequestTimeout(header)).toMatchObject({ code: "invalid_value", param: "x-request-timeout" });
   });
 });

@@ -27,7 +27,7 @@ describe("error response", () => {
     [1_000, "1", "1000"],
     [12_500.4, "13", "12501"],
     [60_000, "60", "60000"],
-  ])("a wait of %d ms is said in both headers (RETRY-1)", (retryAfterMs, seconds, milliseconds) => {
+  ])("a wait of %d ms is sent in both headers (RETRY-1)", (retryAfterMs, seconds, milliseconds) => {
     for (const code of ["rate_limit_exceeded", "server_is_overloaded"] as const) {
       expect(respond(code, { retryAfterMs }).headers).toEqual({
         "retry-after": seconds,
@@ -37,7 +37,7 @@ describe("error response", () => {
   });
 
   it.each(["server_is_overloaded", "model_loading", "model_not_loaded", "server_shutting_down"] as const)(
-    "%s has a default wait where no better one is known (RETRY-1)",
+    "%s has a default wait if no better one is known (RETRY-1)",
     (code) => {
       expect(respond(code).headers).toEqual({ "retry-after": "1", "retry-after-ms": "1000" });
     },

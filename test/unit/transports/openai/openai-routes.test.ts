@@ -116,7 +116,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a client that leaves during open leaves nothing behind (SSE-14)", async () => {
+  it("a client that disconnects during open leaves nothing running (SSE-14)", async () => {
     const opening = createGate();
     core.beforeOpen = () => opening.pass();
     const connection = await connectRaw(base);
@@ -129,7 +129,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a client that leaves while its body arrives ends the call (SSE-14)", async () => {
+  it("a client that disconnects while its body arrives ends the call (SSE-14)", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).slice(0, -10));
     const call = await core.opened();
@@ -139,7 +139,7 @@ describe("a call of the REST transport", () => {
   });
 
   it.each(["chat", "chunks"] as const)(
-    "a client that leaves during the answer ends the call (%s) (SSE-14, RETRY-6)",
+    "a client that disconnects during the answer ends the call (%s) (SSE-14, RETRY-6)",
     async (kind) => {
       core.chat = (_, ctx) => untilAborted(ctx.signal);
       core.chunks = async function* (_, ctx) {
@@ -156,7 +156,7 @@ describe("a call of the REST transport", () => {
     },
   );
 
-  it("a pipelined request is served in order, and not at all when the client has left (SSE-14)", async () => {
+  it("a pipelined request is served in order, and not at all if the client has disconnected (SSE-14)", async () => {
     const work = createGate();
     core.chat = () => work.pass().then(() => "Done.");
     const patient = await connectRaw(base);
@@ -222,7 +222,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a refused client that waits for 100-continue does not get it (CONN-6)", async () => {
+  it("a rejected client that waits for 100-continue does not get it (CONN-6)", async () => {
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No.");
     };
@@ -234,7 +234,7 @@ describe("a call of the REST transport", () => {
     expect(parseAnswer(raw).status).toBe(401);
   });
 
-  it("a refusal reaches a client that sends all of its body before it reads (CONN-5)", async () => {
+  it("a rejection reaches a client that sends all of its body before it reads (CONN-5)", async () => {
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No.");
     };
@@ -264,7 +264,7 @@ describe("a call of the REST transport", () => {
     expect(error).toHaveBeenCalledWith(expect.objectContaining({ request_id: requestId }), expect.any(String));
   });
 
-  it("an unexpected fault in a stream is one error event and the end (SERR-1, SERR-4)", async () => {
+  it("an unexpected error in a stream is one error event and the end (SERR-1, SERR-4)", async () => {
     core.chunks = async function* () {
       yield textChunk("Hel");
       throw new ServiceError("upstream_error", "The engine stopped.");

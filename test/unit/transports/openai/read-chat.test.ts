@@ -188,19 +188,19 @@ describe("chat request", () => {
     ],
     ["response_format.type", { response_format: { type: "xml" } }, "'json_schema'"],
     ["modalities[0]", { modalities: ["smell"] }, "'text'"],
-  ])("an unknown word at %s is refused with those that exist (GEN-10)", (param, fields, supported) => {
+  ])("an unknown value at %s is rejected with the valid ones (GEN-10)", (param, fields, supported) => {
     expect(expectRefusal(() => read(fields), "invalid_value", param).message).toContain(supported);
   });
 
-  it.each(["functions", "function_call"])("%s is refused with the name of what replaced it (CHAT-16)", (field) => {
+  it.each(["functions", "function_call"])("%s is rejected with the name of its replacement (CHAT-16)", (field) => {
     expect(expectRefusal(() => read({ [field]: [] }), "unsupported_parameter", field).message).toContain("tools");
   });
 
-  it.each(["web_search_options", "moderation"])("%s is refused (CHAT-27)", (field) => {
+  it.each(["web_search_options", "moderation"])("%s is rejected (CHAT-27)", (field) => {
     expectRefusal(() => read({ [field]: {} }), "unsupported_parameter", field);
   });
 
-  it("audio is refused in every field that can request it (CHAT-26)", () => {
+  it("audio is rejected in every field that can request it (CHAT-26)", () => {
     expectRefusal(() => read({ modalities: ["text", "audio"] }), "unsupported_value", "modalities");
     expectRefusal(() => read({ audio: { voice: "alloy" } }), "unsupported_value", "audio");
   });
@@ -266,7 +266,7 @@ describe("messages of a chat request", () => {
     expect(readMessage({ role, content: "x" })?.role).toBe(expected);
   });
 
-  it("a text is one part, also when it is empty, and a list of none is refused (MSG-2)", () => {
+  it("a text is one part, also when it is empty, and an empty list is rejected (MSG-2)", () => {
     expect(readMessage({ role: "user", content: "" })?.content).toMatchObject([{ part: { case: "text", value: "" } }]);
     expectRefusal(() => readMessage({ role: "user", content: [] }), "empty_array", "messages[0].content");
   });

@@ -28,7 +28,7 @@ describe("completion request", () => {
     ["prompt[1]", [[1], 1], "invalid_type"],
     ["prompt[0][1]", [[1, 1.5]], "invalid_type"],
     ["prompt[0]", [2 ** 31], "integer_above_max_value"],
-  ] as const)("%s of %j is refused (CMPL-1)", (param, prompt, code) => {
+  ] as const)("%s of %j is rejected (CMPL-1)", (param, prompt, code) => {
     expectRefusal(() => completion({ prompt }), code, param);
   });
 

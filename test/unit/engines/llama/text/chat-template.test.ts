@@ -64,7 +64,7 @@ describe("ChatTemplate", () => {
     );
   });
 
-  it("does not read other formats between the same markers as Hermes calls", () => {
+  it("reads no other formats between the same markers as Hermes calls", () => {
     const xml = "{{ tools }}<tool_call>\n<function=name>\n<parameter=x>arguments</tool_call>";
     expect(new ChatTemplate(xml, special).toolFormat).toBeNull();
   });
@@ -96,7 +96,7 @@ describe("ChatTemplate", () => {
     );
   });
 
-  it("a conversation that the template refuses, or cannot express, is the caller's fault (MSG-10)", () => {
+  it("a conversation that the template rejects or cannot express is a client error (MSG-10)", () => {
     const twice = said({ role: "user", content: "a" }, { role: "user", content: "b" });
     const refused = refusalOf(new ChatTemplate(turnsTemplate, special), twice);
     expect(refused).toMatchObject({ code: "bad_input", param: "messages" });

@@ -58,7 +58,7 @@ describe("promptPieces", () => {
     ]);
   });
 
-  it("does so in names, calls, results, tools and variables, also where the template writes them as JSON", () => {
+  it("does so in names, calls, results, tools and variables, also if the template writes them as JSON", () => {
     const source = [
       "{{ tools | tojson }}{{ tools | tojson(ensure_ascii=true) }}{{ note }}",
       "{% for m in messages %}{{ m.name }}{{ m.content | trim }}{{ m.tool_calls | tojson }}<s>{% endfor %}",

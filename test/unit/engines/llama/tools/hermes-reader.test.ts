@@ -102,7 +102,7 @@ describe("HermesReader: calls the model may make", () => {
     ["only the marker", "<tool_call>"],
     ["half a marker", "Write <tool_ca"],
     ["half a call", '<tool_call>{"name": "a"'],
-  ])("gives %s between the markers as the text that it is", (_, text) => {
+  ])("returns %s between the markers as text", (_, text) => {
     expect(read(text)).toMatchObject({ text, calls: [], reason: "stop", fault: null });
   });
 
@@ -158,12 +158,12 @@ describe("HermesReader: calls the model may make", () => {
     });
   });
 
-  it("arguments that turn out to be no JSON, or that do not end, are a fault (TOOL-10)", () => {
+  it("arguments that are not JSON, or that do not end, are an error (TOOL-10)", () => {
     expect(read(call(`{"name": "a", "arguments": {"n": 'x'}}`)).fault).toContain("no JSON");
     expect(read('<tool_call>{"name": "a", "arguments": {"n"').fault).toContain("ends before");
   });
 
-  it("a call that breaks a strict schema is a fault; others are not checked (TOOL-14)", () => {
+  it("a call that violates a strict schema is an error; others are not checked (TOOL-14)", () => {
     expect(read(call('{"name": "strict", "arguments": {"n": 1}}'))).toMatchObject({
       reason: "tool_calls",
       fault: null,

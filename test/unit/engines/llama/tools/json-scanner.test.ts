@@ -77,7 +77,7 @@ describe("JsonScanner", () => {
   });
 
   it.each(["0", "-0", "10.5e-07", "1E+2", "true", "false", "null", '"\\u00e9\\n\\/"', "[]", "{}", " [ { } , [ ] ] "])(
-    "takes %j",
+    "accepts %j",
     (text) => {
       expect(accepts(text)).toBe(true);
     },

@@ -27,7 +27,7 @@ describe("ThinkingReader", () => {
     expect(read("</think>Yes.", { inThoughts: true })).toMatchObject({ reasoning: "", text: "Yes." });
   });
 
-  it("leaves an answer without thoughts as it is", () => {
+  it("leaves an answer without reasoning unchanged", () => {
     for (const text of [
       "",
       " Yes.",
