@@ -19,8 +19,8 @@ import { ThresholdAdmin } from "../../domain/metering/threshold-admin.js";
 import { UsageQueries } from "../../domain/metering/usage-queries.js";
 import { createRpcServices } from "../../domain/rpc/services.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
-import { Doctor, OverviewFeed, ServiceStatus } from "../../domain/service/service-status.js";
-import { PurgeLoop, type State } from "../../domain/service/state.js";
+import { OverviewFeed, oneAtATime, ServiceStatus } from "../../domain/service/service-status.js";
+import { type State, startPurge } from "../../domain/service/state.js";
 import { Deliveries } from "../../domain/webhooks/deliveries.js";
 import type { WebhookSender } from "../../domain/webhooks/delivery.js";
 import { Dispatcher } from "../../domain/webhooks/dispatcher.js";
@@ -132,8 +132,8 @@ async function composeUsage(
   const accounting = new Accounting({ thresholds: book, endpoints, now });
   const leases = new LeaseKeeper({ ledger, live, accounting, catalog, clock, log });
   lifecycle.onClose("leases", () => leases.close());
-  const purge = new PurgeLoop({ state, clock, log });
-  lifecycle.onClose("purge", () => purge.close());
+  const stopPurge = startPurge({ state, clock, log });
+  lifecycle.onClose("purge", stopPurge);
   return {
     accounting,
     usage: new UsageQueries({ usage, ledger, limitBook, clock, now }),
@@ -199,10 +199,10 @@ function startSending(
   return { metrics, backlog: () => queue.backlog(), inFlight: () => dispatcher.inFlight, now };
 }
 
-function composeDoctor({ examine, lifecycle }: Context, state: State, models: ModelStore): Doctor {
+function composeDoctor({ examine, lifecycle }: Context, state: State, models: ModelStore) {
   const closing = new AbortController();
   lifecycle.onClose("doctor", () => closing.abort());
-  return new Doctor(() => examine({ state, models, signal: closing.signal }));
+  return oneAtATime(() => examine({ state, models, signal: closing.signal }));
 }
 
 function composeEngines(context: Context, store: ModelStore): Engines {

@@ -99,7 +99,9 @@ export class Authenticator {
     } catch (thrown) {
       if (!(thrown instanceof ServiceError) || thrown.code !== "invalid_api_key") throw thrown;
       const waitMs = this.#failures.take(networkOf(address), this.#deps.clock.monotonic());
-      throw waitMs === null ? thrown : tooManyFailures(waitMs);
+      if (waitMs === null) throw thrown;
+      const sentence = `More than ${failuresPerMinute} bad credentials came from this address within a minute. A valid one is served.`;
+      throw new ServiceError("rate_limit_exceeded", sentence, { retryAfterMs: waitMs });
     }
   }
 
@@ -140,11 +142,6 @@ function invalidApiKey(): ServiceError {
     "invalid_api_key",
     "The API key is missing or not valid. Send a valid one as: Authorization: Bearer <key>.",
   );
-}
-
-function tooManyFailures(retryAfterMs: number): ServiceError {
-  const sentence = `More than ${failuresPerMinute} bad credentials came from this address within a minute. A valid one is served.`;
-  return new ServiceError("rate_limit_exceeded", sentence, { retryAfterMs });
 }
 
 const needText = {

@@ -8,7 +8,7 @@ import {
 } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type Audit, type AuditActor, type AuditLog, type AuditRecord, parseAuditCursor } from "../access/audit.js";
 import { refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
-import type { Doctor, OverviewFeed, ServiceStatus, StatusSnapshot } from "../service/service-status.js";
+import type { Finding, OverviewFeed, ServiceStatus, StatusSnapshot } from "../service/service-status.js";
 import type { State } from "../service/state.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
@@ -18,7 +18,7 @@ export interface SystemServiceDeps {
   readonly backup: State["backup"];
   readonly status: Pick<ServiceStatus, "read">;
   readonly overview: Pick<OverviewFeed, "watch">;
-  readonly doctor: Pick<Doctor, "run">;
+  readonly doctor: () => Promise<readonly Finding[]>;
 }
 
 /** `unified.admin.v1.SystemService`, for the administrator. */
@@ -33,7 +33,7 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
       return { items: toResponses(overview.watch(ctx.signal)) };
     },
     async runDoctor() {
-      const checks = (await doctor.run()).map(({ fix, ...finding }) => ({ ...finding, fix: fix ?? "" }));
+      const checks = (await doctor()).map(({ fix, ...finding }) => ({ ...finding, fix: fix ?? "" }));
       return { checks };
     },
     async listAuditRecords(request) {

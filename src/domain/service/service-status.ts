@@ -154,7 +154,7 @@ export class OverviewFeed {
     this.#watchers.add(notify);
     signal.addEventListener("abort", notify);
     try {
-      this.#begin();
+      if (this.#watchers.size === 1 && !this.#isReading) void this.#read();
       let sent: Taken | null = null;
       for (;;) {
         if (signal.aborted) throw errorOfEnd(signal.reason);
@@ -170,19 +170,12 @@ export class OverviewFeed {
       }
     } finally {
       signal.removeEventListener("abort", notify);
-      this.#leave(notify);
+      this.#watchers.delete(notify);
+      if (this.#watchers.size === 0) {
+        this.#cancelTimer();
+        this.#latest = null;
+      }
     }
-  }
-
-  #begin(): void {
-    if (this.#watchers.size === 1 && !this.#isReading) void this.#read();
-  }
-
-  #leave(notify: () => void): void {
-    this.#watchers.delete(notify);
-    if (this.#watchers.size > 0) return;
-    this.#cancelTimer();
-    this.#latest = null;
   }
 
   async #read(): Promise<void> {
@@ -218,20 +211,13 @@ export interface Finding {
 /** Runs all checks, which takes seconds. Rejects only for errors in the checks themselves. */
 type Examine = () => Promise<readonly Finding[]>;
 
-/** Runs the checks one at a time, because they start processes and call other servers. */
-export class Doctor {
-  readonly #examine: Examine;
-  #running: Promise<readonly Finding[]> | null = null;
-
-  constructor(examine: Examine) {
-    this.#examine = examine;
-  }
-
-  /** Callers during a run share its result. */
-  run(): Promise<readonly Finding[]> {
-    this.#running ??= this.#examine().finally(() => {
-      this.#running = null;
+/** Runs the checks one at a time, because they start processes and call other servers: calls during a run share its result. */
+export function oneAtATime(examine: Examine): Examine {
+  let running: ReturnType<Examine> | null = null;
+  return () => {
+    running ??= examine().finally(() => {
+      running = null;
     });
-    return this.#running;
-  }
+    return running;
+  };
 }

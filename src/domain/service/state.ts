@@ -71,37 +71,27 @@ const stepEveryMs = 200;
 /** Records of one step: some milliseconds of the store. */
 const stepMax = 500;
 
-/** Deletes expired records in small steps. */
-export class PurgeLoop {
-  readonly #deps: { readonly state: Pick<State, "purge">; readonly clock: Clock; readonly log: Logger };
-  #cancelTimer: () => void;
-  #closed = false;
+interface PurgeDeps {
+  readonly state: Pick<State, "purge">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
 
-  constructor(deps: { readonly state: Pick<State, "purge">; readonly clock: Clock; readonly log: Logger }) {
-    this.#deps = deps;
-    this.#cancelTimer = this.#after(stepEveryMs);
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#cancelTimer();
-  }
-
-  #after(ms: number): () => void {
-    return this.#deps.clock.after(ms, () => {
-      void this.#step().then((more) => {
-        if (!this.#closed) this.#cancelTimer = this.#after(more ? stepEveryMs : everyMs);
-      });
-    });
-  }
-
-  /** Resolves to whether there may be more. Never rejects: an outage is retried later. */
-  async #step(): Promise<boolean> {
+/** Deletes expired records in small steps. Returns the function that stops it. Outages are retried later. */
+export function startPurge({ state, clock, log }: PurgeDeps): () => void {
+  let isStopped = false;
+  let cancelTimer = clock.after(stepEveryMs, () => void step());
+  async function step(): Promise<void> {
+    let purged = 0;
     try {
-      return (await this.#deps.state.purge(stepMax)) >= stepMax;
+      purged = await state.purge(stepMax);
     } catch (err) {
-      this.#deps.log.warn({ err }, "expired records could not be deleted; retrying later");
-      return false;
+      log.warn({ err }, "expired records could not be deleted; retrying later");
     }
+    if (!isStopped) cancelTimer = clock.after(purged >= stepMax ? stepEveryMs : everyMs, () => void step());
   }
+  return () => {
+    isStopped = true;
+    cancelTimer();
+  };
 }

@@ -1,23 +1,23 @@
 import { expect, it } from "vitest";
-import { Doctor, type Finding } from "../../../../src/domain/service/service-status.js";
+import { type Finding, oneAtATime } from "../../../../src/domain/service/service-status.js";
 
 const finding: Finding = { check: "node", status: "ok", detail: "Node 24.14.1", fix: null };
 
 it("shares one run among concurrent callers and runs again for later ones", async () => {
   let runs = 0;
   let finish = (): void => {};
-  const doctor = new Doctor(async () => {
+  const doctor = oneAtATime(async () => {
     runs += 1;
     await new Promise<void>((resolve) => {
       finish = resolve;
     });
     return [finding];
   });
-  const both = [doctor.run(), doctor.run()];
+  const both = [doctor(), doctor()];
   expect(runs).toBe(1);
   finish();
   expect(await Promise.all(both)).toEqual([[finding], [finding]]);
-  const later = doctor.run();
+  const later = doctor();
   finish();
   await later;
   expect(runs).toBe(2);
@@ -25,10 +25,10 @@ it("shares one run among concurrent callers and runs again for later ones", asyn
 
 it("can run again after its checks have failed", async () => {
   let runs = 0;
-  const doctor = new Doctor(() => {
+  const doctor = oneAtATime(() => {
     runs += 1;
     return runs === 1 ? Promise.reject(new Error("a fault")) : Promise.resolve([finding]);
   });
-  await expect(doctor.run()).rejects.toThrow("a fault");
-  expect(await doctor.run()).toEqual([finding]);
+  await expect(doctor()).rejects.toThrow("a fault");
+  expect(await doctor()).toEqual([finding]);
 });
