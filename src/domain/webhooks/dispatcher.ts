@@ -114,9 +114,7 @@ export class Dispatcher {
         continue;
       }
       try {
-        const nextAtMs = await this.#claim(room);
-        const ms = nextAtMs - this.#deps.clock.monotonic();
-        if (ms > 0) await this.#wakeSignal.wait(ms);
+        await this.#sleepUntil(await this.#claim(room));
         failures = 0;
       } catch (cause) {
         failures += 1;
@@ -141,6 +139,11 @@ export class Dispatcher {
     if (claims.length > 0) await this.#startAll(claims, leaseEndsAtMs);
     else await pause(clock, restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
     return nextAtMs;
+  }
+
+  async #sleepUntil(atMs: number): Promise<void> {
+    const ms = atMs - this.#deps.clock.monotonic();
+    if (ms > 0) await this.#wakeSignal.wait(ms);
   }
 
   async #startAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
