@@ -9,7 +9,7 @@ import {
   pageOfStep,
   parseCursor,
 } from "../../domain/access/key-store.js";
-import type { LocalChanges } from "../../domain/call/ports.js";
+import type { StateChange } from "../../domain/call/ports.js";
 import type { RateLimits } from "../../domain/call/rate-limits.js";
 import { columnsOf, integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";
@@ -88,34 +88,37 @@ export function createKeyVerbs(db: SqliteDatabase) {
   };
 }
 
-export function createKeyStore(link: StoreLink<ReturnType<typeof createKeyVerbs>>, changes: LocalChanges): KeyStore {
-  const notify = (id: string): void => changes.tell({ kind: "key", id });
+export function createKeyStore(
+  link: StoreLink<ReturnType<typeof createKeyVerbs>>,
+  notify: (change: StateChange) => void,
+): KeyStore {
+  const changed = (id: string): void => notify({ kind: "key", id });
   return {
     findByHash: (hash) => link.read("findKeyByHash", hash),
     find: (id) => link.read("findKey", id),
     async insert(record) {
       await link.write("insertKey", record);
-      notify(record.id);
+      changed(record.id);
     },
     async insertFirst(record) {
       const isFirst = await link.write("insertFirstKey", record);
-      if (isFirst) notify(record.id);
+      if (isFirst) changed(record.id);
       return isFirst;
     },
     list: (page) => link.read("listKeys", page),
     async revoke(id, atMs) {
       const record = await link.write("revokeKey", id, atMs);
-      if (record !== null) notify(id);
+      if (record !== null) changed(id);
       return record;
     },
     async update(id, change) {
       const record = await link.write("updateKey", id, change);
-      if (record !== null) notify(id);
+      if (record !== null) changed(id);
       return record;
     },
     async rotate(id, successor, oldExpiresAtMs) {
       const isRotated = await link.write("rotateKey", id, successor, oldExpiresAtMs);
-      if (isRotated) for (const changed of [id, successor.id]) notify(changed);
+      if (isRotated) for (const each of [id, successor.id]) changed(each);
       return isRotated;
     },
     touch: (id, atMs) => link.write("touchKey", id, atMs),

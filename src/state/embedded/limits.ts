@@ -1,4 +1,4 @@
-import type { LocalChanges } from "../../domain/call/ports.js";
+import type { StateChange } from "../../domain/call/ports.js";
 import type { LimitOwner, RateLimits } from "../../domain/call/rate-limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
@@ -70,34 +70,34 @@ export function createLimitVerbs(db: SqliteDatabase) {
 
 type LimitLink = StoreLink<ReturnType<typeof createLimitVerbs>>;
 
-export function createLimitStore(link: LimitLink, changes: LocalChanges): LimitStore {
+export function createLimitStore(link: LimitLink, notify: (change: StateChange) => void): LimitStore {
   return {
     list: () => link.read("listLimits"),
     async put(limits) {
       const isPut = await link.write("putLimits", limits);
       if (!isPut) throw new ServiceError("storage_unavailable", `The store holds its ${limitsMax} limits.`);
-      changes.tell({ kind: "limits" });
+      notify({ kind: "limits" });
     },
     async remove(owner) {
       const isRemoved = await link.write("removeLimits", owner);
-      if (isRemoved) changes.tell({ kind: "limits" });
+      if (isRemoved) notify({ kind: "limits" });
       return isRemoved;
     },
   };
 }
 
-export function createThresholdStore(link: LimitLink, changes: LocalChanges): ThresholdStore {
-  const notify = (isChanged: boolean): boolean => {
-    if (isChanged) changes.tell({ kind: "thresholds" });
+export function createThresholdStore(link: LimitLink, notify: (change: StateChange) => void): ThresholdStore {
+  const changed = (isChanged: boolean): boolean => {
+    if (isChanged) notify({ kind: "thresholds" });
     return isChanged;
   };
   return {
     list: () => link.read("listThresholds"),
     async insert(threshold) {
       await link.write("insertThreshold", threshold);
-      notify(true);
+      changed(true);
     },
-    replace: async (threshold) => notify(await link.write("replaceThreshold", threshold)),
-    remove: async (id) => notify(await link.write("removeThreshold", id)),
+    replace: async (threshold) => changed(await link.write("replaceThreshold", threshold)),
+    remove: async (id) => changed(await link.write("removeThreshold", id)),
   };
 }

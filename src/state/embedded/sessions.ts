@@ -1,5 +1,5 @@
 import type { SessionRecord, SessionStore } from "../../domain/access/sessions.js";
-import type { LocalChanges } from "../../domain/call/ports.js";
+import type { StateChange } from "../../domain/call/ports.js";
 import { columnsOf, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";
 
@@ -43,27 +43,27 @@ export function createSessionVerbs(db: SqliteDatabase) {
 
 export function createSessionStore(
   link: StoreLink<ReturnType<typeof createSessionVerbs>>,
-  changes: LocalChanges,
+  notify: (change: StateChange) => void,
 ): SessionStore {
-  const notify = (id: string): void => changes.tell({ kind: "session", id });
+  const changed = (id: string): void => notify({ kind: "session", id });
   return {
     async insert(session) {
       await link.write("insertSession", session);
-      notify(session.id);
+      changed(session.id);
     },
     findByHash: (tokenHash) => link.read("findSession", tokenHash),
     async touch(id, lastSeenAtMs, expiresAtMs) {
-      if (await link.write("touchSession", id, lastSeenAtMs, expiresAtMs)) notify(id);
+      if (await link.write("touchSession", id, lastSeenAtMs, expiresAtMs)) changed(id);
     },
     list: (nowMs) => link.read("listSessions", nowMs),
     async remove(id) {
       const isRemoved = await link.write("removeSession", id);
-      if (isRemoved) notify(id);
+      if (isRemoved) changed(id);
       return isRemoved;
     },
     async removeOthers(user, keepId) {
       const removed = await link.write("removeOtherSessions", user, keepId);
-      for (const id of removed) notify(id);
+      for (const id of removed) changed(id);
       return removed.length;
     },
   };

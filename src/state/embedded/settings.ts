@@ -1,5 +1,5 @@
 import type { SettingName, SettingsStore, StoredSetting } from "../../domain/access/administrator.js";
-import type { LocalChanges } from "../../domain/call/ports.js";
+import type { StateChange } from "../../domain/call/ports.js";
 import { integer, type SqliteDatabase, text } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";
 
@@ -37,18 +37,18 @@ export function createSettingVerbs(db: SqliteDatabase) {
 
 export function createSettingsStore(
   link: StoreLink<ReturnType<typeof createSettingVerbs>>,
-  changes: LocalChanges,
+  notify: (change: StateChange) => void,
 ): SettingsStore {
   return {
     get: (name) => link.read("getSetting", name),
     async put(name, value, expectedVersion) {
       const isPut = await link.write("putSetting", name, value, expectedVersion);
-      if (isPut) changes.tell({ kind: "settings" });
+      if (isPut) notify({ kind: "settings" });
       return isPut;
     },
     async remove(name) {
       await link.write("removeSetting", name);
-      changes.tell({ kind: "settings" });
+      notify({ kind: "settings" });
     },
   };
 }

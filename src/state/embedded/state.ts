@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Clock, Logger } from "../../domain/call/ports.js";
-import { LocalChanges } from "../../domain/call/ports.js";
+import type { ChangeFeed, Clock, Logger, StateChange } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { State, StateHealth } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock-and-ids.js";
@@ -85,20 +84,21 @@ interface StoresDeps extends Omit<EmbeddedLedgerDeps, "link" | "readUsed" | "onD
 export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | "health" | "close"> {
   const { link, time, endpointCounts } = deps;
   const changes = new LocalChanges();
+  const notify = (change: StateChange): void => changes.notify(change);
   const due = new DueListeners();
   const { now } = time;
   const usage = createUsageReader(link);
   return {
-    keys: createKeyStore(link, changes),
-    sessions: createSessionStore(link, changes),
-    settings: createSettingsStore(link, changes),
+    keys: createKeyStore(link, notify),
+    sessions: createSessionStore(link, notify),
+    settings: createSettingsStore(link, notify),
     audit: { append: (record) => link.write("appendAudit", record), list: (page) => link.read("listAudit", page) },
     catalog: { firstSeen: (ids, nowMs) => link.write("firstSeen", ids, nowMs) },
     ledger: createEmbeddedLedger({ ...deps, readUsed: usage.used, onDue: due.notify }),
-    limits: createLimitStore(link, changes),
+    limits: createLimitStore(link, notify),
     usage,
-    thresholds: createThresholdStore(link, changes),
-    endpoints: createEndpointStore({ link, changes, due, counts: endpointCounts }),
+    thresholds: createThresholdStore(link, notify),
+    endpoints: createEndpointStore({ link, notify, due, counts: endpointCounts }),
     deliveries: {
       ...createClaims(link, now),
       ...createRetries(link, now, due),
@@ -147,4 +147,24 @@ async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth>
   }
   const latencyMs = performance.now() - askedAtMs;
   return { ok: problem === null, latencyMs, durability: "every-write", writeFault: link.writeFault, warnings };
+}
+
+/**
+ * Change feed of a store that a single process uses: it never loses its link, and listeners run before `notify`
+ * returns.
+ */
+class LocalChanges implements ChangeFeed {
+  readonly isLinked = true;
+  readonly #listeners = new Set<(change: StateChange) => void>();
+
+  subscribe(listener: (change: StateChange) => void): () => void {
+    // A new function each time, so that the same listener can subscribe twice and unsubscribe separately.
+    const subscribed = (change: StateChange): void => listener(change);
+    this.#listeners.add(subscribed);
+    return () => void this.#listeners.delete(subscribed);
+  }
+
+  notify(change: StateChange): void {
+    for (const listener of this.#listeners) listener(change);
+  }
 }

@@ -1,4 +1,4 @@
-import type { LocalChanges } from "../../../domain/call/ports.js";
+import type { StateChange } from "../../../domain/call/ports.js";
 import type { EventDraft } from "../../../domain/events/event.js";
 import { deliveryId } from "../../../domain/webhooks/delivery.js";
 import type { AttemptOutcome } from "../../../domain/webhooks/delivery-queue.js";
@@ -77,16 +77,16 @@ export function createEndpointVerbs(db: SqliteDatabase, queues: QueueRows, healt
 
 interface EndpointStoreDeps {
   readonly link: StoreLink<ReturnType<typeof createEndpointVerbs>>;
-  readonly changes: LocalChanges;
+  readonly notify: (change: StateChange) => void;
   /** Notified of each change: the next claim ends the deliveries of an endpoint that was disabled or removed. */
   readonly due: DueListeners;
   /** Number of endpoints of each account that has any. No other process writes the file. */
   readonly counts: readonly (readonly [string, number])[];
 }
 
-export function createEndpointStore({ link, changes, due, counts }: EndpointStoreDeps): EndpointStore {
+export function createEndpointStore({ link, notify, due, counts }: EndpointStoreDeps): EndpointStore {
   const countByAccount = new Map(counts);
-  const notify = (id: string): void => changes.tell({ kind: "endpoint", id });
+  const changed = (id: string): void => notify({ kind: "endpoint", id });
   const count = (account: string, delta: 1 | -1): void => {
     const after = (countByAccount.get(account) ?? 0) + delta;
     if (after === 0) countByAccount.delete(account);
@@ -97,14 +97,14 @@ export function createEndpointStore({ link, changes, due, counts }: EndpointStor
       const isInserted = await link.write("insertEndpoint", endpoint, max);
       if (isInserted) {
         count(endpoint.account, 1);
-        notify(endpoint.id);
+        changed(endpoint.id);
       }
       return isInserted;
     },
     async replace(endpoint) {
       const outcome = await link.write("replaceEndpoint", endpoint);
       if (outcome === "replaced") {
-        notify(endpoint.id);
+        changed(endpoint.id);
         due.notify();
       }
       return outcome;
@@ -115,7 +115,7 @@ export function createEndpointStore({ link, changes, due, counts }: EndpointStor
       const isRemoved = await link.write("removeEndpoint", account, id);
       if (isRemoved) {
         count(account, -1);
-        notify(id);
+        changed(id);
         due.notify();
       }
       return isRemoved;
