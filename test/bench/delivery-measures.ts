@@ -1,12 +1,12 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { requestCompleted } from "../../src/domain/events/event.js";
+import { requestCompleted } from "../../src/domain/events/events.js";
 import type { State } from "../../src/domain/service/state.js";
 import type { WebhookSender } from "../../src/domain/webhooks/delivery.js";
 import type { Claim } from "../../src/domain/webhooks/delivery-queue.js";
 import { Dispatcher } from "../../src/domain/webhooks/dispatcher.js";
 import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
-import { createSystemClock } from "../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../src/lib/clock.js";
 import type { SecretBox } from "../../src/lib/crypto.js";
 import { settlement } from "../support/records.js";
 import { silentLog } from "../support/silent-log.js";

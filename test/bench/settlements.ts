@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Ledger } from "../../src/domain/metering/ledger.js";
-import { createSystemClock } from "../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../src/lib/clock.js";
 import { openEmbeddedState } from "../../src/state/embedded/state.js";
 import { silentLog } from "../support/silent-log.js";
 

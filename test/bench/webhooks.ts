@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
 import type { State } from "../../src/domain/service/state.js";
-import { createSystemClock } from "../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../src/lib/clock.js";
 import { SecretBox } from "../../src/lib/crypto.js";
 import { createWebhookSender } from "../../src/outbound/webhook-sender.js";
 import { openEmbeddedState } from "../../src/state/embedded/state.js";

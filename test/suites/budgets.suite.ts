@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../src/domain/events/threshold.js";
+import { periodAt } from "../../src/domain/events/events.js";
 import type { Admission, AdmitRequest, Budget, BudgetRefusal, Ledger } from "../../src/domain/metering/ledger.js";
 import { admission, budget, leaseMs, scope, settlement } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";

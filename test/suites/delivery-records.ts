@@ -1,4 +1,4 @@
-import type { EventDraft } from "../../src/domain/events/event.js";
+import type { EventDraft } from "../../src/domain/events/events.js";
 import type { State } from "../../src/domain/service/state.js";
 import { type AttemptResult, type Delivery, deliveryId } from "../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome, Claim, DeliveryFilter, DeliveryQueue } from "../../src/domain/webhooks/delivery-queue.js";

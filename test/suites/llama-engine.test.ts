@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, vi } from "vitest";
 import { EngineError, type LoadedModel } from "../../src/domain/engine/engine.js";
 import { llamaEngine, type ModelFile } from "../../src/engines/llama/llama-engine.js";
-import { createSystemClock } from "../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../src/lib/clock.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../support/gguf/random-gguf.js";
 import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
 import { silentLog } from "../support/silent-log.js";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe } from "vitest";
-import { createSystemClock } from "../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../src/lib/clock.js";
 import { openRedisState } from "../../src/state/redis/state.js";
 import { startRedisCluster } from "../support/redis/start-cluster.js";
 import { startRedis } from "../support/redis/start-redis.js";

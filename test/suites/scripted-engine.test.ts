@@ -1,6 +1,7 @@
 import { scriptedEngine } from "../../src/engines/scripted/scripted-model.js";
 import type { ScriptedOptions } from "../../src/engines/scripted/scripted-options.js";
-import { createRandomIds, createSystemClock } from "../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../src/lib/clock.js";
+import { createRandomIds } from "../../src/lib/crypto.js";
 import { describeEngine } from "./engine.suite.js";
 
 const engine = scriptedEngine.create({ clock: createSystemClock(), ids: createRandomIds() });

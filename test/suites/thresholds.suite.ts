@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { periodAt, usageScopeOf } from "../../src/domain/events/threshold.js";
+import { periodAt, usageScopeOf } from "../../src/domain/events/events.js";
 import type { Ledger, Settlement } from "../../src/domain/metering/ledger.js";
 import { type Delivery, deliveryId } from "../../src/domain/webhooks/delivery.js";
 import { admission, endpoint, settlement, threshold } from "../support/records.js";

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../src/domain/events/threshold.js";
+import { periodAt } from "../../src/domain/events/events.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";
 import type {
   GroupedUsage,

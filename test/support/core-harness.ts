@@ -16,7 +16,7 @@ import { LimitBook, ThresholdBook } from "../../src/domain/metering/limit-book.j
 import { RejectionCache } from "../../src/domain/metering/rejection-cache.js";
 import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { AbortSource } from "../../src/lib/abort-source.js";
-import { createRandomIds } from "../../src/lib/clock-and-ids.js";
+import { createRandomIds } from "../../src/lib/crypto.js";
 import { openMemoryState } from "../../src/state/embedded/memory-state.js";
 import { FakeClock } from "./fake-clock.js";
 import { silentLog } from "./silent-log.js";

@@ -1,6 +1,6 @@
 /** Fills a state with as many keys and deliveries as lists have after a long time, in the ways that the service does. */
 import type { ApiKeyRecord } from "../../src/domain/access/key-store.js";
-import type { EventType } from "../../src/domain/events/event.js";
+import type { EventType } from "../../src/domain/events/events.js";
 import type { State } from "../../src/domain/service/state.js";
 import { type DeliveryState, deliveryId } from "../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome, Claim } from "../../src/domain/webhooks/delivery-queue.js";

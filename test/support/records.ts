@@ -1,6 +1,6 @@
 import type { LimitScope, RateLimits } from "../../src/domain/call/rate-limits.js";
 import { unlimited } from "../../src/domain/call/rate-limits.js";
-import type { Threshold } from "../../src/domain/events/threshold.js";
+import type { Threshold } from "../../src/domain/events/events.js";
 import type { AdmitRequest, Budget, Settlement } from "../../src/domain/metering/ledger.js";
 import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
 

@@ -3,7 +3,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
 import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { StateOpenError } from "../../domain/service/state.js";
-import { createSystemClock } from "../../lib/clock-and-ids.js";
+import { createSystemClock } from "../../lib/clock.js";
 import { createLogger } from "../../telemetry/logger.js";
 import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
 import { backUpStoppedState, restoreEmbeddedState } from "../compose/state.js";

@@ -7,7 +7,7 @@ import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
-import { createSystemClock } from "../../lib/clock-and-ids.js";
+import { createSystemClock } from "../../lib/clock.js";
 import { errorText } from "../../lib/display-text.js";
 import { type CliIo, CommandError } from "../command-line/cli-io.js";
 import { openModelStore } from "../compose/model-store.js";

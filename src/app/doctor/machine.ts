@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import type { Logger } from "../../domain/call/ports.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
-import { createSystemClock } from "../../lib/clock-and-ids.js";
+import { createSystemClock } from "../../lib/clock.js";
 import { errorText } from "../../lib/display-text.js";
 import { openState, sqliteVersion } from "../compose/state.js";
 import type { Config } from "../config/schema.js";

@@ -1,7 +1,7 @@
 import { stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
-import { createSystemClock } from "../../lib/clock-and-ids.js";
+import { createSystemClock } from "../../lib/clock.js";
 import { byteText, errorText } from "../../lib/display-text.js";
 import { inspectModelFile, modelSources, openModelStore } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";

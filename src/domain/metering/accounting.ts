@@ -3,7 +3,7 @@ import type { UsageTotal } from "../call/live-requests.js";
 import type { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import { costNano, pricesAt } from "../catalog/catalog-model.js";
-import { type EventDraft, type RequestFacts, requestCompleted, requestFailed } from "../events/event.js";
+import { type EventDraft, type RequestFacts, requestCompleted, requestFailed } from "../events/events.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
 import type { Budget, LostRequest, Settlement } from "./ledger.js";
 import type { ThresholdBook } from "./limit-book.js";

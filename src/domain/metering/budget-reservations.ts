@@ -1,4 +1,4 @@
-import { type Metric, periodAt } from "../events/threshold.js";
+import { type Metric, periodAt } from "../events/events.js";
 import type { Budget, BudgetRefusal, Charge } from "./ledger.js";
 
 /** Reservations of running requests of one account or key. */

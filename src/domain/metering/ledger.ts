@@ -3,8 +3,7 @@ import type { Operation } from "../../contract/operations.js";
 import type { EndReason } from "../call/call-context.js";
 import type { Progress } from "../call/live-requests.js";
 import type { LimitKind, LimitOwner, LimitScope, LimitSnapshot } from "../call/rate-limits.js";
-import type { EventDraft } from "../events/event.js";
-import type { Metric, Threshold, UsageScope } from "../events/threshold.js";
+import type { EventDraft, Metric, Threshold, UsageScope } from "../events/events.js";
 
 /** A threshold that rejects requests. Settled usage and reservations count against its `limit`. */
 export type Budget = Pick<Threshold, "id" | "metric" | "period" | "limit"> & { readonly scope: UsageScope };

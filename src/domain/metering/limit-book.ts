@@ -7,7 +7,7 @@ import {
   type RateLimits,
   unlimited,
 } from "../call/rate-limits.js";
-import { type Threshold, usageScopeOf } from "../events/threshold.js";
+import { type Threshold, usageScopeOf } from "../events/events.js";
 import type { Budget } from "./ledger.js";
 
 /** Limits of an account or model set by an administrator. */

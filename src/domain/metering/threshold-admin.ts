@@ -12,7 +12,7 @@ import {
   type Threshold,
   type ThresholdStore,
   usageScopeOf,
-} from "../events/threshold.js";
+} from "../events/events.js";
 import type { UsageReader } from "./usage-store.js";
 
 export interface ThresholdAdminDeps {

@@ -1,4 +1,4 @@
-import { addUsageSums, type Period, type UsageScope, type UsageSums } from "../events/threshold.js";
+import { addUsageSums, type Period, type UsageScope, type UsageSums } from "../events/events.js";
 
 /** Usage of one key and model in one hour or day of UTC. */
 export interface UsageRow extends UsageSums {

@@ -14,7 +14,7 @@ import {
 import { defaultAccount } from "../access/api-key.js";
 import type { LimitOwner } from "../call/rate-limits.js";
 import { refuse } from "../call/service-error.js";
-import type { Metric, PeriodKind, Threshold } from "../events/threshold.js";
+import type { Metric, PeriodKind, Threshold } from "../events/events.js";
 import type { LimitReport, LimitsAdmin, LimitTarget } from "../metering/limits-admin.js";
 import type { ThresholdAdmin, ThresholdProgress } from "../metering/threshold-admin.js";
 import type { UsageBucket, UsageQueries } from "../metering/usage-queries.js";

@@ -4,7 +4,7 @@ import type { KeyStore } from "../access/key-store.js";
 import type { SessionStore } from "../access/sessions.js";
 import type { ChangeFeed, Clock, Logger } from "../call/ports.js";
 import type { CatalogStore } from "../catalog/catalog.js";
-import type { ThresholdStore } from "../events/threshold.js";
+import type { ThresholdStore } from "../events/events.js";
 import type { Ledger } from "../metering/ledger.js";
 import type { LimitStore } from "../metering/limit-book.js";
 import type { UsageReader } from "../metering/usage-store.js";

@@ -1,4 +1,4 @@
-import type { EventType } from "../events/event.js";
+import type { EventType } from "../events/events.js";
 import type { Attempt, AttemptResult, Delivery, DeliveryFailure, DeliveryState } from "./delivery.js";
 import type { EndpointHealth } from "./endpoint-store.js";
 

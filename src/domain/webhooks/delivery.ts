@@ -1,5 +1,5 @@
 import { sha1Hex } from "../../lib/crypto.js";
-import type { EventType } from "../events/event.js";
+import type { EventType } from "../events/events.js";
 
 /** State of a delivery (WH-29). `delivery_attempted`: an attempt is in progress. The last two are final. */
 export const deliveryStates = [

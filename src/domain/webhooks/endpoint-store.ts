@@ -1,6 +1,6 @@
 import type { RandomBytes } from "../access/api-key.js";
 import { checkInteger, checkLength, checkOneOf, quote, refuse, ServiceError } from "../call/service-error.js";
-import { type EventType, eventTypes } from "../events/event.js";
+import { type EventType, eventTypes } from "../events/events.js";
 
 /** A stored endpoint. */
 export interface EndpointRecord {

@@ -5,7 +5,7 @@ import type { CallContext } from "../call/call-context.js";
 import type { IdSource } from "../call/ports.js";
 import { accountOf } from "../call/principal.js";
 import { refuse, ServiceError } from "../call/service-error.js";
-import type { EventType } from "../events/event.js";
+import type { EventType } from "../events/events.js";
 import type { WebhookSender } from "./delivery.js";
 import {
   activeSecrets,

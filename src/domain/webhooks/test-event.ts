@@ -1,7 +1,13 @@
 import { type SecretBox, sha256Hex, UnsealError } from "../../lib/crypto.js";
 import type { IdSource } from "../call/ports.js";
-import { type EventDraft, type EventType, requestCompleted, requestFailed } from "../events/event.js";
-import { periodAt, thresholdEvent } from "../events/threshold.js";
+import {
+  type EventDraft,
+  type EventType,
+  periodAt,
+  requestCompleted,
+  requestFailed,
+  thresholdEvent,
+} from "../events/events.js";
 import { deliveryId, isDelivered, type SendResult, secretUnreadable, type WebhookSender } from "./delivery.js";
 import { attemptHeaders } from "./delivery-attempts.js";
 import type { EndpointRecord } from "./endpoint-store.js";

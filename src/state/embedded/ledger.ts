@@ -1,12 +1,6 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { invariant } from "../../domain/call/service-error.js";
-import {
-  type Period,
-  type PeriodKind,
-  periodAt,
-  type UsageScope,
-  type UsageSums,
-} from "../../domain/events/threshold.js";
+import { type Period, type PeriodKind, periodAt, type UsageScope, type UsageSums } from "../../domain/events/events.js";
 import type {
   Admission,
   AdmitRequest,

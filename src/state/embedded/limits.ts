@@ -1,7 +1,7 @@
 import type { StateChange } from "../../domain/call/ports.js";
 import type { LimitOwner, RateLimits } from "../../domain/call/rate-limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
+import type { Threshold, ThresholdStore } from "../../domain/events/events.js";
 import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
 import { columnsOf, integer, type SqliteDatabase, text } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";

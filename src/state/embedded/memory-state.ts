@@ -1,7 +1,7 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { State } from "../../domain/service/state.js";
-import { createSystemClock } from "../../lib/clock-and-ids.js";
+import { createSystemClock } from "../../lib/clock.js";
 import { migrate } from "./database/migrations.js";
 import {
   createRunBatch,

@@ -9,7 +9,7 @@ import {
   type UsageSums,
   usageScopeOf,
   valuesOf,
-} from "../../domain/events/threshold.js";
+} from "../../domain/events/events.js";
 import type { LostRequest, Settled, Settlement } from "../../domain/metering/ledger.js";
 import { type CollectedRows, columnsOf, type SqliteDatabase, text } from "./database/sqlite.js";
 import type { SettledUsage } from "./database/worker-link.js";

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import type { ChangeFeed, Clock, Logger, StateChange } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { State, StateHealth } from "../../domain/service/state.js";
-import { createSystemClock } from "../../lib/clock-and-ids.js";
+import { createSystemClock } from "../../lib/clock.js";
 import { startWorker } from "../../lib/start-worker.js";
 import { AdmissionJournal, createRunningRequests, readAdmissionJournal } from "./database/running-requests.js";
 import { type StoreLink, WorkerLink } from "./database/worker-link.js";

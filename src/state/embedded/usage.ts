@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { type Period, periodAt, type UsageScope, type UsageSums } from "../../domain/events/threshold.js";
+import { type Period, periodAt, type UsageScope, type UsageSums } from "../../domain/events/events.js";
 import type { Settlement } from "../../domain/metering/ledger.js";
 import {
   type GroupedUsage,

@@ -1,6 +1,6 @@
 import type { LimitOwner } from "../../domain/call/rate-limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
+import type { Threshold, ThresholdStore } from "../../domain/events/events.js";
 import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
 import type { RedisChangeFeed } from "./connection/change-feed.js";
 import type { RedisClient } from "./connection/client.js";

@@ -10,7 +10,7 @@ import { errorRow } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { retryAdvice, retryHeaders, type ServiceError } from "../../domain/call/service-error.js";
 import { limitHeaders } from "../../domain/metering/limit-response.js";
-import { createSampler } from "../../lib/sampler.js";
+import { createSampler } from "../../lib/clock.js";
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 

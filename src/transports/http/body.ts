@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { type BodyFault, bodyOwnerOf, type CallContext, errorOfBodyFault } from "../../domain/call/call-context.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
-import { createSampler } from "../../lib/sampler.js";
+import { createSampler } from "../../lib/clock.js";
 import type { Call } from "./call.js";
 
 /** Shared by all bodies that are being received. */

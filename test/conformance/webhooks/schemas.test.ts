@@ -2,8 +2,16 @@ import { readFileSync } from "node:fs";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errors } from "../../../src/contract/errors.js";
-import { type EventType, eventTypes, requestCompleted, requestFailed } from "../../../src/domain/events/event.js";
-import { periodAt, type Threshold, thresholdEvent, valuesOf } from "../../../src/domain/events/threshold.js";
+import {
+  type EventType,
+  eventTypes,
+  periodAt,
+  requestCompleted,
+  requestFailed,
+  type Threshold,
+  thresholdEvent,
+  valuesOf,
+} from "../../../src/domain/events/events.js";
 import { sampleEvent } from "../../../src/domain/webhooks/test-event.js";
 import { jsonExamples } from "./snippets.js";
 

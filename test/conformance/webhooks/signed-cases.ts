@@ -1,4 +1,4 @@
-import { requestCompleted } from "../../../src/domain/events/event.js";
+import { requestCompleted } from "../../../src/domain/events/events.js";
 import { attemptHeaders } from "../../../src/domain/webhooks/delivery-attempts.js";
 
 const secretOf = (letter: string) => `whsec_${Buffer.alloc(32, letter).toString("base64")}`;

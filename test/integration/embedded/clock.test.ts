@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../../src/domain/events/threshold.js";
+import { periodAt } from "../../../src/domain/events/events.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { silentLog } from "../../support/silent-log.js";
 import { numberedAdmission, numberedSettlement } from "./ledger-requests.js";

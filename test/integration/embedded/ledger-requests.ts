@@ -1,4 +1,4 @@
-import { periodAt, type UsageSums } from "../../../src/domain/events/threshold.js";
+import { periodAt, type UsageSums } from "../../../src/domain/events/events.js";
 import type { AdmitRequest, Settlement } from "../../../src/domain/metering/ledger.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { admission, settlement } from "../../support/records.js";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { State } from "../../../src/domain/service/state.js";
-import { createSystemClock } from "../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { settleLost, soakLedger } from "../../support/ledger-soak.js";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ApiKeys } from "../../../src/domain/access/api-keys.js";
 import type { State } from "../../../src/domain/service/state.js";
-import { createRandomIds } from "../../../src/lib/clock-and-ids.js";
+import { createRandomIds } from "../../../src/lib/crypto.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";

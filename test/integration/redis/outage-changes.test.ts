@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { KeyCache } from "../../../src/domain/access/key-cache.js";
 import type { StateChange } from "../../../src/domain/call/ports.js";
 import type { State } from "../../../src/domain/service/state.js";
-import { createSystemClock } from "../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
 import { openRedisState } from "../../../src/state/redis/state.js";
 import { keyRecord } from "../../suites/api-key-records.js";
 import { eventually } from "../../support/eventually.js";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { State } from "../../../src/domain/service/state.js";
-import { createSystemClock } from "../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
 import { openRedisState } from "../../../src/state/redis/state.js";
 import { settleLost, soakLedger } from "../../support/ledger-soak.js";
 import { needsInstalled } from "../../support/missing-program.js";

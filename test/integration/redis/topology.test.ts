@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createSystemClock } from "../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
 import { RedisChangeFeed } from "../../../src/state/redis/connection/change-feed.js";
 import { RedisConnection } from "../../../src/state/redis/connection/connection.js";
 import { eventually } from "../../support/eventually.js";

@@ -7,7 +7,7 @@ import type { AttemptEnd } from "../../../src/domain/webhooks/delivery.js";
 import { type Delivery, deliveryId } from "../../../src/domain/webhooks/delivery.js";
 import { Dispatcher, type DispatcherSettings } from "../../../src/domain/webhooks/dispatcher.js";
 import type { EndpointRecord } from "../../../src/domain/webhooks/endpoint-store.js";
-import { createSystemClock } from "../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
 import { SecretBox } from "../../../src/lib/crypto.js";
 import { createWebhookSender } from "../../../src/outbound/webhook-sender.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";

@@ -1,4 +1,4 @@
-import { requestCompleted, requestFailed } from "../../../src/domain/events/event.js";
+import { requestCompleted, requestFailed } from "../../../src/domain/events/events.js";
 import type { State } from "../../../src/domain/service/state.js";
 import type { AttemptResult } from "../../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome, Claim } from "../../../src/domain/webhooks/delivery-queue.js";

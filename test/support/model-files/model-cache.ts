@@ -1,4 +1,4 @@
-import { createSystemClock } from "../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
 import type { DefaultModel } from "../../../src/model-store/default-models.js";
 import { ModelPuller } from "../../../src/model-store/puller.js";
 import { defaultPullOptions } from "../../../src/model-store/sources/source-fetcher.js";

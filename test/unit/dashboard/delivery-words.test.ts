@@ -10,7 +10,7 @@ import {
   statusOf,
 } from "../../../src/dashboard/pages/deliveries/delivery.js";
 import { endpointHealth, eventTypeNames, outcomeOf } from "../../../src/dashboard/pages/webhooks/events.js";
-import { eventTypes } from "../../../src/domain/events/event.js";
+import { eventTypes } from "../../../src/domain/events/events.js";
 import { type AttemptError, type DeliveryFailure, deliveryStates } from "../../../src/domain/webhooks/delivery.js";
 import { isFailing } from "../../../src/domain/webhooks/endpoint-book.js";
 

@@ -70,8 +70,7 @@ describe("the check of names", () => {
   });
 
   it("finds names in prose and paths in drawings", () => {
-    const page =
-      "See `Core` and `src/lib/clock-and-ids.ts`.\n```\n  box --> src/domain/core.ts | gen/unified\n```\n`after`";
-    expect(namesIn(page)).toEqual(["Core", "src/lib/clock-and-ids.ts", "src/domain/core.ts", "gen/unified", "after"]);
+    const page = "See `Core` and `src/lib/clock.ts`.\n```\n  box --> src/domain/core.ts | gen/unified\n```\n`after`";
+    expect(namesIn(page)).toEqual(["Core", "src/lib/clock.ts", "src/domain/core.ts", "gen/unified", "after"]);
   });
 });

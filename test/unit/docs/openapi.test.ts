@@ -6,7 +6,7 @@ import { type ErrorCode, errorRow, errors } from "../../../src/contract/errors.j
 import { exposedHeaders } from "../../../src/contract/headers.js";
 import { type OperationRow, operations } from "../../../src/contract/operations.js";
 import { version } from "../../../src/contract/version.js";
-import { eventTypes } from "../../../src/domain/events/event.js";
+import { eventTypes } from "../../../src/domain/events/events.js";
 import { completionFields } from "../../../src/transports/openai/completions.js";
 import { embeddingFields } from "../../../src/transports/openai/embeddings.js";
 import { webhookFields } from "../../../src/transports/openai/handlers.js";

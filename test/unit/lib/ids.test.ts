@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createRandomIds } from "../../../src/lib/clock-and-ids.js";
+import { createRandomIds } from "../../../src/lib/crypto.js";
 import { eventually } from "../../support/eventually.js";
 
 describe("random ids", () => {

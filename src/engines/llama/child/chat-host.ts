@@ -1,5 +1,5 @@
 import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
-import { createRandomIds } from "../../../lib/clock-and-ids.js";
+import { createRandomIds } from "../../../lib/crypto.js";
 import { ChatTemplate } from "../chat/chat-template.js";
 import { type OutputPlan, planOutput } from "../chat/output-plan.js";
 import { controlTextsOf } from "../chat/prompt-pieces.js";

@@ -1,4 +1,4 @@
-import type { EventType } from "../../../domain/events/event.js";
+import type { EventType } from "../../../domain/events/events.js";
 import { type Attempt, attemptsKept, type DeliveryFailure } from "../../../domain/webhooks/delivery.js";
 import type {
   AttemptOutcome,

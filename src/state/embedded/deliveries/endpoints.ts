@@ -1,5 +1,5 @@
 import type { StateChange } from "../../../domain/call/ports.js";
-import type { EventDraft } from "../../../domain/events/event.js";
+import type { EventDraft } from "../../../domain/events/events.js";
 import { deliveryId } from "../../../domain/webhooks/delivery.js";
 import type { AttemptOutcome } from "../../../domain/webhooks/delivery-queue.js";
 import {

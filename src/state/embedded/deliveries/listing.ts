@@ -1,4 +1,4 @@
-import type { EventType } from "../../../domain/events/event.js";
+import type { EventType } from "../../../domain/events/events.js";
 import type { Delivery, DeliveryState } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter, DeliveryQueue, EndpointBacklog } from "../../../domain/webhooks/delivery-queue.js";
 import {

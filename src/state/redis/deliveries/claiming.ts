@@ -1,5 +1,5 @@
 import { invariant } from "../../../domain/call/service-error.js";
-import type { EventType } from "../../../domain/events/event.js";
+import type { EventType } from "../../../domain/events/events.js";
 import { attemptsKept } from "../../../domain/webhooks/delivery.js";
 import type { Claim, DeliveryQueue, FinishRequest } from "../../../domain/webhooks/delivery-queue.js";
 import type { EndpointHealth } from "../../../domain/webhooks/endpoint-store.js";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../domain/call/ports.js";
-import { eventTypes } from "../../../domain/events/event.js";
+import { eventTypes } from "../../../domain/events/events.js";
 import {
   type DeliveryQueue,
   deliveredKeptMax as defaultKeptMax,

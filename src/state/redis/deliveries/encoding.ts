@@ -1,5 +1,5 @@
 import { invariant } from "../../../domain/call/service-error.js";
-import type { EventType } from "../../../domain/events/event.js";
+import type { EventType } from "../../../domain/events/events.js";
 import type {
   Attempt,
   AttemptResult,

@@ -1,5 +1,5 @@
 import { invariant } from "../../../domain/call/service-error.js";
-import { eventTypes } from "../../../domain/events/event.js";
+import { eventTypes } from "../../../domain/events/events.js";
 import { type Delivery, type DeliveryState, deliveryStates } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter, DeliveryQueue, EndpointBacklog } from "../../../domain/webhooks/delivery-queue.js";
 import type { Script } from "../connection/client.js";

@@ -1,5 +1,5 @@
 import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../../../domain/call/rate-limits.js";
-import { type Metric, periodAt } from "../../../domain/events/threshold.js";
+import { type Metric, periodAt } from "../../../domain/events/events.js";
 import type { Admission, AdmitRequest, Budget, LimitRefusal, Refused } from "../../../domain/metering/ledger.js";
 import { keySpace, type ShardKeys } from "../connection/key-space.js";
 import type { ScriptRunner } from "../connection/scripts.js";

@@ -6,7 +6,7 @@ import {
   thresholdEvent,
   type UsageScope,
   valuesOf,
-} from "../../../domain/events/threshold.js";
+} from "../../../domain/events/events.js";
 import type { Settled, Settlement } from "../../../domain/metering/ledger.js";
 import { BoundedMap } from "../../../lib/bounded-collections.js";
 import { keySpace, type ShardKeys } from "../connection/key-space.js";

@@ -1,4 +1,4 @@
-import { addUsageSums, type UsageSums } from "../../../domain/events/threshold.js";
+import { addUsageSums, type UsageSums } from "../../../domain/events/events.js";
 import {
   type UsageCursor,
   UsageGrouping,

@@ -1,7 +1,7 @@
 import type { State } from "../../../../src/domain/service/state.js";
 import type { Claim } from "../../../../src/domain/webhooks/delivery-queue.js";
 import { WakeSignal } from "../../../../src/domain/webhooks/dispatcher.js";
-import { createSystemClock } from "../../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
 import { openRedisState } from "../../../../src/state/redis/state.js";
 import { leaseMs, succeeded } from "../../../suites/delivery-records.js";
 import { silentLog } from "../../../support/silent-log.js";

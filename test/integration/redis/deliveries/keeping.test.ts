@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { requestCompleted } from "../../../../src/domain/events/event.js";
+import { requestCompleted } from "../../../../src/domain/events/events.js";
 import { deliveredKeptMs, failedKeptMs } from "../../../../src/domain/webhooks/delivery-queue.js";
 import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { DeliveryDesk, failedForGood, leaseMs, retryIn, succeeded } from "../../../suites/delivery-records.js";

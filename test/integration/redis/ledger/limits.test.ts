@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../../../src/domain/events/threshold.js";
+import { periodAt } from "../../../../src/domain/events/events.js";
 import type { Admission, AdmitRequest, LimitRefusal } from "../../../../src/domain/metering/ledger.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";

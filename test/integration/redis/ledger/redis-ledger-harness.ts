@@ -2,7 +2,7 @@ import type { LimitScope, RateLimits } from "../../../../src/domain/call/rate-li
 import type { UsageReader } from "../../../../src/domain/metering/usage-store.js";
 import type { Delivery } from "../../../../src/domain/webhooks/delivery.js";
 import type { DeliveryQueue } from "../../../../src/domain/webhooks/delivery-queue.js";
-import { createSystemClock } from "../../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
 import type { RedisClient } from "../../../../src/state/redis/connection/client.js";
 import { RedisConnection } from "../../../../src/state/redis/connection/connection.js";
 import { createStoreTime, ScriptRunner, type StoreTime } from "../../../../src/state/redis/connection/scripts.js";

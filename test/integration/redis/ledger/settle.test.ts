@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { periodAt, type Threshold } from "../../../../src/domain/events/threshold.js";
+import { periodAt, type Threshold } from "../../../../src/domain/events/events.js";
 import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";

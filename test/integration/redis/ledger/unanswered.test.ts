@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createSystemClock } from "../../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
 import { RedisConnection } from "../../../../src/state/redis/connection/connection.js";
 import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { createStoreTime, ScriptRunner } from "../../../../src/state/redis/connection/scripts.js";

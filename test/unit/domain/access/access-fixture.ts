@@ -3,7 +3,7 @@ import { ApiKeys } from "../../../../src/domain/access/api-keys.js";
 import { Authenticator } from "../../../../src/domain/access/authenticator.js";
 import { Sessions } from "../../../../src/domain/access/sessions.js";
 import type { Logger } from "../../../../src/domain/call/ports.js";
-import { createRandomIds } from "../../../../src/lib/clock-and-ids.js";
+import { createRandomIds } from "../../../../src/lib/crypto.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { ScriptedKeyStore } from "./scripted-key-store.js";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { valuesOf } from "../../../../src/domain/events/threshold.js";
+import { valuesOf } from "../../../../src/domain/events/events.js";
 
 it("sends the highest of several percentages that round to the same value (USE-5)", () => {
   expect(valuesOf({ limit: 1n, percents: [50, 80, 100] })).toEqual([{ percent: 100, value: 1n }]);

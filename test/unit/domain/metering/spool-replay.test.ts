@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import type { Ledger, Settlement } from "../../../../src/domain/metering/ledger.js";
 import { SpoolReplay } from "../../../../src/domain/metering/resilient-ledger.js";
-import { createSystemClock } from "../../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FileSpool } from "../../../../src/state/spool/file-spool.js";
 import { eventually } from "../../../support/eventually.js";

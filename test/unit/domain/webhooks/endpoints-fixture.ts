@@ -5,8 +5,7 @@ import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 import type { SendResult, WebhookRequest } from "../../../../src/domain/webhooks/delivery.js";
 import type { NewEndpoint } from "../../../../src/domain/webhooks/endpoint-store.js";
 import { type EndpointCaller, WebhookEndpoints } from "../../../../src/domain/webhooks/endpoints.js";
-import { createRandomIds } from "../../../../src/lib/clock-and-ids.js";
-import { SecretBox } from "../../../../src/lib/crypto.js";
+import { createRandomIds, SecretBox } from "../../../../src/lib/crypto.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 

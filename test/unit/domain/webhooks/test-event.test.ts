@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { eventTypes } from "../../../../src/domain/events/event.js";
+import { eventTypes } from "../../../../src/domain/events/events.js";
 import { SecretBox } from "../../../../src/lib/crypto.js";
 import { verifyWebhook } from "../../../../src/lib/webhook-signature.js";
 import { administrator, answered, keyCaller, openEndpoints, wanted } from "./endpoints-fixture.js";

@@ -3,7 +3,8 @@ import { MessageSchema, Role, type Tool, ToolSchema } from "../../../../gen/unif
 import type { GenEvent, GenerateRequest, LoadedModel, ToolChoiceSpec } from "../../../../src/domain/engine/engine.js";
 import { scriptedEngine } from "../../../../src/engines/scripted/scripted-model.js";
 import type { ScriptedOptions } from "../../../../src/engines/scripted/scripted-options.js";
-import { createRandomIds, createSystemClock } from "../../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
+import { createRandomIds } from "../../../../src/lib/crypto.js";
 
 export const neverAborted = new AbortController().signal;
 

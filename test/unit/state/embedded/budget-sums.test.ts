@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Period, periodAt, type UsageSums } from "../../../../src/domain/events/threshold.js";
+import { type Period, periodAt, type UsageSums } from "../../../../src/domain/events/events.js";
 import { BudgetSums } from "../../../../src/state/embedded/ledger.js";
 import { budget as anyBudget, settlement as anySettlement } from "../../../support/records.js";
 

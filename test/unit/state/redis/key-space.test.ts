@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { periodAt } from "../../../../src/domain/events/threshold.js";
+import { periodAt } from "../../../../src/domain/events/events.js";
 import { keySpace, shardCount } from "../../../../src/state/redis/connection/key-space.js";
 
 const space = keySpace;

@@ -6,7 +6,7 @@ import {
   StreamChatCompletionRequestSchema,
   type StreamChatCompletionResponse,
 } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
-import { createSystemClock } from "../../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
 import { grpcPath } from "../../../../src/lib/grpc-definition.js";
 import { eventually } from "../../../support/eventually.js";
 import { FakeClock } from "../../../support/fake-clock.js";

@@ -3,7 +3,8 @@ import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limi
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { UsageQueries } from "../../../../src/domain/metering/usage-queries.js";
-import { createRandomIds, createSystemClock } from "../../../../src/lib/clock-and-ids.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
+import { createRandomIds } from "../../../../src/lib/crypto.js";
 import { createResponseWatch } from "../../../../src/transports/http/answer.js";
 import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body.js";
 import { createHttpListener, type HttpListener } from "../../../../src/transports/http/listener.js";

@@ -1,5 +1,45 @@
+import { performance } from "node:perf_hooks";
+
+/** The system's time. Its timers do not keep the process alive: the owner of work that must finish tracks it. */
+interface SystemClock {
+  now(): number;
+  monotonic(): number;
+  after(ms: number, run: () => void): () => void;
+  /** Timers of this clock that have neither fired nor been cancelled: a number that grows at rest shows a leak. */
+  readonly pending: number;
+}
+
+/** Its functions need no `this`. */
+export function createSystemClock(): SystemClock {
+  let pending = 0;
+  return {
+    now: () => Date.now(),
+    monotonic: () => performance.now(),
+    after(ms, run) {
+      let isPending = true;
+      const end = (): void => {
+        if (isPending) pending -= 1;
+        isPending = false;
+      };
+      pending += 1;
+      const timer = setTimeout(() => {
+        end();
+        run();
+      }, ms);
+      timer.unref();
+      return () => {
+        clearTimeout(timer);
+        end();
+      };
+    },
+    get pending() {
+      return pending;
+    },
+  };
+}
+
 /** A set whose members are sampled by one timer. */
-export interface Sampler<T> {
+interface Sampler<T> {
   add(member: T): void;
   delete(member: T): void;
   readonly size: number;
