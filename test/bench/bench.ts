@@ -1,20 +1,20 @@
 /**
  * Measures this build (`npm run build` first) on Linux with two cores or more.
  *
- *   npm run bench                the doors, with the scripted engine (run.ts)
+ *   npm run bench                the transports, with the scripted engine (run.ts)
  *   npm run bench -- engine      the embedded engine against its own binding and llama.cpp's server (engine.ts)
  *   npm run bench -- state       limits and usage in Redis and in the file against state in memory (state.ts)
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
  *
- * With `--quick` each measures once and briefly: enough to see that it works, not to compare by.
+ * With `--quick` each measures once and briefly: enough to check that it works, not to compare.
  */
 interface Part {
   readonly load: () => Promise<unknown>;
-  /** What `--quick` stands for. */
+  /** The options of `--quick`. */
   readonly quick: readonly string[];
 }
 
-const doors: Part = { load: () => import("./run.js"), quick: ["--repeats", "2"] };
+const transports: Part = { load: () => import("./run.js"), quick: ["--repeats", "2"] };
 const parts: ReadonlyMap<string, Part> = new Map([
   ["engine", { load: () => import("./engine.js"), quick: ["--repeats", "1", "--tokens", "64"] }],
   ["state", { load: () => import("./state.js"), quick: ["--seconds", "2", "--repeats", "1", "--streams", "50"] }],
@@ -23,7 +23,7 @@ const parts: ReadonlyMap<string, Part> = new Map([
 const [node = "", script = "", name = "", ...rest] = process.argv;
 const part = parts.get(name);
 const options = (part === undefined ? [name, ...rest] : rest).filter((option) => option !== "");
-const { load, quick } = part ?? doors;
+const { load, quick } = part ?? transports;
 // Each reads its own options from there.
 process.argv = [node, script, ...options.flatMap((option) => (option === "--quick" ? quick : [option]))];
 await load();

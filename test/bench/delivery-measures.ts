@@ -35,7 +35,7 @@ export async function registerEndpoint(state: State, box: SecretBox, url: string
   await state.endpoints.insert(endpoint, 1);
 }
 
-/** Settles so many requests, each of which makes one delivery. */
+/** Settles the given number of requests, each of which creates one delivery. */
 export async function makeDeliveries(state: State, name: string, count: number): Promise<void> {
   let made = 0;
   const oneAfterTheOther = async (): Promise<void> => {
@@ -80,7 +80,7 @@ export interface DispatchRate {
   readonly cpuUsPerDelivery: number;
 }
 
-/** How fast what waits is delivered, from claim to finish, over HTTP. */
+/** Deliveries per second over HTTP, from claim to finish. */
 export async function dispatch(
   state: State,
   { box, sender, count }: { readonly box: SecretBox; readonly sender: WebhookSender; readonly count: number },
@@ -116,7 +116,7 @@ export async function dispatch(
   };
 }
 
-/** Size of the embedded store's file and of what is not yet in it. */
+/** Size of the embedded store's file and its log, in bytes. */
 export function fileBytes(folder: string): number {
   return ["uis.db", "uis.db-wal"]
     .map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0)

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** The yardstick: node:http that parses a JSON body and sends it back, and nothing else. */
+/** The baseline: node:http that only parses a JSON body and returns it. */
 const server = createServer((req, res) => {
   const parts: Buffer[] = [];
   req.on("data", (part: Buffer) => parts.push(part));

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 
-/** One kept-alive connection that asks for streams one after the other and times their first event. */
+/** One keep-alive connection that requests streams one after the other and times their first event. */
 export class FirstByteClient {
   readonly #socket: Socket;
   #onData: (data: Buffer) => void = () => {};

@@ -1,7 +1,7 @@
 import { FirstByteClient } from "./first-byte.js";
 import { median, quantile } from "./http-request.js";
 
-/** What a request of this number is, for one side. Numbers are not repeated. */
+/** Sends the request of this number to one side. Numbers are not repeated. */
 export type StreamRequest = (number: number) => Buffer;
 
 export interface FirstTokenSide {
@@ -9,7 +9,7 @@ export interface FirstTokenSide {
   readonly request: StreamRequest;
 }
 
-/** `none` twice: how far the same thing is from itself is the measure for what is another. */
+/** `none` twice: the difference between equal sides is the noise to compare with. */
 export interface FirstTokenSides {
   readonly none: FirstTokenSide;
   readonly again: FirstTokenSide;
@@ -35,7 +35,7 @@ export interface FirstTokenComparison {
 export interface AddedTime {
   readonly p50_ms: number;
   readonly p99_ms: number;
-  /** Whether both are within what the same service differs from itself. */
+  /** Whether both differ by no more than two equal services. */
   readonly inside_spread: boolean;
 }
 
@@ -66,7 +66,7 @@ export async function compareFirstTokens(sides: FirstTokenSides, streams: number
   return compared(measured);
 }
 
-/** Each side follows each other one equally often: what the one before still has to do is part of what is measured. */
+/** Each side follows each other one equally often, because remaining work of the previous side affects the next. */
 const orders = ordersOf(names);
 
 function ordersOf(sides: readonly Name[]): readonly (readonly Name[])[] {

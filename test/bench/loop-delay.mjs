@@ -10,7 +10,7 @@ const resolutionMs = 5;
 const histogram = monitorEventLoopDelay({ resolution: resolutionMs });
 histogram.enable();
 
-/** The histogram holds the time between two ticks, and not what it is above the tick. */
+/** The histogram contains the time between two ticks, not the excess over the tick. */
 const lateMs = (nanoseconds) => Math.max(0, nanoseconds / 1e6 - resolutionMs);
 
 process.on("SIGUSR2", () => {

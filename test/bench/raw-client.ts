@@ -16,9 +16,9 @@ const chunkedEnd = Buffer.from("0\r\n\r\n");
 const eventEnd = Buffer.from("\n\n");
 
 /**
- * Sends one prepared request again and again over `connections` keep-alive connections. It parses only what tells where
- * an answer ends, so that the client costs a small part of what the server does. `staysAwake` is for a client with a core
- * of its own: beside another program it would take that one's time.
+ * Repeats one prepared request over `connections` keep-alive connections. It parses only the ends of answers, so that the
+ * client costs little in comparison to the server. `staysAwake` is for a client with a dedicated core: on a shared core
+ * it would take the other program's time.
  */
 export async function load(
   port: number,
@@ -38,7 +38,7 @@ export async function load(
 
 /**
  * Keeps this process awake. A client that sleeps between answers must be woken by the server's writes, and on a virtual
- * machine the wake-up costs the server 20 µs a request: more than all else, and nothing that the server can change.
+ * machine the wake-up costs the server 20 µs per request: more than everything else, and outside of the server's control.
  */
 function spin(): () => void {
   let spinning = true;
@@ -68,17 +68,17 @@ function oneConnection(port: number, request: Buffer, stopAtMs: number, totals: 
   });
 }
 
-/** Ends a connection whose last answer does not come. */
+/** Ends a connection without a last answer. */
 function endLate(socket: Socket, stopAtMs: number): void {
   const timer = setTimeout(() => socket.destroy(), stopAtMs - performance.now() + 5_000);
   socket.once("close", () => clearTimeout(timer));
 }
 
-/** Finds the ends of answers in what a socket brings. Answers end by content-length or with the last chunk. */
+/** Finds the ends of answers in received bytes. Answers end by content-length or with the last chunk. */
 class AnswerReader {
   readonly #totals: Totals;
   readonly #answered: () => void;
-  /** Bytes of the body that are still to come; -1: until the last chunk; null: in the head. */
+  /** Remaining bytes of the body; -1: until the last chunk; null: in the head. */
   #left: number | null = null;
   #head: Buffer = Buffer.alloc(0);
   #tail: Buffer = Buffer.alloc(0);

@@ -19,11 +19,11 @@ const serverCore = 0;
 const connections = 32;
 const tokens = 200;
 /**
- * What must be reached: requests per second over those of the echo, without state on disk and with it, and embeddings per
+ * Required minimums: requests per second relative to the echo server, without and with state on disk, and embeddings per
  * second.
  */
 const gates = { chat_over_echo: 0.5, durable_chat_over_echo: 0.3, embeddings_per_second: 4_000 };
-/** V8 goes on compiling for about three seconds, on the same core. */
+/** V8 continues to compile for about three seconds, on the same core. */
 const warmUpSeconds = 5;
 /** Makes a request of about 720 bytes with its head: a short turn of a conversation, as in the published comparisons. */
 const question =

@@ -10,7 +10,7 @@ export interface SettlementRate {
   readonly cpuUsPerSettlement: number;
 }
 
-/** How many requests a second the embedded ledger admits and settles, each synced to disk, with so many at once. */
+/** Requests per second that the embedded ledger admits and settles, each synced to disk, at a given concurrency. */
 export async function embeddedSettlements(folder: string, inFlight: number, seconds: number): Promise<SettlementRate> {
   const state = await openEmbeddedState({
     dataDir: join(folder, "settlements"),

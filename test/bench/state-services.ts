@@ -12,7 +12,7 @@ import { type PinnedProcess, startPinned } from "./pinned-process.js";
 export interface MeasuredService {
   readonly process: PinnedProcess;
   readonly port: number;
-  /** A whole answer of a model that takes no time. */
+  /** A complete answer of a model without latency. */
   readonly chat: Buffer;
   /** A streamed one of that model. */
   readonly stream: StreamRequest;

@@ -1,6 +1,6 @@
 /**
- * What keeping state costs, in one run: requests per second with limits in Redis, and with the embedded file, over those
- * with state in memory; settlements per second of the embedded ledger; and whether a ledger shows in the time to the
+ * The cost of state, in one run: requests per second with limits in Redis, and with the embedded file, over those
+ * with state in memory; settlements per second of the embedded ledger; and whether a ledger affects the time to the
  * first token, as a paired comparison against two services with state in memory.
  *
  *   npm run bench -- state [--seconds 5 --repeats 3 --streams 300]
@@ -22,7 +22,7 @@ const connections = 32;
 const settlementsAtOnce = 64;
 /** Redis is on the client's core and must be run when it has something to do. */
 const staysAwake = false;
-/** V8 goes on compiling for about three seconds. */
+/** V8 continues to compile for about three seconds. */
 const warmUpSeconds = 5;
 /** Requests per second with limits in Redis over those with state in memory. */
 const redisGate = 0.65;
@@ -38,7 +38,7 @@ const seconds = Number(values.seconds);
 const repeats = Number(values.repeats);
 const streams = Number(values.streams);
 
-/** `none` twice: how far the same thing is from itself is the measure for what is another. */
+/** `none` twice: the difference between equal sides is the noise to compare with. */
 const sides = { none: "none", again: "none", embedded: "embedded", redis: "redis" } as const satisfies Record<
   string,
   StateName
@@ -73,8 +73,8 @@ async function throughput(services: Readonly<Record<Side, MeasuredService>>): Pr
 }
 
 /**
- * Time to the first token of a model that takes no time, where the round trip to a store is all there is, and of one that
- * computes, as models do.
+ * Time to the first token of a model without latency, which is only the round trip to a store, and of one that computes
+ * like a real model.
  */
 async function firstTokens(services: Readonly<Record<Side, MeasuredService>>): Promise<object> {
   const sides = (model: "stream" | "computedStream"): FirstTokenSides => {

@@ -1,6 +1,6 @@
 /**
- * A receiver of webhooks that checks every signature: `webhook-receiver.ts <secret>` prints `{"port":n}`. GET tells how many
- * it took and how many it refused.
+ * A receiver of webhooks that checks every signature: `webhook-receiver.ts <secret>` prints `{"port":n}`. GET returns how many
+ * it accepted and rejected.
  */
 import { createServer } from "node:http";
 import { verifyWebhook } from "../../src/lib/webhook-signature.js";

@@ -1,5 +1,5 @@
 /**
- * What webhooks cost: deliveries per second from the queue to a receiver that checks each signature, processor time and
+ * The cost of webhooks: deliveries per second from the queue to a receiver that checks each signature, processor time and
  * kept bytes of a delivery, embedded and in Redis; and the queue alone in Redis against BullMQ's jobs that do nothing.
  *
  *   npm run bench -- webhooks [--deliveries 20000 --repeats 3]
@@ -61,7 +61,7 @@ async function measure({ state, bytes }: OpenStore, receiverPort: number): Promi
   }
 }
 
-/** For the endpoint that `measure` has left there. Alternating, because neighbours on the machine come and go. */
+/** For the endpoint that `measure` created. Alternating, because the load of other programs varies. */
 async function queueAlone(redisPort: number, folder: string): Promise<{ ours: number; bullmq: number; ratio: number }> {
   const state = await openRedis(redisPort);
   const rounds: { ours: number; bullmq: number }[] = [];
@@ -98,7 +98,7 @@ async function redisBytes(port: number): Promise<number> {
   return Number(/used_memory:(\d+)/.exec(stdout)?.[1] ?? 0);
 }
 
-/** A package of its own, so that the product has nothing of it. */
+/** A separate package, so that the product does not depend on it. */
 function provideBull(): string {
   const folder = join(import.meta.dirname, "bullmq");
   if (!existsSync(join(folder, "node_modules"))) {

@@ -4,7 +4,7 @@ import type { Admission, AdmitRequest, Budget, BudgetRefusal, Ledger } from "../
 import { admission, budget, leaseMs, scope, settlement } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** Thresholds that refuse: what is used in the period and what running requests have reserved stays within the limit. */
+/** Budgets: usage of the period plus reservations of running requests stays within the limit. */
 export function describeBudgets(open: OpenState): void {
   describe("Budgets", () => {
     const harness = eachTest(open);

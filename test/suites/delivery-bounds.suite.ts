@@ -4,7 +4,7 @@ import { endpoint } from "../support/records.js";
 import { DeliveryDesk, failedForGood, retryIn, succeeded } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** What happens when there is more than may be kept. */
+/** Behaviour at the maximum number of stored deliveries. */
 export function describeDeliveryBounds(open: OpenState): void {
   describe("bounds", () => {
     const harness = eachTest(open, { openDeliveriesMax: 3, deliveredKeptMax: 4 });

@@ -4,7 +4,7 @@ import { endpoint, settlement } from "../support/records.js";
 import { DeliveryDesk, event, failedForGood, leaseMs, retryIn, succeeded } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** Who holds a delivery, for how long, and what becomes of one that is held no more. */
+/** Claims and leases of deliveries, and released or expired claims. */
 export function describeDeliveryClaims(open: OpenState): void {
   describe("claims", () => {
     const harness = eachTest(open);

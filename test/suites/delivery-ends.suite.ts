@@ -14,10 +14,10 @@ import {
 } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** The delays of the schedule, which whoever finishes an attempt tells. */
+/** The delays of the schedule, which the caller of `finish` passes. */
 const scheduleMs = [30_000, 120_000, 600_000, 1_800_000, 7_200_000];
 
-/** What the end of an attempt does: to the delivery, to when it is due, to the endpoint's health. */
+/** Effects of an attempt's result on the delivery, its due time and the endpoint's health. */
 export function describeDeliveryEnds(open: OpenState): void {
   describe("results", () => {
     const harness = eachTest(open);

@@ -4,7 +4,7 @@ import { endpoint } from "../support/records.js";
 import { anyDelivery, DeliveryDesk, failedForGood, listAll, retryIn, succeeded } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** What is read of deliveries: one, many by filter and page, and how much waits. */
+/** Reads of deliveries: one, filtered pages, and the backlog. */
 export function describeDeliveryLists(open: OpenState): void {
   describe("lists", () => {
     const harness = eachTest(open);

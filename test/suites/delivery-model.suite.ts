@@ -7,11 +7,11 @@ import { DeliveryModel, isEnded } from "./delivery-model.js";
 import { DeliveryDesk, failedForGood, retryIn, succeeded } from "./delivery-records.js";
 import type { OpenState, StateHarness } from "./state-harness.js";
 
-/** Longer than a lease; the delays end between two of them, so that it is no matter what real time passes beside. */
+/** Longer than a lease; delays end between two steps, so that real time does not matter. */
 const strideMs = 20_000;
 const maxInFlight = 3;
 
-/** The numbers choose among what there is at that moment. */
+/** The numbers select among the objects that exist at that moment. */
 type Step =
   | { readonly act: "emit"; readonly endpoint: "we_a" | "we_b" }
   | { readonly act: "claim"; readonly max: number }
@@ -56,12 +56,12 @@ export function describeDeliveryModel(open: OpenState): void {
   });
 }
 
-/** Does each step to the queue and to the model, and compares what they say. */
+/** Applies each step to the queue and to the model, and compares the results. */
 class QueueLife {
   readonly #harness: StateHarness;
   readonly #desk: DeliveryDesk;
   readonly #model = new DeliveryModel(maxInFlight);
-  /** All that were ever handed out, those that count no more included. */
+  /** All claims ever returned, including expired ones. */
   #claims: Claim[] = [];
 
   constructor(harness: StateHarness) {
@@ -100,7 +100,7 @@ class QueueLife {
     }
   }
 
-  /** What is open is delivered in time, and nothing else; then all is as the model says. */
+  /** Exactly the open deliveries become due and are delivered; then the queue equals the model. */
   async end(): Promise<void> {
     for (let round = 0; this.#model.deliveries.some((each) => !isEnded(each)); round++) {
       if (round > 200) throw new Error("something open is never claimed");

@@ -2,15 +2,15 @@ import { groupBy } from "../../src/domain/metering/limit-book.js";
 import type { AttemptOutcome, Claim, RetryOutcome } from "../../src/domain/webhooks/delivery-queue.js";
 import { leaseMs } from "./delivery-records.js";
 
-/** What a delivery is believed to be. Times count only what the test has let pass. */
+/** Expected state of a delivery. Times count only time that the test has advanced. */
 export interface ModelDelivery {
   readonly id: string;
   readonly endpointId: string;
   state: "pending" | "awaiting_retry" | "delivered" | "permanently_failed";
   dueAtMs: number;
-  /** The claim whose end would count; null: none would. */
+  /** The claim whose result would count; null: none. */
   current: Claim | null;
-  /** Null: nobody holds it. */
+  /** Null: unclaimed. */
   leasedUntilMs: number | null;
   retriesUsed: number;
   attemptsMade: number;
@@ -48,7 +48,7 @@ export class DeliveryModel {
     this.#nowMs += ms;
   }
 
-  /** How many a claim has to take: what is due, as far as each endpoint has room. */
+  /** Expected size of a claim: due deliveries within the capacity of their endpoints. */
   claimable(): number {
     this.#endLeases();
     const lines = groupBy(this.deliveries, ({ endpointId }) => endpointId).values();
@@ -59,7 +59,7 @@ export class DeliveryModel {
     }, 0);
   }
 
-  /** Takes note of what was claimed. What must not have been is told as a sentence; null: all is well. */
+  /** Records a claim. Returns an error for an invalid claim, or null. */
   claimed(claims: readonly Claim[]): string | null {
     for (const claim of claims) {
       const delivery = this.deliveries.find(({ id }) => id === claim.deliveryId);
@@ -113,7 +113,7 @@ export class DeliveryModel {
     return "queued";
   }
 
-  /** Whether somebody lost it to its lease: whether their end still counts is then known to nobody. */
+  /** Whether a holder lost it by an expired lease: the model then cannot predict whether that result still counts. */
   isLost({ current, leasedUntilMs }: ModelDelivery): boolean {
     return current !== null && (leasedUntilMs === null || leasedUntilMs <= this.#nowMs);
   }

@@ -7,7 +7,7 @@ import { settlement } from "../support/records.js";
 import type { StateHarness } from "./state-harness.js";
 
 export const leaseMs = 15_000;
-/** After which something that should come to an end never will. */
+/** Time limit for anything that should end. */
 const stepsMax = 1_000;
 
 export const succeeded: AttemptOutcome = { state: "delivered" };
@@ -24,7 +24,7 @@ export const anyDelivery: DeliveryFilter = {
   replayId: null,
 };
 
-/** An event whose body has text that is several bytes a character. */
+/** An event whose body has multi-byte characters. */
 export function event(number: number, type: EventDraft["type"] = "request.completed"): EventDraft {
   return {
     id: `evt_${String(number).padStart(32, "0")}`,
@@ -120,7 +120,7 @@ export class DeliveryDesk {
     return claim;
   }
 
-  /** Claims until a claim finds nothing more at once, so that queues of disabled endpoints are emptied. */
+  /** Claims until nothing more is due, so that queues of disabled endpoints are drained. */
   async drain(): Promise<readonly Claim[]> {
     const claims: Claim[] = [];
     for (let asked = 0; asked < stepsMax; asked++) {
@@ -163,7 +163,7 @@ export class DeliveryDesk {
     await this.#harness.advance(Math.max(0, nextAttemptAtMs - this.state.now()));
   }
 
-  /** Purges until nothing is old enough any more. */
+  /** Purges until nothing old enough is left. */
   async purgeAll(): Promise<void> {
     for (let step = 0; step < stepsMax; step++) {
       if ((await this.state.purge(1_000)) === 0) return;

@@ -45,7 +45,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       } while (after !== null);
       return sum;
     };
-    /** Some that failed for good; their ids in the order of their making. */
+    /** Creates permanently failed deliveries; returns their ids in order of creation. */
     const failedOnes = async (count: number): Promise<string[]> => {
       const ids: string[] = [];
       for (let number = 0; number < count; number++) {

@@ -17,7 +17,7 @@ export function describeDeliveryRetries(open: OpenState): void {
     });
     const retry = (deliveryId: string, changes: Partial<RetryRequest> = {}): Promise<RetryOutcome> =>
       desk.queue.retryNow({ account: "a", deliveryId, by, restart: false, again: false, ...changes });
-    /** A delivery that used this many retries and failed for good. */
+    /** A delivery that used this many retries and failed permanently. */
     const failedAfter = async (retries: number): Promise<string> => {
       const id = await desk.emit("we_a");
       for (let used = 0; used < retries; used++) {

@@ -3,11 +3,11 @@ import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../gen/unified/inference/v1/chat_pb.js";
 import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "../../src/domain/engine/engine.js";
 
-/** What an engine must bring to be tested. A model may be given to several tests, one after the other. */
+/** The models that a tested engine provides. Consecutive tests may share a model. */
 export interface EngineHarness {
   /** A chat model with 2 slots and a context of at most 4,096 tokens that answers with at least 20 tokens, at once. */
   chat(): Promise<LoadedModel>;
-  /** The same, but it takes at least 5 s for its answer, with a token at least every 50 ms. */
+  /** The same, but its answer takes at least 5 s, with a token at least every 50 ms. */
   slowChat(): Promise<LoadedModel>;
   /** As `slowChat`, for one test alone, which unloads it. */
   ownSlowChat(): Promise<LoadedModel>;
@@ -16,7 +16,7 @@ export interface EngineHarness {
 }
 
 const never = new AbortController().signal;
-/** Far above what an abort takes, so that a busy machine does not decide the result. */
+/** Far above the duration of an abort, so that a busy machine does not affect the result. */
 const abortWithinMs = 1_000;
 
 function request(changes: Partial<GenerateRequest> = {}): GenerateRequest {
@@ -60,8 +60,8 @@ async function engineError(promise: Promise<unknown>): Promise<EngineError> {
   throw new Error("expected an EngineError", { cause: thrown });
 }
 
-/** What every engine promises behind the port. */
-/** An engine may refuse at the call or at its first event. */
+/** The contract of every engine. */
+/** An engine may reject at the call or at its first event. */
 const attempt = async <T>(run: () => Promise<T>): Promise<T> => run();
 
 export function describeEngine(name: string, harness: EngineHarness): void {

@@ -106,7 +106,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await numbersOf("key_00000003")).toEqual([3]);
       expect(await numbersOf(" e ")).toEqual([3, 2, 1]);
       expect(await numbersOf("key number")).toEqual([]);
-      // What is kept beside these is not searched.
+      // Other stored fields are not searched.
       for (const text of ["administrator", "createdAt", "read_write", "00000003".repeat(2)]) {
         expect(await numbersOf(text)).toEqual([]);
       }

@@ -10,10 +10,10 @@ import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
 import { silentLog } from "../support/silent-log.js";
 import { describeEngine } from "./engine.suite.js";
 
-// Each test starts processes, which takes long on a machine that is busy with other tests.
+// Each test starts processes, which is slow on a machine that is busy with other tests.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-/** No word comes twice. */
+/** No word occurs twice. */
 const text =
   "Once upon a time there was small fox who lived 🦊 under the hill and every morning it ran down to " +
   "drink from cold river, 河の水 because nothing else tasted quite so good after long night without any dreams at all";

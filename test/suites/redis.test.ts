@@ -44,7 +44,7 @@ function describeRedis(
         leewayMs: 5_000,
         async advance(ms) {
           shiftMs += ms;
-          // Any answer of the store tells its time.
+          // Every answer of the store contains its time.
           await state.health();
         },
         close: () => state.close(),

@@ -8,7 +8,7 @@ export function describeSessionStore(open: OpenState): void {
   describe("SessionStore", () => {
     const harness = eachTest(open);
 
-    /** One that was made in this moment and lives for an hour; a higher number was made later. */
+    /** A session that was created now and lasts an hour; a higher number means a later creation. */
     const session = (number: number, changes: Partial<SessionRecord> = {}): SessionRecord => {
       const nowMs = harness.state.now();
       return {

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach } from "vitest";
 import type { State } from "../../src/domain/service/state.js";
 
-/** An empty state whose time a test can move. */
+/** An empty state whose time a test can advance. */
 export interface StateHarness {
   readonly state: State;
   /** How near to an instant a test can move the time: 1 where only `advance` moves it, more where it also runs on. */
   readonly leewayMs: number;
-  /** Moves the store's time on, all of it: windows, leases, periods. Real time may pass beside it. */
+  /** Advances the store's time for windows, leases and periods. Real time may pass too. */
   advance(ms: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -19,7 +19,7 @@ export interface StateBounds {
   readonly deliveredKeptMax?: number;
 }
 
-/** What a suite runs on: a new empty state for each test. */
+/** Creates a new empty state for each test of a suite. */
 export type OpenState = (bounds?: StateBounds) => Promise<StateHarness>;
 
 /** Opens a state before each test of the surrounding `describe` and closes it afterwards. */

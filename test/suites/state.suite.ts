@@ -23,7 +23,7 @@ import { describeUsage } from "./usage.suite.js";
 
 export type { OpenState } from "./state-harness.js";
 
-/** What every driver of State does. `open` gives an empty one, which the suite closes. */
+/** The contract of every driver of State. `open` returns an empty one, which the suite closes. */
 export function describeState(name: string, open: OpenState): void {
   describe(`state: ${name}`, () => {
     describeStores(open);
@@ -37,8 +37,8 @@ export function describeState(name: string, open: OpenState): void {
 }
 
 /**
- * For a driver that another file runs through `describeState` on other servers: all of it in the tier `long`. In the tier
- * `ci` the stores, and in a cluster what else depends on where keys lie.
+ * For a driver that another file runs through `describeState` on other servers: everything in the tier `long`. In the tier
+ * `ci` the stores, and in a cluster also the tests that depend on the placement of keys.
  */
 export function describeTopology(name: string, open: OpenState, { isCluster = false } = {}): void {
   byTier({
@@ -58,7 +58,7 @@ export function describeTopology(name: string, open: OpenState, { isCluster = fa
   })();
 }
 
-/** For a driver whose statements another file runs: all of it in the tier `long`, in the tier `ci` what waits for commits. */
+/** For a driver whose statements another file runs: everything in the tier `long`, tests of commits in the tier `ci`. */
 export function describeCommits(name: string, open: OpenState): void {
   byTier({
     long: () => describeState(name, open),

@@ -6,7 +6,7 @@ import { admission, endpoint, settlement, threshold } from "../support/records.j
 import { DeliveryDesk, event, listAll } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** What a settlement tells: thresholds that it reaches and the request's own event, in the same step as its usage. */
+/** Events of a settlement: reached thresholds and the request's own event, written atomically with its usage. */
 export function describeThresholds(open: OpenState): void {
   describe("Thresholds and deliveries", () => {
     const harness = eachTest(open);
@@ -17,7 +17,7 @@ export function describeThresholds(open: OpenState): void {
       count = 0;
     });
 
-    /** Settles one more request that used so many tokens. */
+    /** Settles one more request with the given number of tokens. */
     const use = async (tokens: number, changes: Partial<Settlement> = {}): Promise<readonly string[]> => {
       count += 1;
       const told = { promptTokens: tokens, completionTokens: 0, ...changes };
@@ -30,7 +30,7 @@ export function describeThresholds(open: OpenState): void {
       (await listAll(harness.state.deliveries, { account })).toReversed();
     const payloadOf = async (id: string | undefined): Promise<string> =>
       (await harness.state.deliveries.payload(id ?? "")) ?? "";
-    /** Data of the threshold events that were told. */
+    /** Data of the threshold events that were sent. */
     const toldOf = async (): Promise<Record<string, unknown>[]> => {
       const bodies = await Promise.all((await deliveries()).map(({ id }) => payloadOf(id)));
       return bodies.map((body) => JSON.parse(body).data as Record<string, unknown>);

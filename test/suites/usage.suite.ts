@@ -14,7 +14,7 @@ import { eachTest, type OpenState } from "./state-harness.js";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** What `settlement` uses. */
+/** The usage of `settlement`. */
 const once = { requests: 1n, promptTokens: 10n, completionTokens: 5n, cachedTokens: 0n, costNano: 0n };
 
 const times = (count: number) => ({
@@ -25,7 +25,7 @@ const times = (count: number) => ({
   costNano: 0n,
 });
 
-/** What settlements add up, and how it is read. */
+/** Sums of settlements, and their queries. */
 export function describeUsage(open: OpenState): void {
   describe("Usage", () => {
     const harness = eachTest(open);

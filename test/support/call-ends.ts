@@ -28,7 +28,7 @@ export function chatEnd(changes: Partial<CallEnd> = {}): CallEnd {
   };
 }
 
-/** The end of a call that no engine was asked for. */
+/** The end of a call that never reached an engine. */
 export function plainEnd(changes: Partial<CallEnd> = {}): CallEnd {
   return chatEnd({ usage: null, times: new CallTimes(1_000), durationMs: 1, ...changes });
 }

@@ -1,6 +1,6 @@
 import type { Capabilities } from "../../src/domain/engine/engine.js";
 
-/** A model that can do everything, less what a test takes away. */
+/** A model with every capability except those that a test removes. */
 export function caps(changes: Partial<Capabilities> = {}): Capabilities {
   return {
     chat: true,

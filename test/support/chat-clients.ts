@@ -1,23 +1,23 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** What a client asks for. */
+/** The request of a client. */
 export interface Question {
   readonly model: string;
   readonly isStream: boolean;
-  /** A client that leaves when it has seen the first of the answer. Streams only. */
+  /** The client disconnects after the first event of the answer. Streams only. */
   readonly leaves: boolean;
   readonly maxTokens: number;
 }
 
 /**
- * How it went, as the client saw it: the whole answer; gone by itself; an error of the service; 429; a connection that
- * broke, or none at all.
+ * Outcome as seen by the client: a complete answer; disconnected itself; an error of the service; 429; a broken or
+ * failed connection.
  */
 export type Outcome = "completed" | "left" | "failed" | "refused" | "broken";
 
 export interface Answer {
   readonly question: Question;
-  /** Null when no headers came. */
+  /** Null if no headers arrived. */
   readonly requestId: string | null;
   readonly outcome: Outcome;
   /** Of the answer's own usage; 0 where it was not seen. */
@@ -25,7 +25,7 @@ export interface Answer {
   readonly completionTokens: number;
   /** Its limits were decided without the store. */
   readonly isDegraded: boolean;
-  /** When its headers came, by `performance.now()`; infinite when none did. */
+  /** Arrival of the headers, by `performance.now()`; infinite if there were none. */
   readonly begunAtMs: number;
   /** When it was over for the client. */
   readonly endedAtMs: number;
@@ -37,7 +37,7 @@ export interface ChatClientsOptions {
   readonly service: (number: number) => { readonly http: string } | null;
   readonly key: string;
   readonly question: () => Question;
-  /** How long a client waits that was refused, or found nobody. */
+  /** Wait of a client after a rejection or a failed connection. */
   readonly pauseMs: number;
 }
 
@@ -49,7 +49,7 @@ export interface ChatClients {
   end(): Promise<void>;
 }
 
-/** Clients that ask one question after the other, each as soon as the one before is answered. */
+/** Clients that send requests one after the other, each as soon as the previous one is answered. */
 export function startChatClients({ count, service, key, question, pauseMs }: ChatClientsOptions): ChatClients {
   const answers: Answer[] = [];
   let refused = 0;

@@ -13,11 +13,11 @@ export interface CliOptions {
   readonly stdin?: string | Uint8Array;
   /** Whether people look on, as the command sees it. */
   readonly isTTY?: boolean;
-  /** Told of each piece of stdout, when it is written. */
+  /** Called with each piece of stdout when it is written. */
   readonly onStdout?: (text: string) => void;
 }
 
-/** Runs a `uis` command in this process. What does not end by itself, such as `serve`, needs one of its own. */
+/** Runs a `uis` command in this process. Commands that run until a signal, such as `serve`, need their own process. */
 export async function uis(args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
   const { isTTY = false, onStdout = () => {} } = options;
   const written = { stdout: "", stderr: "" };

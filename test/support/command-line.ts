@@ -23,7 +23,7 @@ export function wordsOfLine(line: string): readonly string[] | null {
   return null;
 }
 
-/** What the program's parser has against a command line; null: it would be run. Nothing is. */
+/** The parser's error for a command line, or null. The command is not run. */
 export async function faultOf(words: readonly string[]): Promise<string | null> {
   const program = programThatDoesNothing();
   try {

@@ -18,7 +18,7 @@ export interface SeenAnswer {
 
 /** Compares answers with the document. */
 export class DocumentedAnswers {
-  /** `operationId status media-type` of what was compared so far. */
+  /** `operationId status media-type` of each response compared so far. */
   readonly seen = new Set<string>();
   readonly #document: OpenApiDocument;
   readonly #schemas: DocumentedSchemas;
@@ -28,7 +28,7 @@ export class DocumentedAnswers {
     this.#schemas = new DocumentedSchemas(document);
   }
 
-  /** What of an answer the document does not say; empty when all is as documented. */
+  /** Differences between an answer and the document; empty if there are none. */
   faults(operationId: string, { status, headers, text }: SeenAnswer): readonly unknown[] {
     const found = documentedOperations(this.#document).find(({ operation }) => operation.operationId === operationId);
     if (found === undefined) return [`there is no operation ${operationId}`];
@@ -60,7 +60,7 @@ export class DocumentedAnswers {
     return this.#schemas.faults(schema, value).map((fault) => ({ ...fault, value }));
   }
 
-  /** What the JSON in the data of an event is: a validator takes `contentSchema` for a remark. */
+  /** Schema of the JSON in an event's data: validators ignore `contentSchema`. */
   #chunkSchema({ $ref }: JsonSchema): JsonSchema {
     const data = this.#document.components.schemas[lastName(String($ref))]?.properties?.["data"];
     const [json] = (data?.["anyOf"] ?? []) as readonly JsonSchema[];

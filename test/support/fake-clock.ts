@@ -5,7 +5,7 @@ interface Timer {
   readonly run: () => void;
 }
 
-/** A clock that only moves when a test says so. `monotonic` and `now` move together. */
+/** A clock that only moves when a test advances it. `monotonic` and `now` move together. */
 export class FakeClock implements Clock {
   #nowMs: number;
   readonly #timers = new Set<Timer>();

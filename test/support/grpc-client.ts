@@ -14,14 +14,14 @@ import {
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
 import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 
-/** What a caller saw of one call. */
+/** The outcome of one call as seen by its caller. */
 export interface Outcome<O> {
   readonly messages: readonly O[];
   readonly headers: Metadata | null;
   readonly status: StatusObject;
 }
 
-/** What a test reads of an error's details. */
+/** The parts of an error's details that tests read. */
 export interface ErrorFacts {
   readonly code: number;
   /** The code in `grpc-status-details-bin`; undefined when there are no details. */
@@ -115,7 +115,7 @@ export class GrpcClient {
       metadata,
       options,
     );
-    // A cancelled call emits an error whether or not somebody listens.
+    // A cancelled call emits an error even without a listener, which would throw.
     call.on("error", () => {});
     return call;
   }

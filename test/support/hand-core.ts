@@ -30,7 +30,7 @@ export const handCredential = "Bearer good";
 
 const head: AnswerHead = { degraded: false, deployment: "m/0", attempts: 1, queueMs: 0 };
 
-/** A chunk that holds text and nothing else. */
+/** A chunk with text only. */
 export function textChunk(content: string, index = 0): ChatCompletionChunk {
   return create(ChatCompletionChunkSchema, { id: "chatcmpl-1", model: "m", choices: [{ index, delta: { content } }] });
 }
@@ -44,10 +44,10 @@ export interface HandCall {
   refused: ErrorCode | null;
 }
 
-/** A core whose answers the test decides; for tests of transports. */
+/** A core whose answers are set by the test; for tests of transports. */
 export class HandCore implements Core {
   readonly calls: HandCall[] = [];
-  /** Runs before a call is let in; what it throws is the refusal. */
+  /** Runs before a call is opened; an error that it throws is the rejection. */
   beforeOpen: (caller: Caller) => Promise<void> | void = () => {};
   /** Text of chat answers. */
   chat: (params: ChatCompletionParams, ctx: CallContext) => Promise<string> | string = () => "Hello.";
@@ -70,7 +70,7 @@ export class HandCore implements Core {
     return signal.reason instanceof Ended ? signal.reason.why : "failed";
   }
 
-  /** Resolves when so many calls were opened. */
+  /** Resolves when the given number of calls was opened. */
   async opened(count = 1): Promise<HandCall> {
     while (this.calls.length < count) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     return this.last;
@@ -145,7 +145,7 @@ export function untilAborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** A stream that says nothing until the signal aborts. */
+/** A stream without output until the signal aborts. */
 export function silentUntilAborted(signal: AbortSignal): AsyncIterable<never> {
   return { [Symbol.asyncIterator]: () => ({ next: () => untilAborted(signal) }) };
 }

@@ -10,7 +10,7 @@ import {
 import type { AbortFlag } from "../../src/lib/abort-source.js";
 import { caps } from "./capabilities.js";
 
-/** One run of the engine, steered by the test: events go out when `say` is called. */
+/** One run of the engine, controlled by the test: events are emitted when `say` is called. */
 export class HandRun {
   readonly request: GenerateRequest;
   readonly signal: AbortFlag;
@@ -25,7 +25,7 @@ export class HandRun {
     signal.addEventListener("abort", () => this.fail(new EngineError("aborted", "aborted", { usage: this.usage })));
   }
 
-  /** What an aborted run says it had produced. */
+  /** The usage that an aborted run reports. */
   usage = { promptTokens: 3, outTokens: 0, cachedTokens: 0 };
 
   say(...events: GenEvent[]): void {
@@ -69,7 +69,7 @@ export class HandRun {
   }
 }
 
-/** An engine that does what the test says, to show what the domain makes of it. */
+/** An engine that is controlled by the test, for tests of the domain. */
 export class HandEngine implements Engine {
   readonly runs: HandRun[] = [];
   readonly #caps: Partial<Capabilities>;
@@ -97,7 +97,7 @@ export class HandEngine implements Engine {
     });
   }
 
-  /** What an embedding call answers; a test puts its own in its place. */
+  /** The result of an embedding call; a test may replace it. */
   embed = (_inputs: number): Promise<EmbedResult> =>
     Promise.reject(new EngineError("unsupported", "not an embedding model"));
 

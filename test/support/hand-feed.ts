@@ -1,6 +1,6 @@
 import type { ChangeFeed, StateChange } from "../../src/domain/call/ports.js";
 
-/** A change feed that a test tells what to say. */
+/** A change feed whose changes are emitted by the test. */
 export class HandFeed implements ChangeFeed {
   isLinked = true;
   readonly #listeners = new Set<(change: StateChange) => void>();

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What the hub does with one request instead of serving the file. */
+/** A fault that the hub plays for one request instead of serving the file. */
 export type HubTrick =
   /** An empty answer of that status. */
   | { readonly status: number }
@@ -10,17 +10,17 @@ export type HubTrick =
   | { readonly redirectTo: string }
   /** No answer at all; the connection stays open. */
   | "silence"
-  /** So many bytes, then silence. */
+  /** Sends this number of bytes, then nothing more. */
   | { readonly stallAfterBytes: number }
-  /** So many bytes, then the connection is torn down. Readers may lose what they had buffered, about 128 KiB. */
+  /** Sends this number of bytes, then resets the connection. Readers may lose their buffer of about 128 KiB. */
   | { readonly cutAfterBytes: number }
   /** The right length, one byte wrong. */
   | "wrong bytes"
-  /** The whole file, whatever range was asked for. */
+  /** Sends the whole file and ignores the range. */
   | "no ranges"
   /** No length is announced. */
   | "no length"
-  /** The file as it is, as without a trick. */
+  /** Serves the file normally. */
   | "none";
 
 /** A request as the hub saw it. */
@@ -31,8 +31,8 @@ export interface HubRequest {
 }
 
 /**
- * A model hub on this machine: set HF_ENDPOINT to its `endpoint`. It serves whatever was `put`, with ranges and entity
- * tags, and misbehaves for as many requests as `play` was given tricks.
+ * A model hub on this machine: set HF_ENDPOINT to its `endpoint`. It serves files added with `put`, with ranges and entity
+ * tags, and plays one fault per request for each one given to `play`.
  */
 export class HubServer {
   /** Address without a slash at its end. */
@@ -109,7 +109,7 @@ function serve(file: Buffer, request: IncomingMessage, response: ServerResponse,
   response.write(body.subarray(0, trick.cutAfterBytes), () => response.destroy());
 }
 
-/** Where the asked range begins; 0 without one, or when it is of another version. */
+/** Start of the requested range; 0 without one, or if it is of another version. */
 function startOf({ headers }: IncomingMessage, etag: string): number {
   if (headers["if-range"] !== undefined && headers["if-range"] !== etag) return 0;
   return Number(/^bytes=(\d+)-$/.exec(headers.range ?? "")?.[1] ?? 0);

@@ -5,12 +5,12 @@ const atOnce = 64;
 const accounts = 200;
 const keysPerAccount = 10;
 const models = 4;
-/** One in so many requests is refused by validation, told twice, or never ends because its process dies. */
+/** One of this many requests is rejected by validation, settled twice, or never ends because its process dies. */
 const every = { refused: 11, repeated: 23, lost: 47 };
 const sessionMs = 3_600_000;
 const sweepMax = 1_000;
 
-/** Makes `count` requests, from number `from` on. Returns how many were left running. */
+/** Makes `count` requests, numbered from `from`. Returns how many are still running. */
 export async function soakLedger(state: State, from: number, count: number): Promise<number> {
   for (let done = 0; done < count; done += atOnce) {
     const wave = Array.from({ length: Math.min(atOnce, count - done) }, (_, i) => oneRequest(state, from + done + i));
@@ -19,7 +19,7 @@ export async function soakLedger(state: State, from: number, count: number): Pro
   return state.ledger.liveLeases();
 }
 
-/** Settles what was left running, once the store's time has ended its leases; how many it was. */
+/** Settles the requests still running, once their leases have expired by the store's time; returns their number. */
 export async function settleLost({ ledger }: State): Promise<number> {
   let settled = 0;
   for (;;) {

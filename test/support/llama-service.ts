@@ -18,7 +18,7 @@ export interface GeneratedModel {
 export interface LlamaService extends RunningService {
   /** Processes that have run the model so far, in order: one, unless it was restarted. */
   pids(model: string): readonly number[];
-  /** What the engine says of it. */
+  /** The capabilities that the engine reports. */
   restarts(model: string): number;
 }
 

@@ -1,4 +1,4 @@
-/** Fills a state with as many keys and deliveries as lists have after a long time, in the ways that the service does. */
+/** Fills a state with as many keys and deliveries as after long use, through the calls that the service makes. */
 import type { ApiKeyRecord } from "../../src/domain/access/key-store.js";
 import type { EventType } from "../../src/domain/events/events.js";
 import type { State } from "../../src/domain/service/state.js";
@@ -16,7 +16,7 @@ import {
 } from "../suites/delivery-records.js";
 import { endpoint, settlement } from "./records.js";
 
-/** What is asked of a store at the same moment; it makes batches of that. */
+/** Number of concurrent calls to the store, which batches them. */
 const atOnce = 500;
 const hourMs = 3_600_000;
 
@@ -66,7 +66,7 @@ export const receivers = {
 } as const;
 
 /**
- * Deliveries as settled requests make them, in the order of their making. Most are delivered, one in 20 failed for good, one
+ * Deliveries as settled requests create them, in order of creation. Most are delivered, one in 20 failed permanently, one
  * in 20 awaits a retry and the last 500 are pending.
  */
 export async function fillDeliveries(state: State, count: number): Promise<readonly MadeDelivery[]> {

@@ -1,4 +1,4 @@
-/** What a page of metrics says, by the whole name of each line: `uis_requests_total{route="list_models",…}`. */
+/** The values of a metrics page, by the full name of each line: `uis_requests_total{route="list_models",…}`. */
 export function parseMetrics(page: string): ReadonlyMap<string, number> {
   return new Map(
     page

@@ -25,7 +25,7 @@ export default class SkippingRunner extends TestRunner {
   }
 }
 
-/** Makes a skip of a failure for a missing program. Hooks that clean up after such a failure may have failed, too. */
+/** Turns a failure for a missing program into a skip, also if cleanup hooks have failed after it. */
 export function skipWithoutProgram({ result }: Pick<RunnerTask, "result">): void {
   const missing = result?.errors?.find(({ name }) => name === errorName);
   if (result === undefined || missing === undefined) return;

@@ -61,7 +61,7 @@ export async function complete(service: ModelService, fields: object): Promise<C
   return (await answerOf(await post(service, "/completions", { temperature: 0, ...fields }))) as CompletionAnswer;
 }
 
-/** A chat answer put together from its stream, greedy unless the fields say otherwise. */
+/** A chat answer assembled from its stream, greedy unless the fields say otherwise. */
 export async function streamChat(service: ModelService, fields: object): Promise<StreamedAnswer> {
   const options = { stream: true, stream_options: { include_usage: true }, temperature: 0 };
   const response = await post(service, "/chat/completions", { ...options, ...fields });

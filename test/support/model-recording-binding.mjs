@@ -1,12 +1,12 @@
 /**
- * The binding of the embedded engine, which also tells on standard error what it is asked to evaluate: one line of JSON
+ * The binding of the embedded engine, which also writes to standard error what it evaluates: one line of JSON
  * per call, `{"evaluates":"piece"|"answer","tokens":[...]}`. A service uses it through its setting `engine.module_dir`.
  */
 import * as binding from "node-llama-cpp";
 
 export * from "node-llama-cpp";
 
-/** For a build of the operator's own the service asks for a GPU where there is one; these are tests of the CPU. */
+/** With a custom build the service would use a GPU if there is one; these tests measure the CPU. */
 export function getLlama(options) {
   return binding.getLlama({ ...options, gpu: false });
 }

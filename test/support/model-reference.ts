@@ -17,16 +17,16 @@ export interface ReferenceAnswer {
   /** Without the token that ends it. */
   readonly tokens: readonly number[];
   readonly text: string;
-  /** Whether the model ended it by itself. */
+  /** Whether the model ended it, rather than a limit. */
   readonly hasEnded: boolean;
 }
 
-/** What the model's own template puts before a conversation that begins without a system message. */
+/** The text that the model's template puts before a conversation without a system message. */
 const defaultSystem = "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
 
 /**
- * The real chat model, driven through nothing but the binding: one sequence, one thread, and nothing of ours between
- * the tokens that go in and those that come out.
+ * The real chat model, called directly through the binding: one sequence, one thread, and none of our code between
+ * input and output tokens.
  */
 export class ReferenceModel {
   readonly #llama: Llama;

@@ -16,7 +16,7 @@ export interface ModelServiceOptions {
   readonly slots?: number;
   /** Tokens; default 1024, or 512 for embeddings. */
   readonly contextLength?: number;
-  /** Whether the log says what the binding is asked to evaluate, see `evaluations`. */
+  /** Whether the log records what the binding evaluates, see `evaluations`. */
   readonly recorded?: boolean;
 }
 
@@ -70,7 +70,7 @@ export async function startModelService(options: ModelServiceOptions): Promise<M
   return { ...running, model: id, file, close };
 }
 
-/** What the binding was asked to evaluate, piece by piece; the last piece of a prompt is where its answer begins. */
+/** What the binding evaluated, piece by piece; the answer begins with the last piece of a prompt. */
 export interface Evaluation {
   readonly evaluates: "piece" | "answer";
   readonly tokens: readonly number[];
@@ -82,7 +82,7 @@ export function evaluations({ logs }: Pick<ModelService, "logs">): readonly Eval
   return lines.filter((line) => line.startsWith('{"evaluates"')).map((line) => JSON.parse(line) as Evaluation);
 }
 
-/** A folder as `engine.module_dir` wants it, with the binding that tells what it does. */
+/** A folder for `engine.module_dir` with the recording binding. */
 async function recordingModuleDir(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "uis-binding-"));
   const dist = join(folder, "node_modules/node-llama-cpp/dist");

@@ -8,7 +8,7 @@ const source = fileURLToPath(new URL("./movable-clock.c", import.meta.url));
 
 /**
  * The wall clock of processes that are started with its environment, set forward or back while they run. Their monotonic
- * clock goes on as it is, as it does on a machine whose clock is set.
+ * clock is not changed, as on a machine whose clock is set.
  */
 export class MovableClock {
   readonly #folder = mkdtempSync(join(tmpdir(), "uis-clock-"));

@@ -44,7 +44,7 @@ export interface OpenApiDocument {
   };
 }
 
-/** One operation of the document and where it stands. */
+/** One operation of the document and its location. */
 export interface DocumentedOperation {
   /** In capitals. */
   readonly method: string;
@@ -67,7 +67,7 @@ export function documentedOperations({ paths }: OpenApiDocument): readonly Docum
   );
 }
 
-/** A response of an operation with its reference followed; undefined where the document does not know the status. */
+/** A response of an operation with its reference followed; undefined if the status is not documented. */
 export function responseOf(
   document: OpenApiDocument,
   operation: OperationObject,
@@ -83,8 +83,8 @@ export function lastName(reference: string): string {
 }
 
 /**
- * The document's schemas as a validator of answers. Stricter than what clients are told: objects that list their
- * properties have no other, so that a field that nobody documented is found.
+ * The document's schemas as a validator of answers. Stricter than the document: objects that list their
+ * properties allow no others, so that an undocumented field is found.
  */
 export class DocumentedSchemas {
   readonly #ajv = new Ajv2020({
@@ -101,7 +101,7 @@ export class DocumentedSchemas {
     this.#definitions = closed(components.schemas);
   }
 
-  /** What is wrong with a value; empty when it is as documented. */
+  /** The errors of a value; empty if it matches the schema. */
   faults(schema: JsonSchema, value: unknown): readonly object[] {
     const validate = this.#compiled.get(schema) ?? this.#compile(schema);
     this.#compiled.set(schema, validate);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import type { TestContext } from "vitest";
 
-/** A program's command line, run where `folder` is a disk of its own that nobody else sees. */
+/** Wraps a command line so that `folder` is a private disk of its process. */
 export function onOwnDisk(folder: string, mebibytes: number, command: readonly string[]): string[] {
   return inOwnMounts(`mount -t tmpfs -o size=${mebibytes}m tmpfs "$0"`, folder, command);
 }
@@ -28,11 +28,11 @@ export function needsOwnMounts(context: TestContext): void {
   context.skip("this user may not make mounts of its own (unshare --map-root-user --mount)");
 }
 
-/** A small disk that outlives the programs which run on it, as a disk does; nobody else sees it. */
+/** A small private disk that outlives the programs that use it. */
 export interface LastingDisk {
   /** A program's command line, run in the disk's folder. */
   under(command: readonly string[]): string[];
-  /** Takes all room that is left. Returns what gives it back. */
+  /** Fills the disk. Returns a function that frees the space. */
   fill(): Promise<() => Promise<void>>;
   /** Its programs have to be ended before. */
   remove(): Promise<void>;
@@ -40,7 +40,7 @@ export interface LastingDisk {
 
 /** Makes a disk of `folder`. */
 export async function lastingDisk(folder: string, mebibytes: number): Promise<LastingDisk> {
-  // It lives as long as this process, which waits for the end of its input and so ends with the tests at the latest.
+  // It waits for the end of its input, so it ends with this process at the latest.
   const [program = "", ...args] = onOwnDisk(folder, mebibytes, ["sh", "-c", "echo mounted && exec cat"]);
   const keeper = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
   const exited = once(keeper, "exit");
@@ -60,7 +60,7 @@ export async function lastingDisk(folder: string, mebibytes: number): Promise<La
   };
 }
 
-/** Takes all room that is left on a process's own disk. Returns what gives it back. */
+/** Fills the private disk of a process. Returns a function that frees the space. */
 export async function fillDisk(pid: number, folder: string): Promise<() => Promise<void>> {
   const filler = join(`/proc/${pid}/root`, folder, "filler");
   const stream = createWriteStream(filler);

@@ -16,8 +16,8 @@ interface BiomeReport {
 }
 
 /**
- * Lints files that exist only for this call, under the repository's own biome.json, in a folder of their own: a planted
- * violation never stands in the working tree.
+ * Lints files that exist only for this call, under the repository's own biome.json, in a separate folder: a planted
+ * violation is never in the working tree.
  *
  * @param files path within the repository to its text.
  */

@@ -1,4 +1,4 @@
-/** What a power cut takes of a process: everything that it has written and not synced. */
+/** Simulates a power failure of a process: everything that it has written and not synced is lost. */
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { copyFile, mkdir, readdir, rm, stat, truncate } from "node:fs/promises";
@@ -9,7 +9,7 @@ export class PowerCut {
   readonly #folder: string;
   readonly #library: string;
 
-  /** Compiles what is preloaded; `folder` is empty and takes it and what has been synced. */
+  /** Compiles the preloaded library; `folder` is empty and receives it and the synced data. */
   constructor(folder: string) {
     this.#folder = join(folder, "synced");
     this.#library = join(folder, "synced-files.so");
@@ -17,7 +17,7 @@ export class PowerCut {
     execFileSync("gcc", ["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", this.#library, source, "-ldl"]);
   }
 
-  /** For the next process whose power will be cut. What is in the directory before it starts counts as synced. */
+  /** Prepares the next process. Files in the directory before it starts count as synced. */
   async environment(dataDir: string): Promise<Record<string, string>> {
     await rm(this.#folder, { recursive: true, force: true });
     await mkdir(this.#folder, { recursive: true });
@@ -28,7 +28,7 @@ export class PowerCut {
     return { LD_PRELOAD: this.#library, SYNCED_FILES: this.#folder };
   }
 
-  /** When the last sync began, as `Date.now()` tells it: what was written before is kept. */
+  /** Start of the last sync, by `Date.now()`: everything written before is kept. */
   async syncedAtMs(): Promise<number> {
     const kept = (await readdir(this.#folder)).filter((name) => !name.endsWith(".unfinished"));
     const syncs = await Promise.all(kept.map(async (name) => (await stat(join(this.#folder, name))).birthtimeMs));

@@ -7,12 +7,12 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const folder = resolve(".cache/python");
 
-/** Whether this machine can make virtual environments. `npm test` installs what is missing where it may. */
+/** Whether this machine can make virtual environments. `npm test` installs missing packages where it may. */
 export const hasPython = spawnSync("python3", ["-c", "import venv, ensurepip"], { stdio: "ignore" }).status === 0;
 
 /**
- * The interpreter of a virtual environment with the packages of a requirements file, which pins them. It is made once
- * for each content of such a file and kept in `.cache`; making it takes some seconds and the package registry.
+ * The interpreter of a virtual environment with the packages of a requirements file, which pins them. It is created once
+ * per content of that file and kept in `.cache`; creating it takes some seconds and needs the package registry.
  */
 export async function pythonVenv(requirements: string): Promise<string> {
   const content = await readFile(requirements);

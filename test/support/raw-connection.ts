@@ -1,17 +1,17 @@
 import { connect, type Socket } from "node:net";
 
-/** A client that speaks HTTP byte by byte, for what no HTTP library sends or shows. */
+/** A client that sends and receives raw HTTP bytes, for cases that HTTP libraries do not allow or show. */
 export interface RawConnection {
   send(text: string | Uint8Array): void;
-  /** All that has come so far, as latin-1 text: one character per byte. */
+  /** Everything received so far, as latin-1 text: one character per byte. */
   readonly received: string;
-  /** Resolves when what has come matches; rejects when the server closes before. */
+  /** Resolves when the received text matches; rejects if the server closes before. */
   until(pattern: RegExp | string | ((received: string) => boolean)): Promise<string>;
-  /** Resolves with all that came, when the server has closed. */
+  /** Resolves with the received text when the server has closed. */
   closed(): Promise<string>;
   pause(): void;
   resume(): void;
-  /** Closes at once, as a client that goes away. */
+  /** Closes at once, like a client that disconnects. */
   destroy(): void;
   readonly socket: Socket;
 }
@@ -36,7 +36,7 @@ export async function connectRaw(base: string): Promise<RawConnection> {
     isClosed = true;
     wake();
   });
-  // A reset is an end like any other to these tests.
+  // These tests treat a reset like any other end.
   socket.on("error", () => {});
   await new Promise<void>((resolve, reject) => {
     socket.once("connect", resolve);
@@ -88,7 +88,7 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** Takes apart one answer; a chunked body is put together. */
+/** Parses one response; a chunked body is joined. */
 export function parseAnswer(raw: string): RawAnswer {
   const end = raw.indexOf("\r\n\r\n");
   const [statusLine = "", ...lines] = raw.slice(0, end).split("\r\n");

@@ -2,7 +2,7 @@ import http2, { type ClientHttp2Stream, type IncomingHttpHeaders } from "node:ht
 import { status } from "@grpc/grpc-js";
 import { metadataOf } from "./grpc-client.js";
 
-/** What came back on one HTTP/2 stream. Trailers-only answers have their status in `headers`. */
+/** The response on one HTTP/2 stream. Trailers-only answers have their status in `headers`. */
 export interface RawAnswer {
   readonly headers: IncomingHttpHeaders;
   readonly trailers: IncomingHttpHeaders;
@@ -19,7 +19,7 @@ export function grpcFrame(message: Uint8Array, compressed = false): Buffer {
   return Buffer.concat([prefix, message]);
 }
 
-/** A gRPC client that does what no library would: stays silent, sends rubbish, never stops. */
+/** A gRPC client for behaviour that libraries do not allow: silence, invalid bytes, endless streams. */
 export class RawGrpc {
   readonly session: http2.ClientHttp2Session;
 
@@ -29,7 +29,7 @@ export class RawGrpc {
     this.session.on("error", () => {});
   }
 
-  /** Sends the headers of a call; the caller goes on from there. */
+  /** Sends the headers of a call; the caller sends the rest. */
   start(path: string, headers: Readonly<Record<string, string>> = {}): ClientHttp2Stream {
     const stream = this.session.request({
       ":method": "POST",

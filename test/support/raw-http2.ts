@@ -13,7 +13,7 @@ export interface RawHttp2Options {
   readonly answersPings: boolean;
 }
 
-/** A connection of HTTP/2 frames written by hand, for what Node's client does not do: too long headers, silence. */
+/** A connection of HTTP/2 frames written by hand, for cases that Node's client does not allow. */
 export class RawHttp2 {
   /** Frames that arrived, by type. */
   readonly seen = { pings: 0, goaways: 0, bytesOfData: 0 };
@@ -33,7 +33,7 @@ export class RawHttp2 {
     );
   }
 
-  /** HEADERS and as many CONTINUATION frames as the list needs. */
+  /** HEADERS and the CONTINUATION frames that the list needs. */
   sendHeaders(streamId: number, list: HeaderList): void {
     const block = Buffer.concat(list.flatMap(([name, value]) => [Buffer.of(0), literal(name), literal(value)]));
     for (let start = 0; start < block.length; start += framePayloadMax) {

@@ -50,7 +50,7 @@ export function scope(kind: LimitScope["owner"]["kind"], id: string, limits: Par
   return { owner: { kind, id }, limits: { ...unlimited, ...limits } };
 }
 
-/** Told at all of 1,000 tokens that the account uses in a month. */
+/** Fires when the account has used 1,000 tokens in a month. */
 export function threshold(id: string, changes: Partial<Threshold> = {}): Threshold {
   return {
     id,

@@ -16,7 +16,7 @@ export async function copyOfRepository(): Promise<string> {
     cwd: root,
     maxBuffer: 16 * 1024 * 1024,
   });
-  // What was deleted and is not committed yet is listed, too.
+  // Deleted files are listed too while the deletion is not committed.
   for (const file of listed.stdout.split("\0").filter((name) => name !== "" && existsSync(join(root, name)))) {
     await mkdir(join(folder, dirname(file)), { recursive: true });
     await cp(join(root, file), join(folder, file));

@@ -1,4 +1,4 @@
-/** What somebody gets from a running service: REST with a key, RPCs over Connect's JSON. */
+/** A client of a running service: REST with a key, RPCs over Connect's JSON. */
 export interface ClientAnswer {
   readonly status: number;
   readonly headers: Headers;

@@ -43,9 +43,9 @@ export interface SpawnOptions {
   readonly cwd: string;
   /** Arguments of Node itself, where no command is given. */
   readonly nodeArgs?: readonly string[];
-  /** What to run; default: `uis serve`. */
+  /** The program to run; default: `uis serve`. */
   readonly command?: readonly string[];
-  /** Makes another command line of it, such as one of a program that runs it. */
+  /** Replaces the command line, for example to run it under another program. */
   readonly under?: (command: readonly string[]) => readonly string[];
 }
 
@@ -95,14 +95,14 @@ export interface ServiceProcess extends ServeProcess {
   /** Secret of the first key, where this process has created it; else empty. */
   readonly key: string;
   debugState(): Promise<DebugState>;
-  /** Lines of its log so far. After the end of the process: all that it could write. */
+  /** Lines of its log so far; complete after the end of the process. */
   logs(): readonly LogLine[];
   /** Resident memory now. */
   rssBytes(): number;
   /** Stops the process as a whole (SIGSTOP); its connections stay open. */
   freeze(): void;
   thaw(): void;
-  /** kill -9; resolves when it is gone. */
+  /** kill -9; resolves when the process has ended. */
   kill(): Promise<void>;
   /** Ends it in order; resolves with its exit code. */
   stop(): Promise<number | string>;
@@ -161,7 +161,7 @@ function readyProcess(running: ServeProcess, line: ReadyLine): ServiceProcess {
   };
 }
 
-/** Processes of the service, one after another or beside each other, on one folder that is removed with them. */
+/** Consecutive or concurrent processes of the service on one folder, which is removed with them. */
 export class ServiceFolder {
   readonly folder: string;
   readonly #started: ServeProcess[] = [];
@@ -178,7 +178,7 @@ export class ServiceFolder {
     return join(this.folder, "data");
   }
 
-  /** Spawns `uis serve` on the folder as it is; does not wait until it is ready. */
+  /** Spawns `uis serve` on the folder; does not wait until it is ready. */
   spawn(options: Partial<SpawnOptions> = {}): ServeProcess {
     const running = spawnServe({ cwd: this.folder, ...options });
     this.#started.push(running);
@@ -191,7 +191,7 @@ export class ServiceFolder {
     return readyProcess(running, await running.ready);
   }
 
-  /** A start that must fail: its exit code, and the one line that says why and what to do. */
+  /** A start that must fail: its exit code, and the line with cause and remedy. */
   async refused(config: object, options: Partial<SpawnOptions> = {}): Promise<{ code: number | string; line: string }> {
     const { exited, stderr } = this.#configured(config, options);
     const code = await exited;

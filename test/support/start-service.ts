@@ -18,7 +18,7 @@ export interface StartOptions {
   readonly logLevel?: LogLevel;
 }
 
-/** What `/debug/state` says. */
+/** The contents of `/debug/state`. */
 export interface DebugState {
   readonly requests: { readonly running: number; readonly waiting: number; readonly by_stage: Record<string, number> };
   readonly models: readonly {
@@ -126,7 +126,7 @@ async function toRunningService(
   };
 }
 
-/** One entry per setting, so that a test's groups are merged with the base and not put in their place. */
+/** One entry per setting, so that a test's groups are merged with the base and do not replace it. */
 function* settingsOf(value: object, path: SettingPath = []): Iterable<{ path: SettingPath; value: unknown }> {
   for (const [name, inner] of Object.entries(value)) {
     const isGroup = typeof inner === "object" && inner !== null && !Array.isArray(inner);

@@ -1,10 +1,10 @@
 import { Agent, request as httpRequest } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** One request and what came of it. Times are of `performance.now()`. */
+/** One request and its outcome. Times are those of `performance.now()`. */
 export interface Answer {
   readonly model: string;
-  /** Place of the service in the list. */
+  /** Index of the service in the list. */
   readonly service: number;
   readonly sentAtMs: number;
   readonly tookMs: number;
@@ -18,7 +18,7 @@ export interface Answer {
 }
 
 export interface LoadOptions {
-  /** `http://host:port` of services, which get the requests in turn. */
+  /** `http://host:port` of the services, used in rotation. */
   readonly services: readonly string[];
   readonly key: string;
   /** Requests per second by model. */
@@ -30,7 +30,7 @@ export interface SteadyLoad {
   end(): Promise<readonly Answer[]>;
 }
 
-/** An answer that takes longer counts as none. */
+/** A slower answer counts as missing. */
 const hangMs = 10_000;
 
 /** Sends whole chats at a steady rate, whether or not earlier ones are answered. */

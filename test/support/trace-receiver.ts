@@ -28,7 +28,7 @@ export interface TraceReceiver {
   /** For OTEL_EXPORTER_OTLP_ENDPOINT. */
   readonly endpoint: string;
   readonly spans: readonly ReceivedSpan[];
-  /** Bodies as they came. */
+  /** The bodies as received. */
   readonly bodies: readonly string[];
   /** Of the last request. */
   readonly headers: Readonly<Record<string, unknown>>;
@@ -36,7 +36,7 @@ export interface TraceReceiver {
   close(): Promise<void>;
 }
 
-/** Takes spans by OTLP over HTTP, in its JSON form. */
+/** Receives spans by OTLP over HTTP, in its JSON format. */
 export async function startTraceReceiver(): Promise<TraceReceiver> {
   const spans: ReceivedSpan[] = [];
   const bodies: string[] = [];

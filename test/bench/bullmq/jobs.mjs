@@ -1,6 +1,6 @@
 /**
- * Jobs that do nothing, through BullMQ: `node jobs.mjs <port of Redis> <jobs>` prints `{"jobs_per_second":n}`. 64 under
- * way at once, as our dispatcher has, and completed jobs are removed, which ours keeps.
+ * Jobs that do nothing, through BullMQ: `node jobs.mjs <port of Redis> <jobs>` prints `{"jobs_per_second":n}`. 64 in
+ * flight, like our dispatcher; completed jobs are removed, while ours are kept.
  */
 import { Queue, Worker } from "bullmq";
 

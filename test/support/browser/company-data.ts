@@ -67,7 +67,7 @@ export const companyKeys = [
   { daysAgo: 2, name: "Data team notebook", scope: "SCOPE_READ_WRITE", account: "data" },
 ];
 
-/** Who uses what, a day: requests, tokens in and tokens out of each. */
+/** Daily usage of each key: requests, input tokens and output tokens. */
 export const companyUse = [
   { key: "Support assistant", model: assistant, requests: 26, tokensIn: 1_450, tokensOut: 380 },
   { key: "Support assistant", model: summarizer, requests: 14, tokensIn: 900, tokensOut: 120 },
@@ -78,7 +78,7 @@ export const companyUse = [
 /** How busy each day is, in hundredths of the above; the last one is today. */
 export const companyDays = [84, 96, 112, 38, 27, 105, 90];
 
-/** Messages of CreateWebhookEndpoint, and when. Names in `.example` belong to nobody. */
+/** Messages of CreateWebhookEndpoint, and when. Names in `.example` are reserved. */
 export const companyEndpoints = [
   {
     daysAgo: 16,

@@ -17,7 +17,7 @@ export async function keyboardFaults(page: Page): Promise<readonly string[]> {
   return page.evaluate(faultsOfMarks);
 }
 
-/** Runs in the page. True when the tab order starts again: one control may have several stops, but is left only once. */
+/** Runs in the page. True when the tab order starts again: a control may have several stops, but is left once. */
 function markFocused(): boolean {
   const holder = window as unknown as { marks?: Map<Element, boolean>; lastMark?: Element };
   const marks = holder.marks ?? new Map<Element, boolean>();

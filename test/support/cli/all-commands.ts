@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { createProgram } from "../../../src/app/program.js";
 
-/** A program that reads command lines and writes into `output`; nothing of it is run. */
+/** A program that parses command lines and writes into `output`, without running them. */
 export function silentProgram(output: { text: string } = { text: "" }): Command {
   const write = (text: string) => {
     output.text += text;
@@ -21,7 +21,7 @@ export function allCommands(program: Command): ReadonlyMap<string, Command> {
   return found;
 }
 
-/** The program itself, and every command that only holds others. */
+/** The program itself, and every command that only groups others. */
 export function allGroups(program: Command): readonly Command[] {
   const inner = program.commands.filter(({ commands }) => commands.length > 0);
   return [program, ...inner.flatMap(allGroups)];

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** What `--json` prints, field by field: a field more or less is a fault. */
+/** The output of `--json`, field by field: an additional or missing field is an error. */
 
 const time = z.iso.datetime();
 const timeOrNull = time.nullable();
@@ -115,7 +115,7 @@ export const model = z.strictObject({
   added_at: time,
   loaded: z.boolean(),
 });
-/** Served, kept or both: what is not the case is null. */
+/** Served, stored or both: null for the part that does not apply. */
 export const listedModel = z.strictObject({
   id: text,
   object: z.literal("model"),

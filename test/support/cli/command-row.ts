@@ -2,7 +2,7 @@ import type * as z from "zod";
 import type { ServeProcess } from "../service-process.js";
 import type { CliScene } from "./scene.js";
 
-/** What follows a command's name, and what is around it. */
+/** The arguments of a command, and its environment. */
 export interface Use {
   readonly words: readonly string[];
   /** Default: that of the running service. */
@@ -16,17 +16,17 @@ export interface CommandRow {
   readonly done: (scene: CliScene) => Use | Promise<Use>;
   /** The document of `--json`. */
   readonly answer: z.ZodType;
-  /** What people get on stdout. */
+  /** The text on stdout without --json. */
   readonly text: RegExp;
-  /** What is told on stderr meanwhile; default: nothing. */
+  /** The text on stderr meanwhile; default: nothing. */
   readonly progress?: RegExp;
   /** A use that cannot be: exit code 2, with one line on stderr. */
   readonly wrong: Use & { readonly says: string };
-  /** A use that does not reach its aim: exit code 1. Null: nothing but the asking of a service can fail. */
+  /** A use that fails with exit code 1. Null: only the call to the service can fail. */
   readonly failing: ((scene: CliScene) => Failure | Promise<Failure>) | null;
-  /** Whether it asks a running service. */
+  /** Whether it calls a running service. */
   readonly asksService: boolean;
-  /** It runs until a signal: resolves when it has printed its answer. Such a one gets a process of its own. */
+  /** It runs until a signal, in a separate process: resolves when it has printed its answer. */
   readonly untilSignal?: (running: ServeProcess) => Promise<void>;
   /** Keys of `--json` that are not ours to name. */
   readonly foreignKeys?: boolean;
@@ -34,7 +34,7 @@ export interface CommandRow {
 
 export type Failure = Use & {
   readonly says: string;
-  /** Where that stands; default: as the only line of stderr. On stdout it is part of the answer. */
+  /** Where that text is printed; default: as the only line of stderr. On stdout it is part of the answer. */
   readonly on?: "stdout";
 };
 

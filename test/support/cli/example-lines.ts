@@ -13,7 +13,7 @@ export function commandsOfPage(markdown: string): readonly string[] {
   return code.filter((line) => /^(?:[A-Z_]+=\S+ )*(?:npx )?uis /.test(line));
 }
 
-/** The words after `uis` of a line for a shell: without what is before, comments, pipes and files. */
+/** The words after `uis` of a shell line, without prefixes, comments, pipes and redirections. */
 export function wordsAfterUis(line: string): readonly string[] {
   const [, rest = ""] = /(?:^|\s)uis (.*)$/.exec(line) ?? [];
   const words = [...rest.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(([, double, single, bare]) => ({

@@ -4,7 +4,7 @@ import type { CommandRows } from "./command-row.js";
 
 const metered = ["--metric", "tokens", "--period", "day", "--limit"];
 
-/** Keys, usage and what bounds it, and the administrator. */
+/** Keys, usage, its limits, and the administrator. */
 export const rowsOfAccess: CommandRows = {
   "keys create": {
     done: (scene) => ({ words: ["--name", scene.name(), "--scope", "read", "--expires", "30d", "--rpm", "60"] }),

@@ -17,7 +17,7 @@ export const rowsOfMachine: CommandRows = {
     answer: answers.ready,
     text: /^Unified Inference \S+ is ready\.\n[\s\S]*Ctrl-C/,
     wrong: { words: ["--port", "eighty"], says: "between 0 and 65535" },
-    // What stops a start is wrong usage or configuration: test/integration/cli/serve.test.ts.
+    // A start fails only for wrong usage or configuration: test/integration/cli/serve.test.ts.
     failing: null,
     asksService: false,
     untilSignal: async ({ stdout }) =>

@@ -9,14 +9,14 @@ import { type Receiver, startReceiver } from "../receivers/receiver.js";
 import { ServiceClient } from "../service-client.js";
 import { type RunningService, startService } from "../start-service.js";
 
-/** What commands are tried on: a running service, a receiver that refuses, a hub, and a folder with a model's file. */
+/** The environment of the commands: a running service, a rejecting receiver, a hub, and a folder with a model's file. */
 export class CliScene {
   readonly service: RunningService;
   readonly receiver: Receiver;
   readonly hub: HubServer;
   /** For files; `chat.gguf` lies in it. */
   readonly folder: string;
-  /** Variables of a command that asks the service. */
+  /** Variables of a command that calls the service. */
   readonly env: Readonly<Record<string, string>>;
   /** Variables of a command that works on a data folder of its own. */
   readonly apart: Readonly<Record<string, string>>;
@@ -69,7 +69,7 @@ export class CliScene {
     return this.#idOf(["thresholds", "add", "--metric", "tokens", "--period", "day", "--limit", "1000"]);
   }
 
-  /** Words that name one whose account is its own, so that no request makes a delivery for it. */
+  /** Arguments for an endpoint in a separate account, so that no request creates a delivery for it. */
   async endpoint(path: "taken" | "refused" = "taken"): Promise<readonly string[]> {
     const account = ["--account", this.name()];
     return [await this.#idOf([...this.addEndpoint(path), ...account]), ...account];

@@ -1,12 +1,12 @@
 /**
- * The first process of a fast time: a receiver of webhooks that takes a while and then answers 500, whatever comes. It
- * tells its parent what it gets and, when asked, what its clock says; it ends with its parent.
+ * The first process under `faketime`: a receiver of webhooks that waits and then always answers 500. It sends its
+ * parent each request and, on demand, the time of its clock; it ends with its parent.
  */
 import process from "node:process";
 import { startReceiver } from "../receivers/receiver.js";
 import type { ReceiverMessage } from "./receiver-message.js";
 
-/** Of its own time: so long that the end of an attempt cannot be taken for its beginning. */
+/** In its own time: long enough to distinguish the end of an attempt from its start. */
 const answersAfterMs = 3_000;
 
 const tell = (message: ReceiverMessage) => void process.send?.(message);

@@ -10,7 +10,7 @@ import type { FastRequest, ReceiverMessage } from "./receiver-message.js";
 
 const patientStore = new URL("./patient-store.mjs", import.meta.url).href;
 const receiverProgram = fileURLToPath(new URL("./failing-receiver.ts", import.meta.url));
-/** The quickest of so many answers tells best what the clock says. */
+/** The clock is read from the fastest of this many answers. */
 const readings = 50;
 
 interface Parts {
@@ -22,19 +22,19 @@ interface Parts {
 }
 
 /**
- * A time that passes many times as fast as the true one, for as many processes as are started with `env`: wall clock,
- * monotonic clock and timers. One `faketime` holds it, because the clocks of several would drift apart. Below it runs a
- * receiver of webhooks from the start.
+ * A time that runs many times faster than real time, for all processes started with `env`: wall clock, monotonic
+ * clock and timers. One `faketime` controls it, because the clocks of several would drift apart. It runs a receiver of
+ * webhooks from the start.
  */
 export class FastTime {
   readonly speed: number;
   /** Of the receiver, with a slash at its end. It answers 500 after 3 s of its time. */
   readonly url: string;
-  /** What the receiver got, in order. */
+  /** The received requests, in order. */
   readonly requests: readonly FastRequest[];
-  /** For a service. Its patience with Redis alone stays what it is in true time. */
+  /** For a service. Only its timeouts for Redis stay in real time. */
   readonly env: Readonly<Record<string, string>>;
-  /** For a Redis server, which `faketime` hangs: its wall clock is the same, its timers are as they are. */
+  /** For a Redis server, which hangs under `faketime`: its wall clock is fast, its timers run in real time. */
   readonly redisEnv: Readonly<Record<string, string>>;
   readonly #child: ChildProcess;
   readonly #folder: string;
@@ -46,7 +46,7 @@ export class FastTime {
     const child = fork(receiverProgram, {
       execPath: "faketime",
       execArgv: ["-f", `+0 x${speed}`, process.execPath, "--import", import.meta.resolve("tsx")],
-      // A process that is started later takes part in the time that has passed.
+      // A process that is started later begins at the current fast time.
       env: { ...process.env, FAKETIME_DONT_RESET: "1" },
     });
     const requests: FastRequest[] = [];
@@ -79,7 +79,7 @@ export class FastTime {
     return this.#begunAtMs + (Date.now() - this.#begunAtMs) * this.speed;
   }
 
-  /** Resolves as soon as the receiver has got what the condition asks for; rejects when so much of this time has passed. */
+  /** Resolves when the received requests meet the condition; rejects after the given span of fast time. */
   async until(condition: () => boolean, what: string, patienceMs: number): Promise<void> {
     const timeout = AbortSignal.timeout(patienceMs / this.speed);
     while (!condition()) {
@@ -116,7 +116,7 @@ async function beginningOf(child: ChildProcess, speed: number): Promise<number> 
   return best.begunAtMs;
 }
 
-/** The wall clock just when it has moved on, so that nothing of it is rounded off. */
+/** The wall clock right after a tick, so that nothing is rounded off. */
 function nextMillisecond(): number {
   const now = Date.now();
   while (Date.now() === now);

@@ -1,11 +1,11 @@
 /**
- * Imported into a service in fast time: it waits for Redis as long as ever in true time, because neither the server nor
- * the way to it is any faster. STORE_PATIENCE is how fast its time is.
+ * Imported into a service in fast time: its timeouts for Redis stay in real time, because neither the server nor the
+ * connection is faster. STORE_PATIENCE is the speed of the fast time.
  */
 import { Command, Redis } from "ioredis";
 
 const factor = Number(process.env.STORE_PATIENCE);
-/** What a call has. The rest that is left of it for a second try is reckoned by the fast clock, and is soon nothing. */
+/** Timeout of a call. The remainder for a retry is computed by the fast clock, and is soon 0. */
 const leastMs = 250;
 
 const { setTimeout } = Command.prototype;

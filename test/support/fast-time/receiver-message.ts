@@ -10,9 +10,9 @@ export interface FastRequest {
   readonly answeredAtMs: number;
 }
 
-/** What the receiver tells its parent. */
+/** The receiver's messages to its parent. */
 export type ReceiverMessage =
-  /** `env`: what makes another process take part in its time. */
+  /** `env`: variables that put another process into the fast time. */
   | { readonly ready: { readonly url: string; readonly env: Readonly<Record<string, string>> } }
   | { readonly request: FastRequest }
   | { readonly nowMs: number };

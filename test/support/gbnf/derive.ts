@@ -4,7 +4,7 @@ import type { Choice, Gbnf, Piece } from "./parse-gbnf.js";
 export type Pick = (count: number) => number;
 
 /**
- * A random text of the grammar: whatever a model could be made to write. Deeper than `depthSoft` rules it takes the
+ * A random text of the grammar, as a model could generate it. Deeper than `depthSoft` rules it chooses the
  * alternatives that end soonest.
  */
 export function derive(grammar: Gbnf, pick: Pick, depthSoft = 60): string {

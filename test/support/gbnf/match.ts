@@ -1,11 +1,11 @@
 import type { Choice, Gbnf, Piece } from "./parse-gbnf.js";
 
-/** Pieces still to come, shared between paths; null: the text may end here. */
+/** Remaining pieces, shared between paths; null: the text may end here. */
 type Rest = { readonly piece: Piece; readonly rest: Rest } | null;
 
 export interface Match {
   readonly matches: boolean;
-  /** The most paths that were open at one character: what an engine would have to follow at once. */
+  /** Maximum number of open paths at one character, which an engine would have to follow. */
   readonly pathsMax: number;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Byte-level BPE vocabularies as GPT-2 has them: all 256 bytes, and words that are merged from them left to right. Every
- * text can be said; a text made of the words has one token per word.
+ * text can be encoded; a text made of the words has one token per word.
  */
 export interface Vocabulary {
   /** Ordinary tokens first, then the control tokens. */
@@ -51,7 +51,7 @@ export function byteVocabulary(words: Iterable<string>, moreControls: readonly s
   };
 }
 
-/** Each byte as one printable letter: itself where it is printable, else a letter from U+0100 on. */
+/** Each byte as one printable letter: itself if it is printable, else a letter from U+0100 on. */
 const byteLetters = (() => {
   const isPrintable = (byte: number): boolean =>
     (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);

@@ -19,7 +19,7 @@ export interface RandomGguf {
 const commonWords =
   'the of and to a in is it you that he was for on are with as his they at be this from have or by one had not but what all were we when your can said there use an each which she do how their if will up other about out many then them these so some her would make like him into time has look two more write go see number no way could people my than first water been call who oil its now find long down day did get come made may part name true false null { } [ ] , : "';
 
-/** Writes a chat model with random weights: it says anything but sense, at full speed. About 1 MB. */
+/** Writes a chat model with random weights, which generates random text at full speed. About 1 MB. */
 export async function writeRandomGguf(path: string, options: RandomGguf = {}): Promise<void> {
   const words = commonWords.split(" ").flatMap((word) => [word, ` ${word}`]);
   const vocabulary = byteVocabulary([...words, "z".repeat(options.longestWord ?? 1)]);

@@ -2,7 +2,7 @@ import { byteVocabulary } from "./byte-vocabulary.js";
 import { addLayers, chatMl, headWidth, llamaHeader } from "./llama-gguf.js";
 
 export interface ScriptedGguf {
-  /** What it says. Each distinct word has one successor, so no word may come twice unless the text shall run in a circle. */
+  /** Its answer. Each distinct word has one successor, so a repeated word makes the text loop. */
   readonly text: string;
   /** Parts of the text that are control tokens, each of them. Default none. */
   readonly controls?: readonly string[];
@@ -12,8 +12,8 @@ export interface ScriptedGguf {
 }
 
 /**
- * Writes a real model, of a few MB, that says one exact text and ends, whatever it is asked, at any temperature: tokens
- * are one-hot vectors, the layers add nothing, and the output matrix is a table of what follows what.
+ * Writes a real model, of a few MB, that answers every prompt with one exact text at any temperature: tokens are
+ * one-hot vectors, the layers add nothing, and the output matrix is a table of successors.
  */
 export async function writeScriptedGguf(path: string, options: ScriptedGguf): Promise<void> {
   const controls = options.controls ?? [];
@@ -60,7 +60,7 @@ function wordsOf(text: string, controls: readonly string[]): readonly string[] {
   return parts.flatMap((part) => (controls.includes(part) ? [part] : (part.match(/\s?[^\s]+|\s/gu) ?? [])));
 }
 
-/** What follows each token: the next word; after the last word the end, after anything else the first word. */
+/** Successor of each token: the next word; after the last word the end, after any other token the first word. */
 function successors(script: readonly number[], end: number, count: number): readonly number[] {
   const follows = new Array<number>(count).fill(script[0] ?? end);
   for (const [i, token] of script.entries()) follows[token] = script[i + 1] ?? end;

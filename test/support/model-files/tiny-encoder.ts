@@ -56,7 +56,7 @@ function shapes(): Record<string, number[]> {
   };
 }
 
-/** A file with a tensor of each shape, whose values follow from their places. */
+/** A file with a tensor of each shape, whose values are computed from their indexes. */
 export function safetensors(tensors: Record<string, number[]>, dtype = "F32"): Buffer {
   const header: Record<string, unknown> = { __metadata__: { format: "pt" } };
   const parts: Buffer[] = [];

@@ -1,7 +1,7 @@
 import type { FileSum } from "../../../src/model-store/files/model-files.js";
 import { GgufWriter } from "../../../src/model-store/gguf/gguf-writer.js";
 
-/** Writes a well-formed GGUF of a few hundred bytes and `values` floats. Nothing can be run with it. */
+/** Writes a well-formed GGUF of a few hundred bytes and `values` floats. It cannot be run. */
 export function writeTinyGguf(path: string, name = "tiny", values = 64): Promise<FileSum> {
   return new GgufWriter()
     .setString("general.architecture", "llama")

@@ -1,6 +1,6 @@
 import { crc32 } from "../../../src/lib/crypto.js";
 
-/** A zip file with the members as they are, uncompressed. */
+/** A zip file with uncompressed members. */
 export function zipBytes(members: Readonly<Record<string, Uint8Array>>): Buffer {
   const locals: Buffer[] = [];
   const centrals: Buffer[] = [];

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** PEM texts, as Node's TLS options take them. */
+/** PEM texts for Node's TLS options. */
 export interface ServerIdentity {
   readonly cert: string;
   readonly key: string;

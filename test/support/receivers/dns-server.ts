@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
 
-/** Addresses of both families, each given to the question that asks for it; or what the server does instead. */
+/** Addresses, returned for queries of their family; or another behaviour of the server. */
 export type ZoneAnswer = readonly string[] | "silence" | "no such name" | "failure";
 
-/** By name, in lower case; a function is told how often the name was asked for with this type before. */
+/** By name, in lower case; a function gets the number of earlier queries of this name and type. */
 export type Zone = Readonly<Record<string, ZoneAnswer | ((before: number) => ZoneAnswer)>>;
 
 export interface DnsServer {

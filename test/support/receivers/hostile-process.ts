@@ -9,7 +9,7 @@ export interface HostileProcess {
   close(): void;
 }
 
-/** In a process of their own, so that what they send takes no memory and no time of the one that looks on. */
+/** They run in a separate process, so that they use no memory and no time of the measured one. */
 export async function startHostileProcess(): Promise<HostileProcess> {
   const file = fileURLToPath(new URL("./hostile-process-child.ts", import.meta.url));
   const child = fork(file, { execArgv: ["--import", import.meta.resolve("tsx")] });

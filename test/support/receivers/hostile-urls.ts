@@ -3,11 +3,11 @@ import { privateAddresses, urlHost } from "./traps.js";
 
 export interface HostileUrl {
   readonly url: string;
-  /** What is wrong with it. */
+  /** Why it is rejected. */
   readonly why: string;
 }
 
-/** Hosts in the spelling of a URL, by what they stand for. Each is tried as an https URL. */
+/** Hosts as spelled in a URL, by what they resolve to. Each is tried as an https URL. */
 const hosts: Readonly<Record<string, readonly string[]>> = {
   "loopback, dotted": ["127.0.0.1", "127.255.255.254", "127.127.127.127"],
   "loopback, short": ["127.1", "127.0.1", "127.65535"],
@@ -81,7 +81,7 @@ const hosts: Readonly<Record<string, readonly string[]>> = {
   "this machine": privateAddresses.map(urlHost),
 };
 
-/** Host names whose answers lead inside, for a name server of one's own. */
+/** Host names that resolve to internal addresses, for a test's name server. */
 export const hostileZone: Zone = {
   "127-0-0-1.nip.test": ["127.0.0.1"],
   "7f000001.nip.test": ["127.0.0.1"],
@@ -103,7 +103,7 @@ export const hostileZone: Zone = {
 
 const named = [...Object.keys(hostileZone).filter((name) => !name.startsWith("xn--")), "bücher.test"];
 
-/** URLs that differ from a good one in something else than their host. `:port` stands for the port. */
+/** URLs that are invalid for another reason than their host. `:port` stands for the port. */
 const others: Readonly<Record<string, readonly string[]>> = {
   credentials: [
     "https://user:pass@hooks.example.com/",
@@ -168,8 +168,8 @@ const others: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * URLs of which nothing may be sent to any: a registration refuses each, and so does an attempt. The host names among
- * them that lead inside are those of `hostileZone`. Where the URL leaves it open, it leads to `port`.
+ * URLs to which nothing may ever be sent: a registration rejects each, and so does an attempt. Host names that resolve
+ * to internal addresses are those of `hostileZone`. A URL without a port gets `port`.
  */
 export function hostileUrls(port: number): readonly HostileUrl[] {
   const byHost = Object.entries({ ...hosts, "name that leads inside": named }).flatMap(([why, ofKind]) =>

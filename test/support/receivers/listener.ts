@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 
-/** A TCP listener without a protocol: what must not be reached, or what fails before any byte of HTTP. */
+/** A TCP listener without a protocol: must not be reached, or fails before any byte of HTTP. */
 export interface Listener {
   readonly port: number;
   /** Connections that were ever made to it. */
@@ -14,7 +14,7 @@ export interface ListenerOptions {
   readonly host?: string;
   /** A free one by default. */
   readonly port?: number;
-  /** What becomes of a connection: nothing by default. */
+  /** Handles a connection; by default it does nothing. */
   readonly onConnection?: (socket: Socket) => void;
 }
 
@@ -25,7 +25,7 @@ export async function startListener(options: ListenerOptions = {}): Promise<List
   const server = createServer((socket) => {
     connections += 1;
     sockets.add(socket);
-    // Whoever connects may go away as it likes.
+    // Clients may disconnect at any time.
     socket.on("error", () => {});
     socket.on("close", () => sockets.delete(socket));
     onConnection?.(socket);

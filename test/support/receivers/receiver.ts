@@ -15,7 +15,7 @@ export interface ReceivedRequest {
   readonly rawBody: Buffer;
   /** Wall clock, when the body was complete. */
   readonly arrivedAtMs: number;
-  /** Of the connection that it came by, 1 for the first. */
+  /** Number of its connection, 1 for the first. */
   readonly connection: number;
 }
 
@@ -30,9 +30,9 @@ export interface PlainAnswer {
 export type Answer = PlainAnswer | Trick;
 
 export interface ReceiverOptions {
-  /** The same for all, or chosen by the request and how many came before it. 200 without a body by default. */
+  /** One response for all, or a function of the request and the number of earlier ones. Default: 200 without a body. */
   readonly answer?: Answer | ((request: ReceivedRequest, before: number) => Answer);
-  /** With it, it speaks TLS. */
+  /** If set, it uses TLS. */
   readonly tls?: ServerIdentity;
   /** Where it listens, 127.0.0.1 by default. */
   readonly host?: string;
@@ -42,7 +42,7 @@ export interface ReceiverOptions {
   readonly keepAliveMs?: number;
 }
 
-/** A receiver of webhooks on this machine, which records what it gets and answers as it is told. */
+/** A receiver of webhooks on this machine, which records requests and sends configured responses. */
 export interface Receiver {
   /** With a slash at its end. The host is the address, also with TLS. */
   readonly url: string;
@@ -55,9 +55,9 @@ export interface Receiver {
   readonly open: number;
   /** From the next request on. */
   answerWith(answer: NonNullable<ReceiverOptions["answer"]>): void;
-  /** Resolves when so many requests have come in all. */
+  /** Resolves when the total number of requests reaches the given one. */
   until(requests: number, patienceMs?: number): Promise<void>;
-  /** Ends all connections, but goes on listening. */
+  /** Closes all connections, and continues to listen. */
   dropConnections(): void;
   close(): Promise<void>;
 }
@@ -73,7 +73,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
   server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
     connections += 1;
     sockets.set(socket, connections);
-    // A sender that goes away in the middle is what many tests are about.
+    // Many tests disconnect the sender in the middle.
     socket.on("error", () => {});
     socket.on("close", () => sockets.delete(socket));
   });

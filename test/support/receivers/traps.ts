@@ -2,14 +2,14 @@ import { networkInterfaces } from "node:os";
 import ipaddr from "ipaddr.js";
 import { type Listener, startListener } from "./listener.js";
 
-/** Addresses of this machine beside its loopback that are not public, as far as it has any. */
+/** Non-public addresses of this machine other than loopback, if it has any. */
 export const privateAddresses: readonly string[] = Object.values(networkInterfaces())
   .flat()
   .flatMap((one) => (one === undefined || one.internal ? [] : one.address))
   // A link-local one can be listened on only together with its interface.
   .filter((address) => !["unicast", "linkLocal"].includes(ipaddr.parse(address).range()));
 
-/** What nothing may ever connect to. */
+/** Listeners that must never be connected to. */
 export interface Traps {
   /** The same on each address. */
   readonly port: number;

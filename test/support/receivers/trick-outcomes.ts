@@ -1,7 +1,7 @@
 import type { SendResult } from "../../../src/domain/webhooks/delivery.js";
 import type { Trick } from "./tricks.js";
 
-/** What an attempt comes to at each hostile receiver. */
+/** The result of an attempt at each hostile receiver. */
 export const trickOutcomes: Readonly<Record<Trick, Partial<SendResult>>> = {
   hang: { status: null, error: "timeout" },
   close: { status: null, error: "reset" },

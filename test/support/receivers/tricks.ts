@@ -12,7 +12,7 @@ const dripMs = 20;
 const gibibyte = 2 ** 30;
 const piece = Buffer.alloc(65_536, "x");
 
-/** What a receiver may do with the socket of a request in place of answering. */
+/** Behaviours of a receiver with the socket of a request instead of a response. */
 export const tricks = {
   /** Nothing at all. */
   hang: () => {},
@@ -52,7 +52,7 @@ export const tricks = {
   },
   "no status line": (socket: Socket) => void socket.end("<html>this is no HTTP</html>\n"),
   "random bytes": (socket: Socket) => void socket.end(randomBytes(4_096)),
-  /** The answer of a server that has taken over the connection. */
+  /** A response that switches protocols. */
   "101 with an upgrade": (socket: Socket) => {
     socket.write(`HTTP/1.1 101 Switching Protocols${line}Connection: upgrade${line}Upgrade: websocket${line}${line}`);
   },
@@ -73,7 +73,7 @@ export const tricks = {
     socket.write(`${okHead}Content-Encoding: gzip${line}Connection: close${line}${line}`);
     flood(socket, gzipSync(Buffer.alloc(2 ** 20)));
   },
-  /** A good answer, and then bytes that nobody has asked for as long as the connection is open. */
+  /** A valid response, and then unsolicited bytes as long as the connection is open. */
   "flood after the answer": (socket: Socket) => {
     socket.write(`${okHead}Content-Length: 4${line}${line}fine`);
     setTimeout(() => flood(socket, piece), dripMs);

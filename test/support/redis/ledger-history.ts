@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RedisProcess } from "./redis-process.js";
 
-/** What a Redis server has written down of the requests of all replicas. */
+/** The history of all replicas' requests in a Redis server. */
 export interface LedgerHistory {
   /** By request: when it was admitted, by the server's time. */
   readonly admittedAtMs: ReadonlyMap<string, number>;
@@ -12,7 +12,7 @@ export interface LedgerHistory {
   readonly swept: ReadonlySet<string>;
 }
 
-/** So that nothing of the history is lost: the append-only file stays as it was written. */
+/** Disables rewriting, so that the append-only file keeps the whole history. */
 export const keepHistory: readonly string[] = ["--auto-aof-rewrite-percentage", "0"];
 
 /**

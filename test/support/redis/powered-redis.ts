@@ -10,13 +10,13 @@ export interface Span {
   readonly toMs: number;
 }
 
-/** Redis on a machine whose power can be cut: what it has not synced is gone then. */
+/** Redis on a simulated machine whose power can fail: unsynced data is lost then. */
 export class PoweredRedis {
   readonly server: RedisServer;
   readonly #power: PowerCut;
   readonly #files: string;
 
-  /** `folder` is empty and takes all its files. Needs `gcc`. */
+  /** `folder` is empty and receives all its files. Needs `gcc`. */
   static async start(folder: string, aof: "everysec" | "always"): Promise<PoweredRedis> {
     const [own, redis] = [join(folder, "power"), join(folder, "redis")];
     await Promise.all([own, redis].map((each) => mkdir(each, { recursive: true })));
@@ -37,11 +37,11 @@ export class PoweredRedis {
     await eventually(async () => Date.now() - (await this.#power.syncedAtMs()) > forMs, "it syncs less often");
   }
 
-  /** Resolves with the time since its last sync: what it acknowledged then, it may have lost. */
+  /** Resolves with the time since its last sync: writes acknowledged in that time may be lost. */
   async cutPower(): Promise<Span> {
     await this.server.kill();
     const toMs = performance.now();
-    // One more, for `Date.now()` leaves out the part of a millisecond.
+    // One more, because `Date.now()` drops the fraction of a millisecond.
     const unsyncedMs = Date.now() + 1 - (await this.#power.syncedAtMs());
     await this.#power.cut(this.#files);
     return { fromMs: toMs - unsyncedMs, toMs };

@@ -16,12 +16,12 @@ export interface RedisProcess {
   readonly folder: string;
   /** `redis-cli` at this server; rejects when the server says `-…`. */
   cli(...args: string[]): Promise<string>;
-  /** Resolves when it has ended, by itself or because it was told to. */
+  /** Resolves when it has ended for any reason. */
   ended(): Promise<void>;
-  /** Ends it in order: what it has is written. */
+  /** Ends it regularly: its data is written. */
   stop(): Promise<void>;
   kill(): Promise<void>;
-  /** It keeps its connections and answers nothing. */
+  /** Freezes it: connections stay open without answers. */
   freeze(): void;
   thaw(): void;
   /** Starts it again on the same port and folder; `wait: false` does not wait until it has loaded. */
@@ -34,13 +34,13 @@ export interface ProgramOptions {
   readonly args: readonly string[];
   readonly port: number;
   readonly folder: string;
-  /** A line of its log that says that it can be used. */
+  /** A log line that reports that it is ready. */
   readonly readyLine: string;
-  /** What `redis-cli` needs to get in. */
+  /** Credentials for `redis-cli`. */
   readonly cliArgs?: readonly string[];
   /** Variables beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Makes another command line of it, such as one of a program that runs it. */
+  /** Replaces the command line, for example to run it under another program. */
   readonly under?: (command: readonly string[]) => readonly string[];
 }
 
@@ -53,7 +53,7 @@ export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), "uis-redis-"));
 }
 
-/** Below the range that outgoing connections get theirs from, so that a server can come back to its port. */
+/** Below the range of ephemeral ports, so that a server can return to its port. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 15_000 + Math.floor(Math.random() * 15_000);

@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 export interface SlowLink {
   /** Of the server, through this link. */
   readonly url: string;
-  /** How long each answer takes in addition. */
+  /** Additional delay of each answer, in ms. */
   delayMs: number;
   /** Answers that contain this text do not arrive, on connections that stay open; null: all do. */
   swallow: string | null;

@@ -5,7 +5,7 @@ import { baseArgs, readyLine } from "./start-redis.js";
 
 export interface RedisCluster {
   readonly url: string;
-  /** The first three were made primaries, the others their replicas. */
+  /** The first three are primaries, the others their replicas. */
   readonly nodes: readonly RedisProcess[];
   /** Empties the database. */
   flush(): Promise<void>;
@@ -39,7 +39,7 @@ export async function startRedisCluster(): Promise<RedisCluster> {
 async function startNode(): Promise<RedisProcess> {
   const [port, busPort, folder] = [await freePort(), await freePort(), newFolder()];
   const cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", String(nodeTimeoutMs)];
-  // The nodes that are left go on while one is being replaced.
+  // The remaining nodes continue while one is being replaced.
   cluster.push("--cluster-require-full-coverage", "no");
   const args = ["--port", String(port), "--cluster-port", String(busPort), ...cluster, ...baseArgs("everysec")];
   return startProgram({ args, port, folder, readyLine });

@@ -13,16 +13,16 @@ export interface RedisServerOptions {
   /** How often the append-only file is synced; `no`: there is none. */
   readonly aof?: "always" | "everysec" | "no";
   readonly tls?: boolean;
-  /** Only the user `uis` may enter, with a password, and may do what the service needs. */
+  /** Only the user `uis` may connect, with a password and the permissions that the service needs. */
   readonly acl?: boolean;
-  /** What else the user may or may not do. */
+  /** Additional ACL rules of the user. */
   readonly rules?: string;
   readonly args?: readonly string[];
   /** Variables beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   /** An empty folder for its files; default: a new one. */
   readonly folder?: string;
-  /** Makes another command line of it, such as one of a program that runs it. */
+  /** Replaces the command line, for example to run it under another program. */
   readonly under?: (command: readonly string[]) => readonly string[];
 }
 
@@ -70,6 +70,6 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 
 export function baseArgs(aof: NonNullable<RedisServerOptions["aof"]>): string[] {
   const fsync = aof === "no" ? ["--appendonly", "no"] : ["--appendonly", "yes", "--appendfsync", aof];
-  // `--save ""` as one word: an empty argument would be taken for the end of the option.
+  // `--save ""` as one word: an empty argument would end the option.
   return ["--bind", "127.0.0.1", "--save", "", ...fsync, "--repl-diskless-sync-delay", "0"];
 }

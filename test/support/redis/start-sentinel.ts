@@ -17,7 +17,7 @@ const sentinelCount = 3;
 /** After which a primary that is silent is replaced. */
 const downAfterMs = 1_000;
 
-/** A primary and a replica under three Sentinels, which know the primary as `main`. */
+/** A primary and a replica under three Sentinels, which call the primary `main`. */
 export async function startSentinelGroup(): Promise<SentinelGroup> {
   const primary = await startServer([]);
   const replica = await startServer(["--replicaof", "127.0.0.1", String(primary.port)]);

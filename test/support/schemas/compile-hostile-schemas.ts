@@ -5,8 +5,8 @@ import { hostileSchemas } from "./hostile-schemas.js";
 import { randomSchema } from "./random-schema.js";
 
 /**
- * Program of a child process: compiles hostile and random schemas in both modes, hands each grammar to the engine's own
- * parser and tells its parent about every one. A crash of the parser ends this process and nothing else.
+ * Program of a child process: compiles hostile and random schemas in both modes, passes each grammar to the engine's own
+ * parser and reports each result to its parent. A crash of the parser ends only this process.
  */
 export interface CompiledSchema {
   readonly json: string;
@@ -49,7 +49,7 @@ function compiled(json: string, strict: boolean): CompiledSchema {
   return { json, strict, outcome, compileMs: compiledAt - startedAt, parseMs: cpuMs() - compiledAt };
 }
 
-/** Processor time of this process: what others on the machine do is not part of it. */
+/** Processor time of this process, independent of other load on the machine. */
 function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000;

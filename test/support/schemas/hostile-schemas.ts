@@ -201,7 +201,7 @@ function fibonacci(amount: number, join: (left: unknown, right: unknown) => unkn
   };
 }
 
-/** Unions that only their far end tells apart. */
+/** Unions whose alternatives differ only at their end. */
 function ambiguous(): unknown[] {
   const self = { $ref: "#" };
   const end = { type: "null" };

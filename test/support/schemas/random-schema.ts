@@ -3,9 +3,9 @@ import { seededPick } from "../random-numbers.js";
 type JsonSchema = Record<string, unknown>;
 
 export interface RandomSchema {
-  /** An object schema of the supported subset; it takes no unlisted properties and every length in it is bounded. */
+  /** An object schema of the supported subset; it allows no unlisted properties, and every length is bounded. */
   readonly schema: JsonSchema;
-  /** Bytes of the longest text that its grammar lets through, or a few more: what `max_tokens` must leave room for. */
+  /** Upper bound in bytes of the texts of its grammar, for `max_tokens`. */
   readonly longestBytes: number;
 }
 
