@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 
 /** The system's time. Its timers do not keep the process alive: the owner of work that must finish tracks it. */
-interface SystemClock {
+export interface SystemClock {
   now(): number;
   monotonic(): number;
   after(ms: number, run: () => void): () => void;
