@@ -66,12 +66,6 @@ export interface KeyListRequest extends PageRequest {
   readonly state?: KeyState | null;
 }
 
-export interface KeyList {
-  readonly records: readonly ApiKeyRecord[];
-  /** Empty when this is the last page. */
-  readonly nextPageToken: string;
-}
-
 /** Reads per page: 20,000 keys, well within a tenth of a second. */
 const stepsPerPage = 20;
 
@@ -104,8 +98,8 @@ export class ApiKeys {
     return { record, secret };
   }
 
-  /** Newest first, revoked keys included. A filtered page may be short or empty and still have a successor. */
-  async list({ account, search = "", state = null, ...request }: KeyListRequest): Promise<KeyList> {
+  /** Newest first, with revoked keys; `nextPageToken` is empty on the last page. A filtered page may be short or empty and still have a successor. */
+  async list({ account, search = "", state = null, ...request }: KeyListRequest) {
     const { limit, after } = toStorePage(request, (text) => parseCursor(text) !== null);
     const filter: KeyFilter = { account: account || null, search: checkSearch(search), state, nowMs: this.#deps.now() };
     const records: ApiKeyRecord[] = [];

@@ -27,12 +27,6 @@ interface DeliveriesDeps {
 /** The caller and its abort signal. */
 export type DeliveryCaller = Pick<CallContext, "principal" | "address" | "signal">;
 
-interface DeliveryList {
-  readonly deliveries: readonly Delivery[];
-  /** Empty when this is the last page. */
-  readonly nextPageToken: string;
-}
-
 interface RetryOrder {
   readonly id: string;
   /** Restarts the schedule of retries for a permanently failed delivery; otherwise its next failure is final. */
@@ -48,12 +42,6 @@ export interface ReplayInput
   readonly restartSchedule: boolean;
 }
 
-interface Replay {
-  readonly replayId: string;
-  readonly toMs: number;
-  readonly progress: ReplayProgress;
-}
-
 const idForm = /^dlv_[0-9a-f]{32}$/;
 /** Each driver has its own format. */
 const cursorForm = /^[\x21-\x7e]{1,256}$/;
@@ -66,8 +54,8 @@ export class Deliveries {
     this.#deps = deps;
   }
 
-  /** The newest first. */
-  async list(question: DeliveryListInput & PageRequest): Promise<DeliveryList> {
+  /** Newest first; `nextPageToken` is empty on the last page. */
+  async list(question: DeliveryListInput & PageRequest) {
     const page = toStorePage(question, (text) => cursorForm.test(text));
     const { deliveries, next } = await this.#deps.queue.list(checkDeliveryFilter(question), page);
     return { deliveries, nextPageToken: toPageToken(next) };
@@ -100,7 +88,7 @@ export class Deliveries {
   }
 
   /** Queues all matching deliveries again and returns the progress. Idempotent (WH-48). */
-  async replay(wish: ReplayInput, caller: DeliveryCaller): Promise<Replay> {
+  async replay(wish: ReplayInput, caller: DeliveryCaller) {
     const order = this.#orderOf(wish, caller);
     await this.#requireEnabled(order);
     const progress: ReplayProgress = { queued: 0, waiting: 0, delivered: 0, failed: 0 };
