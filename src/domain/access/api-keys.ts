@@ -98,7 +98,7 @@ export class ApiKeys {
     return { record, secret };
   }
 
-  /** Newest first, with revoked keys; `nextPageToken` is empty on the last page. A filtered page may be short or empty and still have a successor. */
+  /** Newest first, with revoked keys. `nextPageToken` is empty on the last page; a filtered page may be short or empty. */
   async list({ account, search = "", state = null, ...request }: KeyListRequest) {
     const { limit, after } = toStorePage(request, (text) => parseCursor(text) !== null);
     const filter: KeyFilter = { account: account || null, search: checkSearch(search), state, nowMs: this.#deps.now() };
