@@ -1,9 +1,10 @@
 /**
- * `npm run build`: compiles src/ to dist/, Lua scripts beside, and builds what browsers get. The generated messages in gen/
- * are JavaScript already and stay where they are. Types are checked by `npm run types`, of which every commit has passed: who
- * starts a clone does not wait for it once more.
+ * `npm run build`: compiles src/ to dist/, copies the Lua scripts, and builds the browser files. The generated messages in
+ * gen/ are JavaScript already. Types are not checked here: every commit has passed `npm run types`, so a first start of a
+ * clone need not wait for it.
  *
- * Built aside and put in place as a whole: what is started from dist/ meanwhile finds the build before.
+ * The build is written to another folder and then replaces dist/ as a whole, so that a process started meanwhile runs the
+ * previous build.
  */
 import { spawnSync } from "node:child_process";
 import { chmodSync, cpSync, existsSync, mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
@@ -15,7 +16,7 @@ const root = new URL("..", import.meta.url);
 const at = (path: string) => fileURLToPath(new URL(path, root));
 
 const startedAt = new Date();
-/** Beside dist/, so that source maps fit; ignored by git, and of this process alone, because two may build at once. */
+/** Next to dist/, so that source maps fit; ignored by git, and one per process, because two may build concurrently. */
 const built = at(`.dist-${process.pid}`);
 const before = `${built}-before`;
 mkdirSync(built);
@@ -30,7 +31,7 @@ const compiled = spawnSync(
 );
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 chmodSync(join(built, "app/cli.js"), 0o755);
-// The compiler leaves them out; src/state/redis/connection/client.ts reads them beside itself.
+// The compiler does not copy them; src/state/redis/connection/client.ts reads them from its own folder.
 cpSync(at("src/state/redis/scripts"), join(built, "state/redis/scripts"), { recursive: true });
 await buildWebFiles(built);
 // Because `npm start` trusts a build that has it; dated by the start, because a source may change during the build.

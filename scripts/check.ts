@@ -1,4 +1,4 @@
-/** What a developer runs before a commit, in minutes: generated code, lint, types, unit tests and shared suites. */
+/** Checks before a commit, in minutes: generated code, lint, types, unit tests and shared suites. */
 import { rmSync } from "node:fs";
 import { generatedCode, reportsFolder, runSteps, staticChecks, vitestStep } from "./steps.js";
 

@@ -1,6 +1,6 @@
 /**
  * Writes docs/config.md and docs/uis.example.yaml from the configuration's schema. Run it after a change of a setting:
- * `npx tsx scripts/config-docs.ts`. A test compares the files with what this would write.
+ * `npx tsx scripts/config-docs.ts`. A test compares the files with the output of this script.
  */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -102,7 +102,7 @@ function* settingsWithin(schema: SettingSchema | undefined, prefix: string): Ite
   for (const [name, inner] of Object.entries(schema?.properties ?? {})) {
     if (isLater(inner)) continue;
     yield [`${prefix}${name}`, inner];
-    // What a deployment runs is described once, at the model.
+    // Settings of a deployment's engine are described once, at the model.
     if (prefix !== "" || name !== "deployments") yield* settingsWithin(inner, `${prefix}${name}.`);
   }
 }

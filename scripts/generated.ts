@@ -1,5 +1,5 @@
 /**
- * Runs the code generator and fails when that changed anything: `gen/` is committed and must be what `proto/` says.
+ * Runs the code generator and fails if it changed anything: `gen/` is committed and must match `proto/`.
  *
  *   npx tsx scripts/generated.ts
  */

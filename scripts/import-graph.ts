@@ -41,7 +41,7 @@ function pathOf(from: string, specifier: string): string | null {
   return existsSync(asTsx) ? asTsx : path.replace(/\.js$/, ".ts");
 }
 
-/** Circles of imports among files: each entry is a group of files that all reach each other. */
+/** Import cycles among files: each entry is a group of files that all reach each other. */
 export function fileCircles(files: readonly SourceFile[]): string[][] {
   return circles(files.flatMap(({ path, imports }) => imports.map((to) => [path, to.path ?? path] as const)));
 }

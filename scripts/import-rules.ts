@@ -3,14 +3,14 @@ import { builtinModules } from "node:module";
 import type { SourceFile } from "./import-graph.js";
 
 interface ImportRule {
-  /** The files that it is for; the first row that matches a file counts. `$1` of `may` is what the group matched. */
+  /** The files that the row applies to; the first matching row counts. `$1` in `may` is the text of the group. */
   readonly files: RegExp;
-  /** Prefixes of paths that they may import, beside their own folder. */
+  /** Prefixes of paths that they may import in addition to their own folder. */
   readonly may: readonly string[];
   /** Packages that they may import; absent: all. */
   readonly packages?: readonly string[];
   readonly node?: false;
-  /** What to do instead. */
+  /** The alternative. */
   readonly instead: string;
 }
 
@@ -44,7 +44,7 @@ export const importRules: readonly ImportRule[] = [
   },
 ];
 
-/** Imports that the table forbids, each with what to do instead. */
+/** Imports that the table forbids, each with its alternative. */
 export function forbiddenImports({ path, imports }: SourceFile): string[] {
   const rule = importRules.find(({ files }) => files.test(path));
   if (rule === undefined) return [`${path} lies in a folder that scripts/import-rules.ts does not name`];

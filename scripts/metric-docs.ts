@@ -1,6 +1,6 @@
 /**
  * Writes docs/metrics.md from the table of metrics. Run it after a change of one: `npx tsx scripts/metric-docs.ts`. A test
- * compares the file with what this would write.
+ * compares the file with the output of this script.
  */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

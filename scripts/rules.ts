@@ -35,7 +35,7 @@ export function parseRules(text: string, file: string): Rule[] {
   });
 }
 
-/** The ids that a test title cites. A bare `RL-3` is returned as it is: it names no rule, and coverage reports it. */
+/** The ids that a test title cites. A bare `RL-3` is returned unchanged: it names no rule, and coverage reports it. */
 export function citedIds(title: string): string[] {
   return [...title.matchAll(citation)].flatMap(([, subject, shared, own]) => {
     if (own !== undefined) return [own];

@@ -1,10 +1,10 @@
 /**
- * Prints what the package brings and installs, as a CycloneDX document:
+ * Prints the contents and dependencies of the package as a CycloneDX document:
  *
  *   npm run --silent sbom > sbom.json
  *
- * It is npm's list, cut to what a user gets. npm's own `--omit=dev` would leave out what our tools need, too (`zod`),
- * and does not know what is built into `dist/`.
+ * It is npm's list, reduced to the packages that a user gets. npm's own `--omit=dev` would also omit packages that our
+ * tools share (`zod`), and does not include packages that are bundled into `dist/`.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -65,7 +65,7 @@ export function lockedBelow(packages: Lock, folder: string): ReadonlySet<string>
   return found;
 }
 
-/** Where a package finds another: beside itself, or beside a folder that it lies in. Null: it is not in the lock. */
+/** Resolves a package from another: next to it, or next to a folder that contains it. Null: it is not in the lock. */
 function placeOf(packages: Lock, from: string, name: string): string | null {
   for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/node_modules/")))) {
     const at = `${folder === "" ? "" : `${folder}/`}node_modules/${name}`;
@@ -74,7 +74,7 @@ function placeOf(packages: Lock, from: string, name: string): string | null {
   }
 }
 
-/** Of the packages that are installed here: those for other platforms are not among them. */
+/** Of the packages installed here, which excludes those for other platforms. */
 export function makeSbom(): Sbom {
   const args = ["sbom", "--sbom-format=cyclonedx", "--sbom-type=application"];
   const all = JSON.parse(execFileSync("npm", args, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 })) as Sbom;
@@ -84,7 +84,7 @@ export function makeSbom(): Sbom {
   const kept = new Set([component["bom-ref"], ...components.map((each) => each["bom-ref"])]);
   return {
     ...all,
-    // npm takes the folder's name for it.
+    // npm uses the folder's name.
     metadata: { ...all.metadata, component: { ...component, name: "unified-inference" } },
     components,
     dependencies: all.dependencies

@@ -1,4 +1,4 @@
-// What `npm start` runs. Plain Node, because a fresh clone has nothing else yet: builds when dist/ is missing or older
+// The script of `npm start`. Plain Node, because a fresh clone has no dependencies yet: builds when dist/ is missing or older
 // than its sources, then becomes `uis serve`. Only the service itself writes to stdout. The script of package.json
 // begins with `exec`, so that signals to npm reach this process; cmd.exe of Windows has no such command: run this file there.
 import { spawnSync } from "node:child_process";
@@ -45,6 +45,6 @@ if (!isBuilt()) {
   if (build.status !== 0) process.exit(build.status ?? 1);
 }
 
-// In this very process: signals reach the service without anybody passing them on.
+// In the same process, so that signals reach the service directly.
 process.argv = [process.execPath, cli, "serve", ...process.argv.slice(2)];
 await import(pathToFileURL(cli).href);

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { resolve } from "node:path";
 
-/** Where vitest leaves one JSON report for each run; ignored by git. */
+/** Folder of vitest's JSON reports, one per run; ignored by git. */
 export const reportsFolder = "test-results";
 
 /** One command of a longer check. */
@@ -29,7 +29,7 @@ export function npmRun(script: string): Step {
   return { name: script, command: "npm", args: ["run", "--silent", script] };
 }
 
-/** Compares `gen/` with what the generator makes of `proto/`. */
+/** Compares `gen/` with the generator's output for `proto/`. */
 export const generatedCode: Step = {
   name: "generated code",
   command: process.execPath,
@@ -45,7 +45,7 @@ export const staticChecks: readonly Step[] = [npmRun("lint"), npmRun("types")];
  * @param name names the step and its report.
  * @param options.projects names of projects in vitest.config.ts; default: all.
  * @param options.node the binary that runs vitest and, through `process.execPath`, the services that tests start.
- * @param options.except test files that are left out.
+ * @param options.except excluded test files.
  */
 export function vitestStep(
   name: string,
@@ -72,7 +72,7 @@ export async function runSteps(steps: readonly Step[], output: "live" | "at the 
   return results;
 }
 
-/** Runs a step. Its output goes to the terminal: live, or in one piece when it has ended, for steps beside others. */
+/** Runs a step. Its output goes to the terminal: live, or at once when it has ended, for concurrent steps. */
 export async function runStep(step: Step, output: "live" | "at the end" = "live"): Promise<StepResult> {
   const startedAtMs = performance.now();
   if (output === "live") console.log(`\n== ${step.name}`);

@@ -10,12 +10,12 @@ export interface ReportedTest {
   readonly messages: readonly string[];
 }
 
-/** What the scripts need of a report of vitest's `json` reporter. */
+/** The parts of a report of vitest's `json` reporter that the scripts need. */
 export interface TestReport {
   readonly tests: readonly ReportedTest[];
   /** Test files that could not even be collected. */
   readonly brokenFiles: readonly string[];
-  /** How long the tests and hooks of each file took. */
+  /** Duration of the tests and hooks of each file. */
   readonly secondsByFile: ReadonlyMap<string, number>;
 }
 
@@ -87,8 +87,8 @@ export interface Fault {
 }
 
 /**
- * What fails the run: each failed test, each file that could not be collected, each failed step beside the tests and, where
- * `isCi`, each skipped test. The last line of the output counts them.
+ * Failures of the run: each failed test, each file that could not be collected, each other failed step and, if `isCi`,
+ * each skipped test. The last line of the output counts them.
  */
 export function faultsOf(outcome: Outcome, failedSteps: readonly string[], isCi: boolean): Fault[] {
   return [

@@ -5,7 +5,7 @@
  *   npm test            tier ci
  *   npm run test:long   tier long
  *
- * A test that fails fails the run: none is tried again. The output ends with the time that each step took, all failures,
+ * A failed test fails the run: none is retried. The output ends with the time that each step took, all failures,
  * and the line `N passed, N failed`, with `, N skipped` where tests were skipped; with `CI=true` a skipped test is a failure.
  */
 import { rmSync } from "node:fs";
@@ -33,7 +33,7 @@ if (tier !== "ci" && tier !== "long") {
 const isCi = process.env["CI"] === "true";
 
 /**
- * Not repeated on Node 24, because another Node changes nothing in them: answers of the engine, snippets in other
+ * Not repeated on Node 24, because they do not depend on the version of Node: answers of the engine, snippets in other
  * languages, requests that are generated from the document.
  */
 const sameOnAnyNode = [
@@ -46,7 +46,7 @@ const slowestShown = 10;
 
 const reports: TestReport[] = [];
 const results: StepResult[] = [];
-/** Names of what failed beside tests: a lint error, a run that crashed. */
+/** Names of other failures: a lint error, a run that crashed. */
 const failedSteps: string[] = [];
 
 rmSync(reportsFolder, { recursive: true, force: true });
@@ -56,7 +56,7 @@ await Promise.all([
 ]);
 // From here on there is a build, which the processes that tests start run.
 const env = { UIS_TEST_TIER: tier, UIS_TEST_BUILD: "1" };
-// Static checks run beside the tests, which do not always keep both cores busy.
+// Static checks run concurrently with the tests, which do not always keep both cores busy.
 const [, checked] = await Promise.all([runTests(vitestStep("tests")), runSteps(staticChecks, "at the end")]);
 note(checked);
 if (tier === "long") await runTestsOnNode24();
@@ -77,7 +77,8 @@ async function runTestsOnNode24(): Promise<void> {
   if (node !== null) {
     await runTests(vitestStep("conformance on Node 24", { projects: ["conformance"], node, except: sameOnAnyNode }));
   } else if (isCi) failedSteps.push("Node 24");
-  else console.log("Node 24 is not here (npm brings it on Linux x64), so the second run of conformance is left out");
+  else
+    console.log("Node 24 is not available (npm installs it on Linux x64), so the second run of conformance is skipped");
 }
 
 async function timed(name: string, run: () => Promise<boolean>): Promise<void> {
@@ -92,7 +93,7 @@ function note(ended: readonly StepResult[]): void {
   failedSteps.push(...ended.flatMap(({ name, passed }) => (passed ? [] : [name])));
 }
 
-/** The end of the output says what was red and why, as the middle of it is thousands of lines away. */
+/** Repeats failures and causes at the end of the output, which is thousands of lines long. */
 function tellTheEnd(): void {
   console.log("\n== time");
   for (const { name, seconds } of results) console.log(`${seconds.toFixed(1).padStart(8)} s  ${name}`);

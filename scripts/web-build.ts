@@ -7,7 +7,7 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 
 const at = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
-/** What is shown of Swagger UI. Its other files are other forms of the same, and maps. */
+/** The files of Swagger UI that are served. Its other files are variants and source maps. */
 const swaggerFiles = [
   "swagger-ui-bundle.js",
   "swagger-ui-bundle.js.LICENSE.txt",
@@ -18,8 +18,8 @@ const swaggerFiles = [
 ];
 
 /**
- * Builds what browsers get below `/dashboard` and `/docs`, with its compressed forms, into folders of `built`. Throws when
- * the dashboard does not build.
+ * Builds the files of `/dashboard` and `/docs`, with compressed forms, into folders of `built`. Throws if the dashboard
+ * does not build.
  */
 export async function buildWebFiles(built: string): Promise<void> {
   const [dashboard, docs] = [join(built, "dashboard"), join(built, "docs")];
@@ -39,7 +39,7 @@ const compressible: ReadonlySet<string> = new Set([".html", ".js", ".css", ".jso
 /** A smaller file fits into the packets that its headers need anyway. */
 const compressedBytesMin = 1_024;
 
-/** Puts the compressed forms of each file beside it, where they are smaller. */
+/** Writes the compressed forms of each file next to it if they are smaller. */
 async function compressAll(folder: string): Promise<void> {
   const names = readdirSync(folder, { recursive: true, encoding: "utf8" });
   await Promise.all(
