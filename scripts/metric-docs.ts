@@ -11,19 +11,19 @@ const introduction = `# Metrics
 <!-- Written by scripts/metric-docs.ts from src/telemetry/metrics/metric-table.ts. Change the table, then run it. -->
 
 \`GET /metrics\` on the listener for operators (127.0.0.1:9464, \`server.ops_port\`) shows them in Prometheus's text form;
-the public listener never does. They belong to one process and begin at 0 when it starts: what is billed is the usage in
-the store, and no counter here stands for it (USE-19).
+the public listener never does. They belong to one process and begin at 0 when it starts: bills use the usage in the
+store, and no counter here replaces it (USE-19).
 
 - \`route\` is the operation, the same on every protocol: \`create_chat_completion\`. \`code\`, \`reason\` and \`error_type\` are
   codes of [errors.md](errors.md).
-- \`model\` is a model of the catalog; \`unknown\` stands for names that are not in it, \`other\` for all models beyond the
+- \`model\` is a model of the catalog; \`unknown\` means names that are not in it, \`other\` all models beyond the
   first 100, an empty one for operations without a model. No label names a key, an account or an address.
 - \`endpoint\` is the id of a webhook endpoint: the 100 that have waited longest, \`other\` for the rest. \`result\` is what
   became of an attempt: \`delivered\`, \`awaiting_retry\`, \`permanently_failed\`, \`lease_lost\` when another process had taken
   the delivery over, \`unrecorded\` when the store did not take note. A process that sends no webhooks shows none of these.
 - The names that begin with \`gen_ai\` are those of OpenTelemetry's conventions for generative AI, which still change.
 - \`deploy/grafana/unified-inference.json\` is a dashboard and \`deploy/prometheus/alerts.yml\` are alerts on them.
-- Beside these there are prom-client's metrics of the process: \`process_\` and \`nodejs_\`.
+- There are also prom-client's metrics of the process: \`process_\` and \`nodejs_\`.
 
 | metric | type | labels | meaning |
 | --- | --- | --- | --- |

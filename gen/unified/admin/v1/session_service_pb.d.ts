@@ -67,7 +67,7 @@ export declare const CompleteSetupRequestSchema: GenMessage<CompleteSetupRequest
  */
 export declare type CompleteSetupResponse = Message<"unified.admin.v1.CompleteSetupResponse"> & {
   /**
-   * The session, whose cookie comes with this response.
+   * The session, whose cookie is set by this response.
    *
    * @generated from field: unified.admin.v1.Session session = 1;
    */
@@ -81,7 +81,7 @@ export declare type CompleteSetupResponse = Message<"unified.admin.v1.CompleteSe
  */
 export declare type CompleteSetupResponseJson = {
   /**
-   * The session, whose cookie comes with this response.
+   * The session, whose cookie is set by this response.
    *
    * @generated from field: unified.admin.v1.Session session = 1;
    */
@@ -149,7 +149,7 @@ export declare const SignInRequestSchema: GenMessage<SignInRequest, {jsonType: S
  */
 export declare type SignInResponse = Message<"unified.admin.v1.SignInResponse"> & {
   /**
-   * The session, whose cookie comes with this response.
+   * The session, whose cookie is set by this response.
    *
    * @generated from field: unified.admin.v1.Session session = 1;
    */
@@ -163,7 +163,7 @@ export declare type SignInResponse = Message<"unified.admin.v1.SignInResponse"> 
  */
 export declare type SignInResponseJson = {
   /**
-   * The session, whose cookie comes with this response.
+   * The session, whose cookie is set by this response.
    *
    * @generated from field: unified.admin.v1.Session session = 1;
    */

@@ -53,7 +53,7 @@ export declare type System = Message<"unified.admin.v1.System"> & {
   models: ModelStatus[];
 
   /**
-   * Counted since the start of this process, whose numbers begin anew with each start.
+   * Counted since the start of this process; 0 at each start.
    *
    * @generated from field: unified.admin.v1.Counters counters = 6;
    */
@@ -137,7 +137,7 @@ export declare type SystemJson = {
   models?: ModelStatusJson[];
 
   /**
-   * Counted since the start of this process, whose numbers begin anew with each start.
+   * Counted since the start of this process; 0 at each start.
    *
    * @generated from field: unified.admin.v1.Counters counters = 6;
    */

@@ -486,7 +486,7 @@ export declare type Message = Message$1<"unified.inference.v1.Message"> & {
   role: Role;
 
   /**
-   * The parts of the message, joined in order without a separator. Required except beside tool_calls; one empty text
+   * The parts of the message, joined in order without a separator. Required except together with tool_calls; one empty text
    * part is an empty message.
    *
    * @generated from field: repeated unified.inference.v1.ContentPart content = 2;
@@ -529,7 +529,7 @@ export declare type MessageJson = {
   role?: RoleJson;
 
   /**
-   * The parts of the message, joined in order without a separator. Required except beside tool_calls; one empty text
+   * The parts of the message, joined in order without a separator. Required except together with tool_calls; one empty text
    * part is an empty message.
    *
    * @generated from field: repeated unified.inference.v1.ContentPart content = 2;

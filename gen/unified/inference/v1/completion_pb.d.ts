@@ -721,7 +721,7 @@ export declare type CompletionLogprobs = Message<"unified.inference.v1.Completio
   tokens: string[];
 
   /**
-   * Log probability of each token, at most 0; -9999.0 stands for "never".
+   * Log probability of each token, at most 0; -9999.0 means "never".
    *
    * @generated from field: repeated double token_logprobs = 2;
    */
@@ -756,7 +756,7 @@ export declare type CompletionLogprobsJson = {
   tokens?: string[];
 
   /**
-   * Log probability of each token, at most 0; -9999.0 stands for "never".
+   * Log probability of each token, at most 0; -9999.0 means "never".
    *
    * @generated from field: repeated double token_logprobs = 2;
    */

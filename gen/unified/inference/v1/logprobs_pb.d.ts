@@ -17,7 +17,7 @@ export declare const file_unified_inference_v1_logprobs: GenFile;
  */
 export declare type Logprobs = Message<"unified.inference.v1.Logprobs"> & {
   /**
-   * One entry per token of the text it comes with.
+   * One entry per token of the text in the same message.
    *
    * @generated from field: repeated unified.inference.v1.TokenLogprob content = 1;
    */
@@ -31,7 +31,7 @@ export declare type Logprobs = Message<"unified.inference.v1.Logprobs"> & {
  */
 export declare type LogprobsJson = {
   /**
-   * One entry per token of the text it comes with.
+   * One entry per token of the text in the same message.
    *
    * @generated from field: repeated unified.inference.v1.TokenLogprob content = 1;
    */
@@ -58,7 +58,7 @@ export declare type TokenLogprob = Message<"unified.inference.v1.TokenLogprob"> 
   token: string;
 
   /**
-   * Natural logarithm of its probability: finite, at most 0; -9999.0 stands for "never".
+   * Natural logarithm of its probability: finite, at most 0; -9999.0 means "never".
    *
    * @generated from field: double logprob = 2;
    */
@@ -93,7 +93,7 @@ export declare type TokenLogprobJson = {
   token?: string;
 
   /**
-   * Natural logarithm of its probability: finite, at most 0; -9999.0 stands for "never".
+   * Natural logarithm of its probability: finite, at most 0; -9999.0 means "never".
    *
    * @generated from field: double logprob = 2;
    */
@@ -134,7 +134,7 @@ export declare type TopLogprob = Message<"unified.inference.v1.TopLogprob"> & {
   token: string;
 
   /**
-   * Natural logarithm of its probability: finite, at most 0; -9999.0 stands for "never".
+   * Natural logarithm of its probability: finite, at most 0; -9999.0 means "never".
    *
    * @generated from field: double logprob = 2;
    */
@@ -162,7 +162,7 @@ export declare type TopLogprobJson = {
   token?: string;
 
   /**
-   * Natural logarithm of its probability: finite, at most 0; -9999.0 stands for "never".
+   * Natural logarithm of its probability: finite, at most 0; -9999.0 means "never".
    *
    * @generated from field: double logprob = 2;
    */

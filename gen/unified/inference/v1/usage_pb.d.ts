@@ -17,7 +17,7 @@ export declare const file_unified_inference_v1_usage: GenFile;
  */
 export declare type Usage = Message<"unified.inference.v1.Usage"> & {
   /**
-   * Tokens of the input, counted once per prompt whatever `n` is. 0 or more.
+   * Tokens of the input, counted once per prompt for any `n`. 0 or more.
    *
    * @generated from field: int32 prompt_tokens = 1;
    */
@@ -59,7 +59,7 @@ export declare type Usage = Message<"unified.inference.v1.Usage"> & {
  */
 export declare type UsageJson = {
   /**
-   * Tokens of the input, counted once per prompt whatever `n` is. 0 or more.
+   * Tokens of the input, counted once per prompt for any `n`. 0 or more.
    *
    * @generated from field: int32 prompt_tokens = 1;
    */

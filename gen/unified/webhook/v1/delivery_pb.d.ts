@@ -53,7 +53,7 @@ export declare type Delivery = Message<"unified.webhook.v1.Delivery"> & {
   endpointId: string;
 
   /**
-   * "pending", "delivery_attempted" (an attempt is under way), "awaiting_retry", "delivered" or "permanently_failed".
+   * "pending", "delivery_attempted" (an attempt is in flight), "awaiting_retry", "delivered" or "permanently_failed".
    *
    * @generated from field: string state = 6;
    */
@@ -152,7 +152,7 @@ export declare type DeliveryJson = {
   endpointId?: string;
 
   /**
-   * "pending", "delivery_attempted" (an attempt is under way), "awaiting_retry", "delivered" or "permanently_failed".
+   * "pending", "delivery_attempted" (an attempt is in flight), "awaiting_retry", "delivered" or "permanently_failed".
    *
    * @generated from field: string state = 6;
    */

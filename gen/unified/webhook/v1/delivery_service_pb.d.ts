@@ -648,7 +648,7 @@ export declare const DeliveryService: GenService<{
   },
   /**
    * Sends deliveries of one endpoint and a span of time again, at most 10,000 a call and 50 a second. Called again with
-   * the same arguments it queues nothing twice and tells how far it is.
+   * the same arguments it queues nothing twice and returns its progress.
    *
    * @generated from rpc unified.webhook.v1.DeliveryService.ReplayDeliveries
    */

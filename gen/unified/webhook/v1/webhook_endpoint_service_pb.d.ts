@@ -523,7 +523,7 @@ export declare type RotateWebhookSecretRequest = Message<"unified.webhook.v1.Rot
   account: string;
 
   /**
-   * How long the old secret signs beside the new one: 0 s to 7 days. Default: 24 hours.
+   * How long the old secret also signs: 0 s to 7 days. Default: 24 hours.
    *
    * @generated from field: google.protobuf.Duration overlap = 3;
    */
@@ -551,7 +551,7 @@ export declare type RotateWebhookSecretRequestJson = {
   account?: string;
 
   /**
-   * How long the old secret signs beside the new one: 0 s to 7 days. Default: 24 hours.
+   * How long the old secret also signs: 0 s to 7 days. Default: 24 hours.
    *
    * @generated from field: google.protobuf.Duration overlap = 3;
    */
@@ -850,7 +850,7 @@ export declare const WebhookEndpointService: GenService<{
     output: typeof DeleteWebhookEndpointResponseSchema;
   },
   /**
-   * Creates a new secret. The old one signs beside it for a while.
+   * Creates a new secret. The old one also signs until it expires.
    *
    * @generated from rpc unified.webhook.v1.WebhookEndpointService.RotateWebhookSecret
    */
