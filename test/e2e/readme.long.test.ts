@@ -9,7 +9,7 @@ import { freePort } from "../support/redis/redis-process.js";
 import { copyOfRepository } from "../support/repository-copy.js";
 
 /**
- * Somebody who has a copy of the repository and its documents, and knows nothing else. What is run here stands in the
+ * A user with only a copy of the repository and its documents. The steps are those of the
  * documents as it is run, but for the ports, which are free ones, and for the key, the model and the secret, which come
  * from what the service printed.
  */
@@ -24,7 +24,7 @@ interface Place {
   readonly ports: Readonly<Record<"http" | "grpc" | "receiver", number>>;
 }
 
-/** What the start's text tells. */
+/** The values in the text of a start. */
 interface Told {
   readonly curl: string;
   readonly key: string;
@@ -51,7 +51,7 @@ async function makePlace(): Promise<Place> {
   return { folder: await copyOfRepository(), env, ports };
 }
 
-/** The text of a page that README links to, or of README itself: nobody would find any other. */
+/** The text of README or of a page that it links to; readers would not find others. */
 async function pageText(file: string): Promise<string> {
   const text = (page: string) => readFile(join(place.folder, page), "utf8");
   const readme = await text("README.md");
@@ -88,7 +88,7 @@ async function shell(line: string, env: Readonly<Record<string, string>> = {}, t
   return (await run("sh", ["-c", line], options)).stdout;
 }
 
-/** A line that goes on running until it is stopped. */
+/** A command line that runs until it is stopped. */
 interface Running {
   readonly stdout: () => string;
   readonly stderr: () => string;

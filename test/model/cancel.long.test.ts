@@ -90,7 +90,7 @@ interface Stage {
   reach(round: number): Promise<Sent>;
 }
 
-/** Where a request stands when its client leaves. */
+/** The stage of a request at which its client disconnects. */
 const stages: readonly Stage[] = [
   {
     name: "in the prefill of a prompt of 2,000 tokens",

@@ -7,7 +7,7 @@ import { allWays, type Kind, type Sent, type Way } from "./ways.js";
 
 const wayNames = ["REST", "Connect", "gRPC-Web", "gRPC"] as const;
 
-/** Where a request stands when its client leaves, and what it takes to get it there. */
+/** The stage of a request at which its client disconnects, and the setup that leads there. */
 const stages: readonly { readonly name: string; readonly model: string; readonly kind: Kind }[] = [
   { name: "in the queue", model: "busy", kind: "stream" },
   { name: "before the first token", model: "slow-start", kind: "stream" },

@@ -53,7 +53,7 @@ afterAll(async () => {
   await service.close();
 });
 
-/** Asks for a stream. No two prompts begin alike, so that nothing of them is known already. */
+/** Requests a stream. No two prompts share a prefix, so that nothing is cached. */
 function send(model: string, length: number, options: object = {}): Sent {
   asked += 1;
   const marks = [97 + (asked % 26), 97 + (Math.floor(asked / 26) % 26), 97 + Math.floor(asked / 676)];
@@ -85,7 +85,7 @@ async function atRest(): Promise<void> {
   }, "the service at rest");
 }
 
-/** Leaves a request; the milliseconds until the model has so many calls on its slots and in its queue. */
+/** Cancels a request; returns the milliseconds until the model has the given number of running and queued calls. */
 async function leave(sent: Sent, model: string, left: { busy: number; waiting: number }): Promise<number> {
   const leftAtMs = performance.now();
   sent.leave();

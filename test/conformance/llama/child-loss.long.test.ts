@@ -10,7 +10,7 @@ import { type RunningService, startService } from "../../support/start-service.j
 interface Ending {
   readonly model: ModelId;
   readonly beganAtMs: number;
-  /** When the first of a stream's text came; null for what is no stream or had none. */
+  /** Arrival of a stream's first text; null without a stream or text. */
   readonly outputAtMs: number | null;
   readonly endedAtMs: number;
   readonly status: number;
@@ -123,7 +123,7 @@ interface Load {
   stop(): Promise<void>;
 }
 
-/** Clients that ask one thing after the other until they are told to stop; more of them than there are slots. */
+/** Clients that send consecutive requests until they are stopped; more of them than slots. */
 function load(running: RunningService): Load {
   const endings: Ending[] = [];
   let isOver = false;

@@ -12,7 +12,7 @@ import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-
 const models = ["plain", "hermes"];
 const schemas = rounds(200);
 const callsMax = 16;
-/** What stands around the arguments of a call: markers, name, and what is between them. */
+/** Length of the text around a call's arguments: markers, name and separators. */
 const wrapperBytes = 120;
 /** Tokens of single bytes have the byte as their id. */
 const lineFeed = 10;

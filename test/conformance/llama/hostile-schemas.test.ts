@@ -8,7 +8,7 @@ import { type Api, createApi } from "../openai/api.js";
 const answerMs = 3_000;
 /** What a bound of time may be missed by on a machine that is busy with other tests. */
 const leniency = 5;
-/** Every so manieth of the collection, which is in groups by what is hostile about them. */
+/** Every nth of the collection, which is grouped by kind of attack. */
 const all = hostileSchemas();
 const schemas = all.filter((_, place) => place % Math.round(all.length / rounds(all.length)) === 0);
 

@@ -7,7 +7,7 @@ export interface Reply {
   readonly headers: Headers;
   readonly text: string;
   /** The body, parsed. Loosely typed on purpose: the tests say what is in it. */
-  // biome-ignore lint/suspicious/noExplicitAny: what a client that trusts nobody sees
+  // biome-ignore lint/suspicious/noExplicitAny: the view of a client that trusts no type
   readonly json: any;
 }
 

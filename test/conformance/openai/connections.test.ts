@@ -34,7 +34,7 @@ function expectRawError(
   });
 }
 
-/** Whoever is refused, nobody else notices, and nothing is left of it. */
+/** A rejection affects no other client and leaves nothing behind. */
 async function expectHealthy(): Promise<void> {
   expect((await api.chat()).status).toBe(200);
   await eventually(async () => {

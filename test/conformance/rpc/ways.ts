@@ -44,10 +44,10 @@ export interface CallSettings {
   readonly authorization?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
   readonly timeoutMs?: number;
-  /** The client leaves after so many messages. */
+  /** The client disconnects after this number of messages. */
   readonly stopAfter?: number;
   readonly signal?: AbortSignal;
-  /** Told how many messages there are, after each. */
+  /** Called after each message with their number. */
   readonly onMessage?: (count: number) => void;
 }
 

@@ -48,7 +48,7 @@ function clientOf({ key, api }: RunningService): OpenAI {
 const chat = { messages: [...messages] };
 const legacy = { prompt: "Hi" };
 
-/** What a failed promise told its caller. */
+/** The error of a rejected promise. */
 async function failure(promise: Promise<unknown>) {
   const error: unknown = await promise.then(
     () => new Error("nothing was raised"),

@@ -106,7 +106,7 @@ describe.each(["comment", "chunk", "off"] as const)("a slow stream with keep-ali
   });
 });
 
-/** A comment, or a chunk that neither says anything nor ends anything. */
+/** A comment, or a chunk without text and finish reason. */
 function isKeepAlive(line: string): boolean {
   return line.startsWith(":") || /"delta":\{\},"logprobs":null,"finish_reason":null/.test(line);
 }

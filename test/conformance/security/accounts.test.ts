@@ -154,7 +154,7 @@ async function revoke(turn: Turn): Promise<ClientAnswer> {
   return answer;
 }
 
-/** A budget of the tenant that is used up refuses the tenant, and nobody else. */
+/** An exhausted budget of the tenant rejects only the tenant's requests. */
 async function useUpBudget({ tenant, other, client }: Turn): Promise<ClientAnswer> {
   const budget = {
     account: tenant.account,
@@ -276,7 +276,7 @@ const operations: Readonly<Record<string, Operation>> = {
     admin("UsageService/QueryUsage", { account: tenant.account, groupBy: ["USAGE_GROUP_KEY", "USAGE_GROUP_MODEL"] }),
 };
 
-/** What the tenant asks about something of the other one, given how it is named. */
+/** Requests of the tenant for an object of the other one, by its name. */
 const probes: Readonly<Record<string, (client: ServiceClient, named: string) => Promise<ClientAnswer>>> = {
   model: (client, named) => client.get(`/v1/models/${named}-model`),
   modelOverRpc: (client, named) => client.rpc("unified.catalog.v1.CatalogService/GetModel", { id: `${named}-model` }),

@@ -2,7 +2,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import { type HttpAnswer, request } from "../../support/connect-http.js";
 import type { RunningService } from "../../support/start-service.js";
 
-/** The browser of somebody who uses the dashboard: keeps the cookie that it is given and names its origin. */
+/** The browser of a dashboard user: keeps its cookie and sends its origin. */
 export class DashboardClient {
   readonly #service: Pick<RunningService, "http">;
   cookie: string | null = null;

@@ -16,7 +16,7 @@ import { spawnServe } from "../../support/service-process.js";
 
 const rows: CommandRows = { ...rowsOfAccess, ...rowsOfWebhooks, ...rowsOfMachine };
 let scene: CliScene;
-/** Nobody listens there. */
+/** An address without a listener. */
 let nowhere: string;
 
 beforeAll(async () => {
@@ -118,7 +118,7 @@ describe.each(Object.entries(rows))("uis %s", (name, row) => {
       const ask = (env: Record<string, string>) => refused(name, { words: [...words, ...json], env });
       const noService = `no service answers at ${nowhere}: start it with "uis serve", or set UIS_URL`;
       expectRefusal(await ask({ ...scene.env, UIS_URL: nowhere }), 1, noService);
-      // Without any credential, too: that is what somebody sees who has started nothing.
+      // Also without a credential, as before a first start.
       expectRefusal(await ask({ UIS_URL: nowhere, UIS_DATA_DIR: scene.file() }), 1, noService);
       const refusal = `${scene.service.http} does not accept the credential in UIS_ADMIN_TOKEN: `;
       expectRefusal(await ask({ ...scene.env, UIS_ADMIN_TOKEN: "not-the-token-of-this-service" }), 1, refusal);

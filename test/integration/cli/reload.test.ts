@@ -75,7 +75,7 @@ it("SIGHUP loads only changed models: an unchanged one keeps its cache", async (
   expect(await ask("stays")).toBe(200);
 });
 
-/** Requests `n` answers to a text of so many characters by each transport; returns the code of each transport's error, or "ok". */
+/** Requests `n` answers to a text of the given length over each transport; returns each error code, or "ok". */
 function askerOf({ api, grpc, api_key }: ReadyLine) {
   const authorization = `Bearer ${api_key?.secret}`;
   const client = new GrpcClient(grpcDefinition(InferenceService), grpc.replace(/^.*:\/\//, ""));

@@ -58,7 +58,7 @@ describe("backups of the embedded state", () => {
     const rows = await restored.usage.rows({ account: "acme", width: "hour", fromMs: 0, toMs: restored.now() });
     const { requests } = await usedThisMonth(restored);
     expect(rows.reduce((sum, row) => sum + row.requests, 0n)).toBe(requests);
-    // Nobody is counted twice by settling all of them again.
+    // Settling all of them again counts none twice.
     await Promise.all(Array.from({ length: 2_000 }, (_, number) => restored.ledger.settle(numberedSettlement(number))));
     expect(await usedThisMonth(restored)).toMatchObject({ requests: 2_000n });
     await restored.close();

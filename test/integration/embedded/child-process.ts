@@ -17,7 +17,7 @@ export interface ChildOptions {
   readonly under?: readonly string[];
 }
 
-/** A state-child process and what it has said. Whoever starts it kills it. */
+/** A state-child process and its output. The caller kills it. */
 export class StateChild {
   readonly process: ChildProcess;
   readonly said: FromChild[] = [];

@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dataDir, { recursive: true }));
 
-/** Lets a child insert keys from `from` on, kills it after so many answers and returns the numbers that were acknowledged. */
+/** Lets a child insert keys from `from` on, kills it after some answers and returns the acknowledged numbers. */
 async function floodAndKill(from: number, answersMin: number): Promise<number[]> {
   const child = new StateChild(dataDir);
   try {

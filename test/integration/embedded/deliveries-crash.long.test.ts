@@ -30,7 +30,7 @@ interface Left {
   readonly finished: ReadonlySet<string>;
 }
 
-/** Lets a child make and send deliveries, and kills it after so many words. */
+/** Lets a child create and send deliveries, and kills it after the given number of messages. */
 async function workAndKill(from: number, wordsMin: number): Promise<Left> {
   const file = fileURLToPath(new URL("./delivery-child.ts", import.meta.url));
   const args = [dataDir, String(from), String(leaseMs)];

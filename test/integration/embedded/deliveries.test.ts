@@ -64,7 +64,7 @@ function fill(count: number, endpoints: number): void {
   );
 }
 
-/** Milliseconds that the best of some runs takes: what the work costs, whatever else the machine does. */
+/** Milliseconds of the fastest of some runs: the cost of the work without other load. */
 function bestOf(runs: number, work: () => void): number {
   const tookMs = Array.from({ length: runs }, () => {
     const startedAtMs = performance.now();

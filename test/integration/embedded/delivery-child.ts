@@ -17,7 +17,7 @@ export type FromDeliveryChild =
   | { readonly kind: "claimed"; readonly claims: readonly Claim[] }
   | { readonly kind: "finished"; readonly ids: readonly string[] };
 
-/** Told and handed over before it goes on. */
+/** Written completely before it continues. */
 const say = (message: FromDeliveryChild): Promise<void> =>
   new Promise((resolve) => process.send?.(message, undefined, {}, () => resolve()));
 

@@ -7,7 +7,7 @@ const account = "acme";
 const keyId = "key_000000000000000000000001";
 const common = { account, keyId, model: "org/model" };
 
-/** What request `number` uses: different for each, so that a sum tells which ones are in it. */
+/** Usage of request `number`: different for each, so that a sum identifies its requests. */
 export const promptTokensOf = (number: number): number => 1 + (number % 1000);
 
 export function requestIdOf(number: number): string {

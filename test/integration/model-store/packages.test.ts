@@ -32,7 +32,7 @@ async function ggufBytes(): Promise<Buffer> {
   return readFile(path);
 }
 
-/** A folder that pip takes for its index, and the environment that tells it so. */
+/** A folder that pip uses as its index, and the environment variables for it. */
 async function localIndex(files: Readonly<Record<string, Uint8Array>>) {
   const folder = await freshFolder();
   const wheel = wheelBytes(files);
@@ -41,7 +41,7 @@ async function localIndex(files: Readonly<Record<string, Uint8Array>>) {
   return { sha256: sha256(wheel), environment };
 }
 
-/** A folder with a `pip` that does what the shell script says. */
+/** A folder with a `pip` that is the given shell script. */
 async function fakePip(script: string) {
   const folder = await freshFolder();
   await writeFile(join(folder, "pip"), `#!/bin/sh\n${script}\n`);

@@ -22,7 +22,7 @@ it("every hostile URL is rejected at registration and at an attempt, and no conn
         refusal: expect.stringMatching(/^[A-Z][^\n]*\.$/),
         result: { status: null, error: "blocked_address", ip: null, response: null, retryAfter: null },
       });
-      // What a name resolves to is nobody's business: no sentence shows it.
+      // No message reveals the addresses of a name.
       expect(refusal).not.toMatch(/\d+\.\d+\.\d+\.\d+|::/);
     }
   }

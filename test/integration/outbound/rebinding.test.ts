@@ -8,7 +8,7 @@ import { closing, openSender, post } from "./sending.js";
 /** Handed out to the public once and given back: nothing answers there. */
 const nobody = "3ffe::1";
 
-/** A part of loopback that stands for the open network: it is listed, 127.0.0.1 is not. */
+/** A part of loopback that simulates the public network: it is allowed, 127.0.0.1 is not. */
 const openRange = "127.77.0.0/16";
 const openAddress = "127.77.0.1";
 
@@ -39,7 +39,7 @@ it("no connection is made to an address that is not open, whatever a resolver an
       errors[name] = (errors[name] ?? new Set()).add(error);
       expect([openAddress, null]).toContain(ip);
       expect(status).toBe(error === null ? 200 : null);
-      // Each delivery asks anew and dials anew.
+      // Each delivery resolves the name and connects again.
       receiver.dropConnections();
     }
   }

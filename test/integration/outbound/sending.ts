@@ -14,7 +14,7 @@ export function closing<T extends { close(): Promise<void> | void }>(part: T): T
   return part;
 }
 
-/** One to whom this machine is open over http, if the test wants nothing else. */
+/** A sender that may reach this machine over http, unless the test overrides it. */
 export function openSender(options: Partial<WebhookSenderOptions> = {}): WebhookSender {
   const lab = { allowHttp: true, allowPrivateCidrs: ["127.0.0.0/8"], allowPorts: [], dnsServers: [] };
   return closing(createWebhookSender({ ...lab, ...options }));

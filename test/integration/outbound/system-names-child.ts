@@ -1,4 +1,4 @@
-/** Run in a network of its own, where port 53 is free: the system's name server there answers as this zone says. */
+/** Runs in a separate network namespace, where port 53 is free: the system's name server there serves this zone. */
 import process from "node:process";
 import { createWebhookSender } from "../../../src/outbound/webhook-sender.js";
 import { startDnsServer } from "../../support/receivers/dns-server.js";

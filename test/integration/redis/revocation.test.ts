@@ -9,7 +9,7 @@ import { byTier, rounds } from "../../support/tier.js";
 
 /** The aim is 100 ms; machines that do other work, too, get five times that. */
 const toldMsMax = byTier({ ci: 500, long: 100 });
-/** Within which a replica finds out that was not told. */
+/** Maximum time until a replica detects a change without its message. */
 const untoldMsMax = 30_000;
 
 const pauseMs = 20;

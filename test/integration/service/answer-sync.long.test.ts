@@ -78,7 +78,7 @@ function needsTrace(context: TestContext): void {
   needsInstalled("strace");
 }
 
-/** Asks a service under strace one question after the other; with an inbox, which gets the events, until it has them. */
+/** Sends consecutive requests to a service under strace; with an inbox, until it has received their events. */
 async function traceAnswers(isStream: boolean, config: object, inbox: WebhookInbox | null = null) {
   const trace = join(root, "trace");
   // Beside the process and not above it (-D): killing the child is then killing the process.

@@ -65,7 +65,7 @@ async function register({ api }: ReadyLine): Promise<string[]> {
   return [secret, secret.slice("whsec_".length)];
 }
 
-/** What the receiver was told. */
+/** The requests that the receiver got. */
 async function events(): Promise<Map<string, Buffer>> {
   await receiver.until(6);
   const bodies = receiver.requests.map(({ rawBody }) => rawBody);

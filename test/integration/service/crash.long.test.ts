@@ -61,7 +61,7 @@ function questions(pick: (count: number) => number): () => Question {
   };
 }
 
-/** The sums of an account in which `settled` requests ended, so many of them lost with nothing known of them. */
+/** The sums of an account with `settled` ended requests, some of them lost without known usage. */
 function sumsOf(settled: number, lost: number): UsageSum {
   const whole = settled - lost;
   return {

@@ -35,7 +35,7 @@ const settledWithinMs = 20_000;
 const promptTokens = 2;
 const models = {
   whole: { text: "tick", tokens: 6 },
-  /** Slow enough that nobody hears its end. */
+  /** Slow enough that no client receives its end. */
   left: { text: "tick", tokens: 40, token_delay_ms: 25 },
   failing: { text: "tick", tokens: 6, fail: { after_tokens: 3, code: "internal_error" } },
 } as const;

@@ -70,7 +70,7 @@ export class FollowedService {
     this.#redis = redis;
   }
 
-  /** Makes so many events, one after another. */
+  /** Causes the given number of events, one after another. */
   async begin(events: number): Promise<void> {
     const client = new ServiceClient(this.#running.http, this.#running.key);
     const wanted = { url: new URL(this.#path, this.time.url).href, events: ["request.completed"] };
@@ -159,7 +159,7 @@ export class FollowedService {
       try {
         this.#service = await startServiceProcess({ folder: this.#folder, config, env });
       } catch (error) {
-        // The 5 s that a start waits for Redis are a moment of true time. Whoever runs services starts it again.
+        // The 5 s that a start waits for Redis are short in real time, so the test starts it again, like a supervisor.
         if (this.#redis === null || tries === startsMax) throw error;
       }
     }

@@ -3,7 +3,7 @@ import type { Answer, ChatClients } from "../../support/chat-clients.js";
 import { eventually } from "../../support/eventually.js";
 import type { ServiceProcess } from "../../support/service-process.js";
 
-/** The kill comes within so much more time, in the middle of whatever goes on. */
+/** The kill happens within this additional time, at a random moment. */
 const killWithinMs = 200;
 /** For any wait of a round. */
 const patienceMs = 600_000;
@@ -47,7 +47,7 @@ export class Victim {
   }
 }
 
-/** Resolves when so many more answers have come. */
+/** Resolves after the given number of further answers. */
 export async function answered(answers: readonly Answer[], count: number): Promise<void> {
   const before = answers.length;
   await eventually(() => answers.length >= before + count, `${count} more answers`, patienceMs);

@@ -75,7 +75,7 @@ async function isRefusedForGood(service: RunningService): Promise<void> {
     .toMatchObject({ status: 503, code: "model_not_loaded" });
 }
 
-/** Whatever a source does, the rest of the service goes on. */
+/** A failing source does not affect the rest of the service. */
 async function isUp(service: RunningService): Promise<void> {
   expect(await ask(service, "beside")).toMatchObject({ status: 200, text: "I am up." });
   expect((await fetch(`${service.http}/ready`)).status).toBe(200);

@@ -42,7 +42,7 @@ export interface Trouble {
   end(): Promise<unknown>;
 }
 
-/** Two services over one Redis, and what is asked of them. */
+/** Two services over one Redis, and their load. */
 export class OutageBench {
   readonly #folders: readonly ServiceFolder[];
   readonly #replicas: readonly ServiceProcess[];

@@ -85,7 +85,7 @@ describe("a slow Redis shared by two services", () => {
 });
 
 describe("a Redis failover under two services", () => {
-  /** Whoever is started last is removed first. */
+  /** The process started last is removed first. */
   const startBench = async (store: { readonly url: string; remove(): Promise<void> }, name: string) => {
     onTestFinished(() => store.remove());
     const bench = await OutageBench.start(store.url, [name]);

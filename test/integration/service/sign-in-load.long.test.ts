@@ -112,7 +112,7 @@ async function startCrowd(): Promise<ChildProcess> {
   return child;
 }
 
-/** The first ones have the password; the others have names that nobody else has tried. */
+/** The first ones have the password; each of the others has a unique name. */
 async function signInAll(people: ChildProcess, http: string): Promise<readonly SignInAnswer[]> {
   const attempts = Array.from({ length: crowd.size }, (_, number) =>
     number < administrators ? { user: "admin", password } : { user: randomUUID(), password: "a wrong password" },

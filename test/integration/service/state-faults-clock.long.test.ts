@@ -60,7 +60,7 @@ async function chat(client: ServiceClient): Promise<ClientAnswer> {
 }
 
 const triesMax = 10;
-/** With so many tries. */
+/** Number of attempts. */
 const scenarioMs = 180_000;
 
 /**

@@ -132,7 +132,7 @@ describe("a full disk under Redis", () => {
 
       await end();
       await eventually(async () => (await create("after")).status === 200, "keys can be created again");
-      // What is only in its memory goes with it.
+      // Data that is only in its memory is lost with it.
       await started.redis.stop();
       await started.redis.restart();
       await eventually(async () => (await listKeys(administrator)).status === 200, "the service is back");

@@ -61,7 +61,7 @@ export class WebhookCalls {
     return (answer.json["deliveries"] ?? []) as ShownDelivery[];
   }
 
-  /** All deliveries, once there are so many of them and each is in one of the states. */
+  /** All deliveries, once their number is reached and each is in one of the states. */
   async until(count: number, states: readonly string[]): Promise<readonly ShownDelivery[]> {
     const hasEnded = (deliveries: readonly ShownDelivery[]): number =>
       deliveries.filter(({ state }) => states.includes(state)).length;

@@ -33,7 +33,7 @@ const answersPerRound = 520;
 const wholeMin = 10_000;
 const clientCount = 16;
 const sweptWithinMs = requestLeaseMs + 60_000 + 30_000;
-/** After the last kill: what it had under way repeats after a lease of 15 s. */
+/** After the last kill: its attempts in flight repeat after a lease of 15 s. */
 const toldWithinMs = 120_000;
 const testMs = 900_000;
 const adminToken = randomBytes(16).toString("hex");
@@ -56,7 +56,7 @@ let inbox: WebhookInbox;
 const started: ServiceProcess[] = [];
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), "uis-tell-"));
-  // Slow enough to be under way when the process dies; some first attempts fail, and have to be made again.
+  // Slow enough to be in flight when the process dies; some first attempts fail and are retried.
   inbox = await WebhookInbox.open({
     answer: (deliveryId, attempt) => ({
       status: attempt === 1 && chanceOf(deliveryId) < 12 ? 503 : 204,

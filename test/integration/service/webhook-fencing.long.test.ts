@@ -26,7 +26,7 @@ import {
 } from "./webhook-inbox.js";
 
 const roundCount = 8;
-/** Attempts that the third process has under way when it is stopped, at least. */
+/** Minimum number of attempts in flight of the third process when it is stopped. */
 const heldMin = 6;
 const testMs = 900_000;
 /** What the stopped process holds is taken over when its lease ends, and tried at once. */
@@ -41,7 +41,7 @@ const models = [
 ];
 const paths = ["/one", "/two", "/three"];
 const name = "hooks.example.test";
-/** A resolver of its own sends each process to another address, which then tells who made an attempt. */
+/** A separate resolver gives each process another address, which identifies the process of an attempt. */
 const hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"] as const;
 const [, , thirdHost] = hosts;
 
@@ -174,7 +174,7 @@ describe("three processes on one Redis, one of which is stopped longer than its 
     const [one, two, third] = [await start(hosts[0]), await start(hosts[1]), await start(hosts[2])];
     await makeEndpoints(one);
     const services = [one, two, third];
-    // The third one's clients wait while it stands still.
+    // The third one's clients wait while it is suspended.
     const clients = startChatClients({
       count: 6,
       service: (number) => services[number % 3] ?? null,

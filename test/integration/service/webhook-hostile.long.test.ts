@@ -19,7 +19,7 @@ const goodWithinMs = 5 * 500;
 const eventsPerRound = 2;
 /** Rounds in which the heap and the pools of the service find their size. */
 const warmRounds = 2;
-/** With more room V8 puts off its work, and memory grows by what nobody needs any more. */
+/** With a larger heap V8 delays garbage collection, and memory grows by garbage. */
 const heapMib = 96;
 /** The aim is 10 MiB. */
 const growthMaxBytes = 50 * 2 ** 20;

@@ -20,7 +20,7 @@ afterEach(async () => {
 });
 
 it("the event of every answered request survives kill -9 right after the answers and is delivered once after the next start (REL-12, WH-32)", async () => {
-  // The first process delivers nothing, so that no delivery is under way when it dies.
+  // The first process delivers nothing, so that no delivery is in flight when it dies.
   const first = await served.start({ models, webhooks: { ...webhooksHere, deliver: false } }, { env });
   const client = new ServiceClient(first.line.api, env.UIS_BOOTSTRAP_API_KEY);
   await inbox.makeEndpoint({ http: new URL(first.line.api).origin, key: env.UIS_BOOTSTRAP_API_KEY }, { path: "/one" });

@@ -67,7 +67,7 @@ export class LoadedService {
     return state.deliveries;
   }
 
-  /** Resolves when nothing is due or under way. */
+  /** Resolves when nothing is due or in flight. */
   async drained(): Promise<void> {
     for (;;) {
       const { due, in_flight: inFlight } = await this.deliveries();
@@ -87,7 +87,7 @@ export class LoadedService {
   }
 }
 
-/** Makes an endpoint for answered requests of whoever asks. */
+/** Creates an endpoint for completed requests in the account of the caller. */
 export async function addEndpoint({ client }: Sender, url: string): Promise<string> {
   const { status, text, json } = await client.post("/v1/webhooks", { url, events: ["request.completed"] });
   if (status !== 200) throw new Error(`no endpoint was made: ${text}`);

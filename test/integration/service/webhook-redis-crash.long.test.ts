@@ -44,7 +44,7 @@ const models = [
   { id: "test", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8, token_delay_ms: 4 } },
 ];
 const paths = ["/one", "/two", "/three", "/four"];
-/** Attempts that an endpoint may have under way, over all processes. */
+/** Maximum attempts in flight of an endpoint, over all processes. */
 const inFlightMax = 8;
 
 let root: string;
@@ -95,7 +95,7 @@ async function killBetweenSyncs(server: RedisServer): Promise<void> {
 interface Return {
   /** Until the last endpoint got its first event, but for those that had to wait for leases. */
   readonly resumedMs: number;
-  /** Claims that the store has given and nobody has got: they went with the connection. */
+  /** Claims that no process received, because the connection was lost after the store had recorded them. */
   readonly stuck: number;
   /** Endpoints whose places were all taken by such claims. */
   readonly blocked: number;

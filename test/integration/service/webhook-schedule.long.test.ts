@@ -48,7 +48,7 @@ async function follow(driver: Driver, speed: number): Promise<FollowedService> {
   return service;
 }
 
-/** The records after so many attempts of the schedule. */
+/** The records after the given number of scheduled attempts. */
 function failed(service: FollowedService, attempts: number): Promise<DeliveryRecord[]> {
   const before = waitsMs.slice(0, attempts - 1);
   return service.failed(

@@ -14,7 +14,7 @@ import { deliveryService, endpointService, type ShownAttempt, WebhookCalls } fro
 
 /** Handed out to the public once and given back: nothing answers there. */
 const nobody = "3ffe::1";
-/** A part of loopback that stands for the open network: it is listed, 127.0.0.1 is not. */
+/** A part of loopback that simulates the public network: it is allowed, 127.0.0.1 is not. */
 const openRange = "127.77.0.0/16";
 const openAddress = "127.77.0.1";
 
@@ -116,7 +116,7 @@ describe("webhooks to private addresses", () => {
       expect(text).not.toMatch(anyAddress);
     }
 
-    // The attempt that can be asked for at once tells no more.
+    // A test event reveals no more.
     for (const id of urlsById.keys()) {
       const { text, json } = await calls.administrator.rpc(`${endpointService}/SendTestEvent`, { id });
       expect(json).toEqual({
@@ -135,7 +135,7 @@ describe("webhooks to private addresses", () => {
       await startReceiver({
         host: openAddress,
         port: traps.port,
-        // Each attempt asks anew and dials anew.
+        // Each attempt resolves the name and connects again.
         answer: { status: 500, headers: { connection: "close" }, body: "failed" },
       }),
     );
@@ -226,7 +226,7 @@ const movingZone: Zone = {
   "flips.test": (before) => [before % 2 === 0 ? openAddress : "127.0.0.1"],
 };
 
-/** Registers what is taken, and writes the rest into the store as nobody could ask for. How many were registered. */
+/** Registers accepted URLs, and writes the others directly into the store. Returns the number registered. */
 async function fillWithEndpoints(service: RunningService, urls: readonly string[]): Promise<number> {
   const calls = new WebhookCalls(service);
   const { state, secrets } = service.service.parts;

@@ -253,7 +253,7 @@ describe.each(["embedded", "Redis"] as const)(
             period_end: new Date(Date.UTC(year, month + 1)).toISOString(),
           },
         });
-        // Told by the request that has reached it, and by no later one.
+        // Fired by the request that reached it, and by no later one.
         const used = event?.data.used ?? Number.NaN;
         expect(used).toBeGreaterThanOrEqual(threshold);
         expect(used).toBeLessThan(threshold + stepMax);

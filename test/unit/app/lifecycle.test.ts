@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Lifecycle, type Stoppable } from "../../../src/app/process/lifecycle.js";
 import { silentLog } from "../../support/silent-log.js";
 
-/** Something to stop, that notes what it is asked and is empty when told so. */
+/** A stoppable service that records its calls and becomes idle on demand. */
 function createStoppable(options: { emptyAt?: "once" | "when ended" } = {}) {
   const steps: string[] = [];
   let empty = () => {};

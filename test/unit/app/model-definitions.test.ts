@@ -3,7 +3,7 @@ import { toModelDefinitions } from "../../../src/app/compose/model-catalog.js";
 import { configSchema } from "../../../src/app/config/schema.js";
 import type { Engine } from "../../../src/domain/engine/engine.js";
 
-// Told apart by their functions.
+// Distinguished by their functions.
 const scripted: Engine = { load: () => Promise.reject(new Error("scripted: not asked for")) };
 const llama: Engine = { load: () => Promise.reject(new Error("llama: not asked for")) };
 

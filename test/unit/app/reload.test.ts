@@ -9,7 +9,7 @@ import { silentLog } from "../../support/silent-log.js";
 const configOf = (settings: object) => configSchema.parse(settings);
 const model = (id: string) => ({ id, engine: "scripted" });
 
-/** A reload over parts that note what they are told. */
+/** A reload over parts that record their calls. */
 function reloadFrom(settings: object) {
   const told: unknown[] = [];
   const repriced: ReadonlyMap<string, PriceList>[] = [];

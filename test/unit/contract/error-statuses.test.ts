@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorRow, errors, grpcStatus } from "../../../src/contract/errors.js";
 
-/** What HTTP may say where gRPC says this. */
+/** HTTP statuses that match a gRPC status. */
 const httpOfGrpc: Readonly<Record<keyof typeof grpcStatus, readonly number[]>> = {
   CANCELLED: [499],
   INVALID_ARGUMENT: [400, 415],

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** Every page for people: what stands at the top, and all of docs. */
+/** Every page for readers: those in the root, and all of docs. */
 export const pages: readonly string[] = [
   "README.md",
   "SECURITY.md",

@@ -91,7 +91,7 @@ describe("verifyWebhook", () => {
     fc.assert(
       fc.property(edits, fc.boolean(), ([at, put], inserts) => {
         const changed = header.slice(0, at) + put + header.slice(inserts ? at : at + 1);
-        // One more comma makes an empty field, which is one that nobody knows.
+        // One more comma adds an empty field, which is ignored like any unknown one.
         fc.pre(changed !== header && !(inserts && put === ","));
         expect(verify({ header: changed })).toMatchObject({ valid: false });
       }),

@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(join(folder, ".."), { recursive: true, force: true }));
 
-/** Adds a model whose file says that name. */
+/** Adds a model whose file contains that name. */
 async function add(store: ModelStore, id: string, name = id) {
   const path = join(folder, `${id}.new`);
   const sum = await writeTinyGguf(path, name);

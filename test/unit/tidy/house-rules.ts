@@ -163,7 +163,7 @@ export function unexplainedSkips(path: string, text: string): string[] {
   });
 }
 
-/** Not written by hand, or not by us: their length is nobody's choice. */
+/** Generated or third-party files, whose length we do not choose. */
 export const uncounted = /^(gen|test\/fixtures)\/|(^|\/)package-lock\.json$|^docs\/(config\.md|uis\..+)$|^LICENSE$/;
 
 /** Files that may be longer than 400 lines, each with the reason. */

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { emptyNames, houseRules, linesMax, longFiles, uncounted, unexplainedSkips, violations } from "./house-rules.js";
 
-/** What is committed or about to be; texts only. */
+/** Text files that are committed or untracked. */
 function trackedFiles(): { path: string; text: string }[] {
   const listed = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], { encoding: "utf8" });
   return listed

@@ -9,7 +9,7 @@ interface Listed {
   readonly hasFailed?: boolean;
 }
 
-/** As much of a service as the text tells of. */
+/** The parts of a service that the text contains. */
 function serviceWith(models: readonly Listed[], settings: object = {}, secret: string | null = "the-secret"): Service {
   const all = models.map((model) => ({ capabilities: ["chat"], hasFailed: false, ...model }));
   const told = {

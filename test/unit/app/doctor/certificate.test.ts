@@ -20,7 +20,7 @@ describe("the check of the certificate", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  /** Of one that holds for sixty days, so many days from now. */
+  /** Findings for a certificate valid for sixty days, the given number of days from now. */
   const inDays = (days: number) => {
     const tls = { cert_file: join(folder, "cert.pem"), key_file: join(folder, "key.pem") };
     return certificateCheck(configSchema.parse({ server: { tls } }), Date.now() + days * dayMs);

@@ -17,7 +17,7 @@ const chat = (fields: object = {}) =>
     ...fields,
   });
 
-/** A core and all that its observer is told. */
+/** A core and all events of its observer. */
 async function observed(options: Partial<Parameters<typeof createCoreHarness>[0]> = {}) {
   const ends: CallEnd[] = [];
   const hits: LimitKind[] = [];

@@ -8,7 +8,7 @@ import { caps } from "../../../support/capabilities.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-/** An engine whose loads end when the test says so, and which remembers what was unloaded. */
+/** An engine whose loads are resolved by the test, and which records unloads. */
 function slowEngine() {
   const loads: { end(fingerprint: string): void; fail(): void }[] = [];
   const unloaded: string[] = [];

@@ -7,7 +7,7 @@ import { silentLog } from "../../../support/silent-log.js";
 
 const queueWaitMs = 30_000;
 
-/** A deployment whose load ends when the test says so. */
+/** A deployment whose load is resolved by the test. */
 function setUp() {
   const clock = new FakeClock();
   const abort = new AbortController();

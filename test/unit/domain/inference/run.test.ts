@@ -7,7 +7,7 @@ import { HandEngine } from "../../../support/hand-engine.js";
 
 const settled: Settled = { duplicate: false, crossed: [] };
 
-/** One run, and what its ledger was told. */
+/** One run, and the calls of its ledger. */
 async function run(settle: () => Settled | Promise<Settled>) {
   const harness = await createCoreHarness({ engines: [new HandEngine()] });
   const { ctx } = await harness.open();

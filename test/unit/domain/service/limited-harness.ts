@@ -6,7 +6,7 @@ import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { createCoreHarness } from "../../../support/core-harness.js";
 import { HandEngine } from "../../../support/hand-engine.js";
 
-/** A request of the model `m` that is right as it stands. */
+/** A valid request for the model `m`. */
 export const chat = (fields: object = {}) =>
   create(ChatCompletionParamsSchema, {
     model: "m",

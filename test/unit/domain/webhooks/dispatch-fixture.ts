@@ -47,7 +47,7 @@ export interface Logged {
   readonly fields: Record<string, unknown>;
 }
 
-/** Keeps what it is told, but for what only debugging needs. */
+/** Keeps log lines above the level debug. */
 export function keptLog(): Logger & { readonly lines: Logged[] } {
   const lines: Logged[] = [];
   const at = (level: keyof Logger) => (fields: object, message: string) => {
@@ -56,7 +56,7 @@ export function keptLog(): Logger & { readonly lines: Logged[] } {
   return { lines, debug: () => {}, info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** Receivers that answer as a test says, and note when each attempt came. */
+/** Receivers with configured responses, which record the time of each attempt. */
 export class TestReceivers {
   readonly #clock: FakeClock;
   readonly got: (WebhookRequest & { readonly atMs: number })[] = [];
@@ -205,7 +205,7 @@ export class Dispatching {
     return this.pass(5);
   }
 
-  /** Moves the time in steps, and lets happen what is due after each. */
+  /** Advances the time in steps, and runs due work after each. */
   async pass(ms: number, stepMs = ms): Promise<void> {
     await this.now();
     for (let passedMs = 0; passedMs < ms; passedMs += stepMs) {

@@ -137,7 +137,7 @@ describe("leases", () => {
   it("the result of an attempt is dropped if another worker has taken the delivery over (WH-33)", async () => {
     const { receivers, ends } = dispatching;
     await dispatching.insert("we_a");
-    // The first worker stands still for 20 s, its budget's timer included.
+    // The first worker is suspended for 20 s, its budget's timer included.
     receivers.answer = () =>
       receivers.got.length === 1 ? receivers.after(20_000, answered(500)) : receivers.after(1_000, answered(200));
     await dispatching.startIdle();

@@ -9,7 +9,7 @@ import { createRandomIds, SecretBox } from "../../../../src/lib/crypto.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
-/** Somebody with a key of an account. */
+/** A caller with a key of an account. */
 export function keyCaller(account: string): EndpointCaller {
   const principal: Principal = {
     kind: "api_key",

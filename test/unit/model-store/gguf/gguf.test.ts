@@ -33,7 +33,7 @@ function changed(change: (bytes: Buffer) => void): Buffer {
   return copy;
 }
 
-/** Where the text stands in the sound file. */
+/** Offset of the text in the valid file. */
 const placeOf = (text: string): number => sound.indexOf(text);
 
 describe("GgufWriter", () => {

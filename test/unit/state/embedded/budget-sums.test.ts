@@ -9,7 +9,7 @@ const budget = anyBudget({ id: "thr_1", period: "day", limit: 100n });
 const settlement = anySettlement("req_1");
 const day = periodAt("day", noonMs);
 
-/** After so many requests of 15 tokens. */
+/** Sum after the given number of requests of 15 tokens. */
 function sumsAfter(requests: bigint): UsageSums {
   return {
     requests,

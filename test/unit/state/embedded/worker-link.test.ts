@@ -12,7 +12,7 @@ afterEach(async () => {
   await Promise.all(workers.splice(0).map((worker) => worker.terminate()));
 });
 
-/** A thread that says it has opened the file and then does with each batch what the script says. */
+/** A thread that reports an open file and then handles each batch by a script. */
 function workerThat(onBatch: string, first = '{ kind: "opened", warnings: [] }'): Worker {
   const script = `
     const { parentPort } = require("node:worker_threads");

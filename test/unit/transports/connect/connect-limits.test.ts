@@ -27,7 +27,7 @@ const unaryPath = grpcPath(InferenceService.method.createChatCompletion);
 const streamPath = grpcPath(InferenceService.method.streamChatCompletion);
 const bodyBytesMax = 64 * 1024;
 
-/** A request of exactly so many encoded bytes. */
+/** A request of exactly the given number of encoded bytes. */
 function messageOf(bytes: number, encode: (text: string) => Uint8Array): Uint8Array {
   const overhead = encode("m".repeat(bytes)).length - bytes;
   return encode("m".repeat(bytes - overhead));

@@ -5,7 +5,7 @@ import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { sendStream } from "../../../../src/transports/grpc/handlers.js";
 import { eventually } from "../../../support/eventually.js";
 
-/** A call that takes one message at a time, when the test says so. */
+/** A call that accepts one message at a time, when the test allows it. */
 function createCall() {
   const taken: string[] = [];
   let take: (() => void) | null = null;

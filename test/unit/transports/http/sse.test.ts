@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { describe, expect, it, vi } from "vitest";
 import { SseWriter, sseEvent, sseKeepAliveComment } from "../../../../src/transports/http/sse.js";
 
-/** A response that records what is written, and whose reader is behind when a test says so. */
+/** A response that records writes, and whose reader is slow on demand. */
 class RecordedResponse extends EventEmitter {
   readonly writes: string[] = [];
   writableNeedDrain = false;

@@ -24,7 +24,7 @@ const path = "/v1/chat/completions";
 const unasked = (): Promise<never> => Promise.reject(new Error("no test of this file asks for webhooks"));
 const noWebhooks = { create: unasked, list: unasked, get: unasked, remove: unasked };
 
-/** A place at which somebody waits until the test lets it go on. */
+/** A barrier at which callers wait until the test releases it. */
 function createGate() {
   let open = (): void => {};
   let reach = (): void => {};
@@ -98,7 +98,7 @@ describe("a call of the REST transport", () => {
   });
   afterEach(() => listener.close());
 
-  /** Whatever happened: the context was closed once, and nothing of the call is left. */
+  /** The context was closed once, and nothing of the call is left. */
   async function expectNothingLeft(): Promise<void> {
     await eventually(() => core.calls.every(({ closed }) => closed === 1), "every context is closed once");
     await eventually(() => watch.size === 0 && bodies.used === 0 && listener.connections() === 0, "nothing is left");

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { NativeSequence } from "../../../../../src/engines/llama/child/native-model.js";
 import { findPace, PrefillPace, prefill, StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
-/** Evaluates so many tokens per millisecond of a clock that nothing else advances. */
+/** Evaluates the given number of tokens per millisecond of a clock that nothing else advances. */
 function paced(tokensPerMs: number): { readonly evaluate: (tokens: number) => Promise<void>; end(): void } {
   let nowMs = 0;
   const clock = vi.spyOn(performance, "now").mockImplementation(() => nowMs);

@@ -14,7 +14,7 @@ export const smallTemplate = [
   "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}",
 ].join("");
 
-/** A template that wants user and assistant in turns and knows no system messages. */
+/** A template that requires alternating user and assistant messages and supports no system messages. */
 export const turnsTemplate = [
   "{{ bos_token }}{% for m in messages %}",
   "{% if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}",

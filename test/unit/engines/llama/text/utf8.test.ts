@@ -7,7 +7,7 @@ const isWhole = (bytes: readonly number[]): boolean => isUtf8(Uint8Array.from(by
 /** One of these makes every begun code point whole. */
 const endings = [0x80, 0x90, 0xa0].flatMap((second) => [[second], [second, 0x80], [second, 0x80, 0x80]]);
 
-/** What the platform says of the bytes. */
+/** The result of the platform's decoder. */
 function judged(bytes: readonly number[]): "whole" | "begun" | "bad" {
   if (isWhole(bytes)) return "whole";
   return endings.some((ending) => isWhole([...bytes, ...ending])) ? "begun" : "bad";
