@@ -9,9 +9,8 @@ import { freePort } from "../support/redis/redis-process.js";
 import { copyOfRepository } from "../support/repository-copy.js";
 
 /**
- * A user with only a copy of the repository and its documents. The steps are those of the
- * documents as it is run, but for the ports, which are free ones, and for the key, the model and the secret, which come
- * from what the service printed.
+ * A user with only a copy of the repository and its documents, who runs the documented steps unchanged, except that ports
+ * are free ones and that key, model and secret are those that the service printed.
  */
 
 const run = promisify(execFile);
