@@ -114,9 +114,7 @@ describe.skipIf(!hasChromium)("overview page", () => {
     await diagnostics.getByText(/^\d+ of \d+ checks need attention\.$/).waitFor();
     const row = (name: RegExp) => diagnostics.getByRole("row", { name });
     expect(await row(/^engine/).innerText()).toMatch(/OK\s+node-llama-cpp [\d.]+ loads\s+–/);
-    expect(await row(/^state/).innerText()).toMatch(
-      /Warning\s+state\.durability is none.*\s+leave state\.durability out/,
-    );
+    expect(await row(/^state/).innerText()).toMatch(/Warning\s+state\.durability is none.*\s+remove state\.durability/);
     expect(await accessibilityFaults(page)).toEqual([]);
   });
 

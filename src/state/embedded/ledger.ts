@@ -91,14 +91,14 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
       const touched = budgets.begin(settlement, endedAtMs);
       const charge = settlement.degraded ? null : { tokens: promptTokens + completionTokens, costNano };
       const wasLive = admission.end(requestId, charge) !== null;
-      running?.end(requestId);
+      const hasRow = running !== null && !running.end(requestId);
       if (running === null && !wasLive && !admission.noteEnded(requestId)) {
         budgets.finish(touched, settlement, []);
         return duplicate;
       }
       if (event === null && thresholds.length === 0 && touched.length === 0) {
         const row = [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano] as const;
-        const wasSettled = link.settleUsage([...row, nowMs, endedAtMs]);
+        const wasSettled = link.settleUsage([...row, nowMs, endedAtMs, hasRow]);
         if (!(wasSettled instanceof Promise)) return settledOnce;
         return wasSettled.then((isDuplicate) => {
           former.delete(requestId);

@@ -11,7 +11,14 @@ import {
   valuesOf,
 } from "../../domain/events/events.js";
 import type { LostRequest, Settled, Settlement } from "../../domain/metering/ledger.js";
-import { type CollectedRows, columnsOf, type SqliteDatabase, text } from "./database/sqlite.js";
+import {
+  type CollectedRows,
+  columnsOf,
+  type SqliteDatabase,
+  sqliteCode,
+  sqliteCodes,
+  text,
+} from "./database/sqlite.js";
 import type { SettledUsage } from "./database/worker-link.js";
 import type { createEmitting } from "./deliveries/endpoints.js";
 import type { UsageDelta, UsageVerbs } from "./usage.js";
@@ -55,9 +62,6 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
   const removeLive = db.prepare("DELETE FROM live_requests WHERE request_id IN (SELECT value FROM json_each(?))");
   const live = db.prepare("SELECT * FROM live_requests ORDER BY admitted_at_ms");
   const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
-  const known = db.prepare(
-    "SELECT count(*) AS known FROM settled WHERE request_id IN (SELECT value FROM json_each(?))",
-  );
   const markAll = db.prepare("INSERT INTO settled (request_id, at_ms) SELECT value, ? FROM json_each(?)");
   const newest = db.prepare("SELECT max(at_ms) AS at_ms FROM settled");
   const among = db.prepare("SELECT request_id FROM settled WHERE request_id IN (SELECT value FROM json_each(?))");
@@ -92,15 +96,15 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
 
   /** Marks requests as settled. Returns the positions of those that were settled before. */
   const markEach = (rows: readonly SettledUsage[]): readonly number[] => {
-    const ids = JSON.stringify(rows.map(([requestId]) => requestId));
-    const isNew = new Set(rows.map(([requestId]) => requestId)).size === rows.length;
-    if (isNew && Number(known.get(ids)?.["known"]) === 0) {
-      markAll.run(Math.max(...rows.map(([, , , , , , , , nowMs]) => nowMs)), ids);
+    const nowMs = Math.max(...rows.map((row) => row[8]));
+    try {
+      markAll.run(nowMs, JSON.stringify(rows.map(([requestId]) => requestId)));
       return [];
+    } catch (error) {
+      // One of them is marked already. SQLite has undone this statement alone.
+      if (sqliteCode(error) !== sqliteCodes.CONSTRAINT) throw error;
+      return rows.flatMap(([id], position) => (Number(mark.run(id, nowMs).changes) === 0 ? [position] : []));
     }
-    return rows.flatMap(([requestId, , , , , , , , nowMs], position) =>
-      Number(mark.run(requestId, nowMs).changes) === 0 ? [position] : [],
-    );
   };
 
   return {
@@ -150,9 +154,9 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
         const rows = JSON.parse(json) as readonly SettledUsage[];
         const duplicates = markEach(rows);
         rows.forEach((row, position) => {
-          const [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano, , atMs] =
-            row;
-          ended.set(requestId, true);
+          const [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano] = row;
+          const [, , , , , , , , , atMs, hasRow] = row;
+          if (hasRow) ended.set(requestId, true);
           if (duplicates.includes(position)) return;
           usage.add({ account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano }, atMs);
         });

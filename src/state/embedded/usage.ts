@@ -94,6 +94,8 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
      ORDER BY account LIMIT ${accountsMax}`,
   );
 
+  /** The name of the last sum: most requests add to the same one, and a text made anew is hashed anew. */
+  let last = { hourStartMs: -1, account: "", keyId: "" as string | null, model: "", name: "" };
   const added = collected.of<HourSum>((all) => {
     for (const sum of all.values()) {
       const { account, keyId, model, hourStartMs } = sum;
@@ -116,7 +118,15 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
     add(delta: UsageDelta, atMs: number): void {
       const { account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = delta;
       const hourStartMs = atMs - (atMs % hourMs);
-      const name = `${hourStartMs}\n${account}\n${keyId ?? noKey}\n${model}`;
+      if (
+        hourStartMs !== last.hourStartMs ||
+        account !== last.account ||
+        keyId !== last.keyId ||
+        model !== last.model
+      ) {
+        last = { hourStartMs, account, keyId, model, name: `${hourStartMs}\n${account}\n${keyId ?? noKey}\n${model}` };
+      }
+      const { name } = last;
       const sum = added.get(name);
       if (sum === undefined || !isExactWith(sum, delta)) {
         if (sum !== undefined) added.write();

@@ -125,8 +125,8 @@ interface RunningRequestsDeps {
 
 export interface RunningRequests {
   begin(row: LostRequest): void;
-  /** The settlement that follows removes a row that was already written. */
-  end(requestId: string): void;
+  /** False: the row was written already, or was left by a former process, and the settlement that follows removes it. */
+  end(requestId: string): boolean;
 }
 
 /**

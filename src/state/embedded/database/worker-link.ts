@@ -32,6 +32,8 @@ export type SettledUsage = readonly [
   costNano: number,
   nowMs: number,
   endedAtMs: number,
+  /** Whether the file may have its row of a running request. */
+  hasRow: boolean,
 ];
 
 /** A settlement that waits for the next batch. */
@@ -138,9 +140,9 @@ export class WorkerLink {
     this.#carried.set(row.requestId, row);
   }
 
-  /** Drops a row that no batch has taken yet. */
-  uncarry(requestId: string): void {
-    this.#carried.delete(requestId);
+  /** Drops a row that no batch has taken yet. False: there is none. */
+  uncarry(requestId: string): boolean {
+    return this.#carried.delete(requestId);
   }
 
   /** Starts a batch for what waits, unless one is under way. */

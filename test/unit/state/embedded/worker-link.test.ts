@@ -109,7 +109,7 @@ describe("WorkerLink", () => {
       ),
       log,
     );
-    const settle = (id: string) => link.settleUsage([id, "a", null, "m", 1, 2, 0, 0, 5, 5]);
+    const settle = (id: string) => link.settleUsage([id, "a", null, "m", 1, 2, 0, 0, 5, 5, false]);
     expect(await Promise.all([settle("req_1"), settle("req_2"), settle("req_1")])).toEqual([false, false, true]);
     await link.close();
     await expect(settle("req_3")).rejects.toMatchObject({ code: "storage_unavailable" });
