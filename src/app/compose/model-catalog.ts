@@ -148,7 +148,7 @@ export function toModelDefinitions(models: readonly ModelSettings[], engines: En
       contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
       ...queueOf(deployment.slots ?? engineKind(deployment.engine).defaults.slots, deployment.queue_max),
       weight: deployment.weight,
-      options: optionsOf(model, deployment),
+      options: optionsOf[deployment.engine](model, deployment),
     })),
   }));
 }
@@ -195,17 +195,16 @@ function queueOf(slots: number, queueMax: number | undefined): { readonly slots:
 
 /** A model without a list of deployments is one deployment by itself. */
 function deploymentsOf(model: ModelSettings): readonly DeploymentSettings[] {
-  if (model.deployments !== undefined) return model.deployments;
-  const { scripted, context_length, slots, queue_max, source, sha256 } = model;
-  const engine = engineKind(model.engine).name;
-  return [{ engine, scripted, context_length, slots, queue_max, source, sha256, weight: 1 }];
+  return model.deployments ?? [{ ...model, engine: engineKind(model.engine).name, weight: 1 }];
 }
 
-function optionsOf(model: ModelSettings, deployment: DeploymentSettings): object {
-  if (deployment.engine === "llama") {
-    const { source = null, sha256 } = deployment;
+/** The options of each engine, as its `load` reads them. */
+const optionsOf: Readonly<Record<EngineName, (model: ModelSettings, deployment: DeploymentSettings) => object>> = {
+  llama(model, { source = null, sha256 }) {
     return { id: model.id, source, sha256: sha256?.toLowerCase() ?? null } satisfies LlamaOptions;
-  }
-  const makesEmbeddings = model.capabilities?.includes("embeddings") === true;
-  return { ...(makesEmbeddings ? { dimensions: defaultDimensions } : {}), ...deployment.scripted };
-}
+  },
+  scripted(model, { scripted }) {
+    const makesEmbeddings = model.capabilities?.includes("embeddings") === true;
+    return { ...(makesEmbeddings ? { dimensions: defaultDimensions } : {}), ...scripted };
+  },
+};

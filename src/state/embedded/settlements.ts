@@ -118,10 +118,7 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
     },
     writes: {
       noteLive(rows: readonly LostRequest[]): void {
-        for (const row of rows) {
-          const { requestId, account, keyId, model, operation, promptTokens, completionTokens } = row;
-          insertLive.run(requestId, account, keyId, model, operation, promptTokens, completionTokens, row.admittedAtMs);
-        }
+        for (const row of rows) insertLive.run(...liveColumns.values(row));
       },
       noteProgress(requests: readonly Progress[]): void {
         for (const { requestId, promptTokens, completionTokens } of requests) {
