@@ -170,6 +170,8 @@ export function readRequestTimeout(header: string | undefined): number | Service
 
 /** What the answers of one API family, such as OpenAI's, have in common. */
 export interface ApiFamily {
+  /** The transport of its calls in logs, metrics and traces. */
+  readonly transport: Caller["transport"];
   /** Adds the headers of every answer to `own`; names and values in turn. */
   addHeaders(own: string[], requestId: string, processingMs: number): void;
   /** The JSON body of an error. */

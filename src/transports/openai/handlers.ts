@@ -10,9 +10,10 @@ import type { Core } from "../../domain/core.js";
 import type { UsageQueries } from "../../domain/metering/usage-queries.js";
 import type { NewEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
-import { type BodyDeps, checkAnnouncedSize, readBody } from "../http/body.js";
+import { type OperationHandler, readJsonRequest } from "../http/api.js";
+import type { BodyDeps } from "../http/body.js";
 import type { Call, Exchange } from "../http/call.js";
-import { checkMediaType, type JsonObject, missingField, parseJsonBody } from "../http/json-object.js";
+import { type JsonObject, missingField } from "../http/json-object.js";
 import { completionFields, completionFrames, completionJson, readCompletion } from "./completions.js";
 import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
 import { chatFields, readChat } from "./read-chat.js";
@@ -33,25 +34,18 @@ export interface HandlerDeps extends BodyDeps {
   readonly keepAlive: KeepAlive;
 }
 
-/** Serves one operation: reads the message, calls the core, writes the answer. `rawId` is the end of the path. */
-type Handler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
-
 /** The handlers of all REST operations. */
-export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, Handler>> {
+export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, OperationHandler>> {
   const { core, usage, webhookEndpoints, keepAlive, limits } = deps;
   const noteUnknownFields = createFieldLog(deps.log);
 
-  /** The message of a POST: 413 and 415 by the headers, then the body. Throws or rejects with ServiceError. */
   function readRequest<T>(
     call: Call,
     { path }: Exchange,
     read: (body: JsonObject) => T,
     known: ReadonlySet<string>,
   ): T | Promise<T> {
-    checkAnnouncedSize(deps, call, limits.bodyBytesMax);
-    checkMediaType(call.req);
-    return readBody(deps, call, limits.bodyBytesMax, (bytes) => {
-      const body = parseJsonBody(bytes, limits);
+    return readJsonRequest(deps, call, limits, (body) => {
       noteUnknownFields(body, known, path);
       return read(body);
     });

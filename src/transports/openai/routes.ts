@@ -1,107 +1,29 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
-import { type Operation, type OperationRow, operations } from "../../contract/operations.js";
+import { type OperationRow, operations } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
-import type { IdSource } from "../../domain/call/ports.js";
-import { quote, ServiceError, toServiceError } from "../../domain/call/service-error.js";
-import {
-  type ApiFamily,
-  Call,
-  type CallDeps,
-  callerFromHeaders,
-  Exchange,
-  headerOf,
-  readRequestTimeout,
-} from "../http/call.js";
-import type { Route } from "../http/routes.js";
+import { quote, ServiceError } from "../../domain/call/service-error.js";
+import { type ApiDeps, apiPaths, createApi, type Page } from "../http/api.js";
+import type { ApiFamily } from "../http/call.js";
 import { createHandlers, type HandlerDeps, type RestOperation } from "./handlers.js";
 
-/** A page that needs no credential. */
-interface Page {
-  readonly status: number;
-  readonly body: object;
-}
-
-interface OpenAiDeps extends CallDeps, HandlerDeps {
+interface OpenAiDeps extends ApiDeps, HandlerDeps {
   readonly core: HandlerDeps["core"];
-  readonly log: CallDeps["log"];
-  readonly ids: IdSource;
+  readonly log: HandlerDeps["log"];
   /** By path, for GET and HEAD, beside `/v1`. */
   readonly pages: ReadonlyMap<string, () => Page>;
 }
 
-/**
- * The REST transport: `/v1/*`, `/version` and the pages. Order of checks: unknown path 404, then credential and scope by
- * `core.open`, then 405, 413, 415 and the body.
- */
+/** The REST transport: `/v1/*`, `/version` and the pages. */
 export function createOpenAiRoutes(deps: OpenAiDeps) {
-  const { clock, ids, log } = deps;
+  const { exchangeOf, operationRoute, pageRoute } = createApi(deps, openAiFamily);
   const handlers = createHandlers(deps);
-
-  function exchangeOf(req: IncomingMessage, res: ServerResponse): Exchange {
-    return new Exchange(req, res, ids.requestId(), openAiFamily, clock);
-  }
-
-  function pageRoute([path, page]: readonly [string, () => Page]): Route {
-    return {
-      path,
-      handle(req, res) {
-        const exchange = exchangeOf(req, res);
-        if (req.method !== "GET" && req.method !== "HEAD") {
-          exchange.error(methodNotAllowed(exchange, ["GET"]));
-          return;
-        }
-        const { status, body } = page();
-        exchange.json(status, body);
-      },
-    };
-  }
-
-  function operationRoute({ path, methods, anyOperation }: RestPath): Route {
-    return {
-      path,
-      handle(req, res, rawId) {
-        const exchange = exchangeOf(req, res);
-        const operation = methods.get((req.method === "HEAD" ? "GET" : req.method) ?? "");
-        // Authorize before answering 405.
-        serveCall(exchange, operation ?? anyOperation, (call) => {
-          if (operation === undefined) throw methodNotAllowed(exchange, methods.keys());
-          return handlers[operation](call, exchange, rawId);
-        }).catch((thrown: unknown) => {
-          log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");
-          exchange.error(toServiceError(thrown));
-        });
-      },
-    };
-  }
-
-  function serveCall(exchange: Exchange, operation: Operation, serve: (call: Call) => Promise<void>): Promise<void> {
-    const { req, res, requestId } = exchange;
-    const timeout = readRequestTimeout(headerOf(req, headers.requestTimeout));
-    const timeoutMs = timeout instanceof ServiceError ? Number.POSITIVE_INFINITY : timeout;
-    const call = new Call(deps, req, res, requestId, timeoutMs);
-    const caller = callerFromHeaders((name) => headerOf(req, name), {
-      deadlineAtMs: call.deadlineAtMs,
-      abort: call.signal,
-      transport: "openai",
-      address: req.socket.remoteAddress ?? "",
-      browser: undefined,
-      requestId,
-    });
-    return call.run(
-      operation,
-      caller,
-      () => {
-        if (timeout instanceof ServiceError) throw timeout;
-        return serve(call);
-      },
-      (error) => exchange.error(error),
-    );
-  }
-
   const pages = new Map([["/v1", rootPage], ["/v1/", rootPage], ...deps.pages]);
   return {
-    routes: [...restPaths.map(operationRoute), ...[...pages].map(pageRoute)],
+    routes: [
+      ...restPaths.map((path) => operationRoute(path, handlers)),
+      ...[...pages].map(([path, page]) => pageRoute(path, page)),
+    ],
     /** Answers a path that has no route. */
     refuseUnknown(req: IncomingMessage, res: ServerResponse): void {
       const exchange = exchangeOf(req, res);
@@ -122,44 +44,16 @@ function rootPage(): Page {
   return { status: 200, body: { name: "Unified Inference", version, routes, documentation } };
 }
 
-/** Also sets the `Allow` header. */
-function methodNotAllowed({ req, res, path }: Exchange, methods: Iterable<string>): ServiceError {
-  const all = [...methods];
-  const allowed = (all.includes("GET") ? [...all, "HEAD"] : all).join(", ");
-  res.setHeader("allow", allowed);
-  const message = `${quote(path)} does not allow ${req.method ?? "GET"}; it allows ${allowed}.`;
-  return new ServiceError("method_not_allowed", message);
-}
-
-/** One path of the REST API and its operations. */
-export interface RestPath {
-  /** As a route: `{id}` at its end becomes `*`. */
-  readonly path: string;
-  /** By method; HEAD is answered as GET. */
-  readonly methods: ReadonlyMap<string, RestOperation>;
-  /** The operation with the lowest scope, which authorizes a caller to learn the allowed methods. */
-  readonly anyOperation: RestOperation;
-}
-
 /** All paths of the REST API. */
-export const restPaths: readonly RestPath[] = readRestPaths();
-
-function readRestPaths(): RestPath[] {
-  const served = [...rows, { name: "get_version" as const, method: "GET", path: "/version" }];
-  return [...new Set(served.map(({ path }) => path))].map((path) => {
-    const ofPath = served.filter((row) => row.path === path);
-    const least = ofPath.find(({ name }) => operations[name].need === "read") ?? ofPath[0];
-    if (least === undefined) throw new Error(`${path} has no operation`);
-    const methods = new Map(ofPath.map(({ method, name }) => [method, name]));
-    return { path: path.replace("{id}", "*"), methods, anyOperation: least.name };
-  });
-}
+export const restPaths = apiPaths([...rows, { name: "get_version", method: "GET", path: "/version" }]);
 
 /** Version of OpenAI's API whose formats are implemented (HDR-3). */
 const openAiVersion = "2020-10-01";
 
 /** The headers and the error envelope of OpenAI's API. */
 export const openAiFamily: ApiFamily = {
+  transport: "openai",
+
   addHeaders(own, requestId, processingMs) {
     own.push(headers.requestId, requestId, headers.processingMs, `${processingMs}`, headers.version, openAiVersion);
   },

@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import { type OperationRow, operations } from "../../../../src/contract/operations.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { decodeId } from "../../../../src/transports/openai/handlers.js";
-import { type RestPath, restPaths, unknownUrl } from "../../../../src/transports/openai/routes.js";
+import { restPaths, unknownUrl } from "../../../../src/transports/openai/routes.js";
 import { expectRefusal } from "./refusal.js";
 
 /** The route that a table of all REST paths finds. */
-function findRoute(path: string): (RestPath & { readonly rawId: string }) | null {
-  let found: (RestPath & { readonly rawId: string }) | null = null;
+function findRoute(path: string): ((typeof restPaths)[number] & { readonly rawId: string }) | null {
+  let found: ((typeof restPaths)[number] & { readonly rawId: string }) | null = null;
   const routes = restPaths.map((of) => ({
     path: of.path,
     handle: (_req: IncomingMessage, _res: ServerResponse, rawId: string) => {

@@ -1,0 +1,154 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { headers } from "../../contract/headers.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { type Operation, operations } from "../../contract/operations.js";
+import type { IdSource } from "../../domain/call/ports.js";
+import { quote, ServiceError, toServiceError } from "../../domain/call/service-error.js";
+import { type BodyDeps, checkAnnouncedSize, readBody } from "./body.js";
+import {
+  type ApiFamily,
+  Call,
+  type CallDeps,
+  callerFromHeaders,
+  Exchange,
+  headerOf,
+  readRequestTimeout,
+} from "./call.js";
+import { checkMediaType, type JsonObject, parseJsonBody } from "./json-object.js";
+import type { Route } from "./routes.js";
+
+export interface ApiDeps extends CallDeps {
+  readonly ids: IdSource;
+}
+
+/** Serves one operation: reads the message, calls the core, writes the answer. `rawId` is the end of the path. */
+export type OperationHandler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
+
+/** One path of an API and its operations. */
+export interface ApiPath<O extends Operation> {
+  /** As a route: `{id}` at its end becomes `*`. */
+  readonly path: string;
+  /** By method; HEAD is answered as GET. */
+  readonly methods: ReadonlyMap<string, O>;
+  /** The operation with the lowest scope, which authorizes a caller to learn the allowed methods. */
+  readonly anyOperation: O;
+}
+
+/** A page that needs no credential. */
+export interface Page {
+  readonly status: number;
+  readonly body: object;
+}
+
+/**
+ * What the routes of every API family share. Order of checks: unknown path 404, then credential and scope by `core.open`,
+ * then 405, 413, 415 and the body.
+ */
+export function createApi(deps: ApiDeps, family: ApiFamily) {
+  const { clock, ids, log } = deps;
+
+  function exchangeOf(req: IncomingMessage, res: ServerResponse): Exchange {
+    return new Exchange(req, res, ids.requestId(), family, clock);
+  }
+
+  function serveCall(exchange: Exchange, operation: Operation, serve: (call: Call) => Promise<void>): Promise<void> {
+    const { req, res, requestId } = exchange;
+    const timeout = readRequestTimeout(headerOf(req, headers.requestTimeout));
+    const timeoutMs = timeout instanceof ServiceError ? Number.POSITIVE_INFINITY : timeout;
+    const call = new Call(deps, req, res, requestId, timeoutMs);
+    const caller = callerFromHeaders((name) => headerOf(req, name), {
+      deadlineAtMs: call.deadlineAtMs,
+      abort: call.signal,
+      transport: family.transport,
+      address: req.socket.remoteAddress ?? "",
+      browser: undefined,
+      requestId,
+    });
+    return call.run(
+      operation,
+      caller,
+      () => {
+        if (timeout instanceof ServiceError) throw timeout;
+        return serve(call);
+      },
+      (error) => exchange.error(error),
+    );
+  }
+
+  return {
+    exchangeOf,
+
+    pageRoute(path: string, page: () => Page): Route {
+      return {
+        path,
+        handle(req, res) {
+          const exchange = exchangeOf(req, res);
+          if (req.method !== "GET" && req.method !== "HEAD") {
+            exchange.error(methodNotAllowed(exchange, ["GET"]));
+            return;
+          }
+          const { status, body } = page();
+          exchange.json(status, body);
+        },
+      };
+    },
+
+    operationRoute<O extends Operation>(
+      { path, methods, anyOperation }: ApiPath<O>,
+      handlers: Readonly<Record<O, OperationHandler>>,
+    ): Route {
+      return {
+        path,
+        handle(req, res, rawId) {
+          const exchange = exchangeOf(req, res);
+          const operation = methods.get((req.method === "HEAD" ? "GET" : req.method) ?? "");
+          // Authorize before answering 405.
+          serveCall(exchange, operation ?? anyOperation, (call) => {
+            if (operation === undefined) throw methodNotAllowed(exchange, methods.keys());
+            return handlers[operation](call, exchange, rawId);
+          }).catch((thrown: unknown) => {
+            log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");
+            exchange.error(toServiceError(thrown));
+          });
+        },
+      };
+    },
+  };
+}
+
+/** Groups operations by path. `{id}` at the end of a path stands for the rest of a request's path. */
+export function apiPaths<O extends Operation>(
+  rows: readonly { readonly name: O; readonly method: string; readonly path: string }[],
+): ApiPath<O>[] {
+  return [...new Set(rows.map(({ path }) => path))].map((path) => {
+    const ofPath = rows.filter((row) => row.path === path);
+    const least = ofPath.find(({ name }) => operations[name].need === "read") ?? ofPath[0];
+    if (least === undefined) throw new Error(`${path} has no operation`);
+    const methods = new Map(ofPath.map(({ method, name }) => [method, name]));
+    return { path: path.replace("{id}", "*"), methods, anyOperation: least.name };
+  });
+}
+
+/**
+ * Reads the JSON object of a request: 413 and 415 by the headers, then the body. Returns `read`'s result, synchronously
+ * when the body has arrived. Throws or rejects with ServiceError.
+ */
+export function readJsonRequest<T>(
+  deps: BodyDeps,
+  call: Call,
+  limits: ServiceLimits,
+  read: (body: JsonObject) => T,
+): T | Promise<T> {
+  checkAnnouncedSize(deps, call, limits.bodyBytesMax);
+  checkMediaType(call.req);
+  return readBody(deps, call, limits.bodyBytesMax, (bytes) => read(parseJsonBody(bytes, limits)));
+}
+
+/** Also sets the `Allow` header. */
+function methodNotAllowed({ req, res, path }: Exchange, methods: Iterable<string>): ServiceError {
+  const all = [...methods];
+  const allowed = (all.includes("GET") ? [...all, "HEAD"] : all).join(", ");
+  res.setHeader("allow", allowed);
+  const message = `${quote(path)} does not allow ${req.method ?? "GET"}; it allows ${allowed}.`;
+  return new ServiceError("method_not_allowed", message);
+}
