@@ -14,7 +14,7 @@ import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import type { UsageReader } from "../../domain/metering/usage-store.js";
 import { BoundedMap } from "../../lib/bounded-collections.js";
 import type { RunningRequests } from "./database/running-requests.js";
-import type { SettledUsage, StoreLink } from "./database/worker-link.js";
+import type { StoreLink, UsageSettlement } from "./database/worker-link.js";
 import type { MovedSum, SettlementVerbs } from "./settlements.js";
 
 const leasesMax = 100_000;
@@ -25,7 +25,12 @@ const withoutBudgets = (): bigint => 0n;
 
 export interface SettleLink extends StoreLink<SettlementVerbs> {
   /** True: the request was settled before. State in memory answers synchronously and leaves that check to the ledger. */
-  settleUsage(row: SettledUsage): boolean | Promise<boolean>;
+  settleUsage(
+    settlement: UsageSettlement,
+    nowMs: number,
+    endedAtMs: number,
+    hasRow: boolean,
+  ): boolean | Promise<boolean>;
 }
 
 export interface EmbeddedLedgerDeps {
@@ -97,8 +102,7 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
         return duplicate;
       }
       if (event === null && thresholds.length === 0 && touched.length === 0) {
-        const row = [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano] as const;
-        const wasSettled = link.settleUsage([...row, nowMs, endedAtMs, hasRow]);
+        const wasSettled = link.settleUsage(settlement, nowMs, endedAtMs, hasRow);
         if (!(wasSettled instanceof Promise)) return settledOnce;
         return wasSettled.then((isDuplicate) => {
           former.delete(requestId);

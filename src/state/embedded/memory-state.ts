@@ -12,7 +12,7 @@ import {
   sqliteCode,
   sqliteCodes,
 } from "./database/sqlite.js";
-import { errorOf, type SettledUsage } from "./database/worker-link.js";
+import { errorOf, type UsageSettlement } from "./database/worker-link.js";
 import { StoreTime } from "./ledger.js";
 import { createStores } from "./state.js";
 import { createVerbs, type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
@@ -77,8 +77,8 @@ export class MemoryLink {
   readonly writeUnsynced = this.read;
 
   /** Adds to sums that are written before the next verb runs: until then a settlement costs no statement. */
-  settleUsage([, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano, , atMs]: SettledUsage) {
-    this.#verbs.addUsage({ account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano }, atMs);
+  settleUsage(settlement: UsageSettlement, _nowMs: number, endedAtMs: number): boolean {
+    this.#verbs.addUsage(settlement, endedAtMs);
     return false;
   }
 

@@ -52,7 +52,9 @@ describe("skipped tests", () => {
 
 describe("files", () => {
   it(`have at most ${linesMax} lines, or a reason in longFiles`, () => {
-    const long = files.filter(({ path, text }) => !uncounted.test(path) && text.trimEnd().split("\n").length > linesMax);
+    const long = files.filter(
+      ({ path, text }) => !uncounted.test(path) && text.trimEnd().split("\n").length > linesMax,
+    );
     expect(long.map(({ path }) => path).sort()).toEqual(Object.keys(longFiles).sort());
   });
 

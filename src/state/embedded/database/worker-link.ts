@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { MessagePort, Worker } from "node:worker_threads";
 import type { Logger } from "../../../domain/call/ports.js";
 import { ServiceError } from "../../../domain/call/service-error.js";
-import type { LostRequest } from "../../../domain/metering/ledger.js";
+import type { LostRequest, Settlement } from "../../../domain/metering/ledger.js";
 import { StateOpenError } from "../../../domain/service/state.js";
 import { type Outcome, type Request, type RunBatch, sqliteCodes, storageFault, type Verbs } from "./sqlite.js";
 
@@ -20,7 +20,13 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** A settlement without event and threshold, which only adds usage. Its fields go to the worker in this order. */
+/** A settlement without event and threshold, which only adds usage. */
+export type UsageSettlement = Pick<
+  Settlement,
+  "requestId" | "account" | "keyId" | "model" | "promptTokens" | "completionTokens" | "cachedTokens" | "costNano"
+>;
+
+/** The fields of a UsageSettlement in the order in which they go to the worker. */
 export type SettledUsage = readonly [
   requestId: string,
   account: string,
@@ -123,10 +129,13 @@ export class WorkerLink {
   }
 
   /** Like write("settle") for a settlement that only adds usage. Resolves with true if the request was settled before. */
-  settleUsage(row: SettledUsage): Promise<boolean> {
+  settleUsage(settlement: UsageSettlement, nowMs: number, endedAtMs: number, hasRow: boolean): Promise<boolean> {
+    const { requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = settlement;
     return new Promise((resolve, reject) => {
       if (this.#refusal !== null) return reject(unavailable(this.#refusal));
       if (this.#waitingUsage.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
+      const amounts = [promptTokens, completionTokens, cachedTokens, costNano] as const;
+      const row: SettledUsage = [requestId, account, keyId, model, ...amounts, nowMs, endedAtMs, hasRow];
       this.#waitingUsage.push({ row, resolve, reject });
       this.#startSoon();
     });

@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it } from "vitest";
 import { WorkerLink } from "../../../../src/state/embedded/database/worker-link.js";
+import { settlement } from "../../../support/records.js";
 
 const lines: string[] = [];
 const note = (_: object, message: string) => void lines.push(message);
@@ -109,7 +110,7 @@ describe("WorkerLink", () => {
       ),
       log,
     );
-    const settle = (id: string) => link.settleUsage([id, "a", null, "m", 1, 2, 0, 0, 5, 5, false]);
+    const settle = (id: string) => link.settleUsage({ ...settlement(id), keyId: null }, 5, 5, false);
     expect(await Promise.all([settle("req_1"), settle("req_2"), settle("req_1")])).toEqual([false, false, true]);
     await link.close();
     await expect(settle("req_3")).rejects.toMatchObject({ code: "storage_unavailable" });
