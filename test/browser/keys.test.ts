@@ -112,7 +112,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys page, state in %s", (
     expect(await keyboardFaults(page)).toEqual([]);
     await dialog().getByRole("button", { name: "Done" }).click();
     await dialog().waitFor({ state: "detached" });
-    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Create key");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe("Create key");
   });
 
   it("Escape closes the dialog again after a rejected request", async () => {
