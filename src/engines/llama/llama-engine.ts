@@ -17,7 +17,7 @@ import { Supervisor } from "./supervisor.js";
 export interface LlamaSettings {
   /** Time after the death or hang of a child within which each of its calls has ended, or has output from the next child. */
   readonly stallMs: number;
-  /** Crashes of a model's child in five minutes after which one more opens its circuit breaker. */
+  /** Crashes of a model's child in five minutes that its circuit breaker tolerates; one more opens it. */
   readonly circuitCrashes: number;
   /** Threads of each child; null: one less than there are cores. */
   readonly threads: number | null;

@@ -117,7 +117,7 @@ interface TraceEvent {
   /** When the call began and when it returned; all but `synced`: when they began. */
   readonly atMs: number;
   readonly doneAtMs: number;
-  /** Ids of events in what was written. */
+  /** The ids of events in the data that was written. */
   readonly events: readonly string[];
 }
 

@@ -105,13 +105,13 @@ describe("the table of imports", () => {
   });
 });
 
-describe("circles of imports", () => {
+describe("import cycles", () => {
   it("are nowhere in src, neither among its files nor among its folders", () => {
     expect(fileCircles(sources)).toEqual([]);
     expect(folderCircles(sources)).toEqual([]);
   });
 
-  it("are found when a type closes them", () => {
+  it("are also found when one of the imports is of a type", () => {
     const files = [
       sourceFile("src/domain/a/x.ts", 'import type { B } from "../b/y.js";'),
       sourceFile("src/domain/b/y.ts", 'import { c } from "../c/z.js";'),

@@ -145,7 +145,7 @@ describe("a secret of the environment", () => {
   );
 });
 
-describe("problems", () => {
+describe("problems of a configuration", () => {
   it.each([
     ["models: [{ id: a, engine: scripted, prices: { inptu: 3 } }]", "models[0].prices.inptu", "input"],
     [

@@ -10,7 +10,7 @@ import { eventually } from "../../../support/eventually.js";
 import { silentLog } from "../../../support/silent-log.js";
 
 const holder = fileURLToPath(new URL("../../../support/llama/hold-child.ts", import.meta.url));
-/** Removed here, because the holder cannot clean up when it is killed. */
+/** Removed here, because the process that made it is killed and cannot. */
 const folder = mkdtempSync(join(tmpdir(), "hold-child-"));
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
