@@ -87,7 +87,7 @@ function decoded(value: string): string {
   }
 }
 
-/** Settings of downloads. An empty text means none. */
+/** Settings of downloads. An empty string means that the setting is absent. */
 interface DownloadSettings {
   /** Absent: the public hub. */
   readonly hubEndpoint?: string;

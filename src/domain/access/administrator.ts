@@ -12,7 +12,7 @@ const attemptsPerMinute = 5;
 const overwriteTriesMax = 5;
 /** A set-up link is valid once, within an hour (KEY-20). */
 const linkValidMs = 3_600_000;
-/** 43 characters of 62 hold 256 bits. */
+/** 43 characters of an alphabet of 62 hold 256 bits. */
 const tokenChars = 43;
 /** Stored form of a link: SHA-256 of the token and its expiry; empty once used. */
 const linkForm = /^([0-9a-f]{64}):(\d{1,16})$/;

@@ -170,7 +170,7 @@ export function requireAllowed(operation: Operation, principal: Principal, brows
   if (isSameOrigin === false || (isNeeded && isSameOrigin === undefined)) {
     throw new ServiceError(
       "insufficient_permissions",
-      "A session is valid only for pages of this server: the header Origin must be the address of the request.",
+      "A session is valid only for pages of this server: the Origin header must match the scheme and host of the request.",
     );
   }
 }

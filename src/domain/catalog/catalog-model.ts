@@ -192,7 +192,7 @@ export class Deployment {
 
   /** Lets running requests finish, then frees the engine's memory. */
   async retire(): Promise<void> {
-    this.#abortLoad.abort(new EngineError("aborted", "the deployment left the catalog"));
+    this.#abortLoad.abort(new EngineError("aborted", "the model was removed from the catalog"));
     await this.loadEnded;
     await this.model?.unload(unloadGraceMs);
   }

@@ -112,7 +112,7 @@ function attributesOfDetails({ options, choices, isStream, responseId, finishRea
   };
 }
 
-/** Names of the operations that run a model in OpenTelemetry's conventions, which have none for others. */
+/** OpenTelemetry's names for the operations that run a model. Its conventions name no other operation of this service. */
 export const genAiOperations: ReadonlyMap<Operation, string> = new Map([
   ["create_chat_completion", "chat"],
   ["create_completion", "text_completion"],

@@ -102,7 +102,7 @@ function floatRow({ index, vector }: Embedding): string {
   return `{"object":"embedding","index":${index},"embedding":[${text.toString("latin1", 0, end)}]}`;
 }
 
-/** Upper bound of the bytes that `writeFloat32` writes: a sign and the 21 digits that JavaScript prints without exponent. */
+/** Bytes that `writeFloat32` needs at most. JavaScript prints numbers in up to 24 characters, a sign and an exponent included. */
 export const float32CharsMax = 24;
 
 /** A float32 keeps any decimal of 6 digits, and 9 digits always identify one. */

@@ -94,7 +94,7 @@ describe("uis keys", () => {
     expect(await json(["keys", "list", "--account", "team-e"])).toEqual([]);
   });
 
-  it("says what to do if there is no key", async () => {
+  it("list says how to create a key if the account has none", async () => {
     expect(await uis(["keys", "list", "--account", "team-none"], { env })).toEqual({
       code: 0,
       stdout: "",

@@ -44,7 +44,7 @@ export class Alternatives {
     const known = this.#known.get(schema);
     if (known !== undefined) return known;
     if (this.#expanding.has(schema)) {
-      this.#document.refuse(schema, "it refers to itself without describing any value in between.");
+      this.#document.refuse(schema, "it refers to itself before it describes any value.");
     }
     this.#expanding.add(schema);
     giveUpUnenforceable(this.#document, schema);
@@ -91,7 +91,7 @@ export class Alternatives {
     if (sets.length <= perPlaceMax && this.#total <= totalMax) return sets;
     return this.#document.refuse(
       typeof schema === "object" ? schema : {},
-      `its combinations make more than ${perPlaceMax} alternatives; use fewer.`,
+      `its combinations make more than ${perPlaceMax} alternatives, or those of the whole schema more than ${totalMax}; use fewer.`,
     );
   }
 

@@ -14,7 +14,7 @@ describe("settings of traces", () => {
     expect(readTraceSettings(variables)).toBeNull();
   });
 
-  it("use the endpoint for all signals, or the one for traces unchanged", () => {
+  it("append /v1/traces to the endpoint for all signals, and use the endpoint for traces as it is", () => {
     expect(readTraceSettings(endpoint)).toMatchObject({
       endpoint: "http://collector:4318/v1/traces",
       serviceName: "unified-inference",
