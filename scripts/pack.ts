@@ -29,32 +29,30 @@ export function pack(destination: string): string {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const staging = mkdtempSync(join(tmpdir(), "uis-pack-"));
   try {
-    const copy = (path: string, to = path): void => {
-      mkdirSync(dirname(join(staging, to)), { recursive: true });
+    const copy = (path: string): void => {
+      mkdirSync(dirname(join(staging, path)), { recursive: true });
       const filter = (source: string): boolean => !unusedFiles.test(source) && !source.endsWith("/node_modules");
-      cpSync(join(root, path), join(staging, to), { recursive: true, dereference: true, filter });
+      cpSync(join(root, path), join(staging, path), { recursive: true, dereference: true, filter });
     };
     for (const path of npmPack(root, ["--dry-run"]).files) copy(path);
     const lock = (JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as { packages: Lock }).packages;
     const bundled = [engine, ...lockedBelow(lock, engine)].filter((path) => !isBuild(lock, path));
     for (const path of bundled) copy(path);
-    edit(join(staging, engine, "package.json"), ({ optionalDependencies: _, ...manifest }) => ({
+    // JSON leaves out what is undefined. The engine's script after an install looks for a build and would compile one.
+    edit(join(staging, engine, "package.json"), (manifest) => ({
       ...manifest,
-      // Its own looks for a build, and would compile one.
-      scripts: {},
+      optionalDependencies: undefined,
+      scripts: undefined,
     }));
     edit(join(staging, "package.json"), (manifest) => {
-      const {
-        scripts: _,
-        devDependencies: __,
-        overrides: ___,
-        ...kept
-      } = manifest as Manifest & Record<string, unknown>;
-      const version = kept.dependencies["node-llama-cpp"] ?? "";
+      const version = manifest.dependencies["node-llama-cpp"];
       const builds = Object.fromEntries(processorBuilds.map((name) => [`@node-llama-cpp/${name}`, version]));
       return {
-        ...kept,
-        optionalDependencies: { ...kept.optionalDependencies, ...builds },
+        ...manifest,
+        scripts: undefined,
+        devDependencies: undefined,
+        overrides: undefined,
+        optionalDependencies: { ...manifest.optionalDependencies, ...builds },
         bundleDependencies: ["node-llama-cpp"],
       };
     });
@@ -71,7 +69,7 @@ function isBuild(lock: Lock, path: string): boolean {
   return os !== undefined || name === "empty-npm-package";
 }
 
-function edit(path: string, change: (manifest: Record<string, unknown>) => object): void {
+function edit(path: string, change: (manifest: Manifest) => object): void {
   writeFileSync(path, `${JSON.stringify(change(JSON.parse(readFileSync(path, "utf8"))), null, 2)}\n`);
 }
 

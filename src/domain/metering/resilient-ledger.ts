@@ -125,28 +125,23 @@ export class ResilientLedger implements Ledger {
     await this.#deps.inner.renew(progress, leaseMs);
   }
 
-  settle(settlement: Settlement): Promise<Settled> | Settled {
+  async settle(settlement: Settlement): Promise<Settled> {
     const { inner, local, breakers } = this.#deps;
     if (settlement.degraded) {
       const tokens = settlement.promptTokens + settlement.completionTokens;
       local?.end(settlement.requestId, { tokens, costNano: settlement.costNano });
     }
     // The replay of the spool detects the recovery, so no request waits for it.
-    if (breakers.settlements.isOpen) return this.#spool(settlement);
-    const settling = inner.settle(settlement);
-    if (!(settling instanceof Promise)) return settling;
-    // Not `await`: each promise between a settlement and its answer costs 1 % of the requests per second.
-    return settling.then(
-      (settled) => {
-        breakers.settlements.succeeded();
-        return settled;
-      },
-      (cause: unknown) => {
-        if (!isUnavailable(cause)) throw cause;
-        breakers.settlements.failed(cause);
-        return this.#spool(settlement);
-      },
-    );
+    if (breakers.settlements.isOpen) return await this.#spool(settlement);
+    try {
+      const settled = await inner.settle(settlement);
+      breakers.settlements.succeeded();
+      return settled;
+    } catch (cause) {
+      if (!isUnavailable(cause)) throw cause;
+      breakers.settlements.failed(cause);
+      return await this.#spool(settlement);
+    }
   }
 
   /** Stored with its end time, so that usage counts in the right day. */

@@ -31,7 +31,7 @@ const sliceRows = 2_000;
 
 const sums = "requests, prompt_tokens, completion_tokens, cached_tokens, cost_nano";
 const addedSums = sums.replace(/\w+/g, "$& = $& + excluded.$&");
-/** The column `key_id` of the administrator's rows, who has no key. */
+/** Value of the column `key_id` for requests of the administrator, which have no key. */
 const noKey = "";
 
 /** What one settled request adds, beside the one request that it is. `keyId` is null for the administrator. */
@@ -94,7 +94,7 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
      ORDER BY account LIMIT ${accountsMax}`,
   );
 
-  /** The name of the last sum: most requests add to the same one, and a text made anew is hashed anew. */
+  /** Name of the last sum. Most requests add to the same sum, and a reused string keeps its hash. */
   let last = { hourStartMs: -1, account: "", keyId: "" as string | null, model: "", name: "" };
   const added = collected.of<HourSum>((all) => {
     for (const sum of all.values()) {

@@ -44,9 +44,7 @@ export class AdmissionJournal {
     try {
       const written = writeSync(this.#files[this.#current], line);
       this.#bytes += written;
-      // In ASCII each character is a byte, and most lines are.
-      if (written !== line.length && written < Buffer.byteLength(line))
-        throw new Error(`only ${written} bytes of a line were written`);
+      if (written < Buffer.byteLength(line)) throw new Error(`only ${written} bytes of a line were written`);
       if (this.#bytes >= fileBytes && this.#now() - this.#rotatedAtMs >= rotateEveryMs) this.#rotate();
       this.#isFailing = false;
     } catch (err) {

@@ -51,7 +51,7 @@ function prepareFiles(dataDir: string, file: string): readonly string[] {
 
 /**
  * Pages in the WAL file (16 MB) after which SQLite copies them into the database. Commits wait for that copy and its syncs;
- * with SQLite's default of 1,000 a busy service does it eight times a second.
+ * with SQLite's default of 1,000 a busy service does it several times a second.
  */
 const checkpointPages = 4_000;
 
