@@ -42,7 +42,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.find(id)).toMatchObject({ state: "delivered", reason: null, nextAttemptAtMs: null });
       });
 
-      it("or permanently failed, with the reason (WH-29)", async () => {
+      it("a delivery without success ends as permanently failed, with the reason (WH-29)", async () => {
         const reasons: DeliveryFailure[] = ["retries_used_up", "manual_retry_failed"];
         for (const reason of reasons) {
           const id = await desk.emit("we_a");

@@ -105,7 +105,7 @@ async function expectAtRest(): Promise<void> {
 
 describe.each(wayNames)("a client that disconnects over %s", (name) => {
   it.each(stages)(
-    "$name cancels the work at once, and what was produced is counted (REL-2, SSE-14, RETRY-6)",
+    "$name cancels the work at once, and the tokens produced are counted (REL-2, SSE-14, RETRY-6)",
     { timeout: 600_000 },
     async (stage) => {
       const way = wayOf(name);

@@ -154,7 +154,7 @@ const stages: readonly { name: string; model: string; once: (round: number) => P
 
 describe("a client of the embedded engine that disconnects", () => {
   it.each(stages)(
-    "$name frees its slots at once, and what was produced is counted (REL-2, state RL-7)",
+    "$name frees its slots at once, and the tokens produced are counted (REL-2, state RL-7)",
     { timeout: 600_000 },
     async ({ name, model, once }) => {
       const askedBefore = asked;

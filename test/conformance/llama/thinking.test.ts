@@ -51,7 +51,7 @@ describe("a model with reasoning", () => {
     }
   });
 
-  it("has it there if the template opened it, and finishes with length inside of it (RESP-12)", async () => {
+  it("also has it there if the template opened it, and finishes with length inside of it (RESP-12)", async () => {
     for (const told of await both({ model: "opened", reasoning_effort: "high" })) {
       expect(told).toMatchObject({ reasoning: thoughts, content: answer, finishReason: "stop" });
     }

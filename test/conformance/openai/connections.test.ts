@@ -81,13 +81,13 @@ describe("request heads", () => {
     ["a target with a foreign host", () => `GET http://evil.example/v1/models HTTP/1.1\r\n${host}\r\n${key()}\r\n\r\n`],
     ["another protocol", () => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
     ["no HTTP at all", () => "\x16\x03\x01\x00\xf0hello\r\n\r\n"],
-  ])("%s is 400 and closes the connection, and what follows is not answered (SEC-4, ERR-1)", async (_, text) => {
+  ])("%s is 400 and closes the connection, and requests after it are not answered (SEC-4, ERR-1)", async (_, text) => {
     const answer = await exchange(text(), get(host, key()));
     expectRawError(answer, 400, "invalid_value");
     expect(answer.answers).toBe(1);
   });
 
-  it("a rejected head never reaches the core, nor does what follows it (SEC-4)", async () => {
+  it("a rejected head never reaches the core, and requests after it do not either (SEC-4)", async () => {
     const before = service.logs.length;
     await exchange(get(host, key(), key()) + get(host, key()));
     const next = (await api.chat()).headers.get("x-request-id");

@@ -107,7 +107,7 @@ describe("cross-origin requests", () => {
     );
   });
 
-  it("a rejection by the listener has them too (CORS-5)", async () => {
+  it("a rejection by the listener also has the cross-origin headers (CORS-5)", async () => {
     const { status, headers } = await api.get(`/v1/models?${"x".repeat(9_000)}`, { origin });
     expect(status).toBe(431);
     expect(headers.get("access-control-allow-origin")).toBe(origin);

@@ -51,7 +51,7 @@ describe("streams while they run", () => {
     expect(await connection.closed()).toContain("data: [DONE]\n\n");
   });
 
-  it("a silent engine: the status is sent at the commit time, then only comments (SSE-8, SSE-13, CONN-2)", async () => {
+  it("for a silent engine, the status is sent at the commit time, then only comments (SSE-8, SSE-13, CONN-2)", async () => {
     const connection = await streamFrom(service, "silent");
     await connection.until((received) => received.split(": keep-alive\n").length > 2);
     const { status, headers } = parseAnswer(connection.received);
@@ -94,7 +94,7 @@ describe("streams while they run", () => {
     },
   );
 
-  it("what was produced until then is counted (SSE-14)", async () => {
+  it("the output produced before a disconnect is counted (SSE-14)", async () => {
     const connection = await streamFrom(service, "hangs");
     await connection.until('"content":"a"');
     const requestId = parseAnswer(connection.received).headers["x-request-id"];

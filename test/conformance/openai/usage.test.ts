@@ -104,7 +104,7 @@ describe("GET /v1/usage", () => {
     }
   });
 
-  it("a stream whose client disconnects counts what was produced, once (state RL-7, USE-1)", async () => {
+  it("a stream whose client disconnects counts the tokens produced, once (state RL-7, USE-1)", async () => {
     const { secret } = await keyOf("left");
     const leave = new AbortController();
     const response = await post("chat/completions", chat("slow", { stream: true }), secret, leave.signal);

@@ -24,7 +24,7 @@ async function chat(): Promise<number> {
 }
 
 describe("SystemService.WatchOverview", () => {
-  it("over every protocol it sends everything first, then only the time, until something changes", async () => {
+  it("over every protocol it sends everything first, then only the time until something changes", async () => {
     const heard = new Map<string, number>();
     let asked: Promise<number> | null = null;
     const watched = await Promise.all(

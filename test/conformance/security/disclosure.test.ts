@@ -51,7 +51,7 @@ describe("information in responses", () => {
     }
   });
 
-  it("nor does the response to malformed HTTP (SEC-32)", async () => {
+  it("the response to malformed HTTP reveals none of these either (SEC-32)", async () => {
     const connection = await connectRaw(service.http);
     connection.send("GARBAGE\r\n\r\n");
     const answer = await connection.closed();

@@ -236,7 +236,7 @@ describe("uis doctor with a Redis server", () => {
     return { code: results[0]?.code, checks, printed: results.map(({ stdout, stderr }) => stdout + stderr).join("") };
   }
 
-  it("is ok with one that syncs each write", async () => {
+  it("is ok if the server syncs each write", async () => {
     redis = await startRedis({ aof: "always" });
     const { code, checks } = await doctorOf(redis.url);
     expect(code).toBe(0);
@@ -247,7 +247,7 @@ describe("uis doctor with a Redis server", () => {
     ]);
   });
 
-  it("warns of one that can lose a second at a power cut", async () => {
+  it("warns if the server can lose a second of writes at a power cut", async () => {
     redis = await startRedis({ aof: "everysec" });
     const { code, checks } = await doctorOf(redis.url);
     expect(code).toBe(0);

@@ -302,7 +302,7 @@ describe("uis models pull, interrupted", () => {
     expect(hub.requests.at(-1)?.range).toMatch(/^bytes=[1-9]\d+-$/);
   }
 
-  it("says that a repeat resumes the download, and a repeat does", async () => {
+  it("prints that repeating the command resumes the download, and repeating it does", async () => {
     const dataDir = join(folder, "interrupted");
     await interruptAndRepeat({ UIS_DATA_DIR: dataDir }, dataDir);
   });

@@ -31,7 +31,7 @@ const owner = { kind: "account", id: "acme" } as const;
 const onePerMinute = [{ owner, limits: { requestsPerMinute: 1, tokensPerMinute: null, concurrency: null } }];
 
 describe("the embedded state when the machine's clock is set", () => {
-  it.each([-hourMs, hourMs])("by %i ms: limits neither open early nor stay closed longer (REL-20)", async (jumpMs) => {
+  it.each([-hourMs, hourMs])("by %i ms: limits neither reset early nor late (REL-20)", async (jumpMs) => {
     const { time, open } = machine(noonMs);
     const state = await open();
     expect(await state.ledger.admit(numberedAdmission(1, { scopes: onePerMinute }))).toMatchObject({ admitted: true });
@@ -66,7 +66,7 @@ describe("the embedded state when the machine's clock is set", () => {
     await second.close();
   });
 
-  it("a numberedSettlement cannot end in the future, and a delayed one counts in its own day", async () => {
+  it("a settlement cannot end in the future, and a delayed one counts on its own day", async () => {
     const { open } = machine(noonMs);
     const state = await open();
     await state.ledger.settle(numberedSettlement(1, { endedAtMs: noonMs + 24 * hourMs }));

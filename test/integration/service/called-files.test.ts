@@ -12,7 +12,7 @@ import { type ReadyLine, type ServeProcess, spawnServe } from "../../support/ser
  * How many files a reader has to open to follow a request: those of which V8 saw a function called, in all threads, during
  * a request that was made once before.
  */
-describe("the number of files that run", () => {
+describe("the number of source files that are executed", () => {
   const folder = mkdtempSync(join(tmpdir(), "uis-called-"));
   const taken = join(folder, "taken");
   /** Threads of the service that run our code: the main one and the worker of the embedded store. */

@@ -122,10 +122,10 @@ describe("a model from a hub", () => {
     ["the hub cannot be reached", { env: { HF_ENDPOINT: "http://127.0.0.1:9" } }],
     ["the service is offline", { settings: { offline: true } }],
     [
-      "pip is not there",
+      "pip is not installed",
       { model: { source: "pypi:some-model==1.0/model.gguf", sha256: "cd".repeat(32) }, env: { PATH: "/nowhere" } },
     ],
-  ])("is rejected when %s, and the service is up", async (_name, setting) => {
+  ])("is rejected when %s, and the service keeps running", async (_name, setting) => {
     const { service } = await serviceWith(setting);
     await isRefusedForGood(service);
     await isUp(service);

@@ -67,7 +67,7 @@ describe("the request log", () => {
     expect(line).toMatchObject({ ...labels, error: "model_not_found" });
   });
 
-  it("has no invalid labels, and none of a request without them", async () => {
+  it("has no invalid labels, and no labels for a request without them", async () => {
     const tooLong = { ...chatParams, ...labels, safety_identifier: "s".repeat(65) };
     for (const line of [
       await lineOf(() => post("chat/completions", tooLong, 400)),

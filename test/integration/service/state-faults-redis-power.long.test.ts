@@ -117,7 +117,7 @@ async function expectRightAnswers({ answers, keys, api }: Outcome, forgotten: (a
 const endOf = ({ sentAtMs, tookMs }: Answer) => sentAtMs + tookMs;
 
 describe("a power cut of Redis's machine", () => {
-  it("appendfsync everysec: loses nothing acknowledged before the last sync, a second ago, and the service continues", {
+  it("appendfsync everysec: loses only writes since the last sync, a second ago, and the service continues", {
     timeout: 120_000,
   }, async () => {
     const outcome = await surviveCuts("everysec");

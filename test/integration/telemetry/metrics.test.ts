@@ -89,7 +89,7 @@ describe("/metrics", () => {
     expect(await lines("gen_ai_server_request_duration_seconds_count")).toMatchObject({ [`{${labels}}`]: 10 });
   });
 
-  it("shows running calls, rejections by reason, and clients that left", async () => {
+  it("shows running calls, rejections by reason, and disconnected clients", async () => {
     await start({ config: { rate_limits: { default_key: { requests_per_minute: 3 } } } });
     const leave = new AbortController();
     const running = await post(

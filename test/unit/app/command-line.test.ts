@@ -9,7 +9,7 @@ async function refusal(...args: readonly string[]): Promise<string> {
   return stderr;
 }
 
-describe("wrong use is one line with the command for help", () => {
+describe("a usage error prints one line with the command for help", () => {
   it.each([
     [["keyz", "list"], `unknown command 'keyz' (did you mean keys?); see "uis --help"`],
     [["keys", "lst"], `unknown command 'lst' (did you mean list?); see "uis keys --help"`],

@@ -18,7 +18,7 @@ afterEach(async () => {
 const modeOf = async (path: string) => (await stat(path)).mode & 0o777;
 
 describe("openDataDir", () => {
-  it("creates the folder for the owner only, also from an empty one (SEC-31)", async () => {
+  it("makes a new or empty folder accessible to its owner only (SEC-31)", async () => {
     const fresh = join(folder, "a/b");
     await openDataDir(fresh);
     expect(await modeOf(fresh)).toBe(0o700);

@@ -27,7 +27,7 @@ function createLifecycle({ drainDelayMs = 0, drainMs = 60_000 } = {}): Lifecycle
 }
 
 describe("Lifecycle", () => {
-  it("is ready only between the end of the start and the begin of the stop (REL-11)", async () => {
+  it("is ready only between the end of startup and the beginning of the stop (REL-11)", async () => {
     const lifecycle = createLifecycle();
     const { stoppable } = createStoppable({ emptyAt: "once" });
     expect(lifecycle.phase).toBe("starting");
@@ -70,7 +70,7 @@ describe("Lifecycle", () => {
     expect(steps).toEqual(["announce", "refuse", "end calls"]);
   });
 
-  it("uses the limits.drain of the moment at which the stop begins", async () => {
+  it("uses the value that limits.drain has when the stop begins", async () => {
     const limits = { drainMs: 60_000 };
     const lifecycle = new Lifecycle({ drainDelayMs: 0, limits, log: silentLog });
     const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });

@@ -11,7 +11,7 @@ const definitionsOf = (models: object[]) =>
   toModelDefinitions(configSchema.parse({ models }).models ?? [], { scripted, llama });
 
 describe("toModelDefinitions", () => {
-  it("creates one deployment of the short form, with the documented defaults", () => {
+  it("creates one deployment from the short form, with the documented defaults", () => {
     expect(definitionsOf([{ id: "m", engine: "scripted", scripted: { text: "x" } }])).toEqual([
       {
         id: "m",
@@ -25,7 +25,7 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("a price is valid always, or from its time on; cached tokens cost as input by default (USE-8)", () => {
+  it("a price applies always, or from its start time; cached tokens cost as much as input by default (USE-8)", () => {
     const pricesOf = (prices: unknown) => definitionsOf([{ id: "m", engine: "scripted", prices } as object])[0]?.prices;
     expect(pricesOf({ input: 10, output: 20 })).toEqual([{ fromMs: 0, input: 10, cachedInput: 10, output: 20 }]);
     const later = { from: "2026-02-01T00:00:00Z", input: 5, cached_input: 1, output: 0 };
@@ -72,7 +72,7 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("runs a model of the embedded engine in four slots, with the sources of its file", () => {
+  it("gives a model of the embedded engine four slots and the sources of its file", () => {
     const sha256 = "AB".repeat(32);
     expect(definitionsOf([{ id: "m", engine: "llama", source: "file:/m.gguf", sha256 }])[0]?.deployments).toEqual([
       {
@@ -86,7 +86,7 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("refuses settings of one engine beside another", () => {
+  it("rejects settings of another engine", () => {
     const problem = (model: object) =>
       configSchema.safeParse({ models: [{ id: "m", ...model }] }).error?.issues[0]?.path;
     expect(problem({ engine: "scripted", source: "file:/m.gguf" })).toEqual(["models", 0, "source"]);

@@ -6,7 +6,7 @@ import { isLoopback } from "../../../src/lib/network.js";
 const warningsFor = (settings: object, env = {}) => warningsOf(configSchema.parse(settings), env);
 
 describe("warnings at start", () => {
-  it("are none with the defaults", () => {
+  it("are empty with the defaults", () => {
     expect(warningsFor({})).toEqual([]);
   });
 

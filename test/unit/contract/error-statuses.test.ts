@@ -20,7 +20,7 @@ const httpOfGrpc: Readonly<Record<keyof typeof grpcStatus, readonly number[]>> =
 const codes = Object.keys(errors) as ErrorCode[];
 
 describe("error table", () => {
-  it("the statuses of both protocols belong together in every row (ERR-29)", () => {
+  it("the HTTP and gRPC statuses of every row correspond (ERR-29)", () => {
     for (const [name, status] of Object.entries(grpcStatus) as [keyof typeof grpcStatus, number][]) {
       const rows = codes.map(errorRow).filter(({ grpc }) => grpc === status);
       for (const { http } of rows) expect(httpOfGrpc[name]).toContain(http);

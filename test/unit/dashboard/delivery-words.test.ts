@@ -66,19 +66,22 @@ describe("a manual retry", () => {
 });
 
 describe("the health of an endpoint", () => {
-  it.each([9, 10])("after %i failures in a row it is called as the service calls it (WH-38)", (failuresInRow) => {
-    const health = {
-      lastSuccessAtMs: null,
-      lastFailureAtMs: 1,
-      failingSinceMs: 1,
-      permanentlyFailed: 0,
-      failuresInRow,
-    };
-    const shown = endpointHealth({ status: "enabled", failuresInRow: String(failuresInRow) });
-    expect(shown.status === "Failing").toBe(isFailing(health));
-  });
+  it.each([9, 10])(
+    "after %i consecutive failures the status text agrees with the service's rule (WH-38)",
+    (failuresInRow) => {
+      const health = {
+        lastSuccessAtMs: null,
+        lastFailureAtMs: 1,
+        failingSinceMs: 1,
+        permanentlyFailed: 0,
+        failuresInRow,
+      };
+      const shown = endpointHealth({ status: "enabled", failuresInRow: String(failuresInRow) });
+      expect(shown.status === "Failing").toBe(isFailing(health));
+    },
+  );
 
-  it("tells a manually disabled endpoint from an automatically disabled one", () => {
+  it("distinguishes a manually disabled endpoint from an automatically disabled one", () => {
     expect(endpointHealth({ status: "disabled", disabledReason: "by_hand" })).toMatchObject({ reason: "manually" });
     expect(endpointHealth({ status: "disabled", disabledReason: "failing" })).toMatchObject({ tone: "bad" });
   });

@@ -8,10 +8,10 @@ it.each([
   ["[::1]", "127.0.0.1", "127.0.0.1:50052"],
   ["10.0.0.5", "ai.example", "10.0.0.5:50052"],
   ["fd00::5", "ai.example", "[fd00::5]:50052"],
-])("of a listener on %s, seen at %s, is %s", (host, hostname, grpc) => {
+])("for a listener on %s and a page loaded from %s, the gRPC address is %s", (host, hostname, grpc) => {
   expect(grpcAddress({ host, grpcPort: 50_052 }, hostname)).toEqual({ grpc, isTls: false });
 });
 
-it("uses TLS if the listener does, whatever scheme a proxy gives the dashboard", () => {
+it("the gRPC address uses TLS if the listener does, whatever scheme a proxy gives the dashboard", () => {
   expect(grpcAddress({ host: "0.0.0.0", grpcPort: 1, tls: true }, "ai.example").isTls).toBe(true);
 });

@@ -34,7 +34,7 @@ describe("the form of a key", () => {
     expect(createRequest({ ...emptyDraft(""), models: "a, b-*\n c\n" }).models).toEqual(["a", "b-*", "c"]);
   });
 
-  it("sends nothing when nothing was edited, so the seconds of an expiry survive", () => {
+  it("sends nothing if nothing was edited, so that an expiry keeps its seconds", () => {
     expect(updateRequest("key_1", before, before)).toEqual({ id: "key_1" });
   });
 

@@ -17,7 +17,7 @@ function argumentsOf(command: string): readonly string[] {
 }
 
 describe("a request as code to copy", () => {
-  it("is a curl command whose body survives the shell", () => {
+  it("is a curl command whose body the shell passes on unchanged", () => {
     const words = argumentsOf(exampleOf("curl", request, here));
     expect(words).toContain("https://ai.example/inference/v1/chat/completions");
     expect(words).toContain("authorization: Bearer secret");

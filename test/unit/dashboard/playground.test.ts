@@ -46,7 +46,7 @@ describe("streamed chunks", () => {
     });
   });
 
-  it("count as an answer when all of it was reasoning, and mark a truncated one", () => {
+  it("count as an answer if they contain only reasoning, and mark a truncated answer", () => {
     const answer = [{ delta: { reasoningContent: "Hm" } }, { delta: {}, finishReason: "length" }].reduce<Message>(
       (before, choice) => withChunk(before, { choices: [choice] }),
       emptyAnswer,

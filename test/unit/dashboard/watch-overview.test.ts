@@ -66,7 +66,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("is live from the first reading on, and keeps what a reading does not repeat", async () => {
+it("the watch is live from the first update on, and keeps fields that later updates omit", async () => {
   const { connections, states, readings, stop } = watching();
   connections[0]?.tell(whole, same);
   await vi.advanceTimersByTimeAsync(0);
@@ -75,7 +75,7 @@ it("is live from the first reading on, and keeps what a reading does not repeat"
   stop();
 });
 
-it("reconnects with a backoff that grows to 30 seconds, and reports why it is disconnected", async () => {
+it("the watch reconnects with a backoff that grows to 30 seconds, and reports why it is disconnected", async () => {
   const { connections, states, stop } = watching();
   const waits: number[] = [];
   for (let round = 0; round < 8; round++) {
@@ -93,7 +93,7 @@ it("reconnects with a backoff that grows to 30 seconds, and reports why it is di
   stop();
 });
 
-it("reconnects without backoff when a healthy connection ends, as at the service's deadline", async () => {
+it("the watch reconnects without backoff when a healthy connection ends, as at the service's deadline", async () => {
   const { connections, states, stop } = watching();
   connections[0]?.tell(whole, same);
   await vi.advanceTimersByTimeAsync(0);
@@ -106,7 +106,7 @@ it("reconnects without backoff when a healthy connection ends, as at the service
   stop();
 });
 
-it("closes a connection that is silent for longer than the service ever is", async () => {
+it("the watch closes a connection without data for 8 seconds", async () => {
   const { connections, states, stop } = watching();
   connections[0]?.tell(whole);
   await vi.advanceTimersByTimeAsync(silenceMs);
@@ -115,7 +115,7 @@ it("closes a connection that is silent for longer than the service ever is", asy
   stop();
 });
 
-it("sends nothing after it is stopped", async () => {
+it("the watch sends nothing after it is stopped", async () => {
   const { connections, states, stop } = watching();
   connections[0]?.tell(whole);
   await vi.advanceTimersByTimeAsync(0);

@@ -65,7 +65,7 @@ describe("deploy/docker/Dockerfile", () => {
     expect(let_through.filter((path) => !existsSync(path))).toEqual([]);
   });
 
-  it("ships every folder of the package except deploy, which is for the environment of the service", () => {
+  it("contains every folder of the package except deploy", () => {
     const { files } = JSON.parse(readFileSync("package.json", "utf8")) as { files: string[] };
     const folders = files
       .filter((path) => !path.startsWith("!"))
@@ -98,7 +98,7 @@ describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file)
   const { services, volumes } = readCompose(file);
   const uis = services["uis"];
 
-  it("builds the image of this repository, and is reached from this machine only", () => {
+  it("builds the image of this repository, and publishes ports on this machine only", () => {
     expect(uis?.build).toEqual({ context: "../..", dockerfile: "deploy/docker/Dockerfile" });
     expect(uis?.ports?.filter((port) => !port.startsWith("127.0.0.1:"))).toEqual([]);
   });
@@ -144,7 +144,7 @@ describe("deploy/docker/compose.redis.yaml", () => {
     expect(services["uis"]?.environment?.["REDIS_URL"]).toBe("redis://redis:6379");
   });
 
-  it("does not start without a master key, and brings none", () => {
+  it("does not start without a master key, and contains none", () => {
     expect(services["uis"]?.environment?.["UIS_MASTER_KEY"]).toMatch(/^\$\{UIS_MASTER_KEY:\?.+\}$/);
   });
 });

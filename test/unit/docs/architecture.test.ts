@@ -54,7 +54,7 @@ describe("the check of names", () => {
     expect(real.filter((name) => !isReal(name))).toEqual([]);
   });
 
-  it("is not fooled", () => {
+  it("rejects names that do not exist", () => {
     const unreal = [
       "src/contract/mistakes.ts",
       "src/nowhere/",

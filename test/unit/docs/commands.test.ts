@@ -36,7 +36,7 @@ describe("the check of command lines", () => {
     expect(lines.length).toBeGreaterThan(10);
   });
 
-  it("is not fooled", async () => {
+  it("finds command lines that the program rejects", async () => {
     const page = `\`\`\`sh
 uis wish
 UIS_URL=http://127.0.0.1:1 npx uis keys create --name a --scope writ | head   # no such scope

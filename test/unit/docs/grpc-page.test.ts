@@ -9,7 +9,7 @@ import { parse, stringify } from "yaml";
 
 const run = promisify(execFile);
 
-it("the template of docs/grpc.md generates the service's packages and leaves google.rpc to the public ones", async () => {
+it("the template of docs/grpc.md generates the service's packages, and takes google.rpc from the public packages", async () => {
   const [, block = ""] = /^```yaml\n([\s\S]*?)^```$/m.exec(readFileSync("docs/grpc.md", "utf8")) ?? [];
   const folder = await mkdtemp(join(tmpdir(), "uis-buf-"));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -115,7 +115,7 @@ describe("docs/hardening.md", () => {
 });
 
 describe("the check of links", () => {
-  it("is not fooled", () => {
+  it("finds broken links and pictures without a description", () => {
     const page = `[a](nowhere.md) [b](../README.md#nothing) <img alt="A picture of it" src="images/none.png"> ![](x.svg)
 \`\`\`
 [not](a-link.md)
@@ -133,7 +133,7 @@ describe("the check of links", () => {
 });
 
 describe("the check of names", () => {
-  it("is not fooled", () => {
+  it("rejects names that do not exist", () => {
     const unreal = [
       "uis wish",
       "uis_wishes_total",

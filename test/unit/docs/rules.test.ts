@@ -30,7 +30,7 @@ describe("docs/rules", () => {
     expect(rules.filter((rule) => !levels.includes(rule.level) || !stages.includes(rule.stage))).toEqual([]);
   });
 
-  it("has no row that its reader would pass over", () => {
+  it("has no row that the parser would skip", () => {
     const rows = ["openai-wire", "grpc", "keys", "limits", "usage", "webhooks", "security", "reliability"].flatMap(
       (name) =>
         readFileSync(`docs/rules/${name}.md`, "utf8")

@@ -106,7 +106,7 @@ describe("the table of imports", () => {
 });
 
 describe("import cycles", () => {
-  it("are nowhere in src, neither among its files nor among its folders", () => {
+  it("do not exist in src, neither among its files nor among its folders", () => {
     expect(fileCircles(sources)).toEqual([]);
     expect(folderCircles(sources)).toEqual([]);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { AbortSource } from "../../../src/lib/abort-source.js";
 
-describe("a lazy abort", () => {
+describe("AbortSource", () => {
   it("notifies every listener once, with the first reason", () => {
     const abort = new AbortSource();
     const told: unknown[] = [];

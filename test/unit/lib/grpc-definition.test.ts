@@ -35,7 +35,7 @@ describe("grpcDefinition", () => {
     expect(createEmbeddings?.responseDeserialize(bytes ?? Buffer.alloc(0))).toEqual(response);
   });
 
-  it("bytes that are no message throw", () => {
+  it("bytes that are not a message throw", () => {
     expect(() => createEmbeddings?.requestDeserialize(Buffer.from("ffff", "hex"))).toThrow();
   });
 });

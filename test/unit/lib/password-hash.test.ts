@@ -27,7 +27,7 @@ describe("password hash", { timeout: 30_000 }, () => {
     }
   });
 
-  it("has a form of no password, which none is right for", async () => {
+  it("no password matches the hash of an account without a password", async () => {
     expect(await isPassword("", noPassword)).toBe(false);
   });
 });

@@ -25,7 +25,7 @@ describe("SecretBox", () => {
     }
   });
 
-  it("reports by the key's id byte that another master key encrypted it (USE-16)", () => {
+  it("detects by the key's id byte that a secret was encrypted with another master key (USE-16)", () => {
     const keys = Array.from({ length: 20 }, () => new SecretBox(randomBytes(32)));
     const messages = keys.map((other) => {
       try {

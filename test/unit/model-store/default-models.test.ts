@@ -26,7 +26,7 @@ describe("the default models", () => {
     }
   });
 
-  it("have unique ids and sources that are found by their text", () => {
+  it("have unique ids, and are found by the text of their sources", () => {
     expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
     for (const model of all) {
       for (const { source, pins } of model.sources) {

@@ -77,7 +77,7 @@ describe("ModelStore", () => {
     ).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  it("readers of the index always find a complete one", async () => {
+  it("readers of the index always read a complete one", async () => {
     const store = await ModelStore.open(folder, clock);
     let isAdding = true;
     const adding = Promise.all(Array.from({ length: 30 }, (_, i) => add(store, `m${i}`))).finally(() => {

@@ -43,13 +43,13 @@ describe("AddressRules", () => {
   });
 
   it.each(["", "localhost", "1.2.3", "1.2.3.4.5", "01.2.3.4", "::1%lo", "fe80::1%eth0", "[::1]", "1.1.1.1/8"])(
-    "text that is not a plain address is closed: %s (WH-39)",
+    "text that is not a plain address is blocked: %s (WH-39)",
     (address) => {
       expect(strict.isOpen(address)).toBe(false);
     },
   );
 
-  it("an IPv6 address that embeds a closed IPv4 address is closed (SEC-14, WH-39)", () => {
+  it("an IPv6 address that embeds a blocked IPv4 address is blocked (SEC-14, WH-39)", () => {
     fc.assert(
       fc.property(ipv4, fc.constantFrom(...Object.keys(carriers)), (v4, name) => {
         const carried = carriers[name]?.(v4) ?? "";
@@ -59,12 +59,12 @@ describe("AddressRules", () => {
     );
   });
 
-  it("an embedded address is public only in the forms that stand for the IPv4 address itself", () => {
+  it("an embedded address is public only in the forms that denote the IPv4 address itself", () => {
     const open = Object.keys(carriers).filter((name) => strict.isOpen(carriers[name]?.([1, 1, 1, 1]) ?? ""));
     expect(open).toEqual(["mapped", "NAT64"]);
   });
 
-  it("no address outside of the public ranges is open (SEC-14)", () => {
+  it("every address outside of the public ranges is blocked (SEC-14)", () => {
     const bytes = fc.array(fc.nat(255), { minLength: 16, maxLength: 16 });
     fc.assert(
       fc.property(bytes, ([first = 0, ...rest]) => {
@@ -75,7 +75,7 @@ describe("AddressRules", () => {
     );
   });
 
-  it("a listed range is open, in every spelling, and adjacent addresses are not (WH-41)", () => {
+  it("a listed range is allowed, in every spelling, and adjacent addresses are not (WH-41)", () => {
     const lab = new AddressRules(["10.1.0.0/16", "fd12:3456::/32", "127.0.0.1/32"]);
     expect(["10.1.2.3", "::ffff:10.1.2.3", "fd12:3456::1", "127.0.0.1"].map((one) => lab.isOpen(one))).toEqual([
       true,
@@ -96,7 +96,7 @@ describe("AddressRules", () => {
     expect(beside.filter((one) => lab.isOpen(one))).toEqual([]);
   });
 
-  it("link-local and metadata addresses stay closed, whatever is listed and embeds them (WH-41)", () => {
+  it("link-local and metadata addresses stay blocked, also inside a listed range and embedded in IPv6 (WH-41)", () => {
     const all = new AddressRules(["0.0.0.0/0", "::/0"]);
     expect(all.isOpen("192.168.0.1")).toBe(true);
     const closed = [

@@ -18,7 +18,7 @@ describe("parseHosts", () => {
 });
 
 describe("parseSearchDomains", () => {
-  it("takes the last list, six domains at most, and none of a file without one (E-11)", () => {
+  it("uses the last search list, at most six domains, and none if the file has no list (E-11)", () => {
     expect(parseSearchDomains("domain a.test\nsearch b.test c.test\nnameserver 1.1.1.1\n")).toEqual([
       "b.test",
       "c.test",

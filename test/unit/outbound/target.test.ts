@@ -21,7 +21,7 @@ describe("checkTarget", () => {
     expect(new Set(known.map(({ url }) => url)).size).toBe(known.length);
   });
 
-  it.each(known)("refused without a name look-up: $why ($url) (SEC-14, WH-39)", ({ url }) => {
+  it.each(known)("rejected without a DNS lookup: $why ($url) (SEC-14, WH-39)", ({ url }) => {
     expect(refusalOf(url)).toMatch(/^[A-Z].*\.$/);
   });
 
@@ -41,7 +41,7 @@ describe("checkTarget", () => {
     ["https://bücher.example/ü", "xn--bcher-kva.example", 443, "xn--bcher-kva.example", "/%C3%BC"],
     ["https://a.localhost.example.com/", "a.localhost.example.com", 443, "a.localhost.example.com", "/"],
     ["https://local.example/", "local.example", 443, "local.example", "/"],
-  ])("a public receiver passes: %s", (url, host, port, authority, path) => {
+  ])("the URL of a public receiver is accepted: %s", (url, host, port, authority, path) => {
     expect(checkTarget(url, strict)).toMatchObject({ target: { isSecure: true, host, port, authority, path } });
   });
 
@@ -61,11 +61,11 @@ describe("checkTarget", () => {
     ["https://example.com./", "end with a dot"],
     ["https://exa mple.com/", "space"],
     ["nonsense", "cannot be parsed"],
-  ])("the sentence about %s names the fault", (url, words) => {
+  ])("the message about %s names the fault", (url, words) => {
     expect(refusalOf(url)).toContain(words);
   });
 
-  it("ports that are listed are open, and 80 for http only where http is", () => {
+  it("listed ports are allowed, and port 80 for http only if http is allowed", () => {
     const listed = { ...strict, allowPorts: [444, 80] };
     expect([refusalOf("https://example.com:444/", listed), refusalOf("https://example.com:80/", listed)]).toEqual([
       null,
@@ -78,7 +78,7 @@ describe("checkTarget", () => {
     expect(refusalOf("ftp://example.com/", http)).toContain("http://");
   });
 
-  it("an open range opens addresses, and no names of private networks (WH-41)", () => {
+  it("a listed range allows its addresses, and no names of private networks (WH-41)", () => {
     const lab = { ...strict, addresses: new AddressRules(["10.0.0.0/8", "127.0.0.0/8", "::1/128"]) };
     const refused = ["https://10.1.2.3/", "https://127.0.0.1:8443/", "https://[::1]:8443/"].map((url) =>
       refusalOf(url, lab),

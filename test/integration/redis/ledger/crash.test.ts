@@ -27,7 +27,7 @@ describe("a Redis server that is killed", () => {
   });
   afterEach(() => redis?.remove());
 
-  it("has all or nothing of each settlement, and all that it acknowledged (USE-1, USE-2)", async () => {
+  it("stores each settlement completely or not at all, and loses none that it acknowledged (USE-1, USE-2)", async () => {
     await redis.cli(
       "HSET",
       shard.endpoints("a"),

@@ -37,7 +37,7 @@ describe("progress of a pull", () => {
     expect(writes).toHaveLength(4);
   });
 
-  it("is a bar in plain ASCII on a terminal, drawn at most ten times a second and at last", () => {
+  it("is an ASCII bar on a terminal, redrawn at most ten times a second and once at the end", () => {
     const { time, writes, progress } = record(true);
     for (let step = 0; step <= 1000; step++) {
       time.ms = step;

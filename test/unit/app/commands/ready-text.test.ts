@@ -22,7 +22,7 @@ function serviceWith(models: readonly Listed[], settings: object = {}, secret: s
   return told as unknown as Service;
 }
 
-describe("the text at the start", () => {
+describe("the text printed at start", () => {
   it("uses the first chat model in its curl line", () => {
     const text = nextStepText(
       serviceWith([

@@ -16,7 +16,7 @@ describe("limits", () => {
     expect(toServiceLimits(limitsSettings.parse({}))).toEqual(defaultLimits);
   });
 
-  it("have the unit of a time in the value and not in the name", () => {
+  it("take the unit of a duration from the value, not from the name", () => {
     expect(names.map(limitSettingName)).toEqual(Object.keys(limitsSettings.shape));
     expect(limitSettingName("bodyBytesMax")).toBe("body_bytes_max");
     expect(limitSettingName("http2HeaderBytesMax")).toBe("http2_header_bytes_max");

@@ -28,10 +28,10 @@ async function problemsOf(text: string | null, rest: Partial<ConfigSources> = {}
 
 const flag = (path: string[], value: unknown) => ({ path, value, from: `--${path.at(-1)}` });
 
-describe("precedence", () => {
+describe("precedence of settings", () => {
   const file = "server: { port: 1001, host: 127.0.0.2 }\n";
 
-  it("is defaults, then the file", async () => {
+  it("values of the file override defaults", async () => {
     expect((await load(null)).server).toMatchObject({
       host: "127.0.0.1",
       port: 8080,
@@ -41,13 +41,13 @@ describe("precedence", () => {
     expect((await load(file)).server).toMatchObject({ port: 1001, host: "127.0.0.2", grpc_port: 50051 });
   });
 
-  it("is the environment over the file, its long names over the short ones", async () => {
+  it("the environment overrides the file, and its long names override the short ones", async () => {
     expect((await load(file, { env: { PORT: "1002" } })).server.port).toBe(1002);
     expect((await load(file, { env: { PORT: "1002", UIS_SERVER_PORT: "1003" } })).server.port).toBe(1003);
     expect((await load(file, { env: { PORT: "" } })).server.port).toBe(1001);
   });
 
-  it("is flags over everything", async () => {
+  it("flags override everything", async () => {
     const sources = {
       env: { PORT: "1002" },
       flags: [flag(["server", "port"], 1004), flag(["server", "host"], undefined)],
@@ -55,7 +55,7 @@ describe("precedence", () => {
     expect((await load(file, sources)).server).toMatchObject({ port: 1004, host: "127.0.0.2" });
   });
 
-  it("takes the file from --config, else from UIS_CONFIG", async () => {
+  it("the file of --config overrides that of UIS_CONFIG", async () => {
     await writeFile(join(folder, "a.yaml"), "server: { port: 1 }\n");
     await writeFile(join(folder, "b.yaml"), "server: { port: 2 }\n");
     expect((await load(file, { env: { UIS_CONFIG: "a.yaml" } })).server.port).toBe(1);
@@ -64,7 +64,7 @@ describe("precedence", () => {
 });
 
 describe("the environment", () => {
-  it("reaches every kind of setting", async () => {
+  it("sets every kind of setting", async () => {
     const env = {
       UIS_LIMITS_BODY_BYTES_MAX: "5MiB",
       UIS_LIMITS_N_MAX: "10",
@@ -87,7 +87,7 @@ describe("the environment", () => {
     expect(config.log.level).toBe("warn");
   });
 
-  it("and the file report a former setting that is a constant now, with its value", async () => {
+  it("reports, as the file does, a former setting that is now a constant, with its value", async () => {
     const constant = { path: "limits.tools_max", hint: "remove it" };
     expect(await problemsOf("limits:\n  tools_max: 5\n")).toEqual([
       { line: 2, column: 3, message: "is no longer a setting: it is always 128", ...constant },
@@ -97,7 +97,7 @@ describe("the environment", () => {
     expect(await problemsOf("", { env })).toEqual([{ line: null, column: null, message, ...constant }]);
   });
 
-  it("is named for an invalid value, without a line", async () => {
+  it("is named in the error for an invalid value, which has no line number", async () => {
     expect(await problemsOf(null, { env: { PORT: "eighty" } })).toEqual([
       {
         line: null,
@@ -116,14 +116,14 @@ describe("a secret of the environment", () => {
     return join(folder, "secret");
   };
 
-  it.each(["REDIS_URL", "UIS_STATE_REDIS_URL"])("%s also comes from a file", async (name) => {
+  it.each(["REDIS_URL", "UIS_STATE_REDIS_URL"])("%s can also be read from a file", async (name) => {
     const env = { [`${name}_FILE`]: await stored("redis://:hunter2@store:6379\n") };
     expect((await load("state: { redis_url: redis://other }\n", { env })).state.redis_url).toBe(
       "redis://:hunter2@store:6379",
     );
   });
 
-  it("is named with its file for an invalid value, which is not shown", async () => {
+  it("is named with its file in the error for an invalid value, which is not shown", async () => {
     const env = { REDIS_URL_FILE: await stored("hunter2") };
     const [problem] = await problemsOf(null, { env });
     expect(problem).toMatchObject({ path: "state.redis_url", message: expect.stringContaining("REDIS_URL_FILE") });
@@ -131,7 +131,7 @@ describe("a secret of the environment", () => {
   });
 
   it.each(["REDIS_URL", "UIS_STATE_REDIS_URL", "HF_TOKEN"])(
-    "%s is rejected together with its file, and with an unreadable file",
+    "%s is rejected if its file is also set, or cannot be read",
     async (name) => {
       const file = `${name}_FILE`;
       const empty = { line: null, column: null, hint: null };
@@ -158,13 +158,16 @@ describe("problems of a configuration", () => {
       "rate_limits.models.a.request_per_minute",
       "requests_per_minute",
     ],
-  ])("of names have a hint also in groups with alternatives and below any name: %s", async (text, path, meant) => {
-    expect(await problemsOf(`${text}\n`)).toMatchObject([
-      { path, message: "unknown setting", hint: `did you mean "${meant}"?` },
-    ]);
-  });
+  ])(
+    "include a hint for a misspelt name, also below alternatives and below free names: %s",
+    async (text, path, meant) => {
+      expect(await problemsOf(`${text}\n`)).toMatchObject([
+        { path, message: "unknown setting", hint: `did you mean "${meant}"?` },
+      ]);
+    },
+  );
 
-  it("are reported all together, each with line, column, path and hint", async () => {
+  it("are all reported together, each with line, column, path and hint", async () => {
     const text = "server: { prt: 1 }\nmodels:\n  - id: a\n    engine: scripted\n    slot: 3\n    slots: none\n";
     expect(await problemsOf(text)).toEqual([
       { line: 1, column: 11, path: "server.prt", message: "unknown setting", hint: 'did you mean "port"?' },
@@ -199,7 +202,7 @@ describe("problems of a configuration", () => {
   });
 });
 
-describe("settings of a later version", () => {
+describe("settings reserved for a later version", () => {
   const contractExample = `
 state: { redis_url: null, durability: every-write }
 core: { addresses: [], token: null }
@@ -232,7 +235,7 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
   });
 });
 
-describe("the store of the state", () => {
+describe("the setting state.redis_url", () => {
   it.each([
     "redis://h",
     "rediss://user:secret@h:6380/1",

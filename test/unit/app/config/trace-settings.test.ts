@@ -8,9 +8,9 @@ describe("settings of traces", () => {
     ["nothing", {}],
     ["an empty endpoint", { OTEL_EXPORTER_OTLP_ENDPOINT: "" }],
     ["a service name alone", { OTEL_SERVICE_NAME: "x" }],
-    ["an SDK that is disabled", { ...endpoint, OTEL_SDK_DISABLED: "TRUE" }],
-    ["an exporter that is none", { ...endpoint, OTEL_TRACES_EXPORTER: "none" }],
-  ])("are none with %s", (_what, variables) => {
+    ["a disabled SDK", { ...endpoint, OTEL_SDK_DISABLED: "TRUE" }],
+    ["the exporter none", { ...endpoint, OTEL_TRACES_EXPORTER: "none" }],
+  ])("are null with %s", (_what, variables) => {
     expect(readTraceSettings(variables)).toBeNull();
   });
 

@@ -14,12 +14,12 @@ describe("references to variables", () => {
     expect(readYaml(text, { N: "8080" }).data).toEqual({ a: 8080, b: "8080", c: true, d: null, e: 1.5 });
   });
 
-  it("have their default also for an empty variable, as in a shell", () => {
+  it("use their default also for an empty variable, as in a shell", () => {
     const text = 'a: "${E:-x}"\nb: "${E}"\nc: "${E:-}"\n';
     expect(readYaml(text, { E: "" }).data).toEqual({ a: "x", b: "", c: "" });
   });
 
-  it("never become YAML, whatever the variable contains", () => {
+  it("are never parsed as YAML, whatever the variable contains", () => {
     fc.assert(
       fc.property(fc.string(), (value) => {
         fc.pre(value !== "");
@@ -34,7 +34,7 @@ describe("references to variables", () => {
     expect(readYaml('a: "$${HOME}"\n"${K}": 1\n', { HOME: "x", K: "y" }).data).toEqual({ a: "${HOME}", "${K}": 1 });
   });
 
-  it("are a problem with its position if the variable is missing or the syntax is wrong", () => {
+  it("are reported with their position if the variable is missing or the syntax is wrong", () => {
     expect(readYaml("a: 1\nb:\n  - c: x${GONE}\n", {}).problems).toEqual([
       {
         line: 3,

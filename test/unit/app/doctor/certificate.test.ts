@@ -39,7 +39,7 @@ describe("the check of the certificate", () => {
     });
   });
 
-  it("is ok without TLS, for which another check warns if necessary", async () => {
+  it("is ok without TLS, because another check warns about that if necessary", async () => {
     expect(await certificateCheck(configSchema.parse({}), Date.now())).toMatchObject({ status: "ok", detail: "off" });
   });
 });

@@ -39,14 +39,14 @@ describe("API key format", () => {
     expect(missed).toEqual([]);
   });
 
-  it("every swap of two neighbours that differ is noticed (KEY-1)", () => {
+  it("every swap of two different adjacent characters is detected (KEY-1)", () => {
     for (let position = 7; position < fixed.length - 1; position++) {
       const swapped = fixed.slice(0, position) + fixed[position + 1] + fixed[position] + fixed.slice(position + 2);
       if (swapped !== fixed) expect(isApiKeySecret(swapped)).toBe(false);
     }
   });
 
-  it("accepts no text of another form as a key, mistyped or not", () => {
+  it("text of another format is neither a key nor a mistyped key", () => {
     for (const text of ["", "sk-uis-", `${fixed}0`, fixed.slice(1), ` ${fixed}`, `${fixed}\n`, fixed.toUpperCase()]) {
       expect(isApiKeySecret(text)).toBe(false);
       expect(isMistypedApiKey(text)).toBe(false);

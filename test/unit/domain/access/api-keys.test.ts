@@ -86,7 +86,7 @@ describe("ApiKeys", () => {
     expect(record.models).toEqual(models);
   });
 
-  it("lists newest first in pages of an opaque token, 100 where no size is named", async () => {
+  it("lists newest first in pages with opaque tokens, 100 per page by default", async () => {
     const { apiKeys, clock } = createAccess();
     for (let number = 1; number <= 101; number++) {
       await apiKeys.create({ ...readWrite, name: `key ${number}` });
@@ -153,7 +153,7 @@ describe("ApiKeys", () => {
     for (const attempt of attempts) await expect(attempt).rejects.toMatchObject({ code: "not_found", param: "id" });
   });
 
-  it("the successor takes over everything but secret, id and expiry; the old key ends after a day by default (KEY-16)", async () => {
+  it("the successor copies everything but secret, id and expiry; the old key expires after a day by default (KEY-16)", async () => {
     const { apiKeys, clock } = createAccess();
     const limits = limitsOf({ tokensPerMinute: 7 });
     const old = await apiKeys.create({ name: "ci", scope: "read", account: "team", models: ["a*"], limits });
@@ -168,7 +168,7 @@ describe("ApiKeys", () => {
     expect(await apiKeys.get(old.record.id)).toEqual({ ...old.record, expiresAtMs: oldExpiresAtMs });
   });
 
-  it("a rotation never lets the old key live longer than it would have (KEY-16)", async () => {
+  it("a rotation never extends the life of the old key (KEY-16)", async () => {
     const { apiKeys, clock } = createAccess();
     const { record } = await apiKeys.create({ ...readWrite, expiresAtMs: clock.now() + 1_000 });
     expect((await apiKeys.rotate({ ...rotation, id: record.id })).oldExpiresAtMs).toBe(record.expiresAtMs);
@@ -211,7 +211,7 @@ describe("ApiKeys", () => {
     expect(await apiKeys.ensureFirst()).toBeNull();
   });
 
-  it("registers a key of the operator's own form, at every start the same (KEY-1)", async () => {
+  it("registers a key in the operator's own format, the same one at every start (KEY-1)", async () => {
     const { apiKeys, use } = createAccess();
     const own = "my-own-key-8+";
     const [one, two] = await Promise.all([apiKeys.registerBootstrap(own), apiKeys.registerBootstrap(own)]);

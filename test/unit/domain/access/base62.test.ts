@@ -9,7 +9,7 @@ function fromBase62(text: string): bigint {
 }
 
 describe("toBase62", () => {
-  it("writes any 256-bit number in 43 characters from which it can be read again", () => {
+  it("writes any 256-bit number as 43 characters that can be decoded", () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 2n ** 256n - 1n }), (value) => {
         const text = toBase62(value, 43);
@@ -19,13 +19,13 @@ describe("toBase62", () => {
     );
   });
 
-  it("fills up with zeros", () => {
+  it("pads with zeros", () => {
     expect(toBase62(0n, 3)).toBe("000");
     expect(toBase62(61n, 3)).toBe("00z");
     expect(toBase62(62n, 3)).toBe("010");
   });
 
-  it("refuses numbers that do not fit", () => {
+  it("rejects numbers that do not fit", () => {
     expect(() => toBase62(62n ** 3n, 3)).toThrow(RangeError);
     expect(() => toBase62(-1n, 3)).toThrow(RangeError);
   });

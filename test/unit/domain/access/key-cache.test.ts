@@ -128,7 +128,7 @@ describe("KeyCache", () => {
     expect(cache.fresh(hash, clock.monotonic())).toMatchObject({ id });
   });
 
-  it("a look-up that began before the link was lost is not believed after it (KEY-11, KEY-12)", async () => {
+  it("the result of a look-up that began before the connection was lost is not used afterwards (KEY-11, KEY-12)", async () => {
     const { cache, clock, keys } = await createCache();
     const { gate, open } = createGate();
     keys.gate = gate;

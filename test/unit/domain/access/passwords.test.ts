@@ -45,7 +45,7 @@ describe("Passwords", () => {
     expect(outcomes.slice(17)).toEqual(Array.from({ length: 3 }, () => "rate_limit_exceeded"));
   });
 
-  it("hashes also without a stored password and never accepts (KEY-21)", async () => {
+  it("also computes a hash if no password is stored, and never accepts one (KEY-21)", async () => {
     const { passwords, endAll, compared } = createSlow();
     const isRight = passwords.isRight("nothing", null);
     await endAll();

@@ -108,7 +108,7 @@ describe("RevocationWatch", () => {
     await eventually(() => ends.length === 1, "the request ended");
   });
 
-  it("calls of a session end with it (KEY-22)", async () => {
+  it("calls of a session end with the session (KEY-22)", async () => {
     const { sessions } = access;
     const from = { address: "", userAgent: "" };
     const [one, two] = [await sessions.begin("admin", from), await sessions.begin("admin", from)];
@@ -120,7 +120,7 @@ describe("RevocationWatch", () => {
     expect(ends).toEqual(["r1: key_revoked"]);
   });
 
-  it("is over when it is closed", async () => {
+  it("stops when it is closed", async () => {
     await watch.close();
     expect(access.clock.pending).toBe(0);
   });

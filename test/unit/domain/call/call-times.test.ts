@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { CallTimes } from "../../../../src/domain/call/observer.js";
 
 describe("times of a call", () => {
-  it("are unknown until they are", () => {
+  it("are null until they are measured", () => {
     const times = new CallTimes(100);
     expect([times.engineBeganMs, times.engineMs, times.firstTokenMs, times.tokenGapMs(9)]).toEqual([
       null,
@@ -14,7 +14,7 @@ describe("times of a call", () => {
     expect(times.sinceArrival(130)).toBe(30);
   });
 
-  it("count from the first slot to the first last word, and the whole wait", () => {
+  it("of the engine last from the first start to the first end; the queue time is the sum of all waits", () => {
     const times = new CallTimes(100);
     times.engineBegan(110, 5);
     times.engineBegan(150, 12);
@@ -25,7 +25,7 @@ describe("times of a call", () => {
     expect(times.queueMs).toBe(12);
   });
 
-  it("measure the time to first token for streams only", () => {
+  it("include the time to first token for streams only", () => {
     const [stream, whole] = [new CallTimes(0), new CallTimes(0)];
     stream.firstContent(40, 1, true);
     whole.firstContent(40, 1, false);
@@ -33,7 +33,7 @@ describe("times of a call", () => {
     expect(whole.firstTokenMs).toBeNull();
   });
 
-  it("divide by the tokens after the first content", () => {
+  it("include the mean gap of the tokens after the first content", () => {
     const times = new CallTimes(0);
     times.engineBegan(1, 0);
     times.firstContent(10, 3, false);

@@ -28,7 +28,7 @@ describe("CircuitBreaker", () => {
     expect([breaker.allowsCall, breaker.allowsCall]).toEqual([true, false]);
   });
 
-  it("closes with the first answer (state RL-17)", () => {
+  it("closes with the first successful call (state RL-17)", () => {
     fail(5);
     breaker.succeeded();
     expect([breaker.isOpen, breaker.allowsCall]).toEqual([false, true]);

@@ -99,7 +99,7 @@ describe("events of an observer", () => {
     ]);
   });
 
-  it("report each rejection by a limit, by the ledger or the cache before it", async () => {
+  it("report each rejection by a limit, by the ledger or by the cache in front of it", async () => {
     const account = { ...unlimited, requestsPerMinute: 1 };
     const rateLimits = { key: unlimited, account, models: new Map() };
     const { core, open, engine, hits, ends } = await observed({ rateLimits });
@@ -116,7 +116,7 @@ describe("events of an observer", () => {
     expect(ends.map(({ code }) => code)).toEqual(["rate_limit_exceeded", "rate_limit_exceeded"]);
   });
 
-  it("a settlement that the store does not accept", async () => {
+  it("report a settlement that the store does not accept", async () => {
     const { core, open, engine, losses, ledger } = await observed();
     ledger.settle = () => {
       throw new ServiceError("storage_unavailable", "The spool is full.");

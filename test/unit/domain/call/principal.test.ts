@@ -28,7 +28,7 @@ function open(principal: Principal): string[] {
 }
 
 describe("Principal", () => {
-  it("read reads, read_write also infers, and only the administrator administers (KEY-7)", () => {
+  it("the scope read allows reading, read_write also inference, and only the administrator may administer (KEY-7)", () => {
     const inference = ["create_chat_completion", "create_completion", "create_embeddings"];
     const signIn = ["complete_setup", "sign_in"];
     const read = rows.filter(([, { need }]) => need === "read").map(([name]) => name);

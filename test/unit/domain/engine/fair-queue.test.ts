@@ -27,7 +27,7 @@ describe("FairQueue", () => {
     expect(lanes.next()).toBe("y");
   });
 
-  it("removes the newest item of the longest lane, but only for a shorter lane", () => {
+  it("removes the newest item of the longest lane, but only for an item of a shorter lane", () => {
     const lanes = new FairQueue<string>();
     for (let i = 0; i < 3; i++) lanes.add(who("heavy"), `h${i}`);
     expect(lanes.newestOfHeaviest(who("heavy"))).toBeNull();

@@ -127,7 +127,7 @@ describe("admission", () => {
     expect(refusals).toEqual([answer]);
   });
 
-  it("does not call the ledger for a client that disconnected while the prompt was counted", async () => {
+  it("does not call the ledger if the client disconnected while the prompt was counted", async () => {
     const { admit, asked } = await open({ limits: { tokensPerMinute: 1_000 }, leaves: true });
     await expect(admit()).rejects.toMatchObject({ code: "client_closed_request" });
     expect(asked).toEqual([]);

@@ -48,7 +48,7 @@ describe("toChatRequest", () => {
     expect(build({ maxTokens: 1_000_000 }, { maxOutput: 100 }).maxTokens).toBe(100);
   });
 
-  it("empty stop strings are none (CHAT-7)", () => {
+  it("empty stop strings are ignored (CHAT-7)", () => {
     expect(build({ stop: ["", "a", ""] }).stop).toEqual(["a"]);
   });
 
@@ -156,7 +156,7 @@ describe("toChatRequest", () => {
     expect(check({ tools: strict }, {})).toBe("accepted");
   });
 
-  it("JSON formats reach the engine; text is no format (RF-1, RF-2)", () => {
+  it("JSON formats reach the engine; the format text is left out (RF-1, RF-2)", () => {
     expect(build({ responseFormat: { format: { case: "text", value: {} } } })).not.toHaveProperty("format");
     expect(build({ responseFormat: { format: { case: "jsonObject", value: {} } } }).format).toEqual({
       type: "json_object",

@@ -41,7 +41,7 @@ describe("validateChatCompletion", () => {
     expect(check({ maxCompletionTokens: 0 })).toBe("integer_below_min_value max_completion_tokens");
   });
 
-  it("up to four stop strings, empty ones not counted (CHAT-7)", () => {
+  it("allows four stop strings, not counting empty ones (CHAT-7)", () => {
     expect(check({ stop: ["a", "", "b", "c", "", "d"] })).toBe("accepted");
     expect(check({ stop: ["a", "b", "c", "d", "e"] })).toBe("array_above_max_length stop");
     expect(check({ stop: ["x".repeat(257)] })).toBe("string_above_max_length stop");

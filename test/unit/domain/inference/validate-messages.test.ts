@@ -49,7 +49,7 @@ describe("validateMessages", () => {
     expect(check({ role: Role.USER, content: sound })).toBe("invalid_value messages[0].content[0].input_audio.format");
   });
 
-  it("an image is a data: or an http(s) address (MSG-4)", () => {
+  it("the URL of an image is a data: or an http(s) URL (MSG-4)", () => {
     for (const url of ["file:///etc/passwd", "", "ftp://x/y"]) {
       const content: MessageInit["content"] = [{ part: { case: "imageUrl", value: { url } } }];
       expect(check({ role: Role.USER, content })).toBe("invalid_value messages[0].content[0].image_url.url");

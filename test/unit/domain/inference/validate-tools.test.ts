@@ -15,7 +15,7 @@ const choose = (choice: MessageInitShape<typeof ToolChoiceSchema>["choice"], ...
 const parameters = "tools[0].function.parameters";
 
 describe("validateTools", () => {
-  it("names have 1 to 64 of letters, digits, _ and - (TOOL-1)", () => {
+  it("names consist of 1 to 64 letters, digits, _ and - (TOOL-1)", () => {
     expect(check({ tools: [tool("get_Weather-2")] })).toBe("accepted");
     expect(check({ tools: [tool("a"), tool("a b")] })).toBe("invalid_value tools[1].function.name");
     expect(check({ tools: [tool("n".repeat(65))] })).toBe("invalid_value tools[0].function.name");
@@ -44,7 +44,7 @@ describe("validateTools", () => {
     expect(allowed(ToolChoice_Mode.AUTO)).toBe("empty_array tool_choice.allowed_tools.tools");
   });
 
-  it("without tools none and auto are ignored, required and a named function are rejected (TOOL-8)", () => {
+  it("without tools, the choices none and auto are ignored, and required and a named function are rejected (TOOL-8)", () => {
     expect(choose({ case: "mode", value: ToolChoice_Mode.NONE })).toBe("accepted");
     expect(choose({ case: "mode", value: ToolChoice_Mode.AUTO })).toBe("accepted");
     expect(check({ parallelToolCalls: false })).toBe("accepted");

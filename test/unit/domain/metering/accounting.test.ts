@@ -65,7 +65,7 @@ describe("Accounting", () => {
   });
 
   it.each(["client_left", "stalled", "key_revoked"] as const)(
-    "a request that ended as %s is no event (WH-9)",
+    "a request that ended as %s creates no event (WH-9)",
     (why) => {
       expect(body(end({ why, error: new ServiceError("client_closed_request", "x") }))).toBeNull();
     },

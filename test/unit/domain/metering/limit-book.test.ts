@@ -55,7 +55,7 @@ describe("the limits of a call", () => {
     ]);
   });
 
-  it("follow a change on the feed at once, and a missed one within 30 s (state RL-15)", async () => {
+  it("follow a change from the feed at once, and one whose message was lost within 30 s (state RL-15)", async () => {
     const { book, store, clock } = openBook();
     const caller = keyHolder();
     const limitNow = () => book.scopesOf(caller, "m")[0]?.limits.requestsPerMinute;

@@ -54,7 +54,7 @@ describe("retry advice", () => {
     expect(status.details[1]?.value).toMatchObject({ retryDelay: { seconds: 90n } });
   });
 
-  it("permanent errors say that they are (RETRY-3)", () => {
+  it("permanent errors advise against retrying (RETRY-3)", () => {
     expect(metadataOf("storage_unavailable")).toEqual({ "x-should-retry": "false" });
     expect(metadataOf("insufficient_quota")).toEqual({ "x-should-retry": "false" });
     expect(metadataOf("invalid_value")).toEqual({});

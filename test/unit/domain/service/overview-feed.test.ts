@@ -26,7 +26,7 @@ function world() {
   return { clock, at, feed };
 }
 
-it("yields a snapshot at once, then each further one, and marks those with changes", async () => {
+it("the feed yields a snapshot at once, then each further one, and marks those with changes", async () => {
   const { clock, at, feed } = world();
   const watch = feed.watch(new AbortController().signal);
   expect((await watch.next()).value).toMatchObject({ hasChanged: true, system: { counters: { requests: 0n } } });
@@ -40,7 +40,7 @@ it("yields a snapshot at once, then each further one, and marks those with chang
   expect(changes).toEqual([false, true, false, true]);
 });
 
-it("polls once for all watchers and never without one", async () => {
+it("the feed polls once for all watchers and never without one", async () => {
   const { clock, at, feed } = world();
   const watches = [1, 2, 3].map(() => feed.watch(new AbortController().signal));
   await Promise.all(watches.map((watch) => watch.next()));
@@ -55,7 +55,7 @@ it("polls once for all watchers and never without one", async () => {
   expect(at.snapshots).toBe(2);
 });
 
-it("sends a slow reader the latest snapshot with all changes since its last one", async () => {
+it("the feed sends a slow reader the latest snapshot with all changes since its last one", async () => {
   const { clock, at, feed } = world();
   const watch = feed.watch(new AbortController().signal);
   await watch.next();
@@ -69,7 +69,7 @@ it("sends a slow reader the latest snapshot with all changes since its last one"
   expect((await next).value?.hasChanged).toBe(false);
 });
 
-it("ends with its call, for the call's reason, while it waits", async () => {
+it("a waiting watch ends with its call, with the call's reason", async () => {
   const { clock, feed } = world();
   const stop = new AbortController();
   const watch = feed.watch(stop.signal);
@@ -80,7 +80,7 @@ it("ends with its call, for the call's reason, while it waits", async () => {
   expect(clock.pending).toBe(0);
 });
 
-it("starts again for a new watcher after all others left", async () => {
+it("the feed starts again for a new watcher after the last one has stopped", async () => {
   const { at, feed } = world();
   const first = feed.watch(new AbortController().signal);
   await first.next();

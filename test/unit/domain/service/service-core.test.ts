@@ -70,7 +70,7 @@ describe("a whole answer", () => {
 });
 
 describe("a streamed answer", () => {
-  it("is committed at the first content, not at the slot (SSE-13)", async () => {
+  it("is committed at the first content, not when the slot is granted (SSE-13)", async () => {
     const engine = new HandEngine();
     const { core, open } = await createCoreHarness({ engines: [engine] });
     let committed = false;

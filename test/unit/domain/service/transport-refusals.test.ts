@@ -6,7 +6,7 @@ import { HandEngine } from "../../../support/hand-engine.js";
 import { fieldsOf, silentLog } from "../../../support/silent-log.js";
 import { chat, createLimitedHarness, failure } from "./limited-harness.js";
 
-describe("an error that the transport answers", () => {
+describe("an error that the transport detects", () => {
   it("is charged once and logged with its own error (state RL-14)", async () => {
     const lines: Record<string, unknown>[] = [];
     const log = { ...silentLog, info: (fields: object) => void lines.push(fieldsOf(fields)) };
@@ -19,7 +19,7 @@ describe("an error that the transport answers", () => {
     expect(lines).toMatchObject([{ outcome: "failed", error: "invalid_json" }]);
   });
 
-  it("is not charged when it is not the request's own fault (state RL-14)", async () => {
+  it("is not charged if the request did not cause it (state RL-14)", async () => {
     const { open, requestsCharged } = await createLimitedHarness();
     const { ctx } = await open();
     ctx.refused(new ServiceError("request_timeout", "Too slow."));
@@ -34,7 +34,7 @@ describe("an error that the transport answers", () => {
   });
 
   it.each(["client_left", "deadline", "shutting_down"] as const)(
-    "does not hide that the call was ended before: %s",
+    "keeps the outcome of a call that had already ended: %s",
     async (why) => {
       const lines: Record<string, unknown>[] = [];
       const log = { ...silentLog, info: (fields: object) => void lines.push(fieldsOf(fields)) };

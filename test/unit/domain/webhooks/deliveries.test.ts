@@ -83,7 +83,7 @@ const any = { account: "", state: "", endpointId: "", eventType: "", fromMs: nul
 const firstPage = { pageSize: 0, pageToken: "" };
 
 describe("listing deliveries", () => {
-  it("filters by all that is named, and pages (WH-45)", async () => {
+  it("combines all given filters, and pages (WH-45)", async () => {
     const { deliveries, filters } = open();
     const question = {
       account: "a",
@@ -204,7 +204,7 @@ describe("a replay", () => {
     expect(replays.slice(-2).map(({ max }) => max)).toEqual([500, 10]);
   });
 
-  it("asked for again it is the same replay; another start, endpoint, choice or name is another (WH-48)", async () => {
+  it("a repeated call returns the same replay id; another start, endpoint, choice or name gives another id (WH-48)", async () => {
     const idOf = async (changes: Partial<ReplayInput>): Promise<string> => {
       const { deliveries } = open({ steps: [step(0, null)] });
       return (await deliveries.replay({ ...wish, ...changes }, callerOf())).replayId;

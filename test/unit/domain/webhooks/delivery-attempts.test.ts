@@ -214,7 +214,7 @@ describe("metrics and logs of attempts", () => {
     expect(JSON.stringify(dispatching.log.lines)).not.toMatch(/whsec_|quoted/);
   });
 
-  it("outlives a sender that breaks its word", async () => {
+  it("continues after a sender that throws unexpectedly", async () => {
     const { receivers, log } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => {

@@ -95,9 +95,14 @@ describe("an unavailable store", () => {
   });
 
   it.for([
-    { what: "counts when nobody took the delivery over", isTakenOver: false, effects: ["delivered"], attempt: 200 },
     {
-      what: "counts for nothing when somebody did",
+      what: "is stored if no other process has claimed the delivery",
+      isTakenOver: false,
+      effects: ["delivered"],
+      attempt: 200,
+    },
+    {
+      what: "is dropped if another process has claimed it",
       isTakenOver: true,
       effects: ["awaiting_retry", "lease_lost"],
       attempt: 500,
@@ -124,7 +129,7 @@ describe("an unavailable store", () => {
     },
   );
 
-  it("a claim whose endpoint cannot be read is attempted as soon as it can be (WH-35)", async () => {
+  it("a claim whose endpoint cannot be read is attempted as soon as the endpoint can be read (WH-35)", async () => {
     const { receivers } = dispatching;
     const { away, deps } = interrupted();
     await dispatching.insert("we_a");

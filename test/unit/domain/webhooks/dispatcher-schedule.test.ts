@@ -20,7 +20,7 @@ function retry(deliveryId: string, changes: Partial<RetryRequest> = {}) {
 }
 
 describe("the schedule", () => {
-  it("six attempts, each due to the millisecond after the end of the failure before, and no seventh (WH-25, WH-26, WH-27)", async () => {
+  it("makes six attempts, each due exactly one delay after the end of the last one, and no seventh (WH-25, WH-26, WH-27)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => receivers.after(700, answered(503));
@@ -100,7 +100,7 @@ describe("the schedule", () => {
     expect(gaps()).toEqual([10_000, ...scheduleMs.slice(1)]);
   });
 
-  it("Retry-After and 410 of a receiver are recorded and not obeyed (WH-28)", async () => {
+  it("Retry-After and status 410 of a receiver are recorded and do not change the schedule (WH-28)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => ({ ...answered(410), retryAfter: "3600" });

@@ -62,7 +62,7 @@ describe("fairness", () => {
     expect(receivers.got.map(({ headers }) => headers["service-delivery-id"])).toEqual(ids);
   });
 
-  it("pauses for other work after at most four attempts (WH-52)", async () => {
+  it("a process pauses for other work after at most four attempts (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     await dispatching.emitMany("we_0", 10);
@@ -81,7 +81,7 @@ describe("fairness", () => {
     expect(Math.max(...perTurn.values())).toBe(4);
   });
 
-  it("then other work gets twice the time that they took (WH-52)", async () => {
+  it("a pause for other work is twice as long as the attempts before it took (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emitMany("we_a", 8);
@@ -99,7 +99,7 @@ describe("fairness", () => {
     expect(receivers.got).toHaveLength(8);
   });
 
-  it("does not pause while there are no requests", async () => {
+  it("a process does not pause while there are no requests", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a", { maxInFlight: 64 });
     await dispatching.emitMany("we_a", 32);

@@ -92,7 +92,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(4);
   });
 
-  it("caches nothing while no changes arrive", async () => {
+  it("caches nothing while the change feed is disconnected", async () => {
     const { book, put, reads, feed } = openBook();
     put("we_a");
     await book.find("a", "we_a");

@@ -6,7 +6,7 @@ const b = keyCaller("b");
 const dayMs = 86_400_000;
 const own = (id: string) => ({ id, account: "" });
 
-describe("making a webhook endpoint", () => {
+describe("creating a webhook endpoint", () => {
   it("assigns an id and defaults for absent fields (WH-2)", async () => {
     const { endpoints, clock } = openEndpoints();
     const { endpoint, secret } = await endpoints.create(wanted({ description: "Bücher 📚" }), a);
@@ -33,7 +33,7 @@ describe("making a webhook endpoint", () => {
     expect(await endpoints.list("", a)).toEqual([endpoint]);
   });
 
-  it("its secret is 32 random bytes, encrypted for this endpoint only (WH-5, USE-16)", async () => {
+  it("creates a secret of 32 random bytes, encrypted for this endpoint only (WH-5, USE-16)", async () => {
     const { endpoints, state, box } = openEndpoints();
     const made = [await endpoints.create(wanted(), a), await endpoints.create(wanted(), a)];
     expect(new Set(made.map(({ secret }) => secret)).size).toBe(2);
@@ -59,7 +59,7 @@ describe("making a webhook endpoint", () => {
     ["max_in_flight", "integer_below_min_value", { maxInFlight: 0 }],
     ["max_in_flight", "integer_above_max_value", { maxInFlight: 65 }],
     ["account", "not_found", { account: "b" }],
-  ])("an invalid %s is %s and named: %j (WH-3)", async (param, code, changes) => {
+  ])("an invalid %s is rejected as %s with its name: %j (WH-3)", async (param, code, changes) => {
     const { endpoints, acts } = openEndpoints();
     await expect(endpoints.create(wanted(changes), a)).rejects.toMatchObject({ code, param });
     expect(await endpoints.list("", a)).toEqual([]);
@@ -164,7 +164,7 @@ describe("changing a webhook endpoint", () => {
     expect(await endpoints.get(own(endpoint.id), a)).toEqual(endpoint);
   });
 
-  it("the administrator names the account, and means `default` when none is named (SEC-22)", async () => {
+  it("the administrator names the account, and uses `default` if none is named (SEC-22)", async () => {
     const { endpoints } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted({ account: "a" }), administrator);
     expect(await endpoints.list("", a)).toEqual([endpoint]);
@@ -210,7 +210,7 @@ describe("rotating a webhook secret", () => {
     return { ...parts, id: endpoint.id, secret, rotate, signing };
   }
 
-  it("the old secret signs on for 24 hours, and is forgotten with the first change after that (WH-7)", async () => {
+  it("the old secret also signs for 24 hours, and is deleted by the first change after that (WH-7)", async () => {
     const { endpoints, id, clock, rotate, signing, secret } = await openOne();
     const rotated = await rotate(null);
     expect(rotated.secret).not.toBe(secret);

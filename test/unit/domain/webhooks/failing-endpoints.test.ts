@@ -93,7 +93,7 @@ describe("FailingEndpoints", () => {
     expect(counts.at(-1)).toBe(0);
   });
 
-  it("the setting 0 turns that off (WH-38)", async () => {
+  it("never disables an endpoint if the setting is 0 (WH-38)", async () => {
     const { watch, clock, kept } = oneEndpoint(0);
     kept.health = hopeless(clock);
     await watch().failing.note(place, kept.health);

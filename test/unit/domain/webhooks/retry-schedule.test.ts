@@ -7,13 +7,13 @@ const failed = { status: 500 };
 const scheduled = (retriesUsed: number) => ({ retriesUsed, isSingle: false });
 
 describe("outcomeOf", () => {
-  it.each([200, 201, 202, 204, 226, 299])("status %i is a delivery (WH-19)", (status) => {
+  it.each([200, 201, 202, 204, 226, 299])("status %i counts as delivered (WH-19)", (status) => {
     expect(outcomeOf(scheduled(0), { status }, retryDelaysMs)).toEqual({ state: "delivered" });
     expect(outcomeOf({ retriesUsed: 5, isSingle: true }, { status }, retryDelaysMs)).toEqual({ state: "delivered" });
   });
 
   it.each([null, 100, 101, 103, 199, 300, 301, 304, 308, 400, 404, 410, 429, 499, 500, 503, 599, 999])(
-    "status %s is a failure, and the schedule is unchanged (WH-19, WH-28)",
+    "status %s counts as failed, and the schedule is unchanged (WH-19, WH-28)",
     (status) => {
       expect(outcomeOf(scheduled(0), { status }, retryDelaysMs)).toEqual({ state: "awaiting_retry", delayMs: 30_000 });
     },

@@ -62,7 +62,7 @@ describe("a test event", () => {
     expect(sent).toEqual([]);
   });
 
-  it("the receiver's words are for the administrator only (WH-43)", async () => {
+  it("shows the receiver's response to the administrator only (WH-43)", async () => {
     const { endpoints } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const toKey = await endpoints.sendTestEvent(own(endpoint.id), "", a);
@@ -91,7 +91,7 @@ describe("a test event", () => {
     ]);
   });
 
-  it("is not sent when the secret cannot be decrypted, and is again after a rotation (USE-16)", async () => {
+  it("is not sent if the secret cannot be decrypted, and is sent again after a rotation (USE-16)", async () => {
     const { endpoints, state, sent } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const kept = await state.endpoints.find("a", endpoint.id);

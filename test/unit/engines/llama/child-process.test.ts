@@ -33,7 +33,7 @@ function isAlive(pid: number): boolean {
 
 // Starts a TypeScript program, which takes long on a machine that is busy with other tests.
 describe("a child whose server process ends", { timeout: 60_000 }, () => {
-  it.each(["SIGTERM", "SIGKILL"] as const)("ends with it, also when that is by %s (REL-4)", async (signal) => {
+  it.each(["SIGTERM", "SIGKILL"] as const)("ends too, also if the server ends by %s (REL-4)", async (signal) => {
     const { server, pid } = await startServer();
     expect(isAlive(pid)).toBe(true);
     server.kill(signal);

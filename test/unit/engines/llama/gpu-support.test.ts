@@ -6,7 +6,7 @@ const manifest = JSON.parse(readFileSync("node_modules/node-llama-cpp/package.js
 const builds = Object.keys(manifest.optionalDependencies);
 
 describe("the build of the binding", () => {
-  it("uses Metal on Apple silicon, where all builds do", () => {
+  it("uses Metal on Apple silicon, where all builds support it", () => {
     expect(builds.filter((name) => name.includes("/mac-arm64"))).toEqual(["@node-llama-cpp/mac-arm64-metal"]);
     expect(gpuSupport({ platform: "darwin", arch: "arm64" }, null)).toBe("auto");
   });

@@ -12,7 +12,7 @@ describe("tokens of the scripted engine", () => {
     expect(splitTokens("   ")).toEqual(["   "]);
   });
 
-  it("are as many as there are words, and joined they are the text", () => {
+  it("are as many as there are words, and concatenated are the text", () => {
     fc.assert(
       fc.property(anyText, (text) => {
         const tokens = splitTokens(text);
@@ -24,7 +24,7 @@ describe("tokens of the scripted engine", () => {
     );
   });
 
-  it.each(["ab ", "é\u2003"])("are counted alike in short and long texts (%j)", (word) => {
+  it.each(["ab ", "é\u2003"])("are counted correctly in short and long texts (%j)", (word) => {
     for (const words of [1, 1_000, 100_000]) expect(countTokens(word.repeat(words))).toBe(words);
   });
 
@@ -37,7 +37,7 @@ describe("tokens of the scripted engine", () => {
 });
 
 describe("Script", () => {
-  it("repeats or cuts a text to a number of tokens, each still a token of its own", () => {
+  it("repeats or truncates a text to a number of tokens", () => {
     expect(new Script("a b", 5).text(0, 5)).toBe("a b a b a");
     expect(new Script("a b c", 2).text(0, 2)).toBe("a b");
     expect(new Script("Hello.", 3).text(0, 3)).toBe("Hello. Hello. Hello.");

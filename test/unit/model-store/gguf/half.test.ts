@@ -9,7 +9,7 @@ describe("toHalf", () => {
     }
   });
 
-  it("rounds to the nearer normal half, and the middle away from zero", () => {
+  it("rounds to the nearest normal half, and ties away from zero", () => {
     const step = 2 ** -10;
     expect(toHalf(1 + 0.49 * step)).toBe(0x3c00);
     expect(toHalf(1 + 0.5 * step)).toBe(0x3c01);
@@ -22,7 +22,7 @@ describe("toHalf", () => {
     expect([0, -0, 65_504, 65_520, 1e10, -1e10].map(toHalf)).toEqual([0, 0x8000, 0x7bff, 0x7c00, 0x7c00, 0xfc00]);
   });
 
-  it("below the smallest normal half, cuts the mantissa and adds one, as in the pinned files", () => {
+  it("truncates the mantissa of a value below the smallest normal half and adds one, as in the pinned files", () => {
     const unit = 2 ** -24;
     expect([1, 1.9, 2, 1_022.5].map((count) => toHalf(count * unit))).toEqual([2, 2, 3, 1_023]);
     expect(toHalf(1_023.5 * unit)).toBe(0);

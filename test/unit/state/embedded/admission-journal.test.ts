@@ -25,7 +25,7 @@ const row = (number: number) => ({
 const ids = () => readAdmissionJournal(folder).rows.map(({ requestId }) => requestId);
 
 describe("AdmissionJournal", () => {
-  it("has its entries after a kill (USE-13)", () => {
+  it("keeps its entries after a kill (USE-13)", () => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
     journal.note(row(1));
     journal.note(row(2));
@@ -42,9 +42,9 @@ describe("AdmissionJournal", () => {
 
   it.each([
     ["a block of zeros", `${"\0".repeat(4096)}\n`],
-    ["an odd line", "what is this\n"],
-    ["a value that is no row", "null\n"],
-    ["a line joined to the half of another", '{"requestId":"req_8","acc{"requestId":"req_9"}\n'],
+    ["a line that is not JSON", "what is this\n"],
+    ["a value that is not a row", "null\n"],
+    ["a line joined to a part of another", '{"requestId":"req_8","acc{"requestId":"req_9"}\n'],
   ])("skips and counts %s, and reads the lines around it (E-20)", (_, damage) => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
     journal.note(row(1));

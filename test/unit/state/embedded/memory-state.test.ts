@@ -20,7 +20,7 @@ describe("state in memory", () => {
     expect(warnings).toHaveLength(1);
   });
 
-  it("rejects a sum that is not a count", async () => {
+  it("rejects a settlement whose counts are not whole numbers from 0 up", async () => {
     const { ledger, usage } = openMemoryState({ clock: new FakeClock() });
     expect(() => ledger.settle(settlement("req_1", { promptTokens: 1.5 }))).toThrow("promptTokens is a count");
     expect(() => ledger.settle(settlement("req_1", { costNano: -1 }))).toThrow("costNano is a count");

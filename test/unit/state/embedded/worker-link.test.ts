@@ -68,7 +68,7 @@ describe("WorkerLink", () => {
     }
   });
 
-  it("logs one line while writing fails and remembers why", async () => {
+  it("logs one line while writing fails, and stores the cause", async () => {
     const link = await WorkerLink.open(workerThat('answer({ ok: false, message: "full", sqlite: 13 })'), log);
     for (let round = 0; round < 3; round++) await expect(link.write("touchKey", "key_1", 1)).rejects.toThrow();
     expect(link.writeFault).toBe("the disk is full");
@@ -131,7 +131,7 @@ describe("WorkerLink", () => {
     await link.close();
   });
 
-  it("passes on why the file could not be opened", async () => {
+  it("returns the reason why the file could not be opened", async () => {
     const worker = workerThat("() => {}", '{ kind: "refused", message: "in use", fix: "stop it" }');
     setImmediate(() => worker.postMessage({ kind: "close" }));
     await expect(WorkerLink.open(worker, log)).rejects.toMatchObject({
@@ -141,7 +141,7 @@ describe("WorkerLink", () => {
     });
   });
 
-  it("does not wait for ever for a thread that ends before it has opened the file", async () => {
+  it("does not wait forever for a thread that ends before it has opened the file", async () => {
     const worker = new Worker("process.exit(3)", { eval: true });
     workers.push(worker);
     await expect(WorkerLink.open(worker, log)).rejects.toThrow("ended before it opened the file");

@@ -17,7 +17,7 @@ describe("buckets", () => {
     expect(buckets.upTo([1, 5])).toEqual([1, 3]);
   });
 
-  it("that are added have the counts of one that observed all values", () => {
+  it("equal those of one histogram that observed all values when they are added up", () => {
     fc.assert(
       fc.property(fc.array(fc.float({ min: 0, max: 3000, noNaN: true })), fc.nat(), (values, cut) => {
         const [first, second, both] = [

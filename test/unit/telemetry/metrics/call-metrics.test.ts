@@ -104,7 +104,7 @@ describe("metrics of calls", () => {
     expect(lines.at(-1)).toBe('uis_requests_total{route="create_chat_completion",model="other",code="ok"} 900');
   });
 
-  it("create one series for a model whose name is a shared label, too", async () => {
+  it("create one series for calls without a model and for a model named like their label", async () => {
     const calls = new CallMetrics();
     for (const model of ["unknown", null]) calls.callEnded(plainEnd({ model }));
     expect(await linesOf(calls, "uis_requests_total{")).toEqual([

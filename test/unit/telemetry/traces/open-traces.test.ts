@@ -25,7 +25,7 @@ describe("traces", () => {
     ["traceidratio", 1, true],
     ["parentbased_always_off", 1, false],
     ["parentbased_traceidratio", 1, true],
-  ])("with the sampler %s and %d record what it says", async (sampler, samplerArg, isRecorded) => {
+  ])("with the sampler %s and the argument %d are recorded: %s", async (sampler, samplerArg, isRecorded) => {
     const traces = await openTraces({ ...options, sampler, samplerArg }, silentLog);
     expect(traces.tracer.startSpan("x").isRecording()).toBe(isRecorded);
     await traces.close();

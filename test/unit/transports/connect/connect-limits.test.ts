@@ -238,10 +238,10 @@ it("JSON that does not match the message is rejected with the field, and not as 
   }
 });
 
-describe("requests that are no calls", () => {
+describe("requests that are not calls", () => {
   const unknownPath = "/unified.inference.v1.InferenceService/Nothing";
 
-  it("other paths go to the fallback, and so do requests of other clients", async () => {
+  it("with another path, content type or method go to the fallback", async () => {
     const { core, url } = await startServer();
     const json = { "content-type": "application/json" };
     const answers = await Promise.all([
@@ -311,7 +311,7 @@ describe("requests that are no calls", () => {
   });
 });
 
-describe("a reader that does not read", () => {
+describe("a client that does not read", () => {
   it.each(["application/connect+proto", "application/grpc-web+proto"])(
     "%s: holds the engine back and is cut after limits.stall (REL-1, GRPC-14)",
     async (type) => {

@@ -50,7 +50,7 @@ describe("grpc.health.v1.Health", () => {
     expect(await ended).toMatchObject({ code: status.UNAVAILABLE, details: "The service is stopping." });
   });
 
-  it("a watch sees NOT_SERVING when the server drains, and does not hold it up (GRPC-17)", async () => {
+  it("a watch receives NOT_SERVING when the server drains, and does not delay the drain (GRPC-17)", async () => {
     const { client, listener } = await startHealth();
     const watch = client.stream("Watch", { service: "" });
     const seen: string[] = [];

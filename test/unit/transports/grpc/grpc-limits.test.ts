@@ -166,7 +166,7 @@ describe("the message", () => {
   });
 });
 
-describe("a gRPC call whose message still arrives", () => {
+describe("a gRPC call whose message is still arriving", () => {
   it("the client's deadline ends the call with our error (ERR-25, GRPC-4)", async () => {
     const { core, raw } = await startRaw();
     const answer = await answerOf(raw.start(path, { ...credential, "grpc-timeout": "50m" }));

@@ -47,7 +47,7 @@ async function standsStill(count: () => number): Promise<void> {
   }, "the engine is held back");
 }
 
-describe("a reader that does not read", () => {
+describe("a client that does not read", () => {
   it("slows the engine down, and receives everything once it reads (REL-1, GRPC-6)", async () => {
     const { core, client } = await startListener();
     const pieces = 512;

@@ -75,7 +75,7 @@ async function startFrames(options: RawHttp2Options) {
 }
 
 describe("connection age", () => {
-  it("a stream of 11 minutes ends whole, though its connection is retired after 5", async () => {
+  it("a stream of 11 minutes is completed, although its connection is retired after 5", async () => {
     const { goaway, answer, finish, pass, listener } = await startStream();
     await pass(5.5 * 60);
     await goaway;
@@ -110,7 +110,7 @@ describe("connection age", () => {
 });
 
 describe("drain", () => {
-  it("a stream that runs for a minute after the drain began ends whole (REL-10, GRPC-16)", async () => {
+  it("a stream that runs for a minute after the drain began is completed (REL-10, GRPC-16)", async () => {
     const { answer, finish, pass, listener } = await startStream();
     const drained = listener.drain(120_000);
     await pass(60);
@@ -119,7 +119,7 @@ describe("drain", () => {
     await drained;
   });
 
-  it("a stream also ends whole when its client has sent GOAWAY", async () => {
+  it("a stream is also completed if its client has sent GOAWAY", async () => {
     const { raw, answer, finish, pass } = await startStream();
     raw.session.close();
     await pass(60);

@@ -29,7 +29,7 @@ describe("JSON body", () => {
     expect(parse('\ufeff{"a":1}')).toEqual({ a: 1 });
   });
 
-  it.each(["[]", "1", '"a"', "null", "true"])("%s is no object (GEN-8)", (text) => {
+  it.each(["[]", "1", '"a"', "null", "true"])("%s is not an object (GEN-8)", (text) => {
     expectRefusal(() => parse(text), "invalid_type", null);
   });
 

@@ -60,7 +60,7 @@ describe("SSE writer", () => {
     expect(sse.isBehind).toBe(false);
   });
 
-  it("a producer that never ends its tick has to wait (REL-1)", () => {
+  it("a producer that writes too much in one tick has to wait (REL-1)", () => {
     const { sse } = setUp();
     for (let i = 0; i < 20; i += 1) sse.write(sseEvent("x".repeat(1_000)));
     expect(sse.isBehind).toBe(true);

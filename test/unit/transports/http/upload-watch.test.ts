@@ -52,7 +52,7 @@ describe("upload watch", () => {
     expect(tooSlow).toHaveBeenCalledTimes(1);
   });
 
-  it("forgets an upload that is over", () => {
+  it("removes an upload that is over", () => {
     const { state, tooSlow, watch } = setUp();
     state.isOver = true;
     vi.advanceTimersByTime(1_000);

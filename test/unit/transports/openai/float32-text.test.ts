@@ -8,7 +8,7 @@ function float32Text(value: number): string {
 }
 
 describe("text of a float32", () => {
-  it("is as short as a decimal between 0.000001 and 1 can be", () => {
+  it("is the shortest decimal for values between 0.000001 and 1", () => {
     fc.assert(
       fc.property(fc.float({ min: Math.fround(1e-6), max: 1, maxExcluded: true, noNaN: true }), (value) => {
         const digits = (text: string) => text.replace(/^0\.0*/, "").length;

@@ -132,7 +132,7 @@ describe("chat request", () => {
     ["max_tokens", "1e308", "integer_above_max_value"],
     ["max_tokens", "-2147483649", "integer_below_min_value"],
     ["top_k", "-1e400", "integer_below_min_value"],
-  ] as const)("%s of %s does not reach 32 bits (SEC-8)", (field, number, code) => {
+  ] as const)("%s of %s exceeds 32 bits and is rejected (SEC-8)", (field, number, code) => {
     expectRefusal(() => readText(`{"model":"m","messages":[],"${field}":${number}}`), code, field);
   });
 

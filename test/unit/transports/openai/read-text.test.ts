@@ -68,7 +68,7 @@ describe("embedding request", () => {
     expectRefusal(() => embedding({ input: [] }), "empty_array", "input");
   });
 
-  it("the encoding is float by default or base64, and nothing else (EMB-5, EMB-6)", () => {
+  it("the encoding is float by default or base64, and no other (EMB-5, EMB-6)", () => {
     expect(embedding({ input: "a" }).encoding).toBe("float");
     expect(embedding({ input: "a", encoding_format: null }).encoding).toBe("float");
     expect(embedding({ input: "a", encoding_format: "base64" }).encoding).toBe("base64");

@@ -161,7 +161,7 @@ describe("frames of a chat stream", () => {
     );
   });
 
-  it("without, there is no such chunk and no such key (STRM-11)", () => {
+  it("without usage requested, no chunk contains usage (STRM-11)", () => {
     const frames = chatFrames(false);
     expect(frames.frame(text("a"))).not.toContain("usage");
     expect(frames.frame(chunk({ usage }))).toBeNull();
@@ -178,7 +178,7 @@ describe("frames of a chat stream", () => {
     expect(frames.keepAlive()).toBeNull();
   });
 
-  it("a tier that the core names is on every chunk (CHAT-23)", () => {
+  it("a service tier that the core returns is in every chunk (CHAT-23)", () => {
     const frames = chatFrames(false);
     expect(frames.frame(chunk({ serviceTier: "default", choices: [{ delta: { content: "a" } }] }))).toContain(
       '"service_tier":"default","choices":[',

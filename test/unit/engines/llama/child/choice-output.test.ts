@@ -54,7 +54,7 @@ describe("ChoiceOutput", () => {
     expect(reason).toBe("stop");
   });
 
-  it("looks for stop sequences in the content only (CHAT-8)", () => {
+  it("searches only the content for stop sequences (CHAT-8)", () => {
     const texts = ["<think>", "STOP", "</think>", "a", "STOP", "b"];
     const choice = output(texts, new ThinkingReader(new PlainReader(), false), { stop: ["STOP"] });
     const events = say(choice, 5);

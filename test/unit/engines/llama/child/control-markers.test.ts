@@ -29,8 +29,8 @@ afterAll(async () => {
   await rm(path, { force: true });
 });
 
-describe("a model whose markers are control tokens", () => {
-  it("still has its thoughts and calls recognized (RESP-12)", async () => {
+describe("a model that writes its markers as control tokens", () => {
+  it("has its thoughts and calls parsed (RESP-12)", async () => {
     const input = { ...chat("Weather?"), tools: [weatherTool], toolChoice: { mode: "auto" } } as const;
     const { text, reason, events } = await child.generate({ input }).answer();
     const thoughts = events.flatMap((event) => (event.type === "reasoning" ? [event.text] : []));
@@ -59,7 +59,7 @@ describe("a model whose markers are control tokens", () => {
     expect(spelled.outTokens).toBeGreaterThan(outTokens);
   });
 
-  it("emits the markers unchanged if no reader looks for them", async () => {
+  it("keeps the markers in the text of a plain prompt", async () => {
     const { text } = await child.generate({ input: { type: "text", text: "Say" } }).answer();
     expect(text).toBe(said);
   });

@@ -27,7 +27,7 @@ it.each<[string, ChildInput]>([
   ["a conversation", chat("One", "Two", "Three")],
   ["a conversation with thoughts", thinking],
   ["tools", { ...thinking, tools: [weatherTool], toolChoice: { mode: "auto" } }],
-  ["a tool that is forced", { ...thinking, tools: [weatherTool], toolChoice: { mode: "required" } }],
+  ["a forced tool", { ...thinking, tools: [weatherTool], toolChoice: { mode: "required" } }],
 ])("counts the tokens of %s exactly, with and without a format", async (_, input) => {
   for (const format of [undefined, { type: "json_object" }] as const) {
     const asked = format === undefined ? { input } : { input, format };
@@ -36,6 +36,6 @@ it.each<[string, ChildInput]>([
   }
 });
 
-it("counts a format of a model that thinks", async () => {
+it("counts the tokens that a format adds for a model with reasoning", async () => {
   expect(await child.count(thinking, { type: "json_object" })).toBeGreaterThan(await child.count(thinking));
 });

@@ -32,7 +32,7 @@ async function loadFailure(child: EngineChild, file: string): Promise<string> {
 }
 
 describe("a model that cannot be loaded", () => {
-  it("is reported with the cause and a remedy", async () => {
+  it("is reported with the cause and a fix", async () => {
     const whole = await readFile(path);
     const child = await EngineChild.load({ path: modelPath("missing"), kind: "chat" });
     const failure = (file: string): Promise<string> => loadFailure(child, file);

@@ -80,7 +80,7 @@ describe("a stop sequence", () => {
     expect({ text, reason, outTokens }).toEqual({ text: "The quick brown fo", reason: "stop", outTokens: 5 });
   });
 
-  it("emits text that only began like one (CHAT-8)", async () => {
+  it("emits text that only resembles the beginning of a stop sequence (CHAT-8)", async () => {
     expect((await child.generate({ stop: ["done!!"] }).answer()).text).toBe(said);
   });
 });
@@ -106,30 +106,30 @@ describe("log probabilities", () => {
   });
 });
 
-describe("a rejected request", () => {
-  it("reports the context length for a prompt that alone is longer (ERR-26)", async () => {
+describe("an unusual request", () => {
+  it("gets an error with the context length if the prompt alone is longer (ERR-26)", async () => {
     const tokens = Array.from({ length: 257 }, () => 32);
     const error = await child.generate({ input: { type: "tokens", tokens } }).error();
     expect(error).toMatchObject({ code: "context_overflow", param: "prompt" });
     expect(error.message).toContain("maximum context length is 256 tokens");
   });
 
-  it("reports a biased token that is not in the vocabulary (CHAT-11)", async () => {
+  it("gets an error for a biased token that is not in the vocabulary (CHAT-11)", async () => {
     const { vocabSize } = child.facts;
     const error = await child.generate({ logitBias: new Map([[vocabSize, 1]]) }).error();
     expect(error).toMatchObject({ code: "bad_input", param: "logit_bias" });
   });
 
-  it("reports prompt tokens that are not in the vocabulary", async () => {
+  it("gets an error for prompt tokens that are not in the vocabulary", async () => {
     const error = await child.generate({ input: { type: "tokens", tokens: [1, 4_000_000_000] } }).error();
     expect(error).toMatchObject({ code: "bad_input", param: "prompt" });
   });
 
-  it("answers an embeddings call to a chat model", async () => {
+  it("gets an error if it calls a chat model for embeddings", async () => {
     expect(await child.embed(["a"]).error()).toMatchObject({ code: "unsupported" });
   });
 
-  it("does not apply to an empty prompt, which becomes the token that begins a text", async () => {
+  it("with an empty prompt is answered from the token that begins a text", async () => {
     const { promptTokens, text } = await child.generate({ input: { type: "text", text: "" } }).answer();
     expect({ promptTokens, text }).toEqual({ promptTokens: 1, text: said });
   });

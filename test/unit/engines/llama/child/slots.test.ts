@@ -84,7 +84,7 @@ describe("SlotPool", () => {
     expect(slots.take([1], "a")).toBeNull();
   });
 
-  it("reuses nothing if the memory cannot be cut back", async () => {
+  it("reuses nothing if the cache cannot be truncated", async () => {
     const slots = pool(new RememberedTokens(false));
     await run(slots, [1, 2, 3], "a");
     expect((await run(slots, [1, 2, 3], "a")).known).toBe(0);

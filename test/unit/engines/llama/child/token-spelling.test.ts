@@ -28,7 +28,7 @@ describe("TokenSpelling", () => {
     ]);
   });
 
-  it("reads the pieces of SentencePiece", () => {
+  it("reads the pieces of SentencePiece vocabularies", () => {
     const llama = spelling("llama", ["▁the", "<0xE6>", "<0x0A>"]);
     expect([0, 1, 2].map((token) => llama.spell(token))).toEqual([
       { token: " the" },

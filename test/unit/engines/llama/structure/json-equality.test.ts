@@ -22,7 +22,7 @@ describe("jsonEqual", () => {
   });
 });
 
-describe("a validator with it", () => {
+describe("a validator that uses jsonEqual", () => {
   it("compares members that are named like methods (RF-3)", () => {
     const named = { toString: "x", valueOf: 2 };
     expect(valid({ const: named }, { ...named })).toBe(true);

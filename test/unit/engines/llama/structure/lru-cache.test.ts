@@ -53,7 +53,7 @@ describe("LruCache", () => {
 });
 
 describe("the grammar and the check of a schema", () => {
-  it("are made once for the same text and mode", () => {
+  it("are built once for the same text and mode", () => {
     const json = JSON.stringify({ type: "object", properties: { city: { type: "string" } } });
     expect(responseGrammar({ type: "json_schema", schemaJson: json, strict: true })).toBe(
       responseGrammar({ type: "json_schema", schemaJson: json, strict: true }),

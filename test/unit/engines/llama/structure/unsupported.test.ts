@@ -25,7 +25,7 @@ const unenforceable: readonly (readonly [keyword: string, schema: Record<string,
 
 describe("keywords that a grammar cannot enforce", () => {
   it.each(unenforceable)(
-    "%s is refused when strict, by its place and name (TOOL-14, RF-4, SEC-10)",
+    "%s is rejected when strict, with its location and name (TOOL-14, RF-4, SEC-10)",
     (keyword, schema) => {
       const { message, path } = refusal({ type: "object", properties: { "a/b": schema } });
       expect(path).toBe("/properties/a~1b");

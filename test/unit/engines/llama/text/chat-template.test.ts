@@ -64,7 +64,7 @@ describe("ChatTemplate", () => {
     );
   });
 
-  it("reads no other formats between the same markers as Hermes calls", () => {
+  it("parses only Hermes calls between Hermes markers, not other formats", () => {
     const xml = "{{ tools }}<tool_call>\n<function=name>\n<parameter=x>arguments</tool_call>";
     expect(new ChatTemplate(xml, special).toolFormat).toBeNull();
   });
@@ -140,7 +140,7 @@ describe("ChatTemplate: hostile templates", () => {
     }
   });
 
-  it("a conversation that fills the bounds by itself is too long, not a fault of the template", () => {
+  it("a conversation that exceeds the bounds by itself is reported as too long, not as a fault of the template", () => {
     const template = new ChatTemplate(smallTemplate, special);
     const long = said({ role: "user", content: "x".repeat(5_000_000) });
     expect(refusalOf(template, long)).toMatchObject({ code: "context_overflow", param: "messages" });

@@ -58,7 +58,7 @@ describe("promptPieces", () => {
     ]);
   });
 
-  it("does so in names, calls, results, tools and variables, also if the template writes them as JSON", () => {
+  it("also keeps it in names, calls, results, tools and variables, even if the template writes them as JSON", () => {
     const source = [
       "{{ tools | tojson }}{{ tools | tojson(ensure_ascii=true) }}{{ note }}",
       "{% for m in messages %}{{ m.name }}{{ m.content | trim }}{{ m.tool_calls | tojson }}<s>{% endfor %}",
@@ -160,7 +160,7 @@ describe("promptPieces", () => {
     );
   });
 
-  it("adds our own instructions to the system message, or as one", () => {
+  it("adds our own instructions to the system message, or as a new one", () => {
     const plan = { ...free, extraSystem: "Call." };
     expect(textOf(pieces(smallTemplate, user("Hi"), plan))).toContain(
       "<|im_start|>system\nCall.<|im_end|>\n<|im_start|>user",

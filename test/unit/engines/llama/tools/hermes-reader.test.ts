@@ -94,10 +94,10 @@ describe("HermesReader: calls the model may make", () => {
     ["no JSON", "<tool_call>\nI could call a.\n</tool_call>"],
     ["a list", call("[1]")],
     ["JSON that breaks off", call('{"name": "a", arguments')],
-    ["a tool that there is not", call('{"name": "other", "arguments": {"text": "<tool_call>"}}')],
+    ["a tool that does not exist", call('{"name": "other", "arguments": {"text": "<tool_call>"}}')],
     ["no name", call('{"arguments": {"n": 1}}')],
-    ["a name that is no text", call('{"name": 7, "arguments": {"n": 1}}')],
-    ["arguments that are no object", call('{"name": "a", "arguments": "{}"}')],
+    ["a name that is not a string", call('{"name": 7, "arguments": {"n": 1}}')],
+    ["arguments that are not an object", call('{"name": "a", "arguments": "{}"}')],
     ["two names", call('{"name": "a", "name": "b"}')],
     ["only the marker", "<tool_call>"],
     ["half a marker", "Write <tool_ca"],
@@ -119,7 +119,7 @@ describe("HermesReader: calls the model may make", () => {
     expect(read(`${made}\nThat was it.`).text).toBe("\nThat was it.");
   });
 
-  it("makes one call at most when several are not allowed, and is done then (TOOL-9)", () => {
+  it("returns at most one call if several are not allowed, and is done after it (TOOL-9)", () => {
     const text = `${call('{"name": "a", "arguments": {"n": 1}}')}\n${call('{"name": "b"}')} More.`;
     expect(read(text, { parallel: false })).toMatchObject({ text: "", calls: [{ name: "a" }], reason: "tool_calls" });
     const reader = newReader({ parallel: false });
@@ -130,7 +130,7 @@ describe("HermesReader: calls the model may make", () => {
     expect(reader.end(true)).toEqual({ parts: [], reason: "tool_calls", fault: null });
   });
 
-  it("makes 16 calls at most", () => {
+  it("returns at most 16 calls", () => {
     const text = Array.from({ length: 20 }, () => call('{"name": "a"}')).join("\n");
     expect(read(text).calls).toHaveLength(16);
   });
@@ -223,7 +223,7 @@ describe("HermesReader: calls the model must make", () => {
     expect(cut.calls).toHaveLength(2);
   });
 
-  it("an answer without a call is a fault, unless it was cut (TOOL-5)", () => {
+  it("an answer without a call is an error, unless it was truncated (TOOL-5)", () => {
     expect(read("", { forced: true }).fault).toContain("required");
     expect(read('<tool_call>\n{"na', { forced: true }).fault).toContain("required");
     for (const text of ["", "<tool_c", '<tool_call>\n{"na']) {

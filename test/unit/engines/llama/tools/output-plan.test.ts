@@ -97,7 +97,7 @@ describe("planOutput: tools", () => {
     );
   });
 
-  it("one call at most without parallel calls, and with a named function (TOOL-9)", () => {
+  it("allows at most one call without parallel calls, and with a named function (TOOL-9)", () => {
     const parallelToolCalls = false;
     for (const toolChoice of [{ mode: "auto" }, { mode: "required" }] as const) {
       const made = () => plan(chat(toolChoice, { parallelToolCalls }));
@@ -130,7 +130,7 @@ describe("planOutput: tools", () => {
     },
   );
 
-  it("a schema of a tool that is not strict may have any type; arguments are an object all the same", () => {
+  it("a schema of a tool that is not strict may have any type; arguments are still an object", () => {
     const tool: TemplateTool = {
       type: "function",
       function: { name: "f", parameters: { type: "string" }, strict: false },
