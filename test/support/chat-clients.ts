@@ -4,13 +4,13 @@ import { setTimeout as delay } from "node:timers/promises";
 export interface Question {
   readonly model: string;
   readonly isStream: boolean;
-  /** The client disconnects after the first event of the answer. Streams only. */
+  /** The client disconnects after the first event of the answer. For streams only. */
   readonly leaves: boolean;
   readonly maxTokens: number;
 }
 
 /**
- * Outcome as seen by the client: a complete answer; disconnected itself; an error of the service; 429; a broken or
+ * Outcome as seen by the client: a complete answer, its own disconnect, an error of the service, a 429, or a broken or
  * failed connection.
  */
 export type Outcome = "completed" | "left" | "failed" | "refused" | "broken";
@@ -20,20 +20,20 @@ export interface Answer {
   /** Null if no headers arrived. */
   readonly requestId: string | null;
   readonly outcome: Outcome;
-  /** Of the answer's own usage; 0 where it was not seen. */
+  /** Tokens according to the answer's usage; 0 if there was none. */
   readonly promptTokens: number;
   readonly completionTokens: number;
-  /** Its limits were decided without the store. */
+  /** The limits were decided without the store. */
   readonly isDegraded: boolean;
   /** Arrival of the headers, by `performance.now()`; infinite if there were none. */
   readonly begunAtMs: number;
-  /** When it was over for the client. */
+  /** Time at which the request ended for the client, by `performance.now()`. */
   readonly endedAtMs: number;
 }
 
 export interface ChatClientsOptions {
   readonly count: number;
-  /** Of client `number`, for its next question; null while it has none. */
+  /** The service of client `number` for its next request; null while it has none. */
   readonly service: (number: number) => { readonly http: string } | null;
   readonly key: string;
   readonly question: () => Question;
@@ -42,10 +42,10 @@ export interface ChatClientsOptions {
 }
 
 export interface ChatClients {
-  /** So far; 429s are only counted. */
+  /** All answers so far, except 429s, which are only counted. */
   readonly answers: readonly Answer[];
   readonly refused: number;
-  /** Resolves when all have ended the question that they are at. */
+  /** Resolves when all clients have ended their current request. */
   end(): Promise<void>;
 }
 
@@ -127,7 +127,7 @@ async function ask(http: string, key: string, question: Question): Promise<Answe
   }
 }
 
-/** The last event but the end marker has it. */
+/** The usage is in the last event before the end marker. */
 function usageIn(stream: string): SeenUsage {
   const last = stream.split("\n\n").findLast((event) => event.includes('"usage":{'));
   return (JSON.parse(last?.slice("data: ".length) ?? "{}") as { usage: SeenUsage }).usage;

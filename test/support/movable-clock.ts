@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 const source = fileURLToPath(new URL("./movable-clock.c", import.meta.url));
 
 /**
- * The wall clock of processes that are started with its environment, set forward or back while they run. Their monotonic
- * clock is not changed, as on a machine whose clock is set.
+ * The wall clock of processes that are started with its environment, set forward or back while they run. Their
+ * monotonic clock does not change, as on a machine whose clock is set.
  */
 export class MovableClock {
   readonly #folder = mkdtempSync(join(tmpdir(), "uis-clock-"));
@@ -25,7 +25,7 @@ export class MovableClock {
     this.set(0);
   }
 
-  /** How far it is from the true time, in whole seconds. */
+  /** Offset from the true time, in whole seconds. */
   set(seconds: number): void {
     const bytes = Buffer.alloc(8);
     bytes.writeBigInt64LE(BigInt(seconds));

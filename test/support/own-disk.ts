@@ -11,7 +11,7 @@ export function onOwnDisk(folder: string, mebibytes: number, command: readonly s
   return inOwnMounts(`mount -t tmpfs -o size=${mebibytes}m tmpfs "$0"`, folder, command);
 }
 
-/** The same where a file or folder can be read and not be written. */
+/** The same with a folder that can be read but not written. */
 export function withReadOnly(path: string, command: readonly string[]): string[] {
   return inOwnMounts('mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"', path, command);
 }
@@ -20,7 +20,7 @@ function inOwnMounts(mount: string, path: string, command: readonly string[]): s
   return ["unshare", "--map-root-user", "--mount", "sh", "-c", `${mount} && exec "$@"`, path, ...command];
 }
 
-/** Skips a test where no mounts of one's own can be made; with `CI=true` it fails instead. */
+/** Skips a test if private mounts are not available; with `CI=true` the test fails instead. */
 export function needsOwnMounts(context: TestContext): void {
   const [program = "", ...args] = inOwnMounts("true", "/", ["true"]);
   if (spawnSync(program, args, { stdio: "ignore" }).status === 0) return;
@@ -34,13 +34,13 @@ export interface LastingDisk {
   under(command: readonly string[]): string[];
   /** Fills the disk. Returns a function that frees the space. */
   fill(): Promise<() => Promise<void>>;
-  /** Its programs have to be ended before. */
+  /** Removes the disk. Its programs must have ended. */
   remove(): Promise<void>;
 }
 
-/** Makes a disk of `folder`. */
+/** Mounts a disk at `folder`. */
 export async function lastingDisk(folder: string, mebibytes: number): Promise<LastingDisk> {
-  // It waits for the end of its input, so it ends with this process at the latest.
+  // It waits for the end of its input, so it ends no later than this process.
   const [program = "", ...args] = onOwnDisk(folder, mebibytes, ["sh", "-c", "echo mounted && exec cat"]);
   const keeper = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
   const exited = once(keeper, "exit");
@@ -70,7 +70,7 @@ export async function fillDisk(pid: number, folder: string): Promise<() => Promi
   };
   stream.on("drain", write);
   write();
-  // It ends when there is no room any more.
+  // The stream ends with an error when the disk is full.
   await finished(stream).catch(() => {});
   return () => rm(filler);
 }

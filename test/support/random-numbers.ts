@@ -1,4 +1,4 @@
-/** Whole numbers from 0 to below `count`, the same ones for the same seed. */
+/** Random integers from 0 to below `count`, equal for equal seeds. */
 export function seededPick(seed: number): (count: number) => number {
   let state = seed >>> 0;
   return (count) => {

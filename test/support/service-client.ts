@@ -3,9 +3,9 @@ export interface ClientAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body, when it is a JSON object. */
+  /** The body if it is a JSON object. */
   readonly json: Readonly<Record<string, unknown>>;
-  /** `error.code` of REST, or `code` of Connect; null when it is neither. */
+  /** `error.code` of REST or `code` of Connect; null without either. */
   readonly code: string | null;
 }
 
@@ -13,7 +13,7 @@ export class ServiceClient {
   readonly #http: string;
   readonly #headers: Readonly<Record<string, string>>;
 
-  /** `http`: `http://host:port`, or the same with `/v1`. */
+  /** `http`: `http://host:port`, with or without `/v1`. */
   constructor(http: string, credential: string, headers: Readonly<Record<string, string>> = {}) {
     this.#http = http.replace(/\/v1$/, "");
     this.#headers = { authorization: `Bearer ${credential}`, ...headers };
@@ -40,7 +40,7 @@ export class ServiceClient {
     return this.post("/v1/chat/completions", { model, messages: [{ role: "user", content: "one two" }], ...more });
   }
 
-  /** A stream of chat: its response, after the first bytes of the body can be read. */
+  /** Starts a chat stream; resolves with a reader of its body. */
   async stream(model: string): Promise<ReadableStreamDefaultReader<Uint8Array>> {
     const body = { model, messages: [{ role: "user", content: "one two" }], stream: true };
     const response = await fetch(`${this.#http}/v1/chat/completions`, this.#posted(body));

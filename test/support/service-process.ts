@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { uisProgram } from "./program.js";
 import type { DebugState } from "./start-service.js";
 
-/** What `uis serve --json` prints. */
+/** The line that `uis serve --json` prints. */
 export interface ReadyLine {
   readonly event: "ready";
   readonly version: string;
@@ -26,12 +26,12 @@ export interface ReadyLine {
   readonly state: string;
 }
 
-/** `uis serve` in a process of its own. */
+/** `uis serve` in a separate process. */
 export interface ServeProcess {
   readonly child: ChildProcess;
   readonly stdout: () => string;
   readonly stderr: () => string;
-  /** Resolves with the first line of stdout; rejects when the process ends before. */
+  /** Resolves with the first line of stdout; rejects if the process ends before. */
   readonly ready: Promise<ReadyLine>;
   /** Exit code, or the signal that ended it. */
   readonly exited: Promise<number | string>;
@@ -41,15 +41,15 @@ export interface SpawnOptions {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Arguments of Node itself, where no command is given. */
+  /** Arguments of Node itself, if no command is given. */
   readonly nodeArgs?: readonly string[];
   /** The program to run; default: `uis serve`. */
   readonly command?: readonly string[];
-  /** Replaces the command line, for example to run it under another program. */
+  /** Changes the command line, for example to run it under another program. */
   readonly under?: (command: readonly string[]) => readonly string[];
 }
 
-/** Ports are free ones unless `args` or `env` say otherwise. The caller ends the process. */
+/** Ports are free ones unless `args` or `env` set them. The caller ends the process. */
 export function spawnServe(options: SpawnOptions): ServeProcess {
   const { args = ["--json"], env = {}, cwd, nodeArgs = [], under = (command) => command } = options;
   const command = options.command ?? [process.execPath, ...nodeArgs, ...uisProgram, "serve"];
@@ -69,7 +69,7 @@ export function spawnServe(options: SpawnOptions): ServeProcess {
     });
     exited.then((how) => reject(new Error(`serve ended with ${how}: ${written.stderr}`)), reject);
   });
-  // Tests of a failing start look at `exited` only.
+  // Tests of a failing start use only `exited`.
   ready.catch(() => {});
   child.stderr.on("data", (data: Buffer) => {
     written.stderr += data;
@@ -77,14 +77,14 @@ export function spawnServe(options: SpawnOptions): ServeProcess {
   return { child, ready, exited, stdout: () => written.stdout, stderr: () => written.stderr };
 }
 
-/** A line of a service's log, parsed. */
+/** A parsed line of a service's log. */
 export interface LogLine {
   readonly msg: string;
   readonly level: string;
   readonly [field: string]: unknown;
 }
 
-/** A service in a process of its own that is ready. */
+/** A running, ready service in a separate process. */
 export interface ServiceProcess extends ServeProcess {
   readonly line: ReadyLine;
   /** `http://127.0.0.1:<port>` */
@@ -92,30 +92,30 @@ export interface ServiceProcess extends ServeProcess {
   readonly port: number;
   /** `http://127.0.0.1:<port>` */
   readonly ops: string;
-  /** Secret of the first key, where this process has created it; else empty. */
+  /** Secret of the first key if this process created it, else empty. */
   readonly key: string;
   debugState(): Promise<DebugState>;
-  /** Lines of its log so far; complete after the end of the process. */
+  /** Lines of its log so far; complete after the process has ended. */
   logs(): readonly LogLine[];
-  /** Resident memory now. */
+  /** Current resident memory. */
   rssBytes(): number;
-  /** Stops the process as a whole (SIGSTOP); its connections stay open. */
+  /** Suspends the whole process (SIGSTOP); its connections stay open. */
   freeze(): void;
   thaw(): void;
-  /** kill -9; resolves when the process has ended. */
+  /** Kills it (kill -9); resolves when the process has ended. */
   kill(): Promise<void>;
-  /** Ends it in order; resolves with its exit code. */
+  /** Stops it regularly; resolves with its exit code. */
   stop(): Promise<number | string>;
 }
 
 export interface ProcessOptions extends Omit<SpawnOptions, "cwd"> {
-  /** For its configuration and its data; created when it is not there. */
+  /** Folder of its configuration and data; created if missing. */
   readonly folder: string;
   /** Settings as in the configuration file. */
   readonly config: object;
 }
 
-/** Starts `uis serve` in a process of its own; resolves when it is ready. The caller ends it. */
+/** Starts `uis serve` in a separate process; resolves when it is ready. The caller ends it. */
 export async function startServiceProcess({ folder, config, ...options }: ProcessOptions): Promise<ServiceProcess> {
   writeConfig(folder, config);
   const running = spawnServe({ cwd: folder, ...options });
@@ -178,7 +178,7 @@ export class ServiceFolder {
     return join(this.folder, "data");
   }
 
-  /** Spawns `uis serve` on the folder; does not wait until it is ready. */
+  /** Starts `uis serve` on the folder without waiting until it is ready. */
   spawn(options: Partial<SpawnOptions> = {}): ServeProcess {
     const running = spawnServe({ cwd: this.folder, ...options });
     this.#started.push(running);
@@ -191,7 +191,7 @@ export class ServiceFolder {
     return readyProcess(running, await running.ready);
   }
 
-  /** A start that must fail: its exit code, and the line with cause and remedy. */
+  /** Runs a start that must fail; returns its exit code and the line with cause and fix. */
   async refused(config: object, options: Partial<SpawnOptions> = {}): Promise<{ code: number | string; line: string }> {
     const { exited, stderr } = this.#configured(config, options);
     const code = await exited;

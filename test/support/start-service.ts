@@ -9,11 +9,12 @@ import { createLogger, type LogLevel } from "../../src/telemetry/logger.js";
 
 export interface StartOptions {
   /**
-   * Settings as in the configuration file, by group: `{ models: [...], limits: { stall: "200ms" } }`. Laid over: all ports
-   * 0, state in memory, a data folder of its own. Default models: `test-chat` and `test-embed`, both scripted.
+   * Settings as in the configuration file, by group: `{ models: [...], limits: { stall: "200ms" } }`. They override the
+   * test's defaults: all ports 0, state in memory, a new data folder, and the scripted models `test-chat` and
+   * `test-embed`.
    */
   readonly config?: object;
-  /** Variables: UIS_BOOTSTRAP_API_KEY and the like. */
+  /** Environment variables such as UIS_BOOTSTRAP_API_KEY. */
   readonly env?: Readonly<Record<string, string>>;
   readonly logLevel?: LogLevel;
 }
@@ -35,7 +36,7 @@ export interface DebugState {
   readonly live_leases: number;
 }
 
-/** A whole service in this process. */
+/** A whole service in this process, for tests. */
 export interface RunningService {
   /** `http://127.0.0.1:<port>/v1` */
   readonly api: string;
@@ -51,15 +52,15 @@ export interface RunningService {
   readonly readKey: string;
   readonly adminToken: string;
   readonly dataDir: string;
-  /** Lines of the log so far, parsed. */
+  /** Parsed lines of the log so far. */
   readonly logs: readonly Record<string, unknown>[];
   readonly service: Service;
   debugState(): Promise<DebugState>;
-  /** Drains and closes; limits.drain bounds how long running requests may take. */
+  /** Drains and closes; limits.drain bounds the duration of running requests. */
   close(): Promise<void>;
 }
 
-/** Chat and embeddings without a delay: enough for most tests. */
+/** Models for chat and embeddings without a delay: enough for most tests. */
 const defaultModels = [
   { id: "test-chat", engine: "scripted", scripted: { text: "Hello from the script." } },
   { id: "test-embed", engine: "scripted", scripted: { dimensions: 8 } },
@@ -74,7 +75,7 @@ const baseSettings: readonly { readonly path: SettingPath; readonly value: unkno
   { path: ["models"], value: defaultModels },
 ];
 
-/** Starts a service on free ports with its state in memory, unless the configuration says otherwise. */
+/** Starts a service on free ports with state in memory, unless the configuration overrides this. */
 export async function startService(options: StartOptions = {}): Promise<RunningService> {
   const folder = await mkdtemp(join(tmpdir(), "uis-test-"));
   const removeFolder = () => rm(folder, { recursive: true, force: true });
@@ -126,7 +127,7 @@ async function toRunningService(
   };
 }
 
-/** One entry per setting, so that a test's groups are merged with the base and do not replace it. */
+/** Yields each setting separately, so that a test's groups are merged with the base instead of replacing it. */
 function* settingsOf(value: object, path: SettingPath = []): Iterable<{ path: SettingPath; value: unknown }> {
   for (const [name, inner] of Object.entries(value)) {
     const isGroup = typeof inner === "object" && inner !== null && !Array.isArray(inner);

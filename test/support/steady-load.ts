@@ -1,19 +1,19 @@
 import { Agent, request as httpRequest } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** One request and its outcome. Times are those of `performance.now()`. */
+/** One request and its outcome. Times are by `performance.now()`. */
 export interface Answer {
   readonly model: string;
-  /** Index of the service in the list. */
+  /** Index of the service in `services`. */
   readonly service: number;
   readonly sentAtMs: number;
   readonly tookMs: number;
-  /** 0: there was no answer. */
+  /** 0 without an answer. */
   readonly status: number;
-  /** Its limits were decided without the store. */
+  /** The limits were decided without the store. */
   readonly isDegraded: boolean;
   readonly tokens: number;
-  /** The body of a refusal, or why there was no answer. */
+  /** The body of a rejection, or the reason for a missing answer. */
   readonly failure: string;
 }
 
@@ -26,14 +26,14 @@ export interface LoadOptions {
 }
 
 export interface SteadyLoad {
-  /** Resolves with all answers when the last one is there. */
+  /** Resolves with all answers when the last one has arrived. */
   end(): Promise<readonly Answer[]>;
 }
 
 /** A slower answer counts as missing. */
 const hangMs = 10_000;
 
-/** Sends whole chats at a steady rate, whether or not earlier ones are answered. */
+/** Sends chats without streaming at a steady rate, whether or not earlier ones are answered. */
 export function startSteadyLoad({ services, key, rates }: LoadOptions): SteadyLoad {
   const agent = new Agent({ keepAlive: true });
   const pending: Promise<Answer>[] = [];

@@ -121,7 +121,7 @@ describe("a service that is killed under load", () => {
     const clients = startChatClients({ count: clientCount, service, key, question: questions(pick), pauseMs: 20 });
     await victim.dieOften(clients, { rounds: roundCount, answersPerRound, pick });
     await clients.end();
-    await eventually(() => hasNoLeases(redis as RedisServer), "nothing is live", sweptWithinMs);
+    await eventually(() => hasNoLeases(redis as RedisServer), "all leases have ended", sweptWithinMs);
     const usage = totalOf(await usageOverRest(survivor, key));
     expect([await survivor.stop(), await victim.service?.stop()]).toEqual([0, 0]);
 

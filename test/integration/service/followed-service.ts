@@ -14,11 +14,11 @@ export const drivers = ["embedded", "redis"] as const;
 export type Driver = (typeof drivers)[number];
 
 const secondMs = 1_000;
-/** For what a busy machine adds. */
+/** Additional patience in real time, because other work slows this machine. */
 const truePatienceMs = 20_000;
 const startsMax = 10;
 const asksMax = 10;
-/** True time: what holds up one of them on a busy machine is over at the next but one. */
+/** Real time between two events: an interruption that delays one event has ended at the next but one. */
 const betweenEventsMs = 350;
 const adminToken = "admin-token-of-this-test";
 const masterKey = randomBytes(32).toString("base64");
@@ -32,7 +32,7 @@ export interface AttemptRecord {
   readonly status?: number;
 }
 
-/** As `DeliveryService` shows it over JSON. */
+/** A delivery as `DeliveryService` returns it over JSON. */
 export interface DeliveryRecord {
   readonly id: string;
   readonly state: string;
@@ -44,7 +44,7 @@ export interface DeliveryRecord {
 
 const deliveryService = "unified.webhook.v1.DeliveryService";
 
-/** A whole service in fast time, and its deliveries to an endpoint that fails. */
+/** A whole service in fast time, with deliveries to an endpoint that fails. */
 export class FollowedService {
   readonly time: FastTime;
   readonly #folder: string;
@@ -54,7 +54,7 @@ export class FollowedService {
   #service: ServiceProcess | null = null;
   #secret = "";
 
-  /** Starts one whose files are in a folder of `root`. */
+  /** Starts a service whose files are in a folder of `root`. */
   static async in(root: string, driver: Driver, time: FastTime): Promise<FollowedService> {
     const redis = driver === "redis" ? await startRedis({ env: time.redisEnv }) : null;
     const service = new FollowedService(join(root, `${driver}-${time.speed}`), driver, time, redis);
@@ -83,14 +83,14 @@ export class FollowedService {
     }
   }
 
-  /** Ends it in order, or not, and starts it again. */
+  /** Stops or kills the service and starts it again. */
   async restart(how: "stop" | "kill"): Promise<void> {
     if (how === "stop") expect(await this.#ended().stop()).toBe(0);
     else await this.#ended().kill();
     await this.#startService();
   }
 
-  /** Nothing of it is left running for a moment. */
+  /** Restarts the service and its store, with both down in between. */
   async restartWithStore(): Promise<void> {
     await this.#ended().kill();
     await this.#redis?.kill();
@@ -103,13 +103,13 @@ export class FollowedService {
     await this.#redis?.remove();
   }
 
-  /** The deliveries, the oldest first. */
+  /** All deliveries, oldest first. */
   async records(): Promise<DeliveryRecord[]> {
     const { json } = await this.#asAdmin("ListDeliveries");
     return (json["deliveries"] as DeliveryRecord[]).toReversed();
   }
 
-  /** The records as soon as each knows of so many failed attempts, the last of which are to be made within a time. */
+  /** Resolves with the records once each has `count` failed attempts; the last one must arrive within `withinMs`. */
   async failed(count: number, withinMs = 0): Promise<DeliveryRecord[]> {
     const isTried = () => this.requests.some(({ headers }) => headers["service-attempt"] === String(count));
     const patienceMs = withinMs + truePatienceMs * this.time.speed;
@@ -132,7 +132,10 @@ export class FollowedService {
     return this.time.requests.filter(({ path }) => path === this.#path);
   }
 
-  /** Of an attempt that was repeated, because it had outlasted its lease, the last. Null: none came before its time was up. */
+  /**
+   * The request of an attempt; the last one if the attempt was repeated after its lease ended. Null: no request arrived
+   * in time.
+   */
   requestOf({ id }: DeliveryRecord, attempt: number): FastRequest | null {
     const isIt = ({ headers }: FastRequest) =>
       headers["service-delivery-id"] === id && headers["service-attempt"] === String(attempt);
@@ -170,7 +173,7 @@ export class FollowedService {
     return this.#service;
   }
 
-  /** What ran, to be ended. */
+  /** Takes the running service out, so that it can be stopped. */
   #ended(): ServiceProcess {
     const running = this.#running;
     this.#service = null;
@@ -183,7 +186,10 @@ export class FollowedService {
   }
 }
 
-/** We live in true time, so we can seem to stall in the middle of a request: then the service says 408, and we ask again. */
+/**
+ * Repeats a request that got 408. This process runs in real time, so in fast time it can seem to stall in the middle of
+ * a request.
+ */
 async function answerTo(ask: () => Promise<ClientAnswer>): Promise<ClientAnswer> {
   for (let tries = 1; ; tries += 1) {
     const answer = await ask();

@@ -2,14 +2,14 @@ import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
 import type { RedisProcess } from "../../support/redis/redis-process.js";
 
-/** A delivery whose lease runs, that of a dead process, too. */
+/** A delivery with a running lease, which may belong to a dead process. */
 export interface HeldClaim {
   readonly deliveryId: string;
-  /** No two claims have the same. */
+  /** Unique for each claim. */
   readonly fence: string;
 }
 
-/** As the data folder of a dead process tells it; opening the file changes it, so give a copy. */
+/** Claims in the data folder of a dead process. Opening the file changes it, so pass a copy. */
 export function heldInFile(dataDir: string): HeldClaim[] {
   const db = openSqlite(databaseFile(dataDir));
   const rows = db
@@ -27,7 +27,7 @@ const readClaims = `
   end
   return held`;
 
-/** By all processes of this server. */
+/** Claims of all processes that use this server. */
 export async function heldInRedis(redis: RedisProcess): Promise<HeldClaim[]> {
   const words = (await redis.cli("eval", readClaims, "0")).split("\n").filter((word) => word !== "");
   return words.flatMap((deliveryId, place) => (place % 2 === 0 ? { deliveryId, fence: words[place + 1] ?? "" } : []));

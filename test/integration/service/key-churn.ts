@@ -8,7 +8,7 @@ export interface CreatedKey {
   readonly acknowledgedAtMs: number;
 }
 
-/** As the service lists it. */
+/** A key as the service lists it. */
 export interface ListedKey {
   readonly id: string;
   readonly revokedAt?: string;
@@ -24,7 +24,7 @@ export class KeyChurn {
   readonly #work: Promise<void>;
   #isOver = false;
 
-  /** Begins to create keys; those that are refused do not count. */
+  /** Starts to create keys; rejected ones do not count. */
   constructor(api: string, adminToken: string) {
     this.#client = new ServiceClient(api, adminToken);
     this.#work = this.#create();
@@ -35,7 +35,7 @@ export class KeyChurn {
     await this.#work;
   }
 
-  /** Revokes the oldest key that is not revoked yet. */
+  /** Revokes the oldest key that is not yet revoked. */
   async revokeOne(): Promise<void> {
     const oldest = this.created[this.revoked.length];
     if (oldest === undefined) throw new Error("no key has been created");
@@ -44,7 +44,7 @@ export class KeyChurn {
     this.revoked.push(oldest);
   }
 
-  /** The keys that the store has, by their ids. */
+  /** All keys in the store, by id. */
   async stored(): Promise<ReadonlyMap<string, ListedKey>> {
     const stored = new Map<string, ListedKey>();
     let pageToken: unknown = "";

@@ -5,20 +5,20 @@ import type { ServiceProcess } from "../../support/service-process.js";
 
 /** The kill happens within this additional time, at a random moment. */
 const killWithinMs = 200;
-/** For any wait of a round. */
+/** Timeout for any wait of a round. */
 const patienceMs = 600_000;
 
 export interface KillRounds {
   readonly rounds: number;
   /** Answers before each kill, and after the last. */
   readonly answersPerRound: number;
-  /** Chooses the instants. */
+  /** Chooses the moments of the kills. */
   readonly pick: (count: number) => number;
-  /** Called with each dead process gone and the next one not yet begun. */
+  /** Called between the end of a process and the start of the next one. */
   readonly whileDead?: () => Promise<void>;
 }
 
-/** A service under load, that is killed and started again on the same state. */
+/** A service under load that is killed and started again on the same state. */
 export class Victim {
   /** Null while it is dead. */
   service: ServiceProcess | null = null;
@@ -42,7 +42,7 @@ export class Victim {
       await whileDead?.();
       await this.start();
     }
-    // All that the last process had left is settled before these.
+    // Requests that the dead process left are settled before these answers.
     await answered(answers, answersPerRound);
   }
 }
@@ -53,14 +53,14 @@ export async function answered(answers: readonly Answer[], count: number): Promi
   await eventually(() => answers.length >= before + count, `${count} more answers`, patienceMs);
 }
 
-/** Ids of requests whose clients saw the end of the answer; the others that got an id. */
+/** Ids of requests with a complete answer, and of requests whose answer was cut off. */
 export function seenBy(answers: readonly Answer[]): { readonly whole: string[]; readonly broken: string[] } {
   const idsOf = (outcome: Answer["outcome"]) =>
     answers.flatMap(({ requestId, outcome: how }) => (how === outcome && requestId !== null ? requestId : []));
   return { whole: idsOf("completed"), broken: idsOf("broken") };
 }
 
-/** Requests that a sweep has settled, as the services tell. */
+/** Requests that a sweep has settled, according to the services' logs. */
 export function lostInLogs(services: readonly ServiceProcess[]): string[] {
   return services
     .flatMap((service) => service.logs())

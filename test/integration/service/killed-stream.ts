@@ -14,7 +14,7 @@ export const killedConfig = {
   rate_limits: { default_key: oneAtATime },
 };
 
-/** How a stream ends whose service is killed some tokens after it has begun. */
+/** Whether a stream ends or breaks if its service is killed some tokens after it began. */
 export async function killWhileStreaming(client: ServiceClient, kill: () => void): Promise<"ended" | "broke"> {
   const stream = await client.stream("hangs");
   let text = "";
@@ -28,7 +28,7 @@ export async function killWhileStreaming(client: ServiceClient, kill: () => void
   }
 }
 
-/** Requests that were counted, by model. */
+/** Counted requests by model. */
 export async function countsOf(client: ServiceClient): Promise<Record<string, number>> {
   const range = `start_time=${Math.floor(Date.now() / 1_000) - 86_400}`;
   const { json } = await client.get(`/v1/usage?bucket_width=1d&limit=3&group_by=model&${range}`);

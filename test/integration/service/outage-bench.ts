@@ -8,7 +8,7 @@ import { eventually } from "../../support/eventually.js";
 import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
 import { type Answer, startSteadyLoad } from "../../support/steady-load.js";
 
-/** How long the load runs before, in and after a trouble, how many requests it sends, and their limit per minute. */
+/** Durations of the load before, during and after a fault, its requests per second, and their limit per minute. */
 export const outageTimes = {
   beforeMs: 5_000,
   awayMs: 10_000,
@@ -18,27 +18,27 @@ export const outageTimes = {
   limit: 100,
 };
 const admitMsUsual = 60;
-/** Of all admissions take no longer than that. */
+/** Share of admissions that must take at most `admitMsUsual`. */
 const usualShare = 0.999;
 const admitMsMax = 200;
 const backMsMax = 1_000;
-/** No request hangs. */
+/** Maximum duration of a request: none hangs. */
 const answerMsMax = 2_000;
 const successMin = 0.999;
-/** Of a limit, while the store is away and after its return. */
+/** Maximum excess over a limit during the outage and after the recovery. */
 const overMax = 1.1;
 
 const windowMs = 60_000;
 
 const script = { text: "One two three." };
-/** Within which a test of a trouble has ended. */
+/** Timeout of a test with one fault. */
 export const troubleMs = 180_000;
 
 export interface Trouble {
-  /** How long it lasts when that is not what all do. */
+  /** Duration of the fault, if it differs from the default. */
   readonly awayMs?: number;
   begin(): Promise<unknown>;
-  /** Resolves when the store could be used again. */
+  /** Resolves when the store is available again. */
   end(): Promise<unknown>;
 }
 
@@ -48,7 +48,7 @@ export class OutageBench {
   readonly #replicas: readonly ServiceProcess[];
   #answered = { requests: 0, tokens: 0 };
 
-  /** `names` are those of the troubles: each has a model of its own whose requests are limited. */
+  /** `names` are those of the faults: each has its own model whose requests are limited. */
   static async start(redisUrl: string, names: readonly string[]): Promise<OutageBench> {
     const limited = names.map(limitedModel);
     const config = {
@@ -75,7 +75,7 @@ export class OutageBench {
     this.#replicas = replicas;
   }
 
-  /** Steady load before, in and after the trouble, and what of it is promised. */
+  /** Runs a steady load before, during and after the fault, and checks all guarantees. */
   async survive(name: string, trouble: Trouble): Promise<void> {
     const startedAtMs = performance.now();
     const all = this.#replicas;
@@ -114,7 +114,7 @@ export class OutageBench {
     expect(await this.#usage()).toEqual(this.#answered);
     expect(figures.admitted).toBeLessThanOrEqual(outageTimes.limit * overMax);
     expect(figures.admitted).toBeGreaterThanOrEqual(outageTimes.limit / 2);
-    // Of each service: that the store is away, and that it has been back for a second.
+    // Two lines per service: the store is unavailable, and it has been back for a second.
     expect(changes, "lines of the log").toBeLessThanOrEqual(2 * all.length * (1 + ranMs / 1_000));
     expect(figures.backMs).toBeLessThan(backMsMax);
     expect(figures.slowestMs).toBeLessThan(answerMsMax);
@@ -126,7 +126,7 @@ export class OutageBench {
     for (const folder of this.#folders) await folder.remove();
   }
 
-  /** Secret of the key that the first start has created. */
+  /** Secret of the key that the first service created at its start. */
   get #key(): string {
     return this.#replicas.map(({ key }) => key).find((key) => key !== "") ?? "";
   }
@@ -173,13 +173,13 @@ function figuresOf(
     failures: [...new Set(failed.map(({ status, failure }) => `${status} ${failure}`))],
     degraded: degraded.length,
     slowestMs: Math.max(...answers.map(({ tookMs }) => tookMs)),
-    /** From the return of the store to the first request that each service let it decide. */
+    /** Time from the recovery of the store to the first request of each service that the store decided. */
     backMs:
       Math.max(...firstByService(answers.filter((answer) => answer.sentAtMs >= backAtMs && isOfStore(answer)))) -
       backAtMs,
-    /** Decided without the store although it had been back for so long. */
+    /** Requests decided without the store although it had been back for `backMsMax`. */
     degradedLater: degraded.filter(({ sentAtMs }) => sentAtMs > backAtMs + backMsMax).length,
-    /** Most of the limited requests that were admitted in any window. */
+    /** Maximum number of limited requests that were admitted in any window. */
     admitted: mostInWindow(answers.filter(({ model, status }) => model === limited && status === 200)),
   };
 }
@@ -188,7 +188,7 @@ function isOfStore({ status, isDegraded }: Answer): boolean {
   return !isDegraded && (status === 200 || status === 429);
 }
 
-/** When the first answer of each service was asked for; one without any has none. */
+/** Time at which each service's first answered request was sent; services without one are absent. */
 function firstByService(answers: readonly Answer[]): readonly number[] {
   const first = new Map<number, number>();
   for (const { service, sentAtMs } of answers) {
@@ -197,7 +197,7 @@ function firstByService(answers: readonly Answer[]): readonly number[] {
   return [0, 1].map((service) => first.get(service) ?? Number.POSITIVE_INFINITY);
 }
 
-/** Each window that ends with an answer is looked at. */
+/** Checks each window that ends with an answer. */
 function mostInWindow(answers: readonly Answer[]): number {
   const sentAtMs = answers.map((answer) => answer.sentAtMs).sort((a, b) => a - b);
   let [most, first] = [0, 0];

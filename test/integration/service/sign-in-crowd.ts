@@ -1,6 +1,6 @@
 /**
- * A process that lets many browsers sign in beside each other, each from an address of its own, and tells its parent how
- * each was answered. Apart from the process that measures, whose own work would else be measured.
+ * A process that signs in many browsers concurrently, each from its own address, and sends its parent each response. It
+ * is separate so that its own work does not slow the measuring process.
  */
 import { type IncomingHttpHeaders, request } from "node:http";
 import process from "node:process";
@@ -9,7 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 export interface CrowdOrder {
   /** `http://127.0.0.1:<port>` */
   readonly http: string;
-  /** For so long they come, evenly; none waits for the answer of another. */
+  /** Duration over which the attempts are sent evenly, without waiting for earlier answers. */
   readonly comingMs: number;
   readonly attempts: readonly { readonly user: string; readonly password: string }[];
 }
@@ -26,7 +26,7 @@ export interface SignInAnswer {
 
 const hangMs = 60_000;
 
-/** This machine is reached from all of 127.0.0.0/8. */
+/** Every address in 127.0.0.0/8 is this machine. */
 function addressOf(number: number): string {
   return `127.1.${number >> 7}.${1 + (number & 127)}`;
 }

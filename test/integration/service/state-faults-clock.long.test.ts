@@ -37,7 +37,7 @@ const config = {
   ],
 };
 
-/** A key that may make two requests a minute, or that expires in half an hour of true time. */
+/** Creates a key with the given limits or expiry. */
 async function keyWith(api: string, more: object): Promise<ServiceClient> {
   const message = { name: "k", scope: "SCOPE_READ_WRITE", ...more };
   const made = await new ServiceClient(api, admin).rpc("unified.admin.v1.ApiKeyService/CreateApiKey", message);
@@ -50,7 +50,7 @@ const forHalfAnHour = () => ({ expiresAt: new Date(Date.now() + 1_800_000).toISO
 const statusOf = async (client: ServiceClient) => (await chat(client)).status;
 const waitOf = async (client: ServiceClient) => Number((await chat(client)).headers.get("retry-after-ms"));
 
-/** The store was too slow for an admission, which this process then decided by its share. */
+/** Thrown when the store was too slow for an admission, which this process then decided by its share. */
 class DecidedHere extends Error {}
 
 async function chat(client: ServiceClient): Promise<ClientAnswer> {
@@ -60,12 +60,12 @@ async function chat(client: ServiceClient): Promise<ClientAnswer> {
 }
 
 const triesMax = 10;
-/** Number of attempts. */
+/** Timeout of a scenario with all its attempts. */
 const scenarioMs = 180_000;
 
 /**
- * Runs a scenario of the store's own decisions on new programs until there are no others in it: a machine that does other
- * work, too, is not always quick enough for the store to have its say.
+ * Repeats a scenario with new processes until the store decides all of its admissions. On a machine with other work,
+ * the store is sometimes too slow.
  */
 function decidedByStore<A extends unknown[]>(scenario: (...args: A) => Promise<void>): (...args: A) => Promise<void> {
   return async (...args) => {
@@ -159,7 +159,10 @@ describe("replicas on a Redis when its clock is set", () => {
     return { api: line.api, client: new ServiceClient(line.api, line.api_key?.secret ?? ""), stderr };
   }
 
-  /** A key whose limit is used up. A refusal would be remembered here for as long as it told to wait. */
+  /**
+   * Creates a key and uses up its limit. The requests are admitted, because a rejection would be cached until its
+   * announced wait is over.
+   */
   async function usedUp(api: string): Promise<ServiceClient> {
     const limited = await keyWith(api, twoPerMinute);
     expect([await statusOf(limited), await statusOf(limited)]).toEqual([200, 200]);

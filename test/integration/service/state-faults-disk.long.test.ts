@@ -27,7 +27,7 @@ const models = [{ id: "m", engine: "scripted", scripted: { text: "three words he
 const spoolMax = 1_000;
 const atOnce = 50;
 
-/** Answers of `count` chats, some at a time. */
+/** Sends `count` chats, at most `atOnce` of them concurrently. */
 async function chats(client: ServiceClient, count: number): Promise<ClientAnswer[]> {
   const answers: ClientAnswer[] = [];
   while (answers.length < count) {
@@ -58,7 +58,7 @@ describe("a service whose disk is full", () => {
     expect((await client.chat("m")).status).toBe(200);
     const emptyDisk = await fillDisk(child.pid ?? 0, dataDir);
 
-    // What the files have of room within their last blocks may still take some.
+    // Files may still grow within their last allocated blocks.
     await eventually(async () => (await createKey()).status !== 200, "the disk is full");
     expect(await createKey()).toMatchObject({
       status: 503,
@@ -103,7 +103,7 @@ describe("a read-only data folder", () => {
 describe("a stop while the disk is full", () => {
   const answered = 200;
 
-  /** A service on a disk of its own that outlives it. */
+  /** Runs a service on a private disk that outlives it. */
   async function onDisk(
     use: (disk: LastingDisk, serve: (settings: object) => Serving) => Promise<void>,
   ): Promise<void> {
@@ -159,7 +159,7 @@ describe("a stop while the disk is full", () => {
         const metrics = await (await fetch(`${line.ops}/metrics`)).text();
         return Number(/^uis_usage_memory_only (\d+)/m.exec(metrics)?.[1]);
       };
-      // Files have room in their last blocks.
+      // Files may still grow within their last allocated blocks.
       await eventually(async () => {
         await chats(client, atOnce);
         return (await memoryOnly()) >= answered;

@@ -10,13 +10,13 @@ import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
 import { OutageBench, type Trouble, troubleMs } from "./outage-bench.js";
 
-/** Room for what is written until the disk is filled, in MiB. */
+/** Size of the disk in MiB: enough for all writes before it is filled. */
 const diskSize = 64;
 const policies = ["everysec", "always"] as const;
 type Policy = (typeof policies)[number];
 const admin = "admin-token-of-this-test";
 
-/** Redis whose append-only file is on a disk of its own. */
+/** Redis with its append-only file on a private disk. */
 interface Store {
   readonly redis: RedisServer;
   readonly disk: LastingDisk;
@@ -44,7 +44,7 @@ async function startStore(aof: Policy): Promise<Store> {
   return store;
 }
 
-/** Fills the disk under a Redis that is written to, and gives the room back. */
+/** Fills the disk under a Redis that receives writes, and frees the space afterwards. */
 function fullDisk({ redis, disk }: Store, aof: Policy): Trouble {
   const lastWrite = async () => /aof_last_write_status:(\w+)/.exec(await redis.cli("INFO", "persistence"))?.[1];
   let empty = async () => {};
@@ -52,7 +52,7 @@ function fullDisk({ redis, disk }: Store, aof: Policy): Trouble {
     async begin() {
       empty = await disk.fill();
       if (aof === "always") await redis.ended();
-      else await eventually(async () => (await lastWrite()) === "err", "Redis notices");
+      else await eventually(async () => (await lastWrite()) === "err", "Redis reports the failed write");
     },
     async end() {
       await empty();
@@ -62,7 +62,7 @@ function fullDisk({ redis, disk }: Store, aof: Policy): Trouble {
   };
 }
 
-/** A service over it, and its administrator. */
+/** Starts a service on this Redis, with an administrator's client. */
 async function serve({ redis }: Store): Promise<{ administrator: ServiceClient; client: ServiceClient }> {
   const env = {
     LOG_LEVEL: "error",
@@ -83,7 +83,7 @@ const createKey = (administrator: ServiceClient, name: string) =>
 const listKeys = (administrator: ServiceClient) =>
   administrator.rpc("unified.admin.v1.ApiKeyService/ListApiKeys", { pageSize: 1_000 });
 
-/** Names of the keys that the store has. */
+/** Names of the keys in the store. */
 async function storedKeys(administrator: ServiceClient): Promise<readonly string[]> {
   const { status, json } = await listKeys(administrator);
   expect(status).toBe(200);
@@ -118,7 +118,7 @@ describe("a full disk under Redis", () => {
 
       const { begin, end } = fullDisk(started, aof);
       const full = begin();
-      // The last block of the file may still take some.
+      // The file may still grow within its last allocated block.
       await eventually(async () => (await create(`until full ${created.length}`)).status !== 200, "the disk is full");
       await full;
       const why = aof === "always" ? /no connection|connection is lost/ : /cannot write to its disk/;
@@ -132,7 +132,7 @@ describe("a full disk under Redis", () => {
 
       await end();
       await eventually(async () => (await create("after")).status === 200, "keys can be created again");
-      // Data that is only in its memory is lost with it.
+      // A restart loses data that is in memory only.
       await started.redis.stop();
       await started.redis.restart();
       await eventually(async () => (await listKeys(administrator)).status === 200, "the service is back");

@@ -11,11 +11,11 @@ import { ServiceFolder } from "../../support/service-process.js";
 import { type Answer, startSteadyLoad } from "../../support/steady-load.js";
 import { type CreatedKey, KeyChurn } from "./key-churn.js";
 
-/** All of it is within the minute of the limit. */
+/** All cuts fall into one window of the limit, which is a minute. */
 const times = { cuts: 6, onMs: 5_000, offMs: 1_000, perSecond: 50 };
-/** Redis aims at a second between two syncs; machines that do other work, too, get five times that. */
+/** Redis aims at one second between two syncs; the bound is five times that for machines with other work. */
 const unsyncedMsMax = 5_000;
-/** A cut that comes later after a sync takes something that was acknowledged. */
+/** A cut at least this long after a sync loses acknowledged writes. */
 const unsyncedMsMin = 300;
 const limit = 5;
 const keysTried = 10;
@@ -39,17 +39,17 @@ afterEach(async () => {
   redis = null;
 });
 
-/** What a service had acknowledged when Redis came back from its last power cut, and how to ask what is left. */
+/** Everything that a service had acknowledged when Redis came back from its last power cut. */
 interface Outcome {
   readonly answers: readonly Answer[];
   readonly keys: KeyChurn;
   readonly client: ServiceClient;
-  /** Of which Redis may have lost what it acknowledged. */
+  /** Spans whose acknowledged writes Redis may have lost. */
   readonly unsynced: readonly Span[];
   readonly api: string;
 }
 
-/** Requests and changes of keys at a steady rate, and power cuts in between. */
+/** Sends requests and changes keys at a steady rate, with power cuts in between. */
 async function surviveCuts(aof: "everysec" | "always"): Promise<Outcome> {
   redis = await PoweredRedis.start(served.folder, aof);
   const env = {
@@ -80,7 +80,7 @@ async function surviveCuts(aof: "everysec" | "always"): Promise<Outcome> {
   return { answers, keys, client: new ServiceClient(line.api, key), unsynced, api: line.api };
 }
 
-/** Requests and tokens that were counted today and yesterday. */
+/** Requests and tokens counted today and yesterday. */
 async function usageOf(client: ServiceClient): Promise<{ requests: number; tokens: number }> {
   const range = `start_time=${Math.floor(Date.now() / 1_000) - 86_400}`;
   const { json } = await client.get(`/v1/usage?bucket_width=1d&limit=3&${range}`);
@@ -94,13 +94,16 @@ async function usageOf(client: ServiceClient): Promise<{ requests: number; token
   return sum;
 }
 
-/** What the service says to each of these keys. */
+/** The distinct response statuses of these keys. */
 async function statusesOf(api: string, keys: readonly CreatedKey[]): Promise<number[]> {
   const answers = keys.map(({ secret }) => new ServiceClient(api, secret).get("/v1/models"));
   return [...new Set((await Promise.all(answers)).map(({ status }) => status))];
 }
 
-/** No request has failed, all limits held but for what is `forgotten`, and all revoked keys are so again. */
+/**
+ * Expects that no request failed, that limits held except for requests that were `forgotten`, and that revoked keys are
+ * still revoked.
+ */
 async function expectRightAnswers({ answers, keys, api }: Outcome, forgotten: (atMs: number) => boolean) {
   const [free, limited] = ["free", "limited"].map((model) => answers.filter((answer) => answer.model === model));
   expect(new Set(free?.map(({ status }) => status))).toEqual(new Set([200]));

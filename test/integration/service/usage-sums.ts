@@ -6,7 +6,7 @@ export interface UsageSum {
   readonly completionTokens: number;
 }
 
-/** By model. */
+/** Sums of usage by model. */
 export type UsageByModel = Readonly<Record<string, UsageSum>>;
 
 const dayMs = 86_400_000;
@@ -15,7 +15,7 @@ export function addUp(numbers: readonly number[]): number {
   return numbers.reduce((sum, each) => sum + each, 0);
 }
 
-/** As `GET /v1/usage` tells it, of the last two days: midnight may have passed since the begin of a test. */
+/** Usage of the last two days from `GET /v1/usage`, because a test may run past midnight. */
 export async function usageOverRest(service: ServiceProcess, key: string): Promise<UsageByModel> {
   const query = "bucket_width=1d&limit=2&group_by=model";
   const headers = { authorization: `Bearer ${key}` };
@@ -41,7 +41,7 @@ interface RestResult {
   readonly output_tokens: number;
 }
 
-/** As `UsageService` tells it, of the same days. */
+/** Usage of the same days from `UsageService`. */
 export async function usageOverRpc(service: ServiceProcess, key: string): Promise<UsageByModel> {
   const response = await fetch(`${service.http}/unified.admin.v1.UsageService/QueryUsage`, {
     method: "POST",
@@ -66,7 +66,7 @@ export async function usageOverRpc(service: ServiceProcess, key: string): Promis
   );
 }
 
-/** int64 is text in the JSON of messages, and 0 is left out. */
+/** In the JSON of messages, int64 is a string and 0 is omitted. */
 interface RpcResult {
   readonly model: string;
   readonly requests?: string;
@@ -74,7 +74,7 @@ interface RpcResult {
   readonly completionTokens?: string;
 }
 
-/** What the logs say of each admitted request. */
+/** Usage of each admitted request according to the logs. */
 export function usageInLogs(services: readonly ServiceProcess[]): readonly (UsageSum & LoggedRequest)[] {
   return services.flatMap((service) =>
     service.logs().flatMap((line) => {
@@ -108,7 +108,7 @@ export function byModel(sums: readonly (UsageSum & { readonly model: string })[]
   return all;
 }
 
-/** Over all models. */
+/** The sum over all models. */
 export function totalOf(usage: UsageByModel): UsageSum {
   const all = Object.values(usage).map((sum) => ({ ...sum, model: "all" }));
   return byModel(all)["all"] ?? { requests: 0, promptTokens: 0, completionTokens: 0 };

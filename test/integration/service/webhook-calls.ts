@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
 
-/** An attempt as the administrator sees it over Connect's JSON, where what is empty is left out. */
+/** An attempt as the administrator reads it over Connect's JSON, which omits empty fields. */
 export interface ShownAttempt {
   readonly number: number;
   readonly startedAt: string;
@@ -28,7 +28,7 @@ const pageSizeMax = 1_000;
 const lookEveryMs = 200;
 const patienceMs = 60_000;
 
-/** What tests of the whole service do with its webhooks, as the owner of a key and as the administrator. */
+/** Calls that tests make to a service's webhooks, as the owner of a key and as the administrator. */
 export class WebhookCalls {
   readonly own: ServiceClient;
   readonly administrator: ServiceClient;
@@ -38,30 +38,30 @@ export class WebhookCalls {
     this.administrator = new ServiceClient(http, adminToken);
   }
 
-  /** Over REST, for the event of every completed request. */
+  /** Registers an endpoint over REST, for the event of every completed request. */
   post(url: string): Promise<ClientAnswer> {
     return this.own.post("/v1/webhooks", { url, events: ["request.completed"] });
   }
 
-  /** The same of a URL that must be taken: the id of the endpoint. */
+  /** Registers a URL that must be accepted, and returns the endpoint's id. */
   async add(url: string): Promise<string> {
     const answer = await this.post(url);
     expect([url, answer.status, answer.code]).toEqual([url, 200, null]);
     return String(answer.json["id"]);
   }
 
-  /** One answered request, and so one event. */
+  /** Sends one chat, which creates one event. */
   async chat(model = "test-chat"): Promise<void> {
     expect((await this.own.chat(model)).status).toBe(200);
   }
 
-  /** The newest, of all accounts: 1,000 at most, and by default. */
+  /** The newest deliveries of all accounts, at most 1,000, which is the default. */
   async deliveries(pageSize = pageSizeMax): Promise<readonly ShownDelivery[]> {
     const answer = await this.administrator.rpc(`${deliveryService}/ListDeliveries`, { pageSize });
     return (answer.json["deliveries"] ?? []) as ShownDelivery[];
   }
 
-  /** All deliveries, once their number is reached and each is in one of the states. */
+  /** Resolves with all deliveries once `count` of them are in one of the states. */
   async until(count: number, states: readonly string[]): Promise<readonly ShownDelivery[]> {
     const hasEnded = (deliveries: readonly ShownDelivery[]): number =>
       deliveries.filter(({ state }) => states.includes(state)).length;

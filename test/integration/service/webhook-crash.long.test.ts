@@ -29,24 +29,24 @@ import {
 
 const roundCount = 20;
 const answersPerRound = 520;
-/** Of requests that were answered as a whole. */
+/** Minimum number of requests with a complete answer. */
 const wholeMin = 10_000;
 const clientCount = 16;
 const sweptWithinMs = requestLeaseMs + 60_000 + 30_000;
-/** After the last kill: its attempts in flight repeat after a lease of 15 s. */
+/** Timeout for the deliveries after the last kill: attempts in flight repeat after a lease of 15 s. */
 const toldWithinMs = 120_000;
 const testMs = 900_000;
 const adminToken = randomBytes(16).toString("hex");
 const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), UIS_ADMIN_TOKEN: adminToken };
 const models = [
   { id: "quick", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8 } },
-  /** Is nearly always running when the process dies. */
+  /** Nearly always has running requests when the process dies. */
   { id: "slow", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8, token_delay_ms: 6 } },
 ];
 const paths = ["/one", "/two"];
 /**
- * Attempts that a process may have under way, and as many at an endpoint: what the dead one had keeps its places until its
- * leases are over, and others are to be under way at the next kill.
+ * Maximum attempts in flight of a process, and of an endpoint. Claims of the dead process occupy slots until their
+ * leases end; the rest leaves room for attempts in flight at the next kill.
  */
 const inFlightMax = 64;
 
@@ -56,7 +56,7 @@ let inbox: WebhookInbox;
 const started: ServiceProcess[] = [];
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), "uis-tell-"));
-  // Slow enough to be in flight when the process dies; some first attempts fail and are retried.
+  // Attempts are slow enough to be in flight when the process dies; some first attempts fail and are retried.
   inbox = await WebhookInbox.open({
     answer: (deliveryId, attempt) => ({
       status: attempt === 1 && chanceOf(deliveryId) < 12 ? 503 : 204,
@@ -90,17 +90,17 @@ function questions(pick: (count: number) => number): () => Question {
   };
 }
 
-/** What is known when all is over. */
+/** The state after the last kill, once all deliveries have ended. */
 interface Told {
   readonly clients: ChatClients;
   /** Requests that the store has settled. */
   readonly settled: ReadonlySet<string>;
-  /** What the dead processes held, kill by kill. */
+  /** Claims that the dead process held, one list per kill. */
   readonly held: readonly (readonly HeldClaim[])[];
   readonly deliveries: readonly ListedDelivery[];
 }
 
-/** How many there were at each kill that no process killed before had held. */
+/** Number of claims at each kill that were not held at an earlier kill. */
 function newClaims(held: readonly (readonly HeldClaim[])[]): number[] {
   const known = new Set<string>();
   return held.map((claims) => {
@@ -125,7 +125,7 @@ function expectAllTold({ clients, settled, held, deliveries }: Told, processes: 
   const lost = lostInLogs(started);
   expect(whole.length).toBeGreaterThanOrEqual(wholeMin);
   expect(whole.filter((id) => !inbox.hasTaken(id))).toEqual([]);
-  // Those that were cut as well, and nothing that no store knows of.
+  // Includes requests whose answer was cut off; excludes requests that the store does not contain.
   expect(new Set(arrivals.map(({ requestId }) => requestId))).toEqual(settled);
   expect(toldTwoWays(arrivals)).toEqual([]);
   expect(forged).toBe(0);
@@ -166,7 +166,7 @@ describe("events of a service that is killed under load", () => {
     const held: HeldClaim[][] = [];
     const dataDir = join(root, "one", "data");
     const whileDead = async () => {
-      // A look into the file itself would already be a first step of its recovery.
+      // Opening the file itself would already recover it, so this reads a copy.
       const copy = join(root, `copy-${held.length}`);
       cpSync(dataDir, copy, { recursive: true });
       held.push(heldInFile(copy));
@@ -174,7 +174,7 @@ describe("events of a service that is killed under load", () => {
     await victim.dieOften(clients, { rounds: roundCount, answersPerRound, pick, whileDead });
     await clients.end();
     const http = victim.service?.http ?? "";
-    await eventually(() => haveAllEnded(http, adminToken), "all is delivered", toldWithinMs);
+    await eventually(() => haveAllEnded(http, adminToken), "all deliveries have ended", toldWithinMs);
     const deliveries = await listDeliveries(http, adminToken);
     expect(await victim.service?.stop()).toBe(0);
 
@@ -202,8 +202,8 @@ describe("events of a service that is killed under load", () => {
     const whileDead = async () => void held.push(await heldInRedis(server));
     await victim.dieOften(clients, { rounds: roundCount, answersPerRound, pick, whileDead });
     await clients.end();
-    await eventually(() => hasNoLeases(server), "nothing is live", sweptWithinMs);
-    await eventually(() => haveAllEnded(survivor.http, adminToken), "all is delivered", toldWithinMs);
+    await eventually(() => hasNoLeases(server), "all leases have ended", sweptWithinMs);
+    await eventually(() => haveAllEnded(survivor.http, adminToken), "all deliveries have ended", toldWithinMs);
     const deliveries = await listDeliveries(survivor.http, adminToken);
     expect([await survivor.stop(), await victim.service?.stop()]).toEqual([0, 0]);
 
@@ -214,7 +214,7 @@ describe("events of a service that is killed under load", () => {
   });
 });
 
-/** What the stopped service has kept of requests. */
+/** Ids of the requests that the stopped service has settled. */
 function settledInFile(dataDir: string): ReadonlySet<string> {
   const db = openSqlite(databaseFile(dataDir));
   const rows = db.prepare("SELECT request_id FROM settled").all();

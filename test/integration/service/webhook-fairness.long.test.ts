@@ -11,7 +11,7 @@ import { WebhookCalls } from "./webhook-calls.js";
 import { addEndpoint, LoadedService, leastOf, quantile, type Sender } from "./webhook-load.js";
 
 const endpointCount = 200;
-/** How far a machine that others use may stay behind an aim. */
+/** Factor on time bounds, because other work on this machine delays the service. */
 const isQuiet = (loadavg()[0] ?? 0) < availableParallelism();
 const slack = isQuiet ? 1 : 5;
 const testMs = 300_000;
@@ -27,7 +27,7 @@ async function start(config: object, webhooks: object = {}): Promise<LoadedServi
   return service;
 }
 
-/** Hears at every address of this machine. */
+/** A receiver that listens on all addresses of this machine. */
 async function receiver(answer?: "hang"): Promise<Receiver> {
   const started = await startReceiver({ host: "0.0.0.0", ...(answer === undefined ? {} : { answer }) });
   opened.push(() => started.close());
@@ -44,7 +44,7 @@ describe("200 endpoints, of which one hangs and one rejects", () => {
   const perSecond = 100;
   const toBad = (offered / endpointCount) * 2;
   const aimMs = 1_000;
-  /** In MiB. */
+  /** Maximum growth of memory, in MiB. */
   const growthMax = 48;
   const embedded = { driver: "embedded", accounts: 1 };
   const redis = { driver: "Redis", accounts: 20 };
@@ -68,7 +68,7 @@ describe("200 endpoints, of which one hangs and one rejects", () => {
         await Promise.all(urls.map((url) => addEndpoint(sender, url)));
         senders.push(sender);
       }
-      // A service that has not yet worked takes more memory at first.
+      // The first deliveries allocate memory that later ones reuse, so they are not measured.
       await offer(senders, endpointCount, perAccount);
       await good.until(endpointCount - 2, testMs);
 
@@ -103,7 +103,7 @@ describe("200 endpoints, of which one hangs and one rejects", () => {
     return { state: { redis_url: server.url } };
   }
 
-  /** Requests of the senders in turn, each of which makes `perRequest` deliveries. */
+  /** Sends requests of the senders in rotation; each request creates `perRequest` deliveries. */
   async function offer(senders: readonly Sender[], deliveries: number, perRequest: number): Promise<void> {
     const startedAtMs = performance.now();
     const asked: Promise<unknown>[] = [];
@@ -119,12 +119,12 @@ describe("200 endpoints, of which one hangs and one rejects", () => {
     return String(headers["service-delivery-id"]);
   }
 
-  /** When the event was made, before it was written. */
+  /** Time at which the event was created, before it was stored. */
   function createdAtMs(body: Buffer): number {
     return Date.parse((JSON.parse(body.toString()) as { readonly created_at: string }).created_at);
   }
 
-  /** Looks at something again and again. */
+  /** Samples a value every 50 ms. */
   function watch(look: () => number): { end(): readonly number[] } {
     const seen = [look()];
     const timer = setInterval(() => seen.push(look()), 50);
@@ -140,7 +140,7 @@ describe("200 endpoints, of which one hangs and one rejects", () => {
 describe("thousands of deliveries due at the same time", () => {
   const due = 10_000;
   const idleMs = 3_000;
-  /** Requests of each model a second: too few to be in each other's way. */
+  /** Requests of each model per second: few enough that they do not delay each other. */
   const rate = 20;
   const aim = 1.5;
   const models = [quick, { ...quick, id: "chat", scripted: { text: "tick", tokens: 16, token_delay_ms: 10 } }];
@@ -162,7 +162,7 @@ describe("thousands of deliveries due at the same time", () => {
     const makeDue = async (count: number): Promise<void> => {
       await Promise.all(Array.from({ length: count / endpointCount }, () => sender.client.chat("quick")));
     };
-    // What is slow the first time only is no concern here.
+    // One-time work such as compilation is not measured.
     await makeDue(due / 10);
     await askDuring(() => service.drained());
 

@@ -29,9 +29,9 @@ const roundCount = 8;
 /** Minimum number of attempts in flight of the third process when it is stopped. */
 const heldMin = 6;
 const testMs = 900_000;
-/** What the stopped process holds is taken over when its lease ends, and tried at once. */
+/** Other processes take over and attempt the deliveries of the stopped process when its leases end. */
 const takenOverWithinMs = webhookLeaseMs + 45_000;
-/** Of receivers of the third process, until it was stopped for the last time: shorter than an attempt may take. */
+/** Response delay of the third process's receivers until its last pause; shorter than the attempt timeout. */
 const slowMs = 3_000;
 let isSlow = true;
 const adminToken = randomBytes(16).toString("hex");
@@ -72,8 +72,8 @@ async function start(host: (typeof hosts)[number]): Promise<ServiceProcess> {
 }
 
 /**
- * The third process hears from its receivers late, and something else than the others do: one that counted after its
- * lease would change what stands there. Those of the others fail at first, or do not.
+ * Receivers answer the third process late and with a different body, so that a result which counted after its lease
+ * would be visible in the record. Half of the other processes' first attempts fail.
  */
 async function openInboxes(): Promise<void> {
   const port = await freePort();
@@ -98,7 +98,7 @@ async function makeEndpoints(service: ServiceProcess): Promise<void> {
 
 const arrivedAt = (host: (typeof hosts)[number]) => inboxes[hosts.indexOf(host)]?.arrivals ?? [];
 
-/** Deliveries that only the third process has tried yet: it has them under way, and goes on to for a while. */
+/** Deliveries that only the third process has attempted, and whose attempt is still in flight for a while. */
 function underWay(): Set<string> {
   const sinceMs = performance.now() - (slowMs * 2) / 3;
   const recent = arrivedAt(thirdHost).filter(({ attempt, atMs }) => attempt === 1 && atMs > sinceMs);
@@ -111,22 +111,25 @@ async function endsOf({ ops }: ServiceProcess, result: string): Promise<number> 
 }
 
 interface Pause {
-  /** Deliveries that it had under way for certain; of others it may have been about to begin or to note the end. */
+  /**
+   * Deliveries with an attempt that was certainly in flight. Other deliveries may have been about to start or to be
+   * recorded.
+   */
   readonly held: readonly string[];
   readonly leaseLost: number;
   readonly unrecorded: number;
 }
 
-/** Stops the process while it holds claims, until others have taken over all of them, and lets it go on. */
+/** Suspends the process while it holds claims, until others have taken over all of them, then resumes it. */
 async function pauseBeyondLease(third: ServiceProcess): Promise<Pause> {
   const before = { leaseLost: await endsOf(third, "lease_lost"), unrecorded: await endsOf(third, "unrecorded") };
-  await eventually(() => underWay().size >= heldMin, "the third process has attempts under way", 60_000);
+  await eventually(() => underWay().size >= heldMin, "the third process has attempts in flight", 60_000);
   third.freeze();
   const held = await claimsOf(underWay());
   const byOthers = () => new Set([...arrivedAt(hosts[0]), ...arrivedAt(hosts[1])].map(({ deliveryId }) => deliveryId));
   await eventually(
     () => held.every(({ deliveryId }) => byOthers().has(deliveryId)),
-    "all is taken over",
+    "all deliveries are taken over",
     takenOverWithinMs,
   );
   third.thaw();
@@ -139,19 +142,19 @@ async function pauseBeyondLease(third: ServiceProcess): Promise<Pause> {
   await eventually(async () => {
     const { leaseLost, unrecorded } = await ended();
     return leaseLost + unrecorded >= held.length;
-  }, "the third process knows what it lost");
+  }, "the third process reports its lost leases");
   return ended();
 }
 
-/** Of these deliveries. */
+/** Claims of the given deliveries. */
 async function claimsOf(deliveryIds: ReadonlySet<string>): Promise<HeldClaim[]> {
   return (await heldInRedis(redis)).filter(({ deliveryId }) => deliveryIds.has(deliveryId));
 }
 
-/** How far the store's time, as a process knows it, may be off. */
+/** Maximum error of a process's estimate of the store's time. */
 const clockSlackMs = 500;
 
-/** Recorded attempts that another claim of the same delivery came between: they are of a former holder. */
+/** Recorded attempts during which the delivery was claimed again: results of a former claim holder. */
 function outlived(
   deliveries: readonly ListedDelivery[],
   claimedAtMs: ReadonlyMap<string, readonly number[]>,
@@ -174,7 +177,7 @@ describe("three processes on one Redis, one of which is stopped longer than its 
     const [one, two, third] = [await start(hosts[0]), await start(hosts[1]), await start(hosts[2])];
     await makeEndpoints(one);
     const services = [one, two, third];
-    // The third one's clients wait while it is suspended.
+    // Clients of the third process wait while it is suspended.
     const clients = startChatClients({
       count: 6,
       service: (number) => services[number % 3] ?? null,
@@ -195,7 +198,7 @@ describe("three processes on one Redis, one of which is stopped longer than its 
     const sumOf = (which: "leaseLost" | "unrecorded") => pauses.reduce((sum, pause) => sum + pause[which], 0);
     await context.annotate(
       `${roundCount} pauses with ${pauses.map((pause) => pause.held.length).join("+")} claims held, ` +
-        `${sumOf("leaseLost")} told as lease_lost, ${sumOf("unrecorded")} as unrecorded; ${clients.answers.length} requests, ` +
+        `${sumOf("leaseLost")} reported as lease_lost, ${sumOf("unrecorded")} as unrecorded; ${clients.answers.length} requests, ` +
         `${deliveries.length} deliveries, ${arrivals.length} arrivals, ${repeatsIn(arrivals).total} repeats`,
     );
     for (const { held: ids, leaseLost, unrecorded } of pauses) {
@@ -208,14 +211,14 @@ describe("three processes on one Redis, one of which is stopped longer than its 
     expect(oddlyNumbered(deliveries)).toEqual([]);
     const unclaimed = deliveries.filter(({ id, attemptsMade }) => (claimed.get(id)?.length ?? 0) < attemptsMade);
     expect(unclaimed).toEqual([]);
-    // An end is the last of its attempts: none was undone, and nobody tried again after it.
+    // A success is always the last attempt: no later attempt followed it or replaced it.
     const undone = deliveries.filter(({ attempts }) => attempts.slice(0, -1).some(({ status }) => status === 200));
     expect(undone).toEqual([]);
     const byId = new Map(deliveries.map((delivery) => [delivery.id, delivery]));
     const firstOf = (id: string) => byId.get(id)?.attempts[0]?.ip;
     expect(held.filter((id) => firstOf(id) === thirdHost)).toEqual([]);
 
-    // Two different events were never told of one request, and none of an answered one was lost.
+    // No request has two different events, and every answered request has one.
     expect(toldTwoWays(arrivals)).toEqual([]);
     const toldOf = new Set(arrivals.map(({ requestId }) => requestId));
     const whole = clients.answers.filter(({ outcome }) => outcome === "completed");

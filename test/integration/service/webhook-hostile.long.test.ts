@@ -11,17 +11,17 @@ import { ServiceFolder } from "../../support/service-process.js";
 import { type ShownAttempt, type ShownDelivery, WebhookCalls } from "./webhook-calls.js";
 
 const budgetMs = 5_000;
-/** Five times as much later as an attempt may end. */
+/** Maximum delay of an attempt's end after its timeout: five times the aim. */
 const lateMaxMs = 5 * 200;
-/** Five times as long as an event may take to a good receiver while the others are busy. */
+/** Maximum time from an event to a good receiver while the others are busy: five times the aim. */
 const goodWithinMs = 5 * 500;
-/** The second one meets receivers that still hold on to the first. */
+/** Two events, so that the second one meets receivers that still hold the first. */
 const eventsPerRound = 2;
-/** Rounds in which the heap and the pools of the service find their size. */
+/** Rounds in which heap and buffer pools of the service grow to their final size. */
 const warmRounds = 2;
-/** With a larger heap V8 delays garbage collection, and memory grows by garbage. */
+/** Heap limit in MiB. With a larger heap V8 delays garbage collection, and memory grows by garbage. */
 const heapMib = 96;
-/** The aim is 10 MiB. */
+/** Maximum growth of resident memory: five times the aim of 10 MiB. */
 const growthMaxBytes = 50 * 2 ** 20;
 const fileGrowthMax = 16;
 const local = ["127.0.0.1"];
@@ -31,13 +31,13 @@ afterEach(async () => {
   for (const part of opened.splice(0).reverse()) await part.close();
 });
 
-/** Closed after the test, the last one first. */
+/** Registers a part for cleanup after the test, in reverse order. */
 function closing<T extends { close(): Promise<void> | void }>(part: T): T {
   opened.push(part);
   return part;
 }
 
-/** A receiver and what the attempts at it must come to. */
+/** A receiver and the expected result of its attempts. */
 interface Expected {
   readonly url: string;
   readonly status: number | null;
@@ -90,11 +90,11 @@ describe("a service among hostile receivers", () => {
     for (const { endpointId, attempt } of attempts) {
       const name = names.get(endpointId) ?? "";
       const { status, error } = receivers[name] ?? { status: 200, error: null };
-      // Its flood may have begun when the second event comes by the same connection.
+      // The second event may reuse the connection after its flood has begun.
       if (name === "flood after the answer" && attempt.error === "bad_response") continue;
       const came = { status: attempt.status ?? null, error: attempt.error ?? null };
       expect({ name, ...came }).toEqual({ name, status, error });
-      // A reset right after the connection was made can be seen before it.
+      // A reset right after the connection was made can be reported before the address is known.
       if (error !== "reset") expect([name, attempt.ip]).toEqual([name, "127.0.0.1"]);
       const latencyMs = Number(attempt.latencyMs ?? 0);
       expect(latencyMs).toBeLessThan(budgetMs + lateMaxMs);
@@ -132,7 +132,7 @@ async function hostileReceivers(): Promise<Record<string, Expected>> {
   );
 }
 
-/** What is wrong before there is any HTTP. */
+/** Receivers whose TLS fails before any HTTP is exchanged. */
 async function receiversWithFaultyTls(authority: Authority): Promise<Record<string, Expected>> {
   const stranger = closing(makeAuthority());
   const withTls = async (identity: ReturnType<Authority["issue"]>) =>
@@ -172,7 +172,7 @@ async function msUntil(receivers: readonly Receiver[], requests: number): Promis
   return performance.now() - sinceMs;
 }
 
-/** An attempt, and when it was seen that it had ended: until then it may have read on after the headers. */
+/** An attempt, and how long it was open: it may have read the body after the headers. */
 interface Seen {
   readonly endpointId: string;
   readonly deliveryId: string;
@@ -182,12 +182,12 @@ interface Seen {
 
 const lookEveryMs = 200;
 
-/** Looks again and again until the newest so many deliveries, which are none of `before`, have had their attempt. */
+/** Polls until the `count` newest deliveries that are not in `before` have had their attempt. */
 async function seenUntilAllEnd(calls: WebhookCalls, count: number, before: readonly Seen[]): Promise<Seen[]> {
   const known = new Set(before.map(({ deliveryId }) => deliveryId));
   const found: Seen[] = [];
   const look = async (): Promise<number> => {
-    // No more than is needed: what tests look at takes memory in the service, too.
+    // Reads no more deliveries than needed, because listing them uses memory of the service.
     for (const delivery of await calls.deliveries(count)) {
       if (known.has(delivery.id) || !ended.includes(delivery.state)) continue;
       known.add(delivery.id);
@@ -205,7 +205,7 @@ function toSeen({ id, endpointId, attempts = [] }: ShownDelivery): Seen {
   return { endpointId, deliveryId: id, attempt, heldMs: Date.now() - Date.parse(attempt.startedAt) };
 }
 
-/** Resident memory of a process, in bytes, looked at all the time. */
+/** Samples the resident memory of a process, in bytes. */
 function watchMemory(pid: number) {
   let peak = 0;
   const look = (): void => {

@@ -8,16 +8,16 @@ import {
 } from "../../support/receivers/receiver.js";
 import { ServiceClient } from "../../support/service-client.js";
 
-/** Settings under which a receiver of this machine gets webhooks, and failures are tried again soon. */
+/** Settings that allow receivers on this machine and retry failures soon. */
 export const webhooksHere = {
   allow_http: true,
   allow_private_cidrs: ["127.0.0.0/8"],
   retry_delays: ["200ms", "400ms", "800ms"],
 };
 
-/** What an attempt said of itself when it arrived. */
+/** The headers and body of an attempt as received. */
 export interface Arrival {
-  /** Path that its endpoint has. */
+  /** Path of the endpoint's URL. */
   readonly path: string;
   readonly deliveryId: string;
   /** Number of the attempt, 1 for the first. */
@@ -27,20 +27,20 @@ export interface Arrival {
   /** `error.code` of a failed request, else empty. */
   readonly code: string;
   readonly body: string;
-  /** How it is answered. */
+  /** Status of the response. */
   readonly status: number;
   /** By `performance.now()`. */
   readonly atMs: number;
 }
 
 export interface InboxOptions {
-  /** Decides by delivery and number of the attempt. */
+  /** Chooses the response by delivery and number of the attempt. */
   readonly answer: (deliveryId: string, attempt: number) => PlainAnswer;
   readonly host?: string;
   readonly port?: number;
 }
 
-/** A service, and a key that may make endpoints there. */
+/** A service, and a key that may create endpoints on it. */
 export interface Maker {
   readonly http: string;
   readonly key: string;
@@ -48,16 +48,16 @@ export interface Maker {
 
 export interface Endpoint {
   readonly path: string;
-  /** Where it is not the receiver's address that is called. */
+  /** The origin in the endpoint's URL, if it differs from the receiver's address. */
   readonly origin?: string;
   readonly max_in_flight?: number;
 }
 
-/** A receiver that keeps what arrives at the endpoints which were made for it. A wrong signature is answered 401. */
+/** A receiver that records attempts at its endpoints. It answers 401 to a wrong signature. */
 export class WebhookInbox {
   readonly receiver: Receiver;
   readonly arrivals: Arrival[] = [];
-  /** Arrivals with a signature that is none of their endpoint's. */
+  /** Arrivals whose signature does not match any secret of their endpoint. */
   forged = 0;
   readonly #secrets = new Map<string, string>();
   readonly #taken = new Map<string, Set<string>>();
@@ -75,7 +75,7 @@ export class WebhookInbox {
     receiver.answerWith((request) => this.#take(request));
   }
 
-  /** Makes an endpoint for how requests end; its secret. */
+  /** Creates an endpoint for completed and failed requests, and returns its secret. */
   async makeEndpoint({ http, key }: Maker, { path, origin = this.receiver.url, ...more }: Endpoint): Promise<string> {
     const url = new URL(path, origin).href;
     const events = ["request.completed", "request.failed"];
@@ -91,7 +91,7 @@ export class WebhookInbox {
     this.#taken.set(path, new Set());
   }
 
-  /** Whether every endpoint has taken the event of this request. */
+  /** Whether every endpoint has accepted the event of this request. */
   hasTaken(requestId: string): boolean {
     return [...this.#taken.values()].every((requestIds) => requestIds.has(requestId));
   }
@@ -126,18 +126,18 @@ interface Event {
   readonly data: { readonly request_id: string; readonly error?: { readonly code: string } };
 }
 
-/** Two hex digits of a delivery's id: a number from 0 to 255 that is the same for each of its attempts. */
+/** Last two hex digits of a delivery's id: a number from 0 to 255 that is equal for all of its attempts. */
 export function chanceOf(deliveryId: string): number {
   return Number.parseInt(deliveryId.slice(-2), 16);
 }
 
 export interface Repeats {
-  /** By delivery: how often an attempt of the same number arrived again. */
+  /** By delivery: how many attempts arrived again with the same number. */
   readonly byDelivery: ReadonlyMap<string, number>;
   readonly total: number;
 }
 
-/** Attempts that arrived more often than once: their end was noted nowhere, so their number was used again. */
+/** Attempts that arrived more than once. Their result was not recorded, so their number was used again. */
 export function repeatsIn(arrivals: readonly Arrival[]): Repeats {
   const attempts = new Set<string>();
   const byDelivery = new Map<string, number>();
@@ -149,7 +149,7 @@ export function repeatsIn(arrivals: readonly Arrival[]): Repeats {
   return { byDelivery, total: [...byDelivery.values()].reduce((sum, each) => sum + each, 0) };
 }
 
-/** Requests of which more than one event was told, or one in more than one way. */
+/** Requests with more than one event, or with two versions of one event. */
 export function toldTwoWays(arrivals: readonly Arrival[]): string[] {
   const bodies = new Map<string, string>();
   const found = new Set<string>();
@@ -161,7 +161,7 @@ export function toldTwoWays(arrivals: readonly Arrival[]): string[] {
   return [...found];
 }
 
-/** A delivery as administrators see it. */
+/** A delivery as the administrator reads it. */
 export interface ListedDelivery {
   readonly id: string;
   readonly state: string;
@@ -169,12 +169,12 @@ export interface ListedDelivery {
   readonly attempts: readonly ListedAttempt[];
 }
 
-/** Protobuf's JSON leaves out what is zero. */
+/** Protobuf's JSON omits fields that are zero. */
 export interface ListedAttempt {
   readonly number: number;
   /** RFC 3339. */
   readonly startedAt: string;
-  /** Digits. */
+  /** Decimal digits. */
   readonly latencyMs?: string;
   readonly status?: number;
   readonly ip?: string;
@@ -182,7 +182,7 @@ export interface ListedAttempt {
 
 const pageSize = 500;
 
-/** Deliveries of all accounts, the newest first, of this state or any; `token` is the administrators'. */
+/** Deliveries of all accounts, newest first, optionally of one state; `token` is an administrator's. */
 export async function listDeliveries(http: string, token: string, state = ""): Promise<ListedDelivery[]> {
   const client = new ServiceClient(http, token);
   const found: ListedDelivery[] = [];
@@ -200,14 +200,14 @@ export async function listDeliveries(http: string, token: string, state = ""): P
 const lookEveryMs = 200;
 const openStates = ["pending", "delivery_attempted", "awaiting_retry"];
 
-/** Looks, a while later, whether no delivery is open. */
+/** Whether no delivery is open, checked after a short delay. */
 export async function haveAllEnded(http: string, token: string): Promise<boolean> {
   await delay(lookEveryMs);
   const open = await Promise.all(openStates.map((state) => listDeliveries(http, token, state)));
   return open.flat().length === 0;
 }
 
-/** Deliveries whose recorded attempts are not numbered from 1 on without a gap or a double. */
+/** Deliveries whose recorded attempts are not numbered from 1 on without gaps and duplicates. */
 export function oddlyNumbered(deliveries: readonly ListedDelivery[]): ListedDelivery[] {
   return deliveries.filter(
     ({ attempts, attemptsMade }) =>

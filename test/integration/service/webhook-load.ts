@@ -10,13 +10,13 @@ const lookEveryMs = 100;
 const triesMax = 3;
 const adminToken = `adm_${"0123456789".repeat(4)}`;
 
-/** Whose requests make events, and who takes them. */
+/** The client of an account, whose requests create events, and its key. */
 export interface Sender {
   readonly client: ServiceClient;
   readonly key: string;
 }
 
-/** A service with webhooks to this machine, in a process of its own. */
+/** A service in a separate process that may send webhooks to this machine. */
 export class LoadedService {
   readonly http: string;
   readonly admin: ServiceClient;
@@ -24,7 +24,7 @@ export class LoadedService {
   readonly #ops: string;
   readonly #pid: number;
 
-  /** `config`: as in the configuration file, without `webhooks`; `webhooks` beyond what makes it reach this machine. */
+  /** `config` is the configuration without `webhooks`; `webhooks` adds to the settings that allow this machine. */
   static async start(config: object, webhooks: object = {}): Promise<LoadedService> {
     const served = await ServiceFolder.create();
     const here = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], endpoints_max: 200 };
@@ -49,7 +49,7 @@ export class LoadedService {
     return adminToken;
   }
 
-  /** A key of this account. */
+  /** Creates a key of this account. */
   async sender(account: string): Promise<Sender> {
     const wanted = { name: account, account, scope: "SCOPE_READ_WRITE" };
     const { status, text, json } = await this.admin.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", wanted);
@@ -67,7 +67,7 @@ export class LoadedService {
     return state.deliveries;
   }
 
-  /** Resolves when nothing is due or in flight. */
+  /** Resolves when no delivery is due or in flight. */
   async drained(): Promise<void> {
     for (;;) {
       const { due, in_flight: inFlight } = await this.deliveries();
@@ -76,7 +76,7 @@ export class LoadedService {
     }
   }
 
-  /** Resident memory. */
+  /** Resident memory, in MiB. */
   mebibytes(): number {
     const [, pages] = readFileSync(`/proc/${this.#pid}/statm`, "utf8").split(" ");
     return (Number(pages) * pageBytes) / mebibyte;
@@ -94,13 +94,16 @@ export async function addEndpoint({ client }: Sender, url: string): Promise<stri
   return String(json["id"]);
 }
 
-/** The value that so large a share of the numbers does not exceed; NaN of none. */
+/** The smallest value that at least this share of the numbers does not exceed; NaN without numbers. */
 export function quantile(numbers: readonly number[], share: number): number {
   const sorted = numbers.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
 
-/** The least of at most three measurements, and no more after one is within the aim: whatever else this machine does only adds to it. */
+/**
+ * The least of up to three measurements, and stops at one within the aim, because other work on the machine only adds
+ * to a measurement.
+ */
 export async function leastOf(aim: number, measure: () => Promise<number>): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let tries = 0; tries < triesMax && !(least < aim); tries++) least = Math.min(least, await measure());

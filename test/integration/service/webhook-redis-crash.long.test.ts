@@ -29,12 +29,12 @@ import {
 
 const roundCount = 20;
 const answersPerRound = 520;
-/** Of requests that were answered as a whole. */
+/** Minimum number of requests with a complete answer. */
 const wholeMin = 10_000;
 const clientCount = 12;
 const killWithinMs = 200;
 const awayWithinMs = 1_500;
-/** An endpoint gets its first event so soon after the return of Redis. */
+/** Maximum time from the return of Redis to the first event of each endpoint. */
 const resumedWithinMs = 5_000;
 const endedWithinMs = 120_000;
 const testMs = 900_000;
@@ -76,12 +76,13 @@ async function start(name: string): Promise<ServiceProcess> {
 }
 
 /**
- * While a sync to its disk is under way, Redis with `everysec` keeps back what it would write and answers nevertheless:
- * killed then, it loses what it acknowledged, as in a power cut. At any other instant a kill takes nothing.
+ * Kills Redis while no sync is in progress. With `everysec`, Redis acknowledges writes during a sync before it passes
+ * them to the kernel, so that a kill at that moment loses acknowledged writes as a power cut does. At any other moment
+ * a kill loses nothing.
  */
 async function killBetweenSyncs(server: RedisServer): Promise<void> {
   const socket = connect(server.port, "127.0.0.1").setEncoding("latin1");
-  // It ends with the server.
+  // The socket closes with the server.
   socket.on("error", () => {});
   for (let isSyncing = true; isSyncing; ) {
     socket.write("INFO persistence\r\n");
@@ -93,13 +94,13 @@ async function killBetweenSyncs(server: RedisServer): Promise<void> {
 }
 
 interface Return {
-  /** Until the last endpoint got its first event, but for those that had to wait for leases. */
+  /** Time until every endpoint got its first event, except endpoints that had to wait for leases. */
   readonly resumedMs: number;
-  /** Claims that no process received, because the connection was lost after the store had recorded them. */
+  /** Claims that the store recorded and no process received, because the connection was lost in between. */
   readonly stuck: number;
-  /** Endpoints whose places were all taken by such claims. */
+  /** Endpoints whose slots were all occupied by such claims. */
   readonly blocked: number;
-  /** As the store came back. */
+  /** Claims in the store when Redis came back. */
   readonly held: readonly HeldClaim[];
 }
 
@@ -150,7 +151,9 @@ describe("events of services whose Redis is killed under load", () => {
     await answered(clients.answers, answersPerRound);
     await clients.end();
     const { whole, broken } = seenBy(clients.answers);
-    await eventually(() => whole.every((id) => inbox.hasTaken(id)), "all is told", endedWithinMs).catch(() => {});
+    await eventually(() => whole.every((id) => inbox.hasTaken(id)), "all deliveries have ended", endedWithinMs).catch(
+      () => {},
+    );
     await eventually(() => haveAllEnded(one.http, adminToken), "all deliveries have ended", endedWithinMs);
     const deliveries = await listDeliveries(one.http, adminToken);
     expect([await one.stop(), await two.stop()]).toEqual([0, 0]);

@@ -9,18 +9,21 @@ import { type AttemptRecord, type DeliveryRecord, type Driver, drivers, Followed
 const secondMs = 1_000;
 const minuteMs = 60 * secondMs;
 const hourMs = 60 * minuteMs;
-/** What the specification promises. Nothing sets it here. */
+/** The documented default schedule, which this test does not configure. */
 const waitsMs = [30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs, 2 * hourMs];
 
-/** Each is held up by what else the machine does, but hardly most of them at once: the middle one shows the service. */
+/**
+ * Number of deliveries per service. Other work on the machine may delay one of them but rarely most, so the median
+ * shows the service's own lateness.
+ */
 const eventCount = 5;
-/** What the worst of them may take, as a multiple of the middle one. */
+/** Maximum lateness of the worst delivery, as a multiple of the bound for the median. */
 const worstFactor = 10;
-/** At 60 times the speed 6 s are a tenth of a second. */
+/** At 60 times the speed, 6 s are a tenth of a second of real time. */
 const atSixty = { speed: 60, lateMs: (waitMs: number) => Math.max(0.02 * waitMs, 6 * secondMs) };
 const atFive = { speed: 5, lateMs: () => secondMs };
 const speeds = [atSixty, atFive];
-/** In which nothing comes that should not: longer than any wait of the schedule. */
+/** Time without any further attempt: longer than any delay of the schedule. */
 const quietMs = 2.5 * hourMs;
 const testMs = 700_000;
 
@@ -34,7 +37,7 @@ afterAll(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-/** All at once and before any event, because a start takes what attempts would need to be on time. */
+/** Starts all services together and before any event, because a start uses CPU time that would make attempts late. */
 async function startAll(): Promise<FollowedService[]> {
   for (const { speed } of speeds) times.push(await FastTime.start(speed));
   return Promise.all(times.flatMap((time) => drivers.map((driver) => FollowedService.in(root, driver, time))));
@@ -62,8 +65,8 @@ function endOf({ startedAt, latencyMs }: AttemptRecord): number {
 }
 
 /**
- * How long after it was due each retry of a number was signed, the least late first. Rounded down as `t` is: an exact one
- * can be as much as -999.
+ * Lateness of the signature of one retry, in milliseconds, ascending. The signature's `t` is rounded down to the
+ * second, so an exact retry can be -999.
  */
 function latenesses(service: FollowedService, records: readonly DeliveryRecord[], retry: number): number[] {
   const late = records.flatMap((record) => {
@@ -75,7 +78,7 @@ function latenesses(service: FollowedService, records: readonly DeliveryRecord[]
   return late.toSorted((a, b) => a - b);
 }
 
-/** Of most of so many at least. */
+/** Bounds the lateness of the median and of the worst of more than half of the deliveries. */
 function expectOnTime(late: readonly number[], what: string, lateMs: number): void {
   expect(late.length, what).toBeGreaterThan(eventCount / 2);
   expect(late[0], what).toBeGreaterThan(-secondMs);
@@ -83,18 +86,18 @@ function expectOnTime(late: readonly number[], what: string, lateMs: number): vo
   expect(late.at(-1), what).toBeLessThanOrEqual(worstFactor * lateMs);
 }
 
-/** What is recorded as the end of an attempt is not earlier than what ended it. */
+/** The recorded end of an attempt is not earlier than the receiver's response. */
 function expectTrueEnds(service: FollowedService, records: readonly DeliveryRecord[]): void {
   for (const record of records) {
     for (const attempt of record.attempts.filter(({ status }) => status === 500)) {
       const answeredAtMs = service.requestOf(record, attempt.number)?.answeredAtMs ?? 0;
-      // A good deal less than the receiver takes, so that the beginning does not pass for the end.
+      // The tolerance is less than the receiver's delay, so that the start of an attempt does not pass for its end.
       expect(endOf(attempt)).toBeGreaterThan(answeredAtMs - 2 * secondMs);
     }
   }
 }
 
-/** Up to how many attempts it was tried, over all that the receiver got. */
+/** The highest attempt number that the receiver got. */
 function attemptsSent(service: FollowedService): number {
   return Math.max(...service.requests.map(({ headers }) => Number(headers["service-attempt"])));
 }

@@ -16,7 +16,7 @@ import { WebhookCalls } from "./webhook-calls.js";
 
 const concurrent = 64;
 const percents = [50, 80, 100];
-/** A lease of a minute is over in six seconds by the store's clock. */
+/** Speed of the store's clock: a lease of a minute ends in six seconds. */
 const clockSpeed = 10;
 const sweptWithinMs = (leaseMs + 60_000) / clockSpeed + 60_000;
 const testMs = 240_000;
@@ -30,7 +30,7 @@ const even = {
   slots: concurrent,
   scripted: { text: "tick", tokens: tokens.completion, token_delay_ms: 20 },
 };
-/** Takes so long that all requests are running before the first has ended. */
+/** Slow enough that all requests are running before the first has ended. */
 const slow = { ...even, id: "slow", scripted: { text: "tick", tokens: 200, token_delay_ms: 50 } };
 const slowTokensMin = 60;
 
@@ -41,7 +41,7 @@ interface Running {
   end(signal: NodeJS.Signals): Promise<void>;
 }
 
-/** An event as it arrived, with the time of the store at which it was made. */
+/** An event as received, with its creation time by the store's clock. */
 interface Told {
   readonly id: string;
   readonly created_at: string;
@@ -54,7 +54,7 @@ interface Told {
   };
 }
 
-/** Whose requests reach a threshold, and which. */
+/** A key whose requests reach a threshold, and that threshold. */
 interface Spender {
   readonly account: string;
   readonly key: string;
@@ -87,7 +87,7 @@ describe.each(["embedded", "Redis"] as const)(
         webhooks,
         ...(driver === "Redis" ? { state: { redis_url: (await redis()).url } } : {}),
       };
-      // Every event comes twice at least.
+      // The first attempt fails, so every event arrives at least twice.
       inbox = await startReceiver({
         answer: ({ headers }) => ({ status: headers["service-attempt"] === "1" ? 503 : 200 }),
       });
@@ -114,12 +114,12 @@ describe.each(["embedded", "Redis"] as const)(
       const left = driver === "Redis" ? [survivor] : await startAll();
       const [teller] = left as [Running];
       await untilUsed(teller, killed, concurrent);
-      // Those who saw no answer ask again, and some more.
+      // Clients without an answer repeat their requests, and more follow.
       for (const spender of [killed, calm]) await all(left, spender, "even");
 
       const administrator = new WebhookCalls({ http: teller.http, key: killed.key, adminToken });
       const deliveries = await administrator.until(2 * percents.length, ["delivered"]);
-      await eventually(async () => (await debugState(teller)).deliveries.in_flight === 0, "all is told");
+      await eventually(async () => (await debugState(teller)).deliveries.in_flight === 0, "all deliveries have ended");
       await context.annotate(
         `${driver}: ${answered} of ${concurrent} answered before and after the kill, ${concurrent - answered} swept; ` +
           `${inbox.requests.length} attempts of ${deliveries.length} deliveries`,
@@ -127,7 +127,8 @@ describe.each(["embedded", "Redis"] as const)(
       expect(answered).toBeLessThan(concurrent);
       expect(deliveries).toHaveLength(2 * percents.length);
       expectTold(calm, concurrent * tokensEach, tokensEach);
-      // Each request adds one, and all that the victim ran were settled: the sum is at each value exactly once.
+      // Each request adds one, and all requests of the killed process were settled, so the sum passes each value
+      // exactly once.
       expectTold(killed, concurrent, 1);
     });
 
@@ -154,7 +155,7 @@ describe.each(["embedded", "Redis"] as const)(
       return Promise.all(folders.map(start));
     }
 
-    /** Before the processes that count: each of them knows the thresholds from its start on. */
+    /** Runs before the processes under test, because a process reads the thresholds when it starts. */
     async function setUp(): Promise<{ readonly calm: Spender; readonly killed: Spender }> {
       const service = await start(folders[0] as ServiceFolder);
       const admin = new ServiceClient(service.http, adminToken);
@@ -176,7 +177,7 @@ describe.each(["embedded", "Redis"] as const)(
       return { calm, killed };
     }
 
-    /** As many requests at once as cross all values, over all processes. */
+    /** Sends enough simultaneous requests, over all processes, to cross all values. */
     async function all(services: readonly Running[], { key }: Spender, model: string): Promise<void> {
       const asked = Array.from({ length: concurrent }, (_, number) =>
         ask(services, number, key, model, tokens.completion),
@@ -184,7 +185,10 @@ describe.each(["embedded", "Redis"] as const)(
       expect(new Set(await Promise.all(asked))).toEqual(new Set([200]));
     }
 
-    /** The same, one ending after the other; the victim dies when a third has ended. How many were answered. */
+    /**
+     * Sends the same number of requests, which end one after another, and kills the victim when a third have ended.
+     * Returns how many were answered.
+     */
     async function dieAmid(services: readonly Running[], victim: Running, { key }: Spender): Promise<number> {
       let answered = 0;
       const asked = Array.from({ length: concurrent }, async (_, number) => {
@@ -207,7 +211,7 @@ describe.each(["embedded", "Redis"] as const)(
       return (await new ServiceClient(http, key).chat(model, { max_tokens: maxTokens })).status;
     }
 
-    /** What was lost with a process counts when its lease is over. */
+    /** Waits for the given sum: requests of a killed process count when their lease has ended. */
     async function untilUsed({ http }: Running, { thresholdId }: Spender, used: number): Promise<void> {
       const admin = new ServiceClient(http, adminToken);
       const read = async (): Promise<number> => {
@@ -220,7 +224,7 @@ describe.each(["embedded", "Redis"] as const)(
       await expect.poll(read, { timeout: sweptWithinMs, interval: 200 }).toBe(used);
     }
 
-    /** What came for the account: one event for each share of the limit, however often. */
+    /** Expects one event for each percentage of the limit, however often it was delivered. */
     function expectTold({ account, thresholdId }: Spender, limit: number, stepMax: number): void {
       const arrived = inbox.requests.filter(({ path }) => path === `/${account}`);
       const bodies = new Map<string, Set<string>>();
@@ -253,7 +257,7 @@ describe.each(["embedded", "Redis"] as const)(
             period_end: new Date(Date.UTC(year, month + 1)).toISOString(),
           },
         });
-        // Fired by the request that reached it, and by no later one.
+        // The event belongs to the request that reached the value, and to no later one.
         const used = event?.data.used ?? Number.NaN;
         expect(used).toBeGreaterThanOrEqual(threshold);
         expect(used).toBeLessThan(threshold + stepMax);

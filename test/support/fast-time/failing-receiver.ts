@@ -6,7 +6,7 @@ import process from "node:process";
 import { startReceiver } from "../receivers/receiver.js";
 import type { ReceiverMessage } from "./receiver-message.js";
 
-/** In its own time: long enough to distinguish the end of an attempt from its start. */
+/** Delay of the answer in fast time: long enough to distinguish the end of an attempt from its start. */
 const answersAfterMs = 3_000;
 
 const tell = (message: ReceiverMessage) => void process.send?.(message);

@@ -28,17 +28,17 @@ interface Parts {
  */
 export class FastTime {
   readonly speed: number;
-  /** Of the receiver, with a slash at its end. It answers 500 after 3 s of its time. */
+  /** Base URL of the receiver, with a trailing slash. It answers 500 after 3 s of fast time. */
   readonly url: string;
   /** The received requests, in order. */
   readonly requests: readonly FastRequest[];
-  /** For a service. Only its timeouts for Redis stay in real time. */
+  /** Environment of a service. Only its timeouts for Redis stay in real time. */
   readonly env: Readonly<Record<string, string>>;
-  /** For a Redis server, which hangs under `faketime`: its wall clock is fast, its timers run in real time. */
+  /** Environment of a Redis server, which hangs under `faketime`: its wall clock is fast, its timers run in real time. */
   readonly redisEnv: Readonly<Record<string, string>>;
   readonly #child: ChildProcess;
   readonly #folder: string;
-  /** True and fast time were the same at this. */
+  /** The moment at which real and fast time were equal. */
   readonly #begunAtMs: number;
 
   /** Needs `faketime` and `gcc`. */
@@ -57,7 +57,7 @@ export class FastTime {
       throw new Error(`the receiver in fast time ended with ${code}`);
     });
     const [message] = (await Promise.race([once(child, "message"), ended])) as [ReceiverMessage];
-    // From here on it ends when the test does.
+    // The process ends with the test from here on.
     ended.catch(() => {});
     if (!("ready" in message)) throw new Error(`unexpected: ${JSON.stringify(message)}`);
     return new FastTime({ child, speed, requests, ...message.ready }, await beginningOf(child, speed));
@@ -74,7 +74,7 @@ export class FastTime {
     this.redisEnv = fastClock(this.#folder, speed, begunAtMs);
   }
 
-  /** Its wall clock. */
+  /** Current wall-clock time of the fast processes. */
   now(): number {
     return this.#begunAtMs + (Date.now() - this.#begunAtMs) * this.speed;
   }
@@ -89,7 +89,7 @@ export class FastTime {
     }
   }
 
-  /** Resolves when so much of this time has passed. */
+  /** Resolves when the given span of fast time has passed. */
   async pass(ms: number): Promise<void> {
     await delay(ms / this.speed);
   }
@@ -100,7 +100,7 @@ export class FastTime {
   }
 }
 
-/** The true time at which the child's clock began to run so fast, to a fraction of a millisecond. */
+/** The real time at which the child's fast clock started, to a fraction of a millisecond. */
 async function beginningOf(child: ChildProcess, speed: number): Promise<number> {
   let best = { tookMs: Number.POSITIVE_INFINITY, begunAtMs: 0 };
   for (let reading = 0; reading < readings; reading += 1) {

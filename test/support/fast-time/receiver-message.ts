@@ -6,13 +6,13 @@ export interface FastRequest {
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
   readonly arrivedAtMs: number;
-  /** Not before this. */
+  /** The request was answered no earlier than this. */
   readonly answeredAtMs: number;
 }
 
-/** The receiver's messages to its parent. */
+/** Messages from the receiver to its parent. */
 export type ReceiverMessage =
-  /** `env`: variables that put another process into the fast time. */
+  /** `env`: variables that put another process into fast time. */
   | { readonly ready: { readonly url: string; readonly env: Readonly<Record<string, string>> } }
   | { readonly request: FastRequest }
   | { readonly nowMs: number };

@@ -3,19 +3,19 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** PEM texts for Node's TLS options. */
+/** PEM strings for Node's TLS options. */
 export interface ServerIdentity {
   readonly cert: string;
   readonly key: string;
 }
 
-/** A certificate authority for tests, made by openssl. */
+/** A certificate authority for tests, created with openssl. */
 export interface Authority {
   /** PEM of its certificate. */
   readonly ca: string;
-  /** File with the same, for NODE_EXTRA_CA_CERTS. */
+  /** Path of the same certificate, for NODE_EXTRA_CA_CERTS. */
   readonly caFile: string;
-  /** A certificate for these names and addresses. Negative days: it has expired. */
+  /** Issues a certificate for these names and addresses. A negative number of days gives an expired one. */
   issue(hosts: readonly string[], days?: number): ServerIdentity;
   /** Removes the files. */
   close(): void;

@@ -21,14 +21,17 @@ interface Question {
   readonly name: string;
   /** 1 is A, 28 is AAAA. */
   readonly type: number;
-  /** Where it ends in the message. */
+  /** Offset of its end in the message. */
   readonly end: number;
 }
 
 const typeA = 1;
 const typeAaaa = 28;
 
-/** A name server on UDP whose answers live for 0 seconds. Names outside of the zone do not exist. Port 0 picks a free one. */
+/**
+ * A name server on UDP whose answers have a TTL of 0 seconds. Names outside of the zone do not exist. Port 0 picks a
+ * free one.
+ */
 export async function startDnsServer(zone: Zone, port = 0): Promise<DnsServer> {
   const questions: string[] = [];
   const asked = new Map<string, number>();
@@ -73,7 +76,7 @@ function reply(message: Buffer, { type, end }: Question, answer: Exclude<ZoneAns
   return Buffer.concat([head, message.subarray(12, end), ...addresses.map((address) => record(address, type))]);
 }
 
-/** A record for the name of the question, with a life of 0 seconds. */
+/** A record for the question's name, with a TTL of 0 seconds. */
 function record(address: string, type: number): Buffer {
   const bytes = Buffer.from(ipaddr.parse(address).toByteArray());
   const head = Buffer.alloc(12);

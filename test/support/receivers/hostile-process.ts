@@ -9,7 +9,7 @@ export interface HostileProcess {
   close(): void;
 }
 
-/** They run in a separate process, so that they use no memory and no time of the measured one. */
+/** The receivers run in a separate process, so that they use no memory or CPU time of the measured one. */
 export async function startHostileProcess(): Promise<HostileProcess> {
   const file = fileURLToPath(new URL("./hostile-process-child.ts", import.meta.url));
   const child = fork(file, { execArgv: ["--import", import.meta.resolve("tsx")] });

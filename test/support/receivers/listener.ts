@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 
-/** A TCP listener without a protocol: must not be reached, or fails before any byte of HTTP. */
+/** A TCP listener without a protocol, for addresses that must not be reached, or for failures before any byte of HTTP. */
 export interface Listener {
   readonly port: number;
-  /** Connections that were ever made to it. */
+  /** Number of connections ever made to it. */
   readonly connections: number;
   close(): Promise<void>;
 }
@@ -12,7 +12,7 @@ export interface Listener {
 export interface ListenerOptions {
   /** 127.0.0.1 by default. */
   readonly host?: string;
-  /** A free one by default. */
+  /** A free port by default. */
   readonly port?: number;
   /** Handles a connection; by default it does nothing. */
   readonly onConnection?: (socket: Socket) => void;

@@ -1,13 +1,13 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 
-/** A receiver that accepts everything and stores nothing, in a separate thread so that it costs this one no time. */
+/** A receiver that accepts everything and stores nothing, in a separate thread so that it uses no time of this one. */
 export interface ReceiverThread {
   readonly port: number;
   close(): Promise<void>;
 }
 
-/** Plain JavaScript, because a worker does not have the loader that runs the tests. */
+/** Plain JavaScript, because a worker has no TypeScript loader. */
 const script = `
 const { createServer } = require("node:http");
 const { parentPort } = require("node:worker_threads");

@@ -11,9 +11,9 @@ export interface ReceivedRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** The bytes of the body. */
+  /** The raw bytes of the body. */
   readonly rawBody: Buffer;
-  /** Wall clock, when the body was complete. */
+  /** Wall-clock time at which the body was complete. */
   readonly arrivedAtMs: number;
   /** Number of its connection, 1 for the first. */
   readonly connection: number;
@@ -26,38 +26,38 @@ export interface PlainAnswer {
   readonly afterMs?: number;
 }
 
-/** An answer, or the name of something that is none. */
+/** A response, or the name of a behaviour without a response. */
 export type Answer = PlainAnswer | Trick;
 
 export interface ReceiverOptions {
   /** One response for all, or a function of the request and the number of earlier ones. Default: 200 without a body. */
   readonly answer?: Answer | ((request: ReceivedRequest, before: number) => Answer);
-  /** If set, it uses TLS. */
+  /** TLS options; plain HTTP if absent. */
   readonly tls?: ServerIdentity;
-  /** Where it listens, 127.0.0.1 by default. */
+  /** Address to listen on, 127.0.0.1 by default. */
   readonly host?: string;
-  /** A free one by default. */
+  /** Port, a free one by default. */
   readonly port?: number;
-  /** After an answer, before it closes an idle connection; 60 s by default. */
+  /** Idle time after a response before the connection is closed; 60 s by default. */
   readonly keepAliveMs?: number;
 }
 
 /** A receiver of webhooks on this machine, which records requests and sends configured responses. */
 export interface Receiver {
-  /** With a slash at its end. The host is the address, also with TLS. */
+  /** Base URL with a trailing slash. The host is the address, also with TLS. */
   readonly url: string;
   readonly port: number;
   /** Every request whose body was complete, in order. */
   readonly requests: readonly ReceivedRequest[];
-  /** Connections that were ever made to it. */
+  /** Number of connections ever made to it. */
   readonly connections: number;
-  /** Those that are open now. */
+  /** Number of open connections. */
   readonly open: number;
-  /** From the next request on. */
+  /** Changes the response from the next request on. */
   answerWith(answer: NonNullable<ReceiverOptions["answer"]>): void;
   /** Resolves when the total number of requests reaches the given one. */
   until(requests: number, patienceMs?: number): Promise<void>;
-  /** Closes all connections, and continues to listen. */
+  /** Closes all connections and continues to listen. */
   dropConnections(): void;
   close(): Promise<void>;
 }

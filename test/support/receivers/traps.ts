@@ -11,11 +11,11 @@ export const privateAddresses: readonly string[] = Object.values(networkInterfac
 
 /** Listeners that must never be connected to. */
 export interface Traps {
-  /** The same on each address. */
+  /** Their port, equal on each address. */
   readonly port: number;
-  /** As the host of a URL. */
+  /** The address as the host of a URL. */
   readonly hosts: readonly string[];
-  /** Connections that were ever made, by host: none, for a good service. */
+  /** Number of connections ever made, by host. A correct service makes none. */
   connections(): Readonly<Record<string, number>>;
   close(): Promise<void>;
 }
@@ -36,7 +36,7 @@ export async function startTraps(port = 0): Promise<Traps> {
   };
 }
 
-/** For the comparison with `connections()`. */
+/** All zeros, for comparison with `connections()`. */
 export function noConnections({ hosts }: Traps): Readonly<Record<string, number>> {
   return Object.fromEntries(hosts.map((host) => [host, 0]));
 }

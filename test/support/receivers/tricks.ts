@@ -12,16 +12,16 @@ const dripMs = 20;
 const gibibyte = 2 ** 30;
 const piece = Buffer.alloc(65_536, "x");
 
-/** Behaviours of a receiver with the socket of a request instead of a response. */
+/** Receivers that use the raw socket of a request instead of a response. */
 export const tricks = {
-  /** Nothing at all. */
+  /** Never answers. */
   hang: () => {},
-  /** Ends the connection in an orderly way. */
+  /** Closes the connection regularly. */
   close: (socket: Socket) => void socket.end(),
   reset,
   "reset in the head": (socket: Socket) => writeThenReset(socket, "HTTP/1.1 200 OK\r\nContent-"),
   "reset in the body": (socket: Socket) => writeThenReset(socket, `${okHead}Content-Length: 100${line}${line}begun`),
-  /** A status in time, and then headers byte by byte that never end. */
+  /** Sends a status in time, then endless headers byte by byte. */
   "drip of headers": (socket: Socket) => {
     socket.write(okHead);
     drip(socket, "X-Slow: a\r\n");
@@ -30,12 +30,12 @@ export const tricks = {
     socket.write(`${okHead}Content-Length: 1000000${line}${line}`);
     drip(socket, "x");
   },
-  /** As fast as it is read. */
+  /** Sends data as fast as it is read. */
   "endless body": (socket: Socket) => {
     socket.write(chunked);
     flood(socket, Buffer.concat([Buffer.from(`10000${line}`), piece, Buffer.from(line)]));
   },
-  /** Bytes of chunked encoding without any byte of a body. */
+  /** Sends chunk headers without any byte of a body. */
   "endless chunk head": (socket: Socket) => {
     socket.write(`${chunked}1;`);
     flood(socket, piece);
@@ -52,7 +52,7 @@ export const tricks = {
   },
   "no status line": (socket: Socket) => void socket.end("<html>this is no HTTP</html>\n"),
   "random bytes": (socket: Socket) => void socket.end(randomBytes(4_096)),
-  /** A response that switches protocols. */
+  /** Answers with a switch of protocols. */
   "101 with an upgrade": (socket: Socket) => {
     socket.write(`HTTP/1.1 101 Switching Protocols${line}Connection: upgrade${line}Upgrade: websocket${line}${line}`);
   },
@@ -68,12 +68,12 @@ export const tricks = {
     socket.write(`${okHead}Content-Length: 2${line}Content-Length: 3${line}${line}abc`);
   },
   "status 000": (socket: Socket) => void socket.write(`HTTP/1.1 000 None${line}Content-Length: 0${line}${line}`),
-  /** Compressed a thousandfold, without an end. */
+  /** Sends an endless body, compressed a thousandfold. */
   "gzip bomb": (socket: Socket) => {
     socket.write(`${okHead}Content-Encoding: gzip${line}Connection: close${line}${line}`);
     flood(socket, gzipSync(Buffer.alloc(2 ** 20)));
   },
-  /** A valid response, and then unsolicited bytes as long as the connection is open. */
+  /** Sends a valid response, then unsolicited bytes as long as the connection is open. */
   "flood after the answer": (socket: Socket) => {
     socket.write(`${okHead}Content-Length: 4${line}${line}fine`);
     setTimeout(() => flood(socket, piece), dripMs);
@@ -82,14 +82,14 @@ export const tricks = {
 
 export type Trick = keyof typeof tricks;
 
-/** Ends the connection by a reset; under TLS, where Node cannot, without the farewell of the protocol. */
+/** Resets the connection; under TLS, where Node cannot, closes it without close_notify. */
 export function reset(socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy();
   else socket.resetAndDestroy();
 }
 
 function writeThenReset(socket: Socket, text: string): void {
-  // The reset would overtake the text on its way out.
+  // The reset would overtake the text.
   socket.write(text, () => setTimeout(() => reset(socket), dripMs));
 }
 

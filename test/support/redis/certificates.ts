@@ -8,7 +8,7 @@ export interface Certificates {
   readonly keyFile: string;
 }
 
-/** An authority and a certificate of it for `localhost` and 127.0.0.1, made in `folder` with openssl. */
+/** Creates an authority and its certificate for `localhost` and 127.0.0.1 in `folder`, with openssl. */
 export function makeCertificates(folder: string): Certificates {
   const at = (name: string) => join(folder, name);
   const openssl = (...args: string[]) => execFileSync("openssl", args, { cwd: folder, stdio: "pipe" });

@@ -4,9 +4,9 @@ import type { RedisProcess } from "./redis-process.js";
 
 /** The history of all replicas' requests in a Redis server. */
 export interface LedgerHistory {
-  /** By request: when it was admitted, by the server's time. */
+  /** Admission time of each request, by the server's clock. */
   readonly admittedAtMs: ReadonlyMap<string, number>;
-  /** By request: how often it was settled. */
+  /** Number of settlements of each request. */
   readonly settled: ReadonlyMap<string, number>;
   /** Requests that a sweep found. */
   readonly swept: ReadonlySet<string>;
@@ -16,9 +16,9 @@ export interface LedgerHistory {
 export const keepHistory: readonly string[] = ["--auto-aof-rewrite-percentage", "0"];
 
 /**
- * Reads it from the append-only file, where scripts stand as what they wrote: an admission as the lease that it gave,
- * `leaseMs` after the instant at which the store decided; a settlement as the marker of the request. So the store itself
- * tells, to the millisecond and without being asked anything while it runs.
+ * Reads the history from the append-only file, which contains the writes of scripts: an admission is a lease that ends
+ * `leaseMs` after the store's decision; a settlement is the marker of the request. This gives the store's times to the
+ * millisecond without queries while it runs.
  */
 export async function readLedgerHistory(redis: RedisProcess, leaseMs: number): Promise<LedgerHistory> {
   const admittedAtMs = new Map<string, number>();
@@ -33,7 +33,7 @@ export async function readLedgerHistory(redis: RedisProcess, leaseMs: number): P
     if (command === "ZADD" && key.endsWith("}:leases")) {
       for (let i = 0; i + 1 < values.length; i += 2) {
         const requestId = values[i + 1] ?? "";
-        // Admissions and renewals write the request and then its lease, sweeps the lease alone.
+        // Admissions and renewals write the request and then its lease; sweeps write only the lease.
         if (!written.delete(requestId)) swept.add(requestId);
         else if (!admittedAtMs.has(requestId)) admittedAtMs.set(requestId, Number(values[i]) - leaseMs);
       }
@@ -46,7 +46,7 @@ export async function readLedgerHistory(redis: RedisProcess, leaseMs: number): P
   return { admittedAtMs, settled, swept };
 }
 
-/** By delivery, when it was claimed, by the server's time, in this order. A claim is written as the end of its lease. */
+/** Claim times of each delivery, ascending, by the server's clock. A claim is stored as the end of its lease. */
 export async function claimHistory(redis: RedisProcess, leaseMs: number): Promise<ReadonlyMap<string, number[]>> {
   const claimedAtMs = new Map<string, number[]>();
   for (const [command = "", key = "", ...values] of await commandsOf(redis)) {
@@ -61,7 +61,7 @@ export async function claimHistory(redis: RedisProcess, leaseMs: number): Promis
   return claimedAtMs;
 }
 
-/** All commands in the append-only file, in their order, each as its words. */
+/** All commands in the append-only file, in order, each as its words. */
 async function commandsOf({ folder }: RedisProcess): Promise<string[][]> {
   const aofFolder = join(folder, "appendonlydir");
   const names = (await readdir(aofFolder)).filter((name) => name.endsWith(".incr.aof"));
@@ -69,7 +69,7 @@ async function commandsOf({ folder }: RedisProcess): Promise<string[][]> {
   const bytes = await readFile(join(aofFolder, names[0] ?? ""));
   const commands: string[][] = [];
   let at = 0;
-  /** A line with one letter and a number. */
+  /** A line of the protocol: one letter and a number. */
   const readNumber = (): number => {
     const end = bytes.indexOf("\r\n", at);
     const value = Number(bytes.toString("latin1", at + 1, end));

@@ -16,7 +16,7 @@ export class PoweredRedis {
   readonly #power: PowerCut;
   readonly #files: string;
 
-  /** `folder` is empty and receives all its files. Needs `gcc`. */
+  /** `folder` is empty and receives all files of the server. Needs `gcc`. */
   static async start(folder: string, aof: "everysec" | "always"): Promise<PoweredRedis> {
     const [own, redis] = [join(folder, "power"), join(folder, "redis")];
     await Promise.all([own, redis].map((each) => mkdir(each, { recursive: true })));
@@ -32,16 +32,16 @@ export class PoweredRedis {
     this.#files = files;
   }
 
-  /** Resolves when it has not synced for so long. */
+  /** Resolves when the server has not synced for this time. */
   async untilUnsynced(forMs: number): Promise<void> {
-    await eventually(async () => Date.now() - (await this.#power.syncedAtMs()) > forMs, "it syncs less often");
+    await eventually(async () => Date.now() - (await this.#power.syncedAtMs()) > forMs, "Redis syncs less often");
   }
 
   /** Resolves with the time since its last sync: writes acknowledged in that time may be lost. */
   async cutPower(): Promise<Span> {
     await this.server.kill();
     const toMs = performance.now();
-    // One more, because `Date.now()` drops the fraction of a millisecond.
+    // One more millisecond, because `Date.now()` drops fractions.
     const unsyncedMs = Date.now() + 1 - (await this.#power.syncedAtMs());
     await this.#power.cut(this.#files);
     return { fromMs: toMs - unsyncedMs, toMs };

@@ -10,23 +10,23 @@ import { needsInstalled } from "../missing-program.js";
 
 const run = promisify(execFile);
 
-/** A Redis program with a port and a folder of its own. It ends with the test process at the latest. */
+/** A Redis program with its own port and folder. It ends no later than the test process. */
 export interface RedisProcess {
   readonly port: number;
   readonly folder: string;
-  /** `redis-cli` at this server; rejects when the server says `-…`. */
+  /** Runs `redis-cli` against this server; rejects when the server replies `-…`. */
   cli(...args: string[]): Promise<string>;
   /** Resolves when it has ended for any reason. */
   ended(): Promise<void>;
-  /** Ends it regularly: its data is written. */
+  /** Stops it regularly, so that its data is written. */
   stop(): Promise<void>;
   kill(): Promise<void>;
   /** Freezes it: connections stay open without answers. */
   freeze(): void;
   thaw(): void;
-  /** Starts it again on the same port and folder; `wait: false` does not wait until it has loaded. */
+  /** Starts it again on the same port and folder; with `wait: false`, resolves before it has loaded. */
   restart(options?: { readonly wait?: boolean }): Promise<void>;
-  /** Ends it and removes its folder. */
+  /** Stops it and removes its folder. */
   remove(): Promise<void>;
 }
 
@@ -34,13 +34,13 @@ export interface ProgramOptions {
   readonly args: readonly string[];
   readonly port: number;
   readonly folder: string;
-  /** A log line that reports that it is ready. */
+  /** A log line that reports readiness. */
   readonly readyLine: string;
   /** Credentials for `redis-cli`. */
   readonly cliArgs?: readonly string[];
-  /** Variables beside those of this process. */
+  /** Variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Replaces the command line, for example to run it under another program. */
+  /** Changes the command line, for example to run it under another program. */
   readonly under?: (command: readonly string[]) => readonly string[];
 }
 
@@ -53,7 +53,7 @@ export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), "uis-redis-"));
 }
 
-/** Below the range of ephemeral ports, so that a server can return to its port. */
+/** Below the range of ephemeral ports, so that a server can use its port again. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 15_000 + Math.floor(Math.random() * 15_000);
@@ -66,7 +66,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Starts `redis-server` and waits until it is ready. Rejects with its log when it ends before. */
+/** Starts `redis-server` and waits until it is ready. Rejects with its log if it ends before. */
 export async function startProgram(options: ProgramOptions): Promise<RedisProcess> {
   const { port, folder, cliArgs = [] } = options;
   needsInstalled("redis-server");
@@ -98,7 +98,7 @@ export async function startProgram(options: ProgramOptions): Promise<RedisProces
     },
     async remove() {
       await end("SIGKILL");
-      // A child of the server that it has just killed may still be writing.
+      // A child process of the killed server may still be writing.
       rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
     },
   };

@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** A way to a Redis server on which answers are late or do not arrive. */
+/** A TCP proxy to a Redis server that delays or drops replies. */
 export interface SlowLink {
-  /** Of the server, through this link. */
+  /** URL of the server through this proxy. */
   readonly url: string;
-  /** Additional delay of each answer, in ms. */
+  /** Additional delay of each reply, in ms. */
   delayMs: number;
-  /** Answers that contain this text do not arrive, on connections that stay open; null: all do. */
+  /** Drops replies that contain this text, on connections that stay open; null drops all. */
   swallow: string | null;
   close(): Promise<void>;
 }
@@ -31,7 +31,7 @@ export async function openSlowLink(port: number): Promise<SlowLink> {
       });
     }
     client.on("data", (data) => upstream.write(data));
-    // In their order, also when the delay becomes shorter.
+    // Keeps the order of replies, also when the delay becomes shorter.
     let passed = Promise.resolve();
     upstream.on("data", (data) => {
       if (link.swallow !== null && data.includes(link.swallow)) return;

@@ -13,10 +13,10 @@ export interface RedisCluster {
 }
 
 const nodeCount = 6;
-/** After which a node that is silent is replaced by its replica. */
+/** Time after which a silent node is replaced by its replica. */
 const nodeTimeoutMs = 1_000;
 
-/** Three primaries with a replica each. */
+/** Starts three primaries with a replica each. */
 export async function startRedisCluster(): Promise<RedisCluster> {
   const nodes: RedisProcess[] = [];
   for (let n = 0; n < nodeCount; n += 1) nodes.push(await startNode());
@@ -39,7 +39,7 @@ export async function startRedisCluster(): Promise<RedisCluster> {
 async function startNode(): Promise<RedisProcess> {
   const [port, busPort, folder] = [await freePort(), await freePort(), newFolder()];
   const cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", String(nodeTimeoutMs)];
-  // The remaining nodes continue while one is being replaced.
+  // The remaining nodes stay available while one is being replaced.
   cluster.push("--cluster-require-full-coverage", "no");
   const args = ["--port", String(port), "--cluster-port", String(busPort), ...cluster, ...baseArgs("everysec")];
   return startProgram({ args, port, folder, readyLine });

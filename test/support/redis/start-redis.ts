@@ -10,7 +10,7 @@ export interface RedisServer extends RedisProcess {
 }
 
 export interface RedisServerOptions {
-  /** How often the append-only file is synced; `no`: there is none. */
+  /** How often the append-only file is synced; `no` disables the file. */
   readonly aof?: "always" | "everysec" | "no";
   readonly tls?: boolean;
   /** Only the user `uis` may connect, with a password and the permissions that the service needs. */
@@ -18,18 +18,18 @@ export interface RedisServerOptions {
   /** Additional ACL rules of the user. */
   readonly rules?: string;
   readonly args?: readonly string[];
-  /** Variables beside those of this process. */
+  /** Variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   /** An empty folder for its files; default: a new one. */
   readonly folder?: string;
-  /** Replaces the command line, for example to run it under another program. */
+  /** Changes the command line, for example to run it under another program. */
   readonly under?: (command: readonly string[]) => readonly string[];
 }
 
 const password = "p@ss/word%20:x";
 export const readyLine = "Ready to accept connections";
 
-/** One server. */
+/** Starts one server. */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const { aof = "everysec", tls: isTls = false, acl = false, rules = "", args = [], env = {}, under } = options;
   const [port, folder] = [await freePort(), options.folder ?? newFolder()];

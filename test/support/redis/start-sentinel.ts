@@ -8,16 +8,16 @@ export interface SentinelGroup {
   readonly url: string;
   readonly primary: RedisProcess;
   readonly replica: RedisProcess;
-  /** Of the server that all Sentinels name as the primary; null while they do not agree. */
+  /** Port of the primary that all Sentinels agree on; null while they disagree. */
   primaryPort(): Promise<number | null>;
   remove(): Promise<void>;
 }
 
 const sentinelCount = 3;
-/** After which a primary that is silent is replaced. */
+/** Time after which a silent primary is replaced. */
 const downAfterMs = 1_000;
 
-/** A primary and a replica under three Sentinels, which call the primary `main`. */
+/** Starts a primary and a replica under three Sentinels, which call the primary `main`. */
 export async function startSentinelGroup(): Promise<SentinelGroup> {
   const primary = await startServer([]);
   const replica = await startServer(["--replicaof", "127.0.0.1", String(primary.port)]);
@@ -67,7 +67,7 @@ async function isWhole(primary: RedisProcess, sentinels: readonly RedisProcess[]
   return knowAll && (await primary.cli("INFO", "replication")).includes("state=online");
 }
 
-/** `redis-cli` prints names and values on lines of their own. */
+/** `redis-cli` prints each name and each value on its own line. */
 function valueIn(view: string, name: string): string | undefined {
   const lines = view.split("\n").map((line) => line.trim());
   return lines[lines.indexOf(name) + 1];
