@@ -19,7 +19,7 @@ export const headers = {
   traceparent: "traceparent",
 } as const;
 
-/** Headers that a browser exposes of a cross-origin answer (CORS-4), beside the safe-listed ones. */
+/** Headers of a cross-origin response that browsers expose to scripts (CORS-4), in addition to the safe-listed ones. */
 export const exposedHeaders = [
   headers.requestId,
   headers.clientRequestId,

@@ -49,9 +49,9 @@ export const defaultLimits = {
   embeddingInputsMax: 2048,
   /** Tokens of all inputs of one embeddings request. */
   embeddingTokensMax: 300_000,
-  /** Wait for a slot, including the load of the model. */
+  /** Maximum wait for a slot, including the load of the model. */
   queueWaitMs: 30_000,
-  /** Whole request, also when the client sets a longer deadline. */
+  /** Maximum duration of a whole request, also if the client sets a longer deadline. */
   deadlineMs: 600_000,
   /** From the granted slot to the time when the status is sent even without content. */
   commitMs: 2_000,

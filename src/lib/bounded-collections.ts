@@ -29,7 +29,7 @@ export class BoundedMap<K, V> {
     return old;
   }
 
-  /** Whether there is a value; asking is no use. */
+  /** Whether there is a value. Does not count as a use. */
   has(key: K): boolean {
     return this.#young.has(key) || this.#old.has(key);
   }

@@ -29,7 +29,7 @@ export function runBounded<T>(code: () => T, timeoutMs: number): T {
   return result.value as T;
 }
 
-/** By its code, because the error is of the sandbox's realm and no instance of our Error. */
+/** Checks the code, because an error of the sandbox's realm is not an instance of our Error. */
 function isTimeout(thrown: unknown): boolean {
   return (
     typeof thrown === "object" && thrown !== null && "code" in thrown && thrown.code === "ERR_SCRIPT_EXECUTION_TIMEOUT"

@@ -3,9 +3,9 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 
 /**
- * Starts a thread from what lies beside the file `base` (its `import.meta.url`): the compiled `worker.js`, or in the
- * repository `worker.ts`. A new thread inherits neither vitest's nor tsx's loader (on Node 20 not even by `--import`), so
- * there a line of JavaScript asks tsx for the file.
+ * Starts a thread from the file beside `base` (its `import.meta.url`): the compiled `worker.js`, or in the repository
+ * `worker.ts`. A new thread inherits neither vitest's nor tsx's loader (on Node 20 not even with `--import`), so a line
+ * of JavaScript loads the file through tsx there.
  */
 export function startWorker(base: string, workerData: unknown): Worker {
   const compiled = new URL("./worker.js", base);

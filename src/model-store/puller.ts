@@ -34,7 +34,7 @@ export interface PullProgress {
 }
 
 export interface PullRequest {
-  /** In a form of `parseSource`. */
+  /** Source in a form that `parseSource` reads. */
   readonly source: string;
   /** Id of the stored model. */
   readonly id: string;
@@ -46,11 +46,11 @@ export interface PullRequest {
 
 export interface PullResult {
   readonly model: StoredModel;
-  /** For the operator; usually empty. */
+  /** Warnings for the operator; usually empty. */
   readonly warnings: readonly string[];
 }
 
-/** What is known of a source before it is fetched. */
+/** Facts about a source before it is fetched. */
 interface Plan {
   readonly source: ModelSource;
   readonly sourceText: string;
@@ -252,7 +252,7 @@ export class SharedWork<Progress, Result> {
     onProgress: (progress: Progress) => void,
     signal: AbortSignal,
   ) {
-    // Of its own, so that one function given by two callers counts twice.
+    // A new function per caller, so that one function passed by two callers counts twice.
     const listener = (progress: Progress) => onProgress(progress);
     listeners.add(listener);
     return new Promise<Result>((resolve, reject) => {

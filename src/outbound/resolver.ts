@@ -184,7 +184,7 @@ async function query(servers: CaresResolver, name: string): Promise<Addresses> {
   return addresses;
 }
 
-/** The name servers report that there is no such name, or none with an address. */
+/** The name servers report that the name does not exist, or has no address. */
 function isUnknownName(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? error.code : null;
   return code === "ENOTFOUND" || code === "ENODATA";

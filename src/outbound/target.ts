@@ -90,7 +90,7 @@ function hostFault({ host, isAddress }: Target, { addresses }: TargetRules): str
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = [Address, number];
 
-/** Never open, whatever the operator lists: link-local ranges and other addresses of cloud metadata services. */
+/** Always blocked, even if the operator lists them: link-local ranges and other addresses of cloud metadata services. */
 const alwaysClosed = [
   "169.254.0.0/16",
   "fe80::/10",

@@ -174,7 +174,7 @@ class Attempt {
     this.#client = this.#send(false);
   }
 
-  /** Ends it as `reset`, or with the response whose body was being read. */
+  /** Ends the attempt as `reset`, or with the response whose body was being read. */
   stop(): void {
     this.#finish("reset");
   }
@@ -249,7 +249,10 @@ class Attempt {
     else this.#finish(attemptErrorOf(error, this.#phase));
   }
 
-  /** After a response head its status decides, whatever `error` says. `isRead`: the socket can be used again. */
+  /**
+   * Ends the attempt. Once a response head has arrived, its status is the result, not `error`. `isRead`: the socket can
+   * be reused.
+   */
   #finish(error: AttemptError | null, isRead = false): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -55,7 +55,7 @@ function createTimestamp(): () => string {
   };
 }
 
-/** Pino's form of an error, with each message of the chain of causes once: wrapping ones often quote what they wrap. */
+/** Pino's form of an error, with each message of its chain of causes once: errors often quote the message of their cause. */
 function serializeError(error: Error): ReturnType<typeof pino.stdSerializers.err> {
   const serialized = pino.stdSerializers.err(error);
   if (error instanceof Error) serialized.message = messageWithCauses(error);
@@ -96,7 +96,7 @@ const secretField = new RegExp(`"(${secretFields.join("|")})":(?:"(?:[^"\\\\]|\\
 /** A key or bearer credential inside other text, e.g. an error's message. */
 const credentialText = /\b(sk-uis-|bearer\s+)[^\s"'\\]+/gi;
 
-/** Either of them: nearly every line contains neither, and is searched once instead of twice. */
+/** Matches a line with a secret of either kind. Nearly every line has none, and is searched once instead of twice. */
 const anySecret = new RegExp(`${secretField.source}|${credentialText.source}`, "i");
 
 /** The line of JSON with `[redacted]` in place of every secret (SEC-18, KEY-18). */

@@ -3,7 +3,7 @@ import { isatty } from "node:tty";
 
 /** The terminal that the process was started from. */
 export interface Terminal {
-  /** Whether its window, or the connection to its machine, was closed since. */
+  /** Whether the terminal's window, or the connection to its machine, has been closed. */
   isLost(): boolean;
   /**
    * Replaces the descriptors of a lost terminal by the null device: on exit Node restores the mode of its terminal, and

@@ -17,7 +17,7 @@ import {
   toCommandError,
 } from "./service-client.js";
 
-/** `uis backup`: by the running service, which has the file open; by this process if none runs. */
+/** `uis backup`: the running service copies the file that it has open; without a service this process does. */
 export async function backup(io: CliIo, file: string, options: CommandOptions): Promise<void> {
   const path = resolve(io.cwd, file);
   if (!(await backUpByService(io, path, options))) await backUpStopped(io, path, options);

@@ -42,7 +42,7 @@ export interface ModelAccess {
   /** Whether a running service does the work, and loads added models. */
   readonly isService: boolean;
   list(): Promise<readonly ListedModel[]>;
-  /** Models that a running service serves, by id; without one none. */
+  /** Models that a running service serves, by id; empty without a running service. */
   served(): Promise<readonly ServedModel[]>;
   pull(
     request: PullRequest,

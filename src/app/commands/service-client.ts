@@ -31,7 +31,7 @@ interface ServiceAddress {
   readonly url: string;
   /** Whether it comes from --url or UIS_URL. */
   readonly isNamed: boolean;
-  /** The process that uses the data folder, from service.json; null if there is none. */
+  /** Id of the process that uses the data folder, from service.json; null without one. */
   readonly pid: number | null;
 }
 
@@ -56,7 +56,7 @@ function checkedUrl(url: string, from: string): string {
   return url.replace(/\/+$/, "");
 }
 
-/** The service with UIS_ADMIN_TOKEN, else the token in the data folder; without either `otherwise`. */
+/** The service with UIS_ADMIN_TOKEN as its credential, else the token in the data folder, else `otherwise`. */
 export async function administratorTarget(
   io: CliIo,
   options: CommandOptions,
@@ -76,7 +76,7 @@ export async function administratorTarget(
   );
 }
 
-/** The service with UIS_API_KEY, else the administrator's credential. */
+/** The service with UIS_API_KEY as its credential, else the administrator's. */
 export async function callerTarget(io: CliIo, options: CommandOptions): Promise<ServiceTarget> {
   return (await keyTarget(io, options)) ?? (await administratorTarget(io, options));
 }

@@ -37,7 +37,7 @@ export interface ComposeInput {
   readonly lifecycle: Lifecycle;
 }
 
-/** What the composition of every part receives. */
+/** The shared parts that every composing function receives. */
 export type Context = Awaited<ReturnType<typeof createContext>>;
 
 export async function createContext(input: ComposeInput) {

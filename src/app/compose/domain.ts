@@ -84,7 +84,7 @@ export async function composeDomain(context: Context) {
   return { ...parts, engines, modelStore, core, status, services };
 }
 
-/** Authentication and what the administrator does about keys and sessions. */
+/** Composes authentication, and the administration of keys and sessions. */
 function composeAccess(context: Context, state: State, live: LiveRequests) {
   const { clock, backgroundClock, ids, log, adminTokens, lifecycle } = context;
   const { keys, settings, changes, now } = state;

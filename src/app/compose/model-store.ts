@@ -61,7 +61,7 @@ const answerTokens = 512;
 /** Share of a download between two reports of progress. */
 const shareStep = 0.1;
 
-/** Finds the files of the embedded engine's models: the one stored under the id, else it is downloaded. */
+/** Finds the files of the embedded engine's models: the file stored under the id, else a new download. */
 export function createModelFiles({ store, log }: { readonly store: ModelStore; readonly log: Logger }) {
   return {
     async locate(

@@ -122,7 +122,7 @@ export async function examineRedis(config: Config): Promise<RedisFindings> {
   }
 }
 
-/** The same checks of an open state; none if it is not in Redis. */
+/** The Redis checks for an open state; none if the state is not in Redis. */
 export async function examineState(state: Pick<State, "kind" | "health" | "now">): Promise<RedisFindings> {
   if (state.kind !== "redis") return { checks: [], clock: null };
   const { ok: answers, latencyMs, durability, warnings } = await state.health();

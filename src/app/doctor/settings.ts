@@ -114,7 +114,7 @@ function toWarnings(checks: readonly Check[]): readonly string[] {
   return checks.flatMap(({ status, detail, fix }) => (status === "ok" ? [] : [`${detail}: ${fix}`]));
 }
 
-/** Risks of settings. Each is allowed, but the operator should know it. */
+/** Risks of settings. Each is allowed, but the operator should be aware of it. */
 export function settingChecks(config: Config, env: Variables): readonly Check[] {
   return [...stateChecks(config), bindCheck(config), ...egressChecks(config), ...variableChecks(env)];
 }

@@ -7,7 +7,7 @@ export type Phase = "starting" | "ready" | "draining" | "stopped";
 
 /** The steps of a stop. */
 export interface Stoppable {
-  /** Tells load balancers: gRPC health becomes NOT_SERVING (`/ready` follows the phase). */
+  /** Announces the stop to load balancers: gRPC health becomes NOT_SERVING (`/ready` follows the phase). */
   announceStop(): void;
   /** Rejects new calls and connections and closes idle ones. */
   refuseNew(): void;

@@ -27,7 +27,7 @@ export function isUnauthenticated(error: unknown): boolean {
 
 const signedOut = new Set<() => void>();
 
-/** RPCs that answer `unauthenticated` for a wrong password or link, which says nothing about the session. */
+/** RPCs whose `unauthenticated` reports a wrong password or link, not an expired session. */
 const secretChecks: ReadonlySet<string> = new Set([
   "unified.admin.v1.SessionService/ChangePassword",
   "unified.admin.v1.SessionService/CompleteSetup",

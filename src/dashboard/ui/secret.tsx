@@ -65,7 +65,7 @@ export function Copy({ text, label = "Copy" }: { readonly text: string; readonly
 /** How long a rotated secret stays valid, as a protobuf duration. */
 export type Overlap = "0s" | "3600s" | "86400s" | "604800s";
 
-/** The service's default. */
+/** Equals the service's default. */
 export const defaultOverlap: Overlap = "86400s";
 
 const overlaps: Readonly<Record<Overlap, string>> = {

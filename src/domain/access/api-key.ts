@@ -115,7 +115,7 @@ export function checkNewKey(input: NewKey, nowMs: number): CheckedNewKey {
   };
 }
 
-/** The same change. Throws ServiceError naming the field at fault. */
+/** Checks a change of a key and returns it. Throws ServiceError naming the field at fault. */
 export function checkKeyChange(change: KeyChange, nowMs: number): KeyChange {
   const { name, models, limits, expiresAtMs } = change;
   if (name !== undefined) checkName(name);

@@ -184,10 +184,10 @@ export interface PageRequest {
   readonly pageToken: string;
 }
 
-/** The same as the store takes it. */
+/** The requested page as the store's arguments. */
 interface StorePage {
   readonly limit: number;
-  /** Cursor of the page before; null for the first. */
+  /** Cursor of the previous page; null for the first. */
   readonly after: string | null;
 }
 

@@ -52,7 +52,7 @@ export interface PricesFrom extends Prices {
   readonly fromMs: number;
 }
 
-/** Rising by time; empty: it costs nothing. */
+/** Prices in ascending order of their start; an empty list means free of charge. */
 export type PriceList = readonly PricesFrom[];
 
 const free: Prices = Object.freeze({ input: 0, cachedInput: 0, output: 0 });

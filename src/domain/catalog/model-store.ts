@@ -46,7 +46,7 @@ export interface ModelStore {
   readonly defaults: { readonly chat: readonly string[]; readonly embedding: string };
   /** Default id of a model from this source. */
   idOf(source: string): string;
-  /** By id. */
+  /** All stored models, ordered by id. */
   list(): Promise<readonly StoredModel[]>;
   /** Null for an unknown id. */
   find(id: string): Promise<StoredModel | null>;

@@ -70,7 +70,7 @@ export function contextOverflow(given: {
   );
 }
 
-/** The same for one input of an embeddings request. */
+/** The `context_overflow` error for one input of an embeddings request. */
 export function inputOverflow(given: {
   readonly contextLength: number;
   readonly index: number;

@@ -31,11 +31,11 @@ export interface LoadedModel {
   readonly caps: Capabilities;
   /** Changes whenever the engine, the weights or the sampling code does (RESP-11). Printable ASCII. */
   readonly fingerprint: string;
-  /** Counts the tokens of a prompt rendered with `options`; null when the engine cannot know before it runs. */
+  /** Counts the tokens of a prompt rendered with `options`; null if the engine cannot count before it runs. */
   countTokens(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
   /**
    * Runs one prompt. Events of one choice are in order; the last event is `usage`, after one `finish` per choice.
-   * Throws EngineError, at the call or while it is iterated; after an abort its `usage` says what was produced.
+   * Throws EngineError, at the call or while it is iterated; after an abort its `usage` contains the tokens produced.
    */
   generate(request: GenerateRequest, signal: AbortFlag): AsyncIterable<GenEvent>;
   embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult>;
@@ -114,7 +114,7 @@ export interface GenerateRequest {
     | { readonly type: "json_schema"; readonly name: string; readonly schemaJson: string; readonly strict: boolean };
   readonly reasoningEffort?: string;
   readonly chatTemplateKwargsJson?: string;
-  /** Wait for the slot: an engine with a time limit of its own subtracts it. */
+  /** Time spent waiting for the slot: an engine with its own time limit subtracts it. */
   queueMs: number;
   /** Tenant of the prefix cache: never share KV across them. */
   cacheKey: string;
@@ -214,7 +214,7 @@ export class EngineError extends Error {
   /** Whether another deployment, or the same one later, may succeed. */
   readonly retryable: boolean;
   readonly param: string | null;
-  /** Wait after which the same call can succeed; null: the engine cannot say. */
+  /** Wait after which the same call can succeed; null if the engine cannot estimate it. */
   readonly retryAfterMs: number | null;
   /** Usage before an abort or failure. */
   readonly usage: EngineUsage | null;

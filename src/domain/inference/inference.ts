@@ -153,7 +153,7 @@ export class Inference {
   }
 }
 
-/** Estimated bytes of a chunk beside its text: ids, names and frames. */
+/** Estimated bytes of a chunk in addition to its text: ids, names and frames. */
 const chunkBytes = 256;
 
 /**

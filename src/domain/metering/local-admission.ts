@@ -42,7 +42,7 @@ interface Lease extends LiveRecord {
   readonly admission: Admitted;
   readonly windows: readonly HeldWindow[];
   readonly budgets: BudgetHold;
-  /** On the monotonic clock, as the next. */
+  /** Times on the monotonic clock. */
   readonly admittedAtMs: number;
   endsAtMs: number;
   promptTokens: number;

@@ -30,7 +30,7 @@ export interface UsageQuery {
   readonly page: string;
 }
 
-/** Sums of one bucket over what is not grouped by: `model` and `keyId` are null where they are summed over. */
+/** Sums of one bucket for one group; `model` and `keyId` are null if the query does not group by them. */
 export type UsageResult = Omit<GroupedUsage, "startMs">;
 
 export interface UsageBucket {

@@ -12,7 +12,7 @@ export interface UsageRow extends UsageSums {
 export interface UsageRange {
   readonly account: string;
   readonly width: "hour" | "day";
-  /** Both are whole hours or days; rows that begin in [fromMs, toMs). */
+  /** Rows that begin in [fromMs, toMs); both are whole hours or days. */
   readonly fromMs: number;
   readonly toMs: number;
 }
@@ -109,7 +109,7 @@ export class UsageGrouping {
     return { groups: whole.filter((group) => group.startMs <= end.startMs), next };
   }
 
-  /** At the end of the range. */
+  /** Returns the groups that remain at the end of the range. */
   rest(): UsageGroups {
     const page = this.page(Number.POSITIVE_INFINITY);
     if (page !== null && page.groups.length < this.#groups.size) return page;

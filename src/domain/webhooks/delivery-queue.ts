@@ -58,7 +58,7 @@ export interface RetryRequest {
   readonly by: string;
   /** Restarts the schedule of a failed delivery; otherwise its next failure is final. */
   readonly restart: boolean;
-  /** Whether a delivered one is sent again (WH-47). */
+  /** Whether a delivered delivery is sent again (WH-47). */
   readonly again: boolean;
 }
 
@@ -79,7 +79,7 @@ export interface ReplayRequest {
   /** Created at this time or later, and before `toMs`. */
   readonly fromMs: number;
   readonly toMs: number;
-  /** Only permanently failed ones, or delivered ones too. */
+  /** Only permanently failed deliveries, or delivered ones too. */
   readonly which: "failed" | "all";
   /** Deliveries are queued once per replay id. */
   readonly replayId: string;

@@ -21,7 +21,7 @@ export interface CallListener {
 /** Why a session ended. `failed_load`: the child reported that it cannot load the model. */
 export interface SessionEnd {
   readonly why: "failed_load" | "died" | "hung" | "closed";
-  /** For the log. */
+  /** Description for the log. */
   readonly detail: string;
   /** Start of the callers' unanswered wait, on the monotonic clock: usually the child's last message. */
   readonly sinceMs: number;
@@ -44,7 +44,7 @@ export interface SessionDeps {
 
 /** Minimum time for the start of the process, whatever the stall limit: on a busy machine it takes seconds. */
 const startMaxMs = 15_000;
-/** For the slowest disk, even if the child reports progress. */
+/** Maximum time to load a model, long enough for a slow disk; also ends a load that reports progress. */
 const loadMaxMs = 600_000;
 /** Time for the child to exit by itself. */
 const closeMaxMs = 2_000;

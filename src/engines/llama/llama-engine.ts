@@ -56,8 +56,8 @@ export const llamaEngine = {
 } as const satisfies EngineKind<LlamaEngineDeps>;
 
 /**
- * Whether the binding may use a GPU: one that the operator installed beside ours is there for its GPU support, and for
- * Apple silicon all builds use Metal.
+ * Whether the binding may use a GPU: an operator installs another binding for its GPU support, and on Apple silicon all
+ * builds use Metal.
  */
 export function gpuSupport(
   { platform, arch }: Pick<NodeJS.Process, "platform" | "arch">,

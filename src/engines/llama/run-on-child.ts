@@ -47,7 +47,7 @@ export async function runOnChild(deps: CallDeps, call: ChildCall, signal: AbortF
       case "lost":
       case "late":
         if (signal.aborted) throw abortedError(signal, progress.produced);
-        // After output nobody can repeat the call: the caller has seen the beginning of the answer.
+        // A call with output cannot be repeated: the caller has already received the beginning of the answer.
         throw new EngineError("engine_restarted", "the engine's process ended during the call", {
           retryable: !progress.hasOutput,
           usage: progress.produced,

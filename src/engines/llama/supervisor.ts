@@ -171,7 +171,7 @@ export class Supervisor {
     }
     this.#state = { name: "restarting" };
     const delayMs = this.#delay.after(last.name === "ready" ? nowMs - last.sinceMs : 0);
-    // The callers of a child that hung have already waited for the whole stall limit.
+    // Callers of a hung child have already waited for the whole stall limit, so it restarts without delay.
     this.#restartAfter(why === "hung" ? 0 : delayMs, false);
   }
 

@@ -91,7 +91,7 @@ const tokenLogprob = -0.1;
 /** Chosen so that the probabilities of a position stay below 1 together: e^-0.1 + e^-4 + e^-5 + … = 0.934. */
 const firstAlternative = -4;
 
-/** Log probabilities of tokens whose text is held back: they come with the text, or not at all. */
+/** Log probabilities of tokens whose text is held back: they are emitted with the text, or never. */
 class HeldLogprobs {
   readonly #alternatives: number;
   #held: { readonly start: number; readonly token: string }[] = [];
@@ -107,7 +107,7 @@ class HeldLogprobs {
     this.#added += token.length;
   }
 
-  /** Those of the tokens that begin in the next `chars` of the text. */
+  /** Returns the log probabilities of the tokens that begin in the next `chars` of the text. */
   shown(chars: number): readonly TokenLogprobInfo[] {
     this.#shown += chars;
     const shown = this.#held.filter((entry) => entry.start < this.#shown);
@@ -234,11 +234,11 @@ export class Script {
   /** Number of tokens. */
   readonly length: number;
   readonly #cycle: readonly string[];
-  /** The first token of every repetition but the first: it needs a space to be a token of its own. */
+  /** First token of every repetition after the first: it starts with a space, so that it stays a separate token. */
   readonly #again: string;
   #memo: { readonly to: number; readonly text: string } = { to: 0, text: "" };
 
-  /** `tokens` null: the text as it is. */
+  /** With `tokens` null, the text is returned unchanged. */
   constructor(text: string, tokens: number | null) {
     this.#cycle = splitTokens(tokens === null ? text : text.trimEnd());
     const first = this.#cycle[0] ?? "";

@@ -22,7 +22,7 @@ export interface GenerationSpec {
   readonly onEnd: () => void;
 }
 
-/** A failure, or a hang, after so many tokens of all choices together. */
+/** A failure or a hang after a number of tokens, counted over all choices. */
 export interface Interruption {
   readonly afterTokens: number;
   /** Null: it hangs until it is stopped. */
@@ -168,7 +168,7 @@ const failureCodes = {
   upstream_timeout: "timeout",
 } as const satisfies Partial<Record<ScriptedFailureCode, EngineError["code"]>>;
 
-/** The engine error that clients see as `code`. `usage`: what was produced. */
+/** The engine error that clients see as `code`. `usage`: the tokens so far. */
 export function failureError(code: ScriptedFailureCode, contextLength: number, usage: Usage): EngineError {
   if (code === "context_length_exceeded") {
     return contextOverflow({ contextLength, promptTokens: contextLength + 1, maxTokens: null, usage });
@@ -207,7 +207,7 @@ export class Pace {
     return this.#stopped || this.#signal.aborted;
   }
 
-  /** The error of a call that is stopped. `usage`: what was produced. */
+  /** The error of a call that is stopped. `usage`: the tokens so far. */
   stopError(usage: Usage): EngineError {
     const cause = this.#signal.reason;
     if (this.#signal.aborted) return new EngineError("aborted", "the call was aborted", { usage, cause });

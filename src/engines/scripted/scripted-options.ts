@@ -13,7 +13,7 @@ export interface ScriptedOptions {
    * arguments from here, or `{}`.
    */
   readonly tool_calls?: readonly ScriptedToolCall[] | undefined;
-  /** The same for a single call. */
+  /** Short form of `tool_calls` for a single call. */
   readonly tool_call?: ScriptedToolCall | undefined;
   /** Finish reason of the texts, in place of `stop`. */
   readonly finish_reason?: "content_filter" | undefined;
@@ -38,7 +38,7 @@ export interface ScriptedFailure {
   /** Fails after this many tokens of all choices together; never when the answer is shorter. Default 0: before the first. */
   readonly after_tokens?: number | undefined;
   readonly code: ScriptedFailureCode;
-  /** Only the first so many calls fail. Default: all. */
+  /** Number of calls that fail, from the first on. Default: all. */
   readonly times?: number | undefined;
 }
 

@@ -45,7 +45,7 @@ export const encoderFiles = {
   pooling: "1_Pooling/config.json",
 } as const;
 
-/** What a source gave: a GGUF file, or an encoder's files, which must be converted. */
+/** The files of a fetched source: a GGUF file, or an encoder's files, which must be converted. */
 export type FetchedModel =
   | { readonly kind: "gguf"; readonly path: string }
   | { readonly kind: "encoder"; readonly folder: string };

@@ -163,11 +163,11 @@ interface Tracked {
   readonly startMs: number;
   /** Null once the sums are known. */
   loading: Promise<void> | null;
-  /** As stored. */
+  /** Sums as stored. */
   requests: bigint;
   tokens: bigint;
   cost: bigint;
-  /** Of settlements that are being written: counted early, never late. */
+  /** Sums of settlements that are being written: counted early, never late. */
   unwritten: { requests: bigint; tokens: bigint; cost: bigint };
 }
 

@@ -34,7 +34,7 @@ const addedSums = sums.replace(/\w+/g, "$& = $& + excluded.$&");
 /** Value of the column `key_id` for requests of the administrator, which have no key. */
 const noKey = "";
 
-/** What one settled request adds, beside the one request that it is. `keyId` is null for the administrator. */
+/** Sums that one settled request adds, in addition to the request itself. `keyId` is null for the administrator. */
 export type UsageDelta = Pick<
   Settlement,
   "account" | "keyId" | "model" | "promptTokens" | "completionTokens" | "cachedTokens" | "costNano"

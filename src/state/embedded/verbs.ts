@@ -25,7 +25,7 @@ import { createSettlementVerbs } from "./settlements.js";
 import { createUsageVerbs } from "./usage.js";
 
 export interface DeliveryBounds {
-  /** Of an account (WH-52). */
+  /** Maximum open deliveries of an account (WH-52). */
   readonly openDeliveriesMax: number;
   /** Delivered ones that keep their payload (WH-50). */
   readonly deliveredKeptMax: number;

@@ -13,7 +13,7 @@ interface SecretIndex {
 }
 
 interface DocumentsOptions {
-  /** Of the hash with the documents; see `documentKeys`. */
+  /** Key of the hash that contains the documents; see `documentKeys`. */
   readonly key: string;
   readonly max: number;
   /** The change to publish after a write. */
@@ -59,7 +59,7 @@ export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { ke
     /** Inserts a document and its entry in the index. False: the id or the secret exists. */
     insert: (id: string, text: string, secret: SecretIndex): Promise<boolean> =>
       write(id, text, "absent", change(id), secret),
-    /** False: there is none. */
+    /** Removes a document; false if it does not exist. */
     remove: (id: string): Promise<boolean> => write(id, "", "any", change(id)),
     /**
      * Replaces a document by the result of `next`, in one atomic step however often it is tried. Returns the stored text,

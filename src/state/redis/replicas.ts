@@ -36,7 +36,7 @@ export class ReplicaCount {
     deps.changes.onReplicaNews(() => void this.#countAgain());
   }
 
-  /** As last known, at least this one. */
+  /** The last known count, at least 1. */
   get known(): number {
     return this.#known;
   }

@@ -21,7 +21,7 @@ const warnShare = 0.8;
 export interface FileSpoolOptions {
   /** Created when it is missing. */
   readonly folder: string;
-  /** On another disk: `close` writes settlements that only memory has into a folder in it. Null: there is none. */
+  /** Folder on another disk: `close` writes settlements into it that are in memory only. Null disables this. */
   readonly spillDir: string | null;
   /** Maximum of waiting settlements; beyond it no request is admitted. */
   readonly sizeMax: number;
@@ -51,7 +51,7 @@ export class FileSpool implements SettlementSpool {
   readonly #folder: string;
   readonly #spillFolder: string | null;
   readonly #log: Logger;
-  /** In the order of their numbers; those before `#first` are settled. */
+  /** Entries in the order of their numbers; those before `#first` are settled. */
   #entries: Entry[] = [];
   #first = 0;
   #nextNumber = 1;

@@ -16,14 +16,14 @@ const shared: ReadonlySet<string> = new Set(["", unknownModel, otherModel]);
  * created when the page is rendered.
  */
 export class CallMetrics implements Observer {
-  /** By the code of the error. */
+  /** Rejected calls by error code. */
   readonly rejections = new Map<string, number>();
-  /** By the kind of the limit. */
+  /** Rejections by a limit, by the kind of the limit. */
   readonly limitHits = new Map<string, number>();
-  /** Calls whose client left, by stage. */
+  /** Calls whose client disconnected, by stage. */
   readonly leaves = new Map<string, number>();
   usagesLost = 0;
-  /** By the model's label. */
+  /** Series by the model's label, then by operation. */
   readonly #byModel = new Map<string, Map<Operation, CallSeries>>();
   readonly #models = new Set<string>();
 
@@ -201,7 +201,7 @@ export class Buckets {
   readonly #counts: Float64Array;
   #sum = 0;
 
-  /** `bounds` ascend; a value counts in the first one that it does not exceed. */
+  /** `bounds` ascend; a value is counted at the first bound that it does not exceed. */
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
     this.#counts = new Float64Array(bounds.length + 1);
@@ -234,7 +234,7 @@ export class Buckets {
     this.#sum += other.#sum;
   }
 
-  /** Number of values that are at most each of `bounds`, a subset of its own. */
+  /** For each of `bounds`, a subset of its own bounds: the number of values up to it. */
   upTo(bounds: readonly number[]): number[] {
     const wanted = new Set(bounds);
     const counts: number[] = [];

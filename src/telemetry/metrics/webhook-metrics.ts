@@ -8,9 +8,9 @@ import { type Collect, histogramSamples, type Sample, samplesBy, single } from "
 export class WebhookMetrics implements WebhookObserver {
   /** Attempts by their effect on the delivery. */
   readonly effects = new Map<AttemptEffect, number>();
-  /** By the receiver's answer. */
+  /** Durations of attempts by the receiver's answer. */
   readonly durations = new Map<AttemptEnd["answer"], Buckets>();
-  /** Seconds from the due time of an attempt to its begin. */
+  /** Seconds from the due time of an attempt to its start. */
   readonly lateness = new Buckets(bounds.webhookLateness);
   /** Number of endpoints that fail now. */
   failing = 0;

@@ -68,7 +68,7 @@ function nameOf({ operation, model }: CallEnd): string {
   return model === null ? name : `${name} ${model}`;
 }
 
-/** A fault of the service; the caller's mistakes are no errors of the span. */
+/** Whether the service is at fault; a caller's error does not mark the span as failed. */
 function isFault({ code }: CallEnd): boolean {
   return code !== "ok" && errorRow(code).http >= 500;
 }

@@ -11,9 +11,9 @@ import type { Clock } from "../../domain/call/ports.js";
 
 /** Interval of the checks of all sessions. Other times are counted in these checks, so a blocked process loses none. */
 const checkMs = 1_000;
-/** A session is pinged after so many checks without a ping. */
+/** Number of checks between two pings of a session. */
 const pingEveryChecks = 30;
-/** A ping without an answer within so many checks means that the connection is lost. */
+/** A ping that is unanswered after this many checks means that the connection is lost. */
 const answerChecks = 10;
 /** Connections are renewed, so that clients behind a name see new replicas. */
 const ageMs = 5 * 60_000;
@@ -32,7 +32,7 @@ const headerListBytesMax = 65_535;
 /** Fields of a grpc-js server, read only here; tests of age and of unknown RPCs fail when they are missing. */
 interface PrivateFields {
   readonly http2Servers: ReadonlyMap<Http2Server, unknown>;
-  /** By path. */
+  /** grpc-js's handlers by path. */
   readonly handlers: ReadonlyMap<string, unknown>;
 }
 
@@ -152,8 +152,8 @@ function ping(tracked: Tracked): void {
 
 /**
  * Whether Node has stopped the session after a connection error, such as a header that cannot be decoded, and left its
- * socket open without an event: since the ping nothing was sent, although the socket has room. `writeQueueSize` of the
- * handle is undocumented and read only here; the test of large metadata fails when it is missing.
+ * socket open without an event: nothing was sent since the ping, although the socket has room. Reads `writeQueueSize`
+ * of the handle, which is undocumented; the test of large metadata fails if it is missing.
  */
 function isStuck({ socket, state }: ServerHttp2Session, sentBeforePing: number): boolean {
   const { _handle: handle } = socket as unknown as { _handle?: { readonly writeQueueSize?: number } | null };

@@ -26,9 +26,9 @@ export type OperationHandler = (call: Call, exchange: Exchange, rawId: string) =
 
 /** One path of an API and its operations. */
 export interface ApiPath<O extends Operation> {
-  /** As a route: `{id}` at its end becomes `*`. */
+  /** Path as a route: `{id}` at its end becomes `*`. */
   readonly path: string;
-  /** By method; HEAD is answered as GET. */
+  /** Operations by method; HEAD is answered as GET. */
   readonly methods: ReadonlyMap<string, O>;
   /** The operation with the lowest scope, which authorizes a caller to learn the allowed methods. */
   readonly anyOperation: O;

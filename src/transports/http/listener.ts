@@ -244,7 +244,7 @@ function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => v
 
 /** Headers that determine the caller and the end of the request: proxies and servers may read duplicates differently. */
 const onceOnly = ["host", "authorization", "content-type", "content-length"];
-/** By length, which is different for each: rules out nearly all other names without a comparison. */
+/** Header names by length, which is unique for each: rules out nearly all other names without a comparison. */
 const onceOnlyByLength: readonly (string | undefined)[] = Array.from({ length: 16 }, (_, length) =>
   onceOnly.find((name) => name.length === length),
 );

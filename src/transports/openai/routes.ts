@@ -10,7 +10,7 @@ import { createHandlers, type HandlerDeps, type RestOperation } from "./handlers
 interface OpenAiDeps extends ApiDeps, HandlerDeps {
   readonly core: HandlerDeps["core"];
   readonly log: HandlerDeps["log"];
-  /** By path, for GET and HEAD, beside `/v1`. */
+  /** Pages outside of `/v1` by path, for GET and HEAD. */
   readonly pages: ReadonlyMap<string, () => Page>;
 }
 

@@ -91,7 +91,7 @@ interface DeliveryTableProps {
   readonly deliveries: readonly DeliveryJson[];
   /** Kept in the URL of a delivery, so that its back link leads to the same list. */
   readonly query: DeliveryQuery;
-  /** For their URLs; other endpoints are shown by id. */
+  /** Endpoints to show by URL; others are shown by id. */
   readonly endpoints: readonly WebhookEndpointJson[];
   readonly onRetry: (delivery: DeliveryJson) => void;
 }

@@ -12,7 +12,7 @@ interface Row {
   readonly index: number;
   readonly input: string;
   readonly vector: readonly number[];
-  /** To the first input. */
+  /** Cosine similarity to the first input. */
   readonly similarity: number;
 }
 

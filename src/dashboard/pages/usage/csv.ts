@@ -1,7 +1,7 @@
 /** Usage as a CSV file. */
 import type { UsageRow } from "./sums.js";
 
-/** Rows with ids beside names, and unformatted numbers. */
+/** Rows with ids in addition to names, and unformatted numbers. */
 export function csvRows(
   rows: readonly UsageRow[],
   nameOf: (id: string) => string,

@@ -193,7 +193,7 @@ class CallReader {
     return this.#options.tools.check(this.#name ?? "", JSON.parse(this.#args?.text ?? "{}"));
   }
 
-  /** False: the character is no part of the call. */
+  /** False if the character does not belong to the call. */
   #take(character: string): boolean {
     const { depth, expects } = this.#scanner;
     const isJson = (depth > 0 || character === "{" || isJsonSpace(character)) && this.#scanner.feed(character);

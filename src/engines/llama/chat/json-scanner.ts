@@ -150,7 +150,7 @@ const steps: Readonly<Record<NumberState, Partial<Record<Kind, NumberState>>>> =
 
 const complete: ReadonlySet<NumberState> = new Set(["zero", "whole", "fraction", "exponent"]);
 
-/** Undefined: the character is no part of this number. */
+/** Undefined if the character does not belong to this number. */
 function numberAfter(state: NumberState, character: string): NumberState | undefined {
   const kind = kindOf(character);
   return kind === null ? undefined : steps[state][kind];

@@ -20,7 +20,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 const batcher = new StepBatcher();
 const eventBatch = new EventBatch(send, batcher);
 const aborts = new Map<number, AbortController>();
-/** Of the loaded model. */
+/** The parts of the loaded model; empty until it is loaded. */
 let hosts: Hosts = {};
 
 process.on("message", receive);

@@ -6,7 +6,7 @@ export interface NativeVocabulary {
   /** How its tokens spell bytes: `gpt2`, `llama` or others. */
   readonly family: string;
   readonly size: number;
-  /** As the file spells them, by id. */
+  /** Spelling of each token in the file, by token id. */
   readonly tokens: readonly string[];
   /** Texts of tokens that control the conversation; users must not write these tokens. */
   readonly controlTexts: readonly string[];
@@ -86,7 +86,7 @@ export interface NativeDecoder {
 
 export interface DecodedToken {
   readonly token: number;
-  /** By token, the most likely first, after all samplers; null unless requested. */
+  /** Probabilities by token, most likely first, after all samplers; null unless requested. */
   readonly probabilities: ReadonlyMap<number, number> | null;
 }
 

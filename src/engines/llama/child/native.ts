@@ -262,7 +262,7 @@ function asTokens(tokens: readonly number[]): Binding.Token[] {
   return tokens as Binding.Token[];
 }
 
-/** Encoders whose files do not all say so. */
+/** Names of encoder architectures: not all of their files declare it. */
 const encoders = /bert|t5encoder|embedding/;
 /** Token types of GGUF files. */
 const unknownTokenType = 2;

@@ -155,7 +155,10 @@ export class SlicedTokenizer {
     if (from < text.length) yield text.slice(from);
   }
 
-  /** Without any of the usual positions, text is cut anywhere but inside of a character or control text. */
+  /**
+   * Position of a cut before `limit`. Without a preferred position, text is cut anywhere except inside a character or
+   * control text.
+   */
   #cutBefore(text: string, limit: number): number {
     const first = limit - searchChars;
     const window = text.slice(first, limit + 1);

@@ -67,7 +67,7 @@ export class StepBatcher {
 
 /** Target duration of a prefill step, which delays running streams and aborts. */
 const pieceMs = 50;
-/** The same while no other call runs: it delays an abort and the first token of the next call. */
+/** Maximum duration of a piece while no other call runs: it delays an abort and the first token of the next call. */
 const alonePieceMs = 200;
 const pieceTokensMin = 8;
 
@@ -91,7 +91,7 @@ export class PrefillPace {
     return Math.max(this.pieceTokens, Math.min(this.#tokensIn(alonePieceMs), this.#batchTokens));
   }
 
-  /** Runs the evaluation of so many tokens and adapts to its duration, other calls' share included. */
+  /** Runs the evaluation of `tokens` tokens and adapts the pace to its duration, including the share of other calls. */
   async measure(tokens: number, run: () => Promise<void>): Promise<void> {
     const startedAtMs = performance.now();
     await run();

@@ -2,9 +2,9 @@ import type { NativeVocabulary } from "./native-model.js";
 
 /** A token as log probabilities show it. */
 export interface SpelledToken {
-  /** Its text; for bytes that are no text by themselves, `bytes:` and each of them as `\xNN`. */
+  /** Its text; for bytes that are not valid text, `bytes:` followed by each byte as `\xNN`. */
   readonly token: string;
-  /** Its bytes, if they are not those of the text. */
+  /** Its bytes, if they differ from those of the text. */
   readonly bytes?: readonly number[];
 }
 

@@ -209,7 +209,7 @@ function objectBody(shape: ObjectShape, builder: GrammarBuilder): string {
   return lastRequired >= 0 || shape.notEmpty ? `"{" ${next}` : `"{" ("}" | ${next})`;
 }
 
-/** As many unlisted properties as the bounds allow, with the closing brace. */
+/** GBNF for up to the maximum number of unlisted properties, with the closing brace. */
 function boundedMap(shape: ObjectShape, most: number, builder: GrammarBuilder): string {
   const property = extraProperty(shape, builder);
   if (property === null || most === 0) return '"}"';

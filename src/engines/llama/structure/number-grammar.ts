@@ -16,7 +16,7 @@ export interface NumberRange {
 /** Decimals by which a range is finer than its bounds, so that little is lost next to an exclusive bound. */
 const finerDecimals = 2;
 
-/** Decimals of a range at most. Bounds with more are rounded inwards. */
+/** Maximum decimals of a range. Bounds with more are rounded inwards. */
 const decimalsMax = 13;
 
 const limit = 10n ** BigInt(digitsMax) - 1n;
@@ -65,7 +65,10 @@ function boundsOf(document: SchemaDocument, schema: SchemaObject): readonly Boun
   });
 }
 
-/** As fine as the bounds and a little finer, but never so fine that a double cannot tell two units apart. */
+/**
+ * Decimals of a range: those of its bounds, more for exclusive bounds, and few enough that doubles can distinguish two
+ * units.
+ */
 function decimalsFor(bounds: readonly Bound[]): number {
   const finest = Math.max(0, ...bounds.map(({ value }) => exactDecimal(value).decimals));
   const wanted = bounds.some(({ isExclusive }) => isExclusive) ? finest + finerDecimals : finest;

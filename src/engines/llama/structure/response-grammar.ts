@@ -11,7 +11,7 @@ type Format =
 export interface ResponseForm {
   /** Adds the rules to a grammar and returns the name of the first. Throws SchemaUnsupported. */
   readonly addTo: (builder: GrammarBuilder) => string;
-  /** Null for a valid value, otherwise what is wrong with it. */
+  /** Null for a valid value, otherwise a description of the fault. */
   readonly check: (value: unknown) => string | null;
 }
 
@@ -31,7 +31,7 @@ export function responseForm(format: Format): ResponseForm {
 
 const grammars = new LruCache<ResponseForm & { readonly gbnf: string }>();
 
-/** The form with the grammar for an answer that is nothing else. Throws SchemaUnsupported. */
+/** The form and a grammar for an answer that consists of it alone. Throws SchemaUnsupported. */
 export function responseGrammar(format: Format): ResponseForm & { readonly gbnf: string } {
   return grammars.get(format.type === "json_object" ? format.type : [format.schemaJson, format.strict], () => {
     const form = responseForm(format);

@@ -42,7 +42,7 @@ export function compileCheck(schema: unknown, mode: SchemaMode): Check {
   });
 }
 
-/** By its name, because the error can be of the sandbox's realm and no instance of our RangeError. */
+/** Checks the name, because an error of the sandbox's realm is not an instance of our RangeError. */
 function isStackOverflow(thrown: unknown): boolean {
   return typeof thrown === "object" && thrown !== null && "name" in thrown && thrown.name === "RangeError";
 }

@@ -54,7 +54,7 @@ interface PropertyShape {
 export interface ReadContext {
   readonly document: SchemaDocument;
   readonly placeOf: (schemas: readonly Schema[]) => Place;
-  /** Reserves elements of a grammar for a repetition; false: there are not that many left. */
+  /** Reserves elements of a grammar for a repetition; false if fewer are left. */
   readonly reserve: (elements: number) => boolean;
 }
 
@@ -199,7 +199,7 @@ export function itemSchemas(document: SchemaDocument, schema: SchemaObject): Ite
   return { prefix: document.readSchemas(schema, prefix) ?? [], rest: document.readSchema(schema, rest) };
 }
 
-/** Optional properties in a row: each is a path of its own that the engine must try at the next name. */
+/** Maximum optional properties in a row: each is a path that the engine must try at the next name. */
 const optionalRunMax = 256;
 
 /** A name with a special meaning in JavaScript; validators skip it. */

@@ -211,7 +211,7 @@ function byFirstCharacter(texts: Iterable<string>): ReadonlyMap<string, readonly
   return groups;
 }
 
-/** The longest text of whole characters with which all of the texts begin. */
+/** The longest common prefix of the texts, in whole characters. */
 function sharedStart([first = "", ...others]: readonly string[]): string {
   let length = 0;
   for (const character of first) {

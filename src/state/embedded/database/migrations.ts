@@ -246,7 +246,7 @@ const migrations: readonly string[] = [
    CREATE INDEX deliveries_troubled ON deliveries (state, number)
      WHERE state IN ('awaiting_retry', 'permanently_failed');
    CREATE INDEX deliveries_ended ON deliveries (state, is_purged, ended_at_ms) WHERE ended_at_ms IS NOT NULL;`,
-  // Of the type that most events have, none is looked for among others.
+  // Listing the most frequent type needs no index: nearly every row matches.
   `CREATE INDEX deliveries_of_rare_types ON deliveries (event_type, number)
      WHERE event_type IN ('request.failed', 'usage.threshold_reached');
    -- All that a search looks at, so that it passes over keys without reading them.
@@ -255,7 +255,7 @@ const migrations: readonly string[] = [
    DROP INDEX api_keys_by_newest;`,
 ];
 
-/** The number of the last step that this version knows. */
+/** The number of the last step in this version. */
 export const newestMigration = migrations.length;
 
 /**

@@ -159,7 +159,7 @@ export function createDeliveryLog(
   };
 }
 
-/** A text that is no cursor is behind the last delivery. */
+/** Number of a cursor. An invalid cursor is the position after the last delivery. */
 function positionOf(after: string): number {
   const number = Number(after);
   return Number.isSafeInteger(number) ? number : 0;
@@ -170,7 +170,7 @@ interface ListPath {
   readonly source: string;
   /** Column with the delivery's number. */
   readonly number: string;
-  /** On the key of the path, which is parameter 1. */
+  /** SQL condition on the path's key, which is parameter 1. */
   readonly condition: string;
 }
 

@@ -7,12 +7,12 @@ import { keyPrefix } from "./key-space.js";
 
 /** Interval of the messages that the feed sends to itself. */
 const probeEveryMs = 300;
-/** Without a probe for this long, messages of others may be lost too. */
+/** Without a probe for this long, messages of other replicas may be lost too. */
 const silenceMaxMs = 1_000;
 const subscribeTimeoutMs = 1_000;
 /** Writes under way, and those that timed out recently. */
 const unconfirmedMax = 10_000;
-/** Kind of a message about starting and stopping processes, beside the kinds of changes. */
+/** Kind of a message about starting and stopping processes, in addition to the kinds of changes. */
 const replicaKind = "replicas";
 
 /** A change that a write publishes. */

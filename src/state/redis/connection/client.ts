@@ -100,9 +100,9 @@ export function unavailable(why: string, cause?: unknown): ServiceError {
 const pausedMsMin = 20;
 
 /**
- * Calls `expired` after `timeoutMs`, once the data that arrived by then was read: an answer may be in the socket while the
- * process is busy. A pause of the process, as for a garbage collection, extends the timeout once by its length, at most by
- * `timeoutMs`, because it is no outage of the store.
+ * Calls `expired` after `timeoutMs`, once the data that has arrived by then is read: the answer may be in the socket
+ * while the process is busy. A pause of the process, such as a garbage collection, is not an outage of the store, so it
+ * extends the timeout once by its length, at most by `timeoutMs`.
  */
 export class Deadline {
   #timer: NodeJS.Timeout;

@@ -124,7 +124,7 @@ export interface RedisAddress {
 /** Addresses and login of Redis. */
 export interface RedisTarget {
   readonly kind: "single" | "sentinel" | "cluster";
-  /** Of the server, of the Sentinels, or of some nodes of the cluster. */
+  /** Addresses of the server, of the Sentinels, or of some nodes of the cluster. */
   readonly addresses: readonly RedisAddress[];
   /** Sentinel's name of the primary; empty for the other kinds. */
   readonly primaryName: string;

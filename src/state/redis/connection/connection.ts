@@ -154,7 +154,7 @@ export class RedisConnection implements RedisClient {
     }
   }
 
-  /** The same command on every primary: one, or those of the cluster. Rejects with the server's error. */
+  /** Runs a command on every primary: one, or those of the cluster. Rejects with the server's error. */
   onEachPrimary<T>(name: string, args: readonly Argument[], timeoutMs: number): Promise<T[]> {
     const primaries = this.#redis instanceof Cluster ? this.#redis.nodes("master") : [this.#redis];
     return Promise.all(primaries.map((redis) => this.#call(redis, name, args, timeoutMs) as Promise<T>));

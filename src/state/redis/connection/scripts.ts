@@ -11,7 +11,7 @@ export interface StoreTime {
   now(): number;
   /** Records the store's time at some moment between two readings of the monotonic clock. */
   observe(storeMs: number, sentAtMs: number, receivedAtMs: number): void;
-  /** For `observe`. */
+  /** Monotonic time in milliseconds, for `observe`. */
   monotonic(): number;
   /** Added to the server's time by scripts and by `now`; 0 outside of tests. */
   readonly shiftMs: number;

@@ -28,14 +28,14 @@ export class DueShards {
     this.#clock = clock;
   }
 
-  /** Runs a script whose answer is the time, `next_due` and the rest, which is returned. */
+  /** Runs a script that answers with the time, `next_due` and the rest. Returns the rest. */
   async run(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
     const { rest } = await this.#runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs);
     this.#note(shard, rest[0]);
     return rest.slice(1);
   }
 
-  /** The same for a script that may make something due, of which listeners are notified. */
+  /** Like `run`, for a script that may make deliveries due. Notifies listeners of them. */
   async runAndNotify(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
     const rest = await this.run(script, shard, args);
     if (this.#isDue(shard)) this.#notify();
@@ -64,7 +64,7 @@ export class DueShards {
     return due;
   }
 
-  /** The same without polling. */
+  /** The shards that are known to be due, longest wait first, without polling. */
   knownDue(): readonly number[] {
     const due = this.#nextAtMs.flatMap((atMs, shard) => (this.#isDue(shard) ? [{ shard, atMs: atMs ?? 0 }] : []));
     return due.sort((a, b) => a.atMs - b.atMs).map(({ shard }) => shard);

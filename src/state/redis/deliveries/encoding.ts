@@ -22,7 +22,10 @@ const stateOfLetter = new Map(
   Object.entries(letterOfState).map(([state, letter]) => [letter, state as DeliveryState] as const),
 );
 
-/** An attempt as stored JSON, new fields at the end. The time of the next attempt is beside it: only the store knows it. */
+/**
+ * An attempt as stored JSON, new fields at the end. The time of the next attempt is stored separately, because only the
+ * store determines it.
+ */
 export type StoredAttempt = readonly [
   number: number,
   isManual: number,

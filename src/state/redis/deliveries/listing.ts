@@ -215,7 +215,10 @@ function lettersOf(state: DeliveryState | null): string {
   return state === null ? deliveryStates.map((each) => letterOfState[each]).join("") : letterOfState[state];
 }
 
-/** On shards with a lower number, deliveries of the same microsecond as the last of the page follow it. */
+/**
+ * Upper bound of the next page on a shard. Deliveries of the same microsecond are ordered by shard, so shards with a
+ * lower number include it.
+ */
 function boundAfter({ createdAtUs, shard: last }: Position, shard: number): string {
   return shard < last ? String(createdAtUs) : `(${createdAtUs}`;
 }

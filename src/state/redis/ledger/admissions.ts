@@ -5,7 +5,7 @@ import { keySpace, type ShardKeys } from "../connection/key-space.js";
 import type { ScriptRunner } from "../connection/scripts.js";
 import { Batches, KeyList, ledgerScripts, type TurnBatch } from "./batches.js";
 
-/** As `admit.lua` spells them. */
+/** Letters of the metrics in `admit.lua`. */
 export const letterOfMetric = { requests: "r", tokens: "t", cost: "n" } as const satisfies Record<Metric, string>;
 
 type AdmitAnswer = readonly [
@@ -170,7 +170,7 @@ export function nameOfOwner({ kind, id }: LimitOwner): string {
   return `${kind}:${id}`;
 }
 
-/** Of more, the oldest are left to a sweep, which counts them as lost requests. */
+/** Maximum unanswered admissions that are remembered. Older ones are left to a sweep, which counts them as lost requests. */
 const unansweredMax = 10_000;
 const timeoutMs = 250;
 

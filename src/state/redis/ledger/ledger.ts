@@ -30,7 +30,7 @@ const renewMax = 64;
 /** Requests that one call finds. */
 const sweepMax = 1_000;
 const listeningMax = 10_000;
-/** For scripts whose keys name no period. */
+/** Hour argument of scripts whose keys contain no period. */
 const noHour = -1;
 
 export interface RedisLedgerDeps {
@@ -62,7 +62,7 @@ export class RedisLedger implements Ledger {
    */
   readonly #admitted = new Map<string, Pick<AdmitRequest, "scopes" | "budgets">>();
 
-  /** Accounts whose events had a receiver: their next settlements include the text of the event. */
+  /** Accounts with a receiver for their last events: their next settlements include the text of the event. */
   readonly #listening = new BoundedMap<string, true>(listeningMax);
 
   constructor({ runner, onDeliveries = () => {}, openDeliveriesMax = defaultOpenMax }: RedisLedgerDeps) {
@@ -220,7 +220,7 @@ export class RedisLedger implements Ledger {
     return [...admitted.scopes.map(({ owner }) => owner), ...admitted.budgets.map(({ scope }) => scope)];
   }
 
-  /** Owners whose running requests are counted. */
+  /** Owners with a concurrency limit, which count the running request. */
   #countedOwnersOf(requestId: string): readonly LimitOwner[] {
     const scopes = this.#admitted.get(requestId)?.scopes ?? [];
     return scopes.filter(({ limits }) => limits.concurrency !== null).map(({ owner }) => owner);
