@@ -10,6 +10,8 @@ const aborts = new Map();
 const deep = [];
 let isMute = false;
 let life = 0;
+/** Of the model to load. */
+let gpu;
 
 function events(call, ...list) {
   say({ type: "events", events: list.map((event) => [call, event]) });
@@ -99,6 +101,7 @@ const deeds = {
   pid: (call) => speak(call, String(process.pid)),
   "max-tokens": (call, _, { maxTokens }) => speak(call, String(maxTokens)),
   env: (call) => speak(call, JSON.stringify(process.env)),
+  gpu: (call) => speak(call, JSON.stringify(gpu)),
   refuse: (call) =>
     say({
       type: "failed",
@@ -147,6 +150,7 @@ process.on("message", (message) => {
     case "ping":
       return say({ type: "pong", ping: message.ping, slotsBusy: 0 });
     case "load":
+      gpu = message.model.gpu;
       return load(message.model.path);
     case "generate":
       return generate(message);
