@@ -1,6 +1,7 @@
 /**
  * Packs the package for npm: `npm run pack [-- <folder>]` writes the tarball to the folder (default: here) and prints its
- * path. `npm publish <tarball>` publishes it.
+ * path. `npm publish <tarball>` publishes it. The repository itself is private, so that npm refuses to publish it as it is; a
+ * script before publishing would not run, because .npmrc ignores scripts.
  *
  * It differs from `npm pack` in one dependency. node-llama-cpp lists builds for graphics cards as optional dependencies,
  * 620 MB that this service does not use, and npm applies the `overrides` that leave them out only in the repository itself.
@@ -49,6 +50,8 @@ export function pack(destination: string): string {
       const builds = Object.fromEntries(processorBuilds.map((name) => [`@node-llama-cpp/${name}`, version]));
       return {
         ...manifest,
+        private: undefined,
+        "//private": undefined,
         scripts: undefined,
         devDependencies: undefined,
         overrides: undefined,
