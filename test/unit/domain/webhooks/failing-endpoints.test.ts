@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { DispatcherDeps } from "../../../../src/domain/webhooks/dispatcher.js";
 import { FailingEndpoints } from "../../../../src/domain/webhooks/endpoint-book.js";
 import {
   type EndpointHealth,
@@ -189,11 +190,20 @@ describe("with a dispatcher", () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => answered(500);
-    const first = dispatching.start({ settings: { retryDelaysMs: [] } });
+    let claimsHere = true;
+    const queue: DispatcherDeps["queue"] = {
+      claim: async (options) => (claimsHere ? state.deliveries.claim(options) : { claims: [], nextInMs: null }),
+      finish: (request) => state.deliveries.finish(request),
+      handBack: (claims) => state.deliveries.handBack(claims),
+      onDue: (listener) => state.deliveries.onDue(listener),
+    };
+    dispatching.start({ queue, settings: { retryDelaysMs: [] } });
     await dispatching.emitMany("we_a", 10);
     await dispatching.pass(100, 5);
     expect(dispatching.failing).toBe(1);
-    receivers.answer = () => answered(200);
+    expect(receivers.got).toHaveLength(10);
+
+    claimsHere = false;
     await dispatching.emit("we_a");
     const { claims } = await state.deliveries.claim({ max: 1, leaseMs: 15_000 });
     for (const claim of claims) {
@@ -201,9 +211,11 @@ describe("with a dispatcher", () => {
       await state.deliveries.finish({ claim, result, outcome: { state: "delivered" } });
     }
     expect(claims).toHaveLength(1);
-    expect(first.inFlight).toBe(0);
+    await dispatching.now();
+    expect(dispatching.failing).toBe(1);
     await dispatching.pass(60_000, 30_000);
     expect(dispatching.failing).toBe(0);
+    expect(receivers.got).toHaveLength(10);
     expect(dispatching.log.lines.filter(({ fields }) => fields["endpoint"] === "we_a").at(-1)?.level).toBe("info");
   });
 });
