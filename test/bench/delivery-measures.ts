@@ -48,7 +48,7 @@ export async function makeDeliveries(state: State, name: string, count: number):
   await Promise.all(Array.from({ length: atOnce }, oneAfterTheOther));
 }
 
-/** As a worker has them: while some deliveries are ended, the next ones are claimed. */
+/** Number of concurrent loops of a worker: while one ends its deliveries, the other claims the next. */
 const lanes = 2;
 
 /** Deliveries that a worker claims and ends in a second, without sending anything. */
@@ -76,7 +76,7 @@ async function finish(state: State, claim: Claim): Promise<void> {
 
 export interface DispatchRate {
   readonly deliveriesPerSecond: number;
-  /** Processor time of this process, with its store and its signing and without the receiver. */
+  /** Processor time of this process, including its store and signing, without the receiver. */
   readonly cpuUsPerDelivery: number;
 }
 

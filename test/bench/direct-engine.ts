@@ -32,7 +32,7 @@ const context = await model.createContext({
   failedCreationRemedy: false,
 });
 const sequences = Array.from({ length: Number(slots) }, () => context.getSequence());
-/** As in the service, which finds the same sizes under the same conditions. */
+/** The same sizes as in the service under the same conditions. */
 const pace = new PrefillPace(batchTokens / 2);
 const vocabSize = model.fileInfo.metadata.tokenizer?.ggml.tokens.length ?? 0;
 
@@ -76,7 +76,7 @@ async function run(round: StreamRound): Promise<RoundResult> {
   };
 }
 
-/** Before the first prompt, like the service. */
+/** Done before the first prompt, as in the service. */
 async function findOwnPace(): Promise<void> {
   const [sequence] = sequences;
   if (sequence === undefined) return;

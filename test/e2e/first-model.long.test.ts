@@ -10,7 +10,7 @@ import { uisProgram } from "../support/program.js";
 import { type ServeProcess, spawnServe } from "../support/service-process.js";
 
 const run = promisify(execFile);
-/** Five times the aim, as the machine may be busy. */
+/** Five times the aim, because the machine may be busy. */
 const readyWithinMs = 5 * 2_000;
 const fetchLimitMs = 300_000;
 
@@ -33,7 +33,7 @@ async function portThatWasFree(): Promise<number> {
   return address.port;
 }
 
-/** An empty folder for `uis`, and variables with which it reaches no hub; what pip needs is passed on. */
+/** An empty folder for `uis`, and variables without access to a model hub; pip's variables are passed on. */
 async function place(name: string): Promise<{ readonly cwd: string; readonly env: Record<string, string> }> {
   const cwd = join(folder, name);
   await mkdir(cwd);
@@ -49,7 +49,7 @@ async function stop({ child, exited }: ServeProcess): Promise<void> {
   await exited;
 }
 
-/** The text for people, whole, and how long the start took to print it. */
+/** The complete text printed at start, and how long it took. */
 async function readyText(service: ServeProcess): Promise<{ readonly text: string; readonly tookMs: number }> {
   const startedAtMs = performance.now();
   await expect.poll(service.stdout, { timeout: 60_000, interval: 5 }).toContain("Ctrl-C");
@@ -61,13 +61,13 @@ function logLines(service: ServeProcess): readonly Record<string, unknown>[] {
   return lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Runs the text's curl line as a person would: pasted into a shell. */
+/** Runs the text's curl line as if pasted into a shell. */
 async function pasteCurl(text: string, path: string): Promise<string> {
   const line = text.split("\n").find((candidate) => candidate.startsWith("  curl ")) ?? "";
   return (await run("bash", ["-c", line], { env: { PATH: path }, timeout: fetchLimitMs })).stdout;
 }
 
-/** The text of all events that are whole. */
+/** The text of all complete events. */
 function streamedText(events: string): string {
   const whole = events.split("\n\n").slice(0, -1);
   const data = whole.flatMap((event) => (event.startsWith("data: {") ? [event.slice(6)] : []));
@@ -123,13 +123,13 @@ async function post(text: string, path: string, fields: object) {
   return { status: response.status, body: (await response.json()) as Record<string, Record<string, unknown>> };
 }
 
-/** Bytes of all downloads that came to their end. */
+/** Bytes of all completed downloads. */
 function fetched(service: ServeProcess): number {
   const ends = logLines(service).filter(({ msg, percent }) => msg === "fetching a model" && percent === 100);
   return ends.reduce((sum, line) => sum + Number(line["received_bytes"]), 0);
 }
 
-/** Leaves the figures of the run beside the test reports. */
+/** Writes the figures of the run next to the test reports. */
 function writeFigures(figures: Readonly<Record<string, number>>): void {
   const rounded = Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, Math.round(value)]));
   mkdirSync("test-results/figures", { recursive: true });

@@ -36,7 +36,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Starts with the test's configuration and a data folder of its own. */
+/** Starts with the test's configuration and its own data folder. */
 function serve(dataDir: string, options: Omit<SpawnOptions, "env">): ServeProcess {
   const env = {
     HOME: process.env["HOME"] ?? folder,
@@ -48,7 +48,7 @@ function serve(dataDir: string, options: Omit<SpawnOptions, "env">): ServeProces
   return service;
 }
 
-/** Runs the curl line of the start's text as a person would: pasted into a shell. */
+/** Runs the curl line of the printed text as if pasted into a shell. */
 async function pasteCurl(service: ServeProcess): Promise<string> {
   await expect.poll(() => service.stdout(), { timeout: 60_000 }).toContain("Ctrl-C");
   const line =
@@ -60,7 +60,7 @@ async function pasteCurl(service: ServeProcess): Promise<string> {
 }
 
 describe("in the repository", () => {
-  /** Other tests run the build of this repository meanwhile, so a copy is built. */
+  /** A copy is built, because other tests run the build of this repository meanwhile. */
   let clone: string;
   beforeAll(async () => {
     clone = await copyOfRepository();
@@ -160,7 +160,7 @@ export const unknown: WebhookRefusal = "too_late";
     await run(process.execPath, [tsc, ...options, "types.mts"], { cwd: project });
   });
 
-  /** A project with the package's files and none of those that it depends on. */
+  /** A project that contains the package's files without its dependencies. */
   async function unpackAlone(): Promise<string> {
     const project = await mkdtemp(join(folder, "alone-"));
     const packaged = join(project, "node_modules/unified-inference");

@@ -16,7 +16,7 @@ import { ownLinks } from "../unit/docs/links.js";
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const packages = createRequire(import.meta.url);
-/** Compressed. Half of it is the page of the API, half the engine's binding with its packages. */
+/** Compressed size. Half of it is the API page, half the engine's binding with its packages. */
 const tarballBytesMax = 8 * 1024 * 1024;
 const wide = { cwd: root, maxBuffer: 64 * 1024 * 1024 };
 
@@ -49,7 +49,7 @@ describe("the packed tarball", () => {
 
   it("has types that every resolver finds", async () => {
     const attw = join(packages.resolve("@arethetypeswrong/cli/package.json"), "../dist/index.js");
-    // It is a package of ES modules: what only CommonJS without them asks for is left out.
+    // The package contains ES modules only, so checks for CommonJS are skipped.
     const options = ["--profile", "esm-only", "--no-definitely-typed", "--no-color", "--no-emoji"];
     const { stdout } = await run(process.execPath, [attw, tarball, ...options]);
     expect(stdout).toContain('"unified-inference/webhooks"');
@@ -92,7 +92,7 @@ describe("the packed tarball", () => {
     expect(bundled.filter((path) => /\.(node|so|dll|dylib|bundle)$|@node-llama-cpp\//.test(path))).toEqual([]);
     const packagesOf = (path: string) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? path;
     const licensed = new Set(bundled.filter((path) => /licen[cs]e|readme/i.test(path)).map(packagesOf));
-    // A part of simple-git, which has the licence of both.
+    // A part of simple-git, covered by the same licence.
     licensed.add("node_modules/@simple-git/argv-parser");
     expect([...new Set(bundled.map(packagesOf))].filter((name) => !licensed.has(name))).toEqual([]);
   });
@@ -157,7 +157,7 @@ describe("npm run sbom", () => {
   });
 });
 
-/** Of `name@version`, where the name may begin with an @. */
+/** The name in `name@version`; it may begin with an @. */
 function nameOf(reference: string): string {
   return reference.slice(0, reference.lastIndexOf("@"));
 }

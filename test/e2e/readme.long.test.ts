@@ -23,7 +23,7 @@ interface Place {
   readonly ports: Readonly<Record<"http" | "grpc" | "receiver", number>>;
 }
 
-/** The values in the text of a start. */
+/** Values in the text printed at start. */
 interface Told {
   readonly curl: string;
   readonly key: string;
@@ -50,7 +50,7 @@ async function makePlace(): Promise<Place> {
   return { folder: await copyOfRepository(), env, ports };
 }
 
-/** The text of README or of a page that it links to; readers would not find others. */
+/** The text of README or of a page that it links to; readers would not find other pages. */
 async function pageText(file: string): Promise<string> {
   const text = (page: string) => readFile(join(place.folder, page), "utf8");
   const readme = await text("README.md");
@@ -59,7 +59,7 @@ async function pageText(file: string): Promise<string> {
   return text(file);
 }
 
-/** The code of a document's block with this information string, such as `sh buf`; the first one. */
+/** The code of a document's first block with this info string, such as `sh buf`. */
 async function blockOf(file: string, information: string, after = ""): Promise<string> {
   const [, ...rest] = (await pageText(file)).split(after);
   const [, code] = new RegExp(`^\`\`\`${information}\\n([\\s\\S]*?)^\`\`\`$`, "m").exec(rest.join(after)) ?? [];
@@ -95,7 +95,7 @@ interface Running {
 }
 
 function start(line: string): Running {
-  // A group of its own, so that it can be ended as a terminal does it: npx hands no signal on.
+  // A separate process group, so that it can be ended as by a terminal: npx does not forward signals.
   const child = spawn("sh", ["-c", line], {
     cwd: place.folder,
     env: place.env,
@@ -147,7 +147,7 @@ describe("a user who follows the README in an empty folder", () => {
 
   it("gets tokens with the printed line", { timeout: fetchLimitMs }, async () => {
     let events = "";
-    // As README says: what was not fetched within half a minute is asked for again.
+    // As README says: repeat the request if the download takes more than half a minute.
     do events = await shell(told.curl, {}, fetchLimitMs);
     while (events.includes('"code":"model_loading"'));
     expect(events).toContain('"content":"');

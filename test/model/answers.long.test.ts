@@ -77,7 +77,7 @@ describe("answers of the real chat model", () => {
     const second = { messages: [...first.messages, said, user("And 2 + 2?")], max_tokens: 16 };
     const warm = await chat(service, second);
     expect(warm.usage.prompt_tokens_details?.cached_tokens).toBeGreaterThanOrEqual(usage.prompt_tokens);
-    // No conversation begins with this, so each of these takes the slot that was not used for the longest time.
+    // No conversation begins with this text, so each request takes the least recently used slot.
     for (let slot = 0; slot < slots; slot++) await complete(service, { prompt: "cold", max_tokens: 1 });
     const cold = await chat(service, second);
     expect(cold.usage.prompt_tokens_details?.cached_tokens).toBe(0);

@@ -5,10 +5,10 @@ import { eventually } from "../support/eventually.js";
 import { chat, complete, post, user } from "../support/model-client.js";
 import { type ModelService, startModelService } from "../support/model-service.js";
 
-/** Pieces of a prompt are cut to take this long, where that makes more than the fewest tokens. */
+/** Target duration of a prompt's pieces, which have at least `pieceTokensMin` tokens. */
 const pieceMs = 50;
 const pieceTokensMin = 8;
-/** What a cancelled request may take beyond one piece, and by how much a busy machine may miss it. */
+/** Maximum time of a cancelled request beyond one piece; a busy machine gets `slack` times as much. */
 const beyondPieceMs = 50;
 const slack = 5;
 const slots = 4;
@@ -31,12 +31,12 @@ afterAll(async () => {
   await service?.close();
 });
 
-/** A prompt that shares no beginning with another number's. */
+/** A prompt that shares no prefix with prompts of other numbers. */
 function longPrompt(number: number, tokens: number): string {
   return `${number} ${"one two three four ".repeat(tokens / 4)}`;
 }
 
-/** How long the smallest piece of a prompt takes on this machine now. */
+/** Current duration of the smallest piece of a prompt on this machine. */
 async function pieceTookMs(): Promise<number> {
   const startedAtMs = performance.now();
   const { usage } = await complete(service, { prompt: longPrompt(0, 128), max_tokens: 1 });
@@ -49,7 +49,7 @@ async function modelState() {
   return model;
 }
 
-/** A streamed request that its client can leave. */
+/** A streamed request whose client can disconnect. */
 interface Sent {
   readonly firstContent: Promise<void>;
   leave(): Promise<void>;
@@ -70,7 +70,7 @@ function send(path: string, fields: object): Sent {
     };
     over = read().catch(reject);
   });
-  // After its client has left, the request fails for the client, which is no part of these tests.
+  // After a disconnect the client's request fails, which these tests ignore.
   firstContent.catch(() => {});
   return {
     firstContent,
@@ -98,7 +98,7 @@ const stages: readonly Stage[] = [
     async reach(round) {
       const sent = send("/completions", { prompt: longPrompt(round + 1, longPromptTokens), max_tokens: 8 });
       await eventually(async () => (await modelState()).busy === 1, "the prompt's slot");
-      // Somewhere in its first second; the whole takes several.
+      // A moment in its first second; the whole answer takes several.
       await delay((round * 137) % 1_000);
       return sent;
     },
@@ -124,7 +124,7 @@ const stages: readonly Stage[] = [
   },
 ];
 
-/** Milliseconds from the client's leaving to the moment when the model is as busy as before. */
+/** Milliseconds from the disconnect until the model's running and queued calls are as before. */
 async function leave(sent: Sent, before: { readonly busy: number; readonly waiting: number }): Promise<number> {
   const leftAtMs = performance.now();
   const left = sent.leave();
@@ -137,7 +137,7 @@ async function leave(sent: Sent, before: { readonly busy: number; readonly waiti
   return tookMs;
 }
 
-/** Lines of requests whose clients left, from the given one on. */
+/** Log lines of requests whose clients disconnected, from index `from` on. */
 function leftRequests(from = 0): readonly Record<string, unknown>[] {
   return service.logs.filter(({ msg, outcome }) => msg === "request" && outcome === "client_left").slice(from);
 }

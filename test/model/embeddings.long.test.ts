@@ -3,7 +3,7 @@ import { post } from "../support/model-client.js";
 import { type ModelService, startModelService } from "../support/model-service.js";
 import pairs from "./reference-embeddings.json" with { type: "json" };
 
-/** What the weights of the kept file, which have eight bits each, may differ from the originals. */
+/** Maximum difference between the stored weights, which have eight bits each, and the originals. */
 const tolerance = 0.01;
 
 interface Embeddings {

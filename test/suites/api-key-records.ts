@@ -3,7 +3,7 @@ import { unlimited } from "../../src/domain/call/rate-limits.js";
 
 const firstAtMs = Date.UTC(2026, 0, 1);
 
-/** A key record that is distinct by its number; a higher number was made later. */
+/** A key record that is unique by its number; a higher number means a later creation. */
 export function keyRecord(number: number, changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
   const digits = String(number).padStart(8, "0");
   return {
@@ -27,7 +27,7 @@ export function keyRecord(number: number, changes: Partial<ApiKeyRecord> = {}): 
 
 export const anyKey: KeyFilter = { account: null, search: null, state: null, nowMs: firstAtMs };
 
-/** Every key that the filter lets through, the newest first. */
+/** Every key that matches the filter, newest first. */
 export async function listKeys(
   keys: Pick<KeyStore, "list">,
   filter: Partial<KeyFilter> = {},

@@ -16,7 +16,7 @@ const { id: keyId } = keyRecord(1);
 const key: StateChange = { kind: "key", id: keyId };
 const owner = { kind: "account", id: "a" } as const;
 
-/** Each follows those before it on the same state. */
+/** Changes in order: each depends on those before it. */
 const changes: readonly Change[] = [
   { title: "a new key", write: ({ keys }) => keys.insert(keyRecord(1)), told: key },
   { title: "a changed key", write: ({ keys }) => keys.update(keyId, { name: "new" }), told: key },

@@ -10,7 +10,7 @@ import { describeDeliveryReplay } from "./delivery-replay.suite.js";
 import { describeDeliveryRetries } from "./delivery-retries.suite.js";
 import type { OpenState } from "./state-harness.js";
 
-/** The queue of deliveries, from the settlement that writes one to the purge that forgets it. */
+/** The queue of deliveries, from the settlement that creates one to the purge that removes it. */
 export function describeDeliveries(open: OpenState): void {
   describe("DeliveryQueue", () => {
     describeDeliveryClaims(open);

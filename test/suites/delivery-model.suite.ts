@@ -34,7 +34,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ act: fc.constant("wait") }) },
 );
 
-/** Any life of a queue, against the rules written plainly. */
+/** Compares random sequences of operations with a simple model of the rules. */
 export function describeDeliveryModel(open: OpenState): void {
   describe("model", () => {
     it("the queue keeps its invariants under any sequence of operations (WH-25, WH-29, WH-32, WH-33, WH-37, WH-46, WH-47)", async () => {
@@ -100,7 +100,7 @@ class QueueLife {
     }
   }
 
-  /** Exactly the open deliveries become due and are delivered; then the queue equals the model. */
+  /** All open deliveries become due and are delivered; then the queue equals the model. */
   async end(): Promise<void> {
     for (let round = 0; this.#model.deliveries.some((each) => !isEnded(each)); round++) {
       if (round > 200) throw new Error("something open is never claimed");

@@ -18,9 +18,9 @@ export interface ModelDelivery {
   trigger: Claim["trigger"];
 }
 
-/** The rules of the queue in their plainest form, without any thought of speed or storage. */
+/** The rules of the queue in their simplest form, without regard to speed or storage. */
 export class DeliveryModel {
-  /** In the order of their making. */
+  /** Deliveries in order of creation. */
   readonly deliveries: ModelDelivery[] = [];
   readonly #maxInFlight: number;
   #nowMs = 0;
@@ -75,7 +75,7 @@ export class DeliveryModel {
     return null;
   }
 
-  /** Whether the end counts. */
+  /** Whether the result counts. */
   finish(claim: Claim, outcome: AttemptOutcome): boolean {
     const delivery = this.#holding(claim);
     if (delivery === undefined) return false;
@@ -113,7 +113,7 @@ export class DeliveryModel {
     return "queued";
   }
 
-  /** Whether a holder lost it by an expired lease: the model then cannot predict whether that result still counts. */
+  /** Whether a holder's lease has expired: the model cannot predict whether its result still counts. */
   isLost({ current, leasedUntilMs }: ModelDelivery): boolean {
     return current !== null && (leasedUntilMs === null || leasedUntilMs <= this.#nowMs);
   }

@@ -33,7 +33,7 @@ export function event(number: number, type: EventDraft["type"] = "request.comple
   };
 }
 
-/** An answer with status 200. */
+/** A response with status 200. */
 export function attemptResult(changes: Partial<AttemptResult> = {}): AttemptResult {
   return {
     startedAtMs: 1_000,
@@ -47,10 +47,10 @@ export function attemptResult(changes: Partial<AttemptResult> = {}): AttemptResu
   };
 }
 
-/** An attempt that got no answer in time. */
+/** An attempt without a response in time. */
 export const timedOut = attemptResult({ latencyMs: 5_000, status: null, error: "timeout", ip: null, response: null });
 
-/** Every delivery that the filter lets through, the newest first. */
+/** Every delivery that matches the filter, newest first. */
 export async function listAll(queue: DeliveryQueue, filter: Partial<DeliveryFilter> = {}): Promise<Delivery[]> {
   const found: Delivery[] = [];
   let after: string | null = null;
@@ -62,7 +62,7 @@ export async function listAll(queue: DeliveryQueue, filter: Partial<DeliveryFilt
   return found;
 }
 
-/** Makes events and works on their deliveries as a dispatcher does. */
+/** Creates events and delivers them like a dispatcher. */
 export class DeliveryDesk {
   readonly #harness: StateHarness;
   #made = 0;
@@ -79,7 +79,7 @@ export class DeliveryDesk {
     return this.#harness.state.deliveries;
   }
 
-  /** Settles one more request with an event; the id of its delivery to the endpoint. */
+  /** Settles one more request with an event; returns the id of its delivery to the endpoint. */
   async emit(endpointId: string, changes: { account?: string; type?: EventDraft["type"] } = {}): Promise<string> {
     this.#made += 1;
     const { account = "a", type = "request.completed" } = changes;
@@ -88,7 +88,7 @@ export class DeliveryDesk {
     return deliveryId(made.id, endpointId);
   }
 
-  /** Several at once in one batch; their ids in the order of their making. */
+  /** Settles several requests in one batch; returns the ids of their deliveries in order of creation. */
   emitMany(count: number, endpointId: string, account = "a"): Promise<string[]> {
     return Promise.all(Array.from({ length: count }, () => this.emit(endpointId, { account })));
   }
@@ -101,7 +101,7 @@ export class DeliveryDesk {
     return (await this.queue.claim({ max, leaseMs })).claims;
   }
 
-  /** Claims one. Throws when none is due. */
+  /** Claims one delivery. Throws if none is due. */
   async claimOne(): Promise<Claim> {
     const [claim] = await this.claim(1);
     if (claim === undefined) throw new Error("nothing is due");
@@ -113,14 +113,14 @@ export class DeliveryDesk {
     return this.queue.finish({ claim, result: fitting, outcome });
   }
 
-  /** Claims one and ends its attempt like this. */
+  /** Claims one delivery and ends its attempt with this result. */
   async attempt(outcome: AttemptOutcome, result?: AttemptResult): Promise<Claim> {
     const claim = await this.claimOne();
     await this.finish(claim, outcome, result);
     return claim;
   }
 
-  /** Claims until nothing more is due, so that queues of disabled endpoints are drained. */
+  /** Claims until nothing is due, so that queues of disabled endpoints are drained. */
   async drain(): Promise<readonly Claim[]> {
     const claims: Claim[] = [];
     for (let asked = 0; asked < stepsMax; asked++) {
@@ -131,14 +131,14 @@ export class DeliveryDesk {
     throw new Error("there is always more to claim");
   }
 
-  /** The delivery, which is there. */
+  /** The delivery; throws if it does not exist. */
   async find(id: string): Promise<Delivery> {
     const delivery = await this.queue.find(id);
     if (delivery === null) throw new Error(`there is no delivery ${id}`);
     return delivery;
   }
 
-  /** The endpoint of account `a`, which is there. */
+  /** The endpoint of account `a`; throws if it does not exist. */
   async endpoint(id: string): Promise<KeptEndpoint> {
     const kept = await this.state.endpoints.find("a", id);
     if (kept === null) throw new Error(`there is no endpoint ${id}`);
@@ -156,14 +156,14 @@ export class DeliveryDesk {
     await this.change(id, { status: "disabled", disabledReason: "by_hand" });
   }
 
-  /** Moves the time until the delivery is due. */
+  /** Advances the time until the delivery is due. */
   async untilDue(id: string): Promise<void> {
     const { nextAttemptAtMs } = await this.find(id);
     if (nextAttemptAtMs === null) throw new Error(`${id} is not going to be due`);
     await this.#harness.advance(Math.max(0, nextAttemptAtMs - this.state.now()));
   }
 
-  /** Purges until nothing old enough is left. */
+  /** Purges until nothing expired is left. */
   async purgeAll(): Promise<void> {
     for (let step = 0; step < stepsMax; step++) {
       if ((await this.state.purge(1_000)) === 0) return;

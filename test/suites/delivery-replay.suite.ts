@@ -4,7 +4,7 @@ import { endpoint } from "../support/records.js";
 import { DeliveryDesk, failedForGood, listAll, retryIn, succeeded } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** Many deliveries of an endpoint that are sent again. */
+/** Replays of an endpoint's deliveries. */
 export function describeDeliveryReplay(open: OpenState): void {
   describe("replay", () => {
     const harness = eachTest(open);
@@ -31,7 +31,7 @@ export function describeDeliveryReplay(open: OpenState): void {
         spacingMs: 0,
         ...changes,
       });
-    /** Every step of a replay, with their counts added. */
+    /** Runs every step of a replay and adds their counts. */
     const replayAll = async (changes: Partial<ReplayRequest> = {}): Promise<Omit<ReplayStep, "next">> => {
       const sum = { queued: 0, waiting: 0, delivered: 0, failed: 0 };
       let after: string | null = null;

@@ -6,7 +6,7 @@ import { eachTest, type OpenState } from "./state-harness.js";
 
 const by = "session:ses_1";
 
-/** Deliveries that a person sends again, one at a time. */
+/** Manual retries of single deliveries. */
 export function describeDeliveryRetries(open: OpenState): void {
   describe("manual retries", () => {
     const harness = eachTest(open);

@@ -11,7 +11,7 @@ export interface EngineHarness {
   slowChat(): Promise<LoadedModel>;
   /** As `slowChat`, for one test alone, which unloads it. */
   ownSlowChat(): Promise<LoadedModel>;
-  /** An embedding model; a string says why there is none. */
+  /** An embedding model; a string states why there is none. */
   embeddings: (() => Promise<LoadedModel>) | string;
 }
 

@@ -4,7 +4,7 @@ import type { Ledger } from "../../src/domain/metering/ledger.js";
 import { admission, leaseMs, scope, settlement } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** The life of a request: admitted, renewed, settled or lost. */
+/** The stages of a request: admitted, renewed, settled or lost. */
 export function describeLedger(open: OpenState): void {
   describe("Ledger", () => {
     const harness = eachTest(open);

@@ -4,18 +4,21 @@ import type { State } from "../../src/domain/service/state.js";
 /** An empty state whose time a test can advance. */
 export interface StateHarness {
   readonly state: State;
-  /** How near to an instant a test can move the time: 1 where only `advance` moves it, more where it also runs on. */
+  /**
+   * Precision with which a test can reach an instant: 1 if only `advance` moves the time, more if it also runs by
+   * itself.
+   */
   readonly leewayMs: number;
   /** Advances the store's time for windows, leases and periods. Real time may pass too. */
   advance(ms: number): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Bounds that a test can reach; each is the driver's own where it is absent. */
+/** Bounds small enough for tests; an absent one is the driver's default. */
 export interface StateBounds {
   /** Open deliveries of an account (WH-52). */
   readonly openDeliveriesMax?: number;
-  /** Delivered ones that keep their payload (WH-50). */
+  /** Delivered deliveries that keep their payload (WH-50). */
   readonly deliveredKeptMax?: number;
 }
 

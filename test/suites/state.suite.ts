@@ -85,7 +85,7 @@ function describeStores(open: OpenState): void {
   describeChangeFeed(open);
 }
 
-/** A script that touches several keys fails where they lie on several slots. */
+/** A script that uses several keys fails if they are on several slots. */
 function describeKeysOfOneSlot(open: OpenState): void {
   describe("keys of one slot", () => {
     const harness = eachTest(open);

@@ -25,7 +25,7 @@ export function describeThresholds(open: OpenState): void {
     };
     const insert = (id: string, changes: Parameters<typeof endpoint>[1] = {}): Promise<boolean> =>
       harness.state.endpoints.insert(endpoint(id, changes), 20);
-    /** In the order of their making. */
+    /** Events in order of creation. */
     const deliveries = async (account = "a"): Promise<readonly Delivery[]> =>
       (await listAll(harness.state.deliveries, { account })).toReversed();
     const payloadOf = async (id: string | undefined): Promise<string> =>

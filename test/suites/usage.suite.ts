@@ -25,12 +25,12 @@ const times = (count: number) => ({
   costNano: 0n,
 });
 
-/** Sums of settlements, and their queries. */
+/** Sums of settlements, and queries of them. */
 export function describeUsage(open: OpenState): void {
   describe("Usage", () => {
     const harness = eachTest(open);
     let count = 0;
-    /** A day in the past, as whole as days are. */
+    /** Start of a past day (UTC). */
     let day = 0;
     beforeEach(() => {
       count = 0;

@@ -41,7 +41,7 @@ beforeAll(async () => {
   });
 });
 
-// Connections of its own for each test: Node 24 takes more than a thousand resets on one for an attack and closes it.
+// Separate connections for each test: Node 24 closes a connection with more than a thousand resets as an attack.
 beforeEach(() => {
   ways = new Map(allWays(service).map((way) => [way.name, way]));
 });
@@ -77,7 +77,7 @@ async function reach(stage: (typeof stages)[number], sent: Sent, producedBefore:
   }
 }
 
-/** One request that is left at its stage; the time until the engine or the queue was free of it. */
+/** Cancels one request at its stage; returns the time until its engine or queue slot was free. */
 async function leaveOnce(way: Way, stage: (typeof stages)[number]): Promise<number> {
   const before = await modelState(stage.model);
   const sent = way.send({ model: stage.model, kind: stage.kind });

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { expect } from "vitest";
 
-/** How quickly an abort must reach the engine; a test allows five times as much, on a busy machine. */
+/** Aimed time from an abort to the engine; the test allows five times as much for a busy machine. */
 const aim = { p50Ms: 50, p995Ms: 250, maxMs: 1_000 };
 const slack = 5;
 
@@ -25,7 +25,7 @@ export function expectQuick(figures: Figures): void {
   expect(figures.maxMs).toBeLessThan(aim.maxMs * slack);
 }
 
-/** Leaves the figures of a run beside the test reports. */
+/** Writes the figures of a run next to the test reports. */
 export function writeFigures(figures: Readonly<Record<string, Figures>>): void {
   mkdirSync("test-results/figures", { recursive: true });
   writeFileSync(`test-results/figures/cancellation-${process.version}.json`, `${JSON.stringify(figures, null, 2)}\n`);

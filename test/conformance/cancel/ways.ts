@@ -5,16 +5,16 @@ import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { RunningService } from "../../support/start-service.js";
 
-/** What a client asks for: the three shapes of an answer. */
+/** The three shapes of a request. */
 export type Kind = "stream" | "unary" | "embeddings";
 
-/** A request that a client has sent and can leave. */
+/** A request in flight that its client can cancel. */
 export interface Sent {
   /** Resolves with the first message or event of a stream. */
   readonly firstItem: Promise<void>;
   /** Closes the socket or cancels the call. */
   leave(): void;
-  /** Settles when the client is done with it. */
+  /** Settles when the client has finished with the request. */
   readonly over: Promise<void>;
 }
 
@@ -98,7 +98,7 @@ function rpcWay(name: string, transport: Transport): Way {
         else if (kind === "embeddings") await client.createEmbeddings({ params: { model, input: ["Hi"] } }, options);
         else for await (const _ of client.streamChatCompletion({ params }, options)) gotFirst();
       };
-      // The client's own error is no part of these tests: they ask what the service did.
+      // The client's own error is ignored: these tests check what the service did.
       return { firstItem, leave: () => abort.abort(), over: run().catch(() => {}) };
     },
   };

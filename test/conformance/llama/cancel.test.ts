@@ -7,15 +7,15 @@ import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
 import { type LlamaService, startLlamaService } from "../../support/llama-service.js";
 import { rounds } from "../../support/tier.js";
 
-/** Within which the slot is free again, for 99 of 100 clients; the test allows five times as much. */
+/** Time within which the slot is free again for 99 of 100 clients; the test allows five times as much. */
 const aimMs = 100;
 const slack = 5;
 const count = rounds(125);
 const wideSlots = 4;
 const promptTokens = 3_500;
-/** How often a client that was to leave during the prefill, and came too late for it, tries again. */
+/** Attempts for a client that should disconnect during the prefill but was too late. */
 const prefillTries = 10;
-/** Makes an answer that only ends with its context: the letter a, for ever. */
+/** An answer that only ends with its context: the letter a, repeated. */
 const endless = { logit_bias: { 97: 100 } };
 
 /** A request that was sent. */
@@ -96,7 +96,7 @@ async function leave(sent: Sent, model: string, left: { busy: number; waiting: n
   return performance.now() - leftAtMs;
 }
 
-/** Log lines of the clients that left. */
+/** Log lines of requests whose clients disconnected. */
 const linesOfLeft = () => service.logs.filter(({ outcome }) => outcome === "client_left");
 
 const stages: readonly { name: string; model: string; once: (round: number) => Promise<number> }[] = [
@@ -116,7 +116,8 @@ const stages: readonly { name: string; model: string; once: (round: number) => P
     name: "in the prefill of a long prompt",
     model: "wide",
     async once(round) {
-      // Somewhere in the first half, elsewhere each time; earlier if the first token was made before the client left.
+      // A moment in the first half, different each time; earlier if the first token was produced before the client
+      // disconnected.
       let delayMs = (prefillMs / 2) * (round / count);
       for (let tries = 0; tries < prefillTries; tries += 1) {
         const lines = linesOfLeft().length;
@@ -192,7 +193,7 @@ describe("a client of the embedded engine that disconnects", () => {
   });
 });
 
-/** Tokens of a whole answer. */
+/** Number of completion tokens of a whole answer. */
 async function answerOf(model: string, options: object): Promise<unknown> {
   const response = await fetch(`${service.api}/completions`, {
     method: "POST",

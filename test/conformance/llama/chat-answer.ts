@@ -14,7 +14,7 @@ export interface TokenEntry {
   readonly top_logprobs: readonly Omit<TokenEntry, "top_logprobs">[];
 }
 
-/** The first choice of a chat, put together the same from a document and from a stream. */
+/** The first choice of a chat, assembled in the same form from a document and from a stream. */
 export interface ChatAnswer {
   readonly content: string;
   readonly reasoning: string;
@@ -27,7 +27,7 @@ export interface ChatAnswer {
     readonly total_tokens: number;
     readonly completion_tokens_details: { readonly reasoning_tokens: number };
   };
-  /** Pieces of content as they came; one for a document. */
+  /** Pieces of content as received; one for a document. */
   readonly pieces: readonly string[];
 }
 
@@ -47,7 +47,7 @@ export function wholeAnswer(reply: Reply): ChatAnswer {
   };
 }
 
-/** Of a stream that was asked for with `include_usage`. */
+/** Assembles a stream that was requested with `include_usage`. */
 export function streamedAnswer(reply: Reply): ChatAnswer {
   expect(reply.status, reply.text).toBe(200);
   const events = eventsOf(reply.text);
@@ -71,5 +71,5 @@ export function streamedAnswer(reply: Reply): ChatAnswer {
   };
 }
 
-/** Fields that ask for a stream with its usage. */
+/** Fields that request a stream with its usage. */
 export const streaming = { stream: true, stream_options: { include_usage: true } } as const;

@@ -14,7 +14,7 @@ interface Ending {
   readonly outputAtMs: number | null;
   readonly endedAtMs: number;
   readonly status: number;
-  /** `whole`: an answer to its end; `error`: a body or event with an error; `cut`: neither. */
+  /** `whole`: a complete answer; `error`: a body or event with an error; `cut`: neither. */
   readonly kind: "whole" | "error" | "cut";
   readonly code: string | null;
   readonly retryAfter: string | null;
@@ -24,9 +24,9 @@ type ModelId = "chat" | "embed";
 const modelIds: readonly ModelId[] = ["chat", "embed"];
 
 const stallMs = 5_000;
-/** Within which a lost process is replaced by one that begins to load. */
+/** Maximum time from the loss of a process to the start of the next one's load. */
 const recoveryMs = 10_000;
-/** For a client of a busy machine to notice that its answer has ended. */
+/** Tolerance for a busy machine, on which a client detects the end of its answer late. */
 const noticeMs = 250;
 const folder = mkdtempSync(join(tmpdir(), "child-loss-"));
 let service: RunningService | null = null;
@@ -53,16 +53,16 @@ function lines({ logs }: RunningService, message: string, model: ModelId) {
   return logs.filter((line) => line["msg"] === message && line["model"] === model);
 }
 
-/** The process of the model's life with this number, counted from 1, as soon as it has loaded. */
+/** The model's process with this number, counted from 1, once it has loaded. */
 async function child(running: RunningService, model: ModelId, life: number): Promise<number> {
   const loads = () => lines(running, "engine process has loaded its model", model);
   await eventually(() => loads().length >= life, `the load of child ${life} of ${model}`, 120_000);
   return Number(loads()[life - 1]?.["pid"]);
 }
 
-/** A kill of a model's process, until the next one had loaded. */
+/** A kill of a model's process, until the next one has loaded. */
 interface Outage extends Kill {
-  /** From the kill to the start of the next process, which then has to load its model. */
+  /** Time from the kill to the start of the next process, which then loads its model. */
   readonly restartMs: number;
   readonly overAtMs: number;
 }
@@ -118,7 +118,7 @@ const messages = [{ role: "user", content: "Hello" }];
 
 interface Load {
   readonly endings: readonly Ending[];
-  /** Resolves when this many more answers of each model have come. */
+  /** Resolves after this many further answers of each model. */
   answered(more: number): Promise<void>;
   stop(): Promise<void>;
 }
@@ -163,7 +163,7 @@ function isTouched({ model, beganAtMs, endedAtMs }: Ending, outages: readonly Ou
   return outages.some((one) => one.model === model && one.atMs < endedAtMs && beganAtMs < one.overAtMs);
 }
 
-/** For how long the client got nothing after the last loss that it lived through, or since it came. */
+/** How long the client received nothing after the last loss during its request, or since the request began. */
 function silenceOf({ model, beganAtMs, outputAtMs, endedAtMs }: Ending, outages: readonly Outage[]): number {
   const lostAtMs = outages.filter((one) => one.model === model && one.atMs < endedAtMs).map(({ atMs }) => atMs);
   const lastMs = Math.max(beganAtMs, ...lostAtMs);
@@ -182,7 +182,7 @@ describe("a service whose engine processes crash", () => {
     const clients = load(running);
     await clients.answered(10);
     const healthyMs = Math.max(...clients.endings.map(({ beganAtMs, endedAtMs }) => endedAtMs - beganAtMs));
-    // Of an answer in one piece the client does not see when its output begins: it is there when the output has ended.
+    // An unstreamed answer does not show when its output began, so its end counts.
     const untoldMs = ({ kind, outputAtMs }: Ending) => (kind === "whole" && outputAtMs === null ? healthyMs : 0);
 
     const kills: Kill[] = [];
@@ -235,7 +235,7 @@ interface LossFigures {
   readonly restartsMs: readonly number[];
 }
 
-/** Leaves the figures of a run beside the test reports. */
+/** Writes the figures of a run next to the test reports. */
 function writeFigures({ kills, endings, healthyMs, silencesMs, restartsMs }: LossFigures): void {
   const counts: Record<string, number> = {};
   for (const { model, kind, status, code } of endings) {

@@ -8,13 +8,13 @@ import { hermesTemplate } from "../../unit/engines/llama/text/templates.js";
 import { type Api, createApi, expectError } from "../openai/api.js";
 import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-answer.js";
 
-/** One whose template knows no tools, and one whose template does. */
+/** One template that does not support tools, and one that does. */
 const models = ["plain", "hermes"];
 const schemas = rounds(200);
 const callsMax = 16;
 /** Length of the text around a call's arguments: markers, name and separators. */
 const wrapperBytes = 120;
-/** Tokens of single bytes have the byte as their id. */
+/** The token of a single byte has the byte as its id. */
 const lineFeed = 10;
 
 interface Tool {
@@ -35,7 +35,7 @@ function randomTool(seed: number): Tool {
   };
 }
 
-/** Room for the longest answer, so that none can be cut: a token is a byte at least. */
+/** Token limit that the longest answer cannot exceed: a token has at least one byte. */
 function roomFor(tools: readonly Tool[], calls: number): number {
   return calls * (Math.max(...tools.map(({ longestBytes }) => longestBytes)) + wrapperBytes);
 }
@@ -57,7 +57,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => service.close());
 
-/** The answer of both kinds to one request; they have to end alike. */
+/** The streamed and the unstreamed answer to one request; both must finish alike. */
 async function answers(fields: object): Promise<readonly ChatAnswer[]> {
   const whole = wholeAnswer(await api.chat(fields));
   const streamed = streamedAnswer(await api.chat({ ...fields, ...streaming }));
@@ -107,7 +107,7 @@ describe("a forced call of a model with random weights", () => {
     const empty = { type: "object", properties: {}, additionalProperties: false };
     const word = { type: "string", minLength: 8, maxLength: 8 };
     const distinct = { type: "object", properties: { word }, required: ["word"], additionalProperties: false };
-    // A model that would go on for ever: it says a line feed wherever it may, and a call after that.
+    // A model that would never stop: it produces a line feed wherever possible, then a call.
     const eager = { tool_choice: "required", logit_bias: { [lineFeed]: 100 }, max_tokens: 4_000 };
     for (const model of models) {
       const counts = async (parameters: object, parallel: boolean): Promise<readonly number[]> => {

@@ -5,7 +5,7 @@ import { hermesTemplate } from "../../unit/engines/llama/text/templates.js";
 import { type Api, createApi } from "../openai/api.js";
 import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-answer.js";
 
-/** Two calls as a trained model writes them, with no word twice. */
+/** Two calls as a trained model writes them. No word occurs twice. */
 const calls =
   '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo 🙂"}}\n</tool_call>' +
   '\n<tool_call> {"arguments":\t{ "city":\t"Rome" },\t"name":\t"get_weather" } </tool_call>';

@@ -6,9 +6,9 @@ import { rounds } from "../../support/tier.js";
 import { type Api, createApi } from "../openai/api.js";
 
 const answerMs = 3_000;
-/** What a bound of time may be missed by on a machine that is busy with other tests. */
+/** Factor on time bounds, because other tests may slow the machine. */
 const leniency = 5;
-/** Every nth of the collection, which is grouped by kind of attack. */
+/** Every nth schema of the collection, which is grouped by kind of attack. */
 const all = hostileSchemas();
 const schemas = all.filter((_, place) => place % Math.round(all.length / rounds(all.length)) === 0);
 

@@ -9,9 +9,9 @@ const contextLength = 16_384;
 const longestWord = 64;
 /** Short enough to be tokenized, with several times more tokens than fit. */
 const long = "the people of this world ".repeat(36_000);
-/** The gap that a neighbour's stream may have is 100 ms on an idle machine; the test allows five times as much. */
+/** Aim: at most 100 ms between two chunks of another stream on an idle machine; the test allows five times as much. */
 const gapMaxMs = 500;
-/** Makes an answer that only ends with its context: the letter a, again and again. */
+/** An answer that only ends with its context: the letter a, repeated. */
 const endless = { logit_bias: { 97: 100 } };
 
 let service: LlamaService;
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** Another client's stream, and the longest time that its chunks were apart. */
+/** Another client's stream, and the longest time between two of its chunks. */
 class Neighbour {
   readonly #sent: ClientRequest;
   #lastAtMs = performance.now();
@@ -52,7 +52,7 @@ class Neighbour {
     this.#lastAtMs = nowMs;
   }
 
-  /** Runs while the stream goes on; returns the largest gap meanwhile. */
+  /** Runs `run` while the stream continues; returns the largest gap meanwhile. */
   async during(run: () => Promise<void>): Promise<number> {
     await eventually(() => this.chunks > 5, "a stream that has begun");
     this.largestGapMs = 0;

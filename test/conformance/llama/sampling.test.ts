@@ -7,7 +7,7 @@ import { type ChatAnswer, streamedAnswer, streaming, type TokenEntry, wholeAnswe
 
 const script = "Say it plainly: 日本 is far 🙂 away.";
 const scriptTokens = 8;
-/** Tokens of single bytes have the byte as their id. */
+/** The token of a single byte has the byte as its id. */
 const letterA = 97;
 const half = 0xe6;
 
@@ -67,7 +67,7 @@ describe("sampling", () => {
     const runOf = ({ content }: ChatAnswer): number => /^a*/.exec(content)?.[0].length ?? 0;
     expect(runOf(await say(only))).toBe(40);
     expect(runOf(await say({ ...only, frequency_penalty: -2 }))).toBe(40);
-    // The bias of 30 is used up after some 15 times of 2.
+    // The bias of 30 is used up after some 15 penalties of 2.
     const frequency = runOf(await say({ ...only, frequency_penalty: 2 }));
     expect(frequency).toBeGreaterThan(1);
     expect(frequency).toBeLessThan(25);

@@ -30,7 +30,7 @@ export function sampleMemory(serverPid: number, engines: readonly number[]): Mem
   };
 }
 
-/** By process: mebibytes a minute of the straight line that fits the samples best (least squares). */
+/** Growth of each process in mebibytes per minute: slope of the least-squares line through the samples. */
 export function memorySlopes(samples: readonly MemorySample[]): Readonly<Record<string, number>> {
   const names = Object.keys(samples[0]?.rss ?? {});
   return Object.fromEntries(names.map((name) => [name, slope(samples.map(({ atMs, rss }) => [atMs, rss[name] ?? 0]))]));

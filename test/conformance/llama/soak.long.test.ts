@@ -10,16 +10,19 @@ import type { DebugState } from "../../support/start-service.js";
 import { enginePids, type MemorySample, memorySlopes, sampleMemory } from "./soak-memory.js";
 
 const soakMs = 20 * 60_000;
-/** Caches fill and the collectors find their pace. */
+/** Time for caches to fill and garbage collectors to adapt. */
 const warmUpMs = 4 * 60_000;
-/** Mebibytes a minute. Twelve seconds show a leak only if it is a big one. */
+/** Maximum growth in mebibytes per minute. A run of twelve seconds shows only a large leak. */
 const slopeMax = 1;
 const sampleMs = 5_000;
-/** Of a hundred clients that read a stream, which are five of seven: a little more than one in twenty of all. */
+/**
+ * Percentage of streaming clients that disconnect. Five of seven clients stream, so this is a little more than 5 % of
+ * all.
+ */
 const leaving = 8;
 const leftShareMin = 0.05;
 const slots = 2;
-/** Answers that are not over before their clients leave: the letter a, again and again. */
+/** Answers that are longer than the time until their clients disconnect: the letter a, repeated. */
 const long = { max_tokens: 400, logit_bias: { 97: 100 } };
 
 const pick = seededPick(7);
@@ -44,7 +47,7 @@ beforeAll(async () => {
 
 afterAll(() => served.remove());
 
-/** Sends a request; resolves with its status when the answer has ended, or with null when it was left before. */
+/** Sends a request; resolves with its status when the answer has ended, or with null when the client disconnected before. */
 function send(path: string, body: object, leaveAfterChunks: number | null = null): Promise<number | null> {
   return new Promise((resolve, reject) => {
     const sent = request(`${serve.line.api}${path}`, {
@@ -68,7 +71,7 @@ function send(path: string, body: object, leaveAfterChunks: number | null = null
 
 const words = (count: number): string => Array.from({ length: count }, () => pick(1_000_000).toString(36)).join(" ");
 
-/** What clients ask for in turn: every path of the engine that keeps native memory for a call. */
+/** Requests that clients send in rotation: every path of the engine that allocates native memory for a call. */
 const kinds: readonly ((leaves: boolean) => Promise<number | null>)[] = [
   (leaves) => chat({}, leaves),
   (leaves) => chat({ logprobs: true, top_logprobs: 5 }, leaves),
@@ -129,7 +132,7 @@ describe("a service under load for a long time", () => {
   });
 });
 
-/** Leaves the figures of a run beside the test reports. */
+/** Writes the figures of a run next to the test reports. */
 function writeFigures(statuses: ReadonlyMap<number | null, number>, samples: readonly MemorySample[]): void {
   const figures = {
     seconds: soakMs / 1_000,

@@ -8,9 +8,9 @@ import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-
 
 const thoughts = "Let me see: 6 x 7 …";
 const answer = "It makes 42 日本.";
-/** Opens the reasoning itself if the caller requests it. */
+/** A template that opens the reasoning itself if the caller requests it. */
 const openingTemplate = `${chatMl}{% if enable_thinking %}<think>\n{% endif %}`;
-/** What the Hermes template writes in place of thoughts; the model has no word of it, so that it is a token per byte. */
+/** Text of the Hermes template in place of thoughts. The model's vocabulary has none of it, so it has one token per byte. */
 const noThoughts = "<think>\n\n</think>\n\n";
 
 let service: LlamaService;
@@ -76,7 +76,7 @@ describe("a model with reasoning", () => {
       expect(await promptTokens(fields)).toBe(thinking + noThoughts.length);
     }
     for (const told of await both({ model: "opened", reasoning_effort: "none" })) {
-      // The script continues as if reasoning was requested, so its text is the answer.
+      // The script continues as if reasoning had been requested, so its text is the answer.
       expect(told).toMatchObject({ reasoning: "", content: `${thoughts}\n</think>\n${answer}` });
     }
   });

@@ -6,7 +6,7 @@ export interface Reply {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body, parsed. Loosely typed on purpose: the tests say what is in it. */
+  /** The parsed body. Loosely typed on purpose: the tests assert its content. */
   // biome-ignore lint/suspicious/noExplicitAny: the view of a client that trusts no type
   readonly json: any;
 }
@@ -65,7 +65,7 @@ export function createApi(service: Pick<RunningService, "http" | "key">): Api {
   };
 }
 
-/** Expects an error envelope with these words, and everything that every error has (ERR-1, DEC-2). */
+/** Expects an error envelope with these values, and every property that all errors share (ERR-1, DEC-2). */
 export function expectError(reply: Reply, status: number, code: ErrorCode, param: string | null = null): void {
   expect({
     status: reply.status,

@@ -10,7 +10,7 @@ const chatBody = JSON.stringify({ model: "test-chat", messages: [user] });
 let service: RunningService;
 let api: Api;
 
-/** Sends bytes and gives what the server answered until it closed. */
+/** Sends bytes and returns everything that the server sent until it closed. */
 async function exchange(...pieces: readonly (string | Uint8Array)[]) {
   const connection = await connectRaw(service.http);
   for (const piece of pieces) connection.send(piece);
@@ -34,7 +34,7 @@ function expectRawError(
   });
 }
 
-/** A rejection affects no other client and leaves nothing behind. */
+/** Expects that other clients are served and no call is left open. */
 async function expectHealthy(): Promise<void> {
   expect((await api.chat()).status).toBe(200);
   await eventually(async () => {
@@ -256,7 +256,7 @@ describe("body sizes", () => {
 
   it("a body beyond the bound for all bodies is 503, and succeeds when there is room again (ERR-24)", async () => {
     const holders = await Promise.all(Array.from({ length: 4 }, () => connectRaw(service.http)));
-    // One account may hold half of the bound.
+    // One account may hold half of the budget.
     for (const [i, holder] of holders.entries()) {
       const credential = `Bearer ${i % 2 === 0 ? service.key : service.adminToken}`;
       holder.send(postText(chatPath, credential, padded(limit)).slice(0, -1));
@@ -303,7 +303,7 @@ describe("slow clients", () => {
 
   it("a body that arrives too slowly is 408, while others are served (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
-    // So much is missing that it would take minutes to come.
+    // The rest of the body would take minutes to arrive.
     connection.send(slowly(chatBody + " ".repeat(10_000)).slice(0, -10_000));
     const drops = setInterval(() => connection.send(" "), 20);
     const beside = Promise.all(Array.from({ length: 20 }, () => api.chat()));
@@ -336,7 +336,7 @@ describe("slow clients", () => {
     connection.send(`${ask}\r\n`);
     await connection.until('"ok"');
     const body = JSON.stringify({ model: "slow", messages: [user] });
-    // One slow answer elsewhere is the clock: longer than every limit on receiving.
+    // One slow answer serves as the clock: it takes longer than every limit on receiving.
     expect((await api.send("POST", chatPath, body)).status).toBe(200);
     connection.send(`${ask}Connection: close\r\n\r\n`);
     expect((await connection.closed()).split("HTTP/1.1 200 OK")).toHaveLength(3);

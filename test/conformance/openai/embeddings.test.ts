@@ -48,7 +48,7 @@ describe("embeddings", () => {
 
   it.each(bad)("%s is rejected", async (_, fields, code, param) => {
     const reply = await api.embeddings(fields);
-    // More dimensions than the model has is a matter of the model, and so may be refused as such.
+    // Whether a number of dimensions is supported depends on the model, so this code is accepted too.
     if (param === "dimensions" && reply.json.error.code === "unsupported_parameter") return;
     expectError(reply, 400, code, param);
   });

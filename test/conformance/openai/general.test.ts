@@ -16,7 +16,7 @@ describe("requests in general", () => {
   afterAll(() => service.close());
 
   it("the API is served for base URLs with and without a trailing slash (GEN-1)", async () => {
-    /** As the SDKs of OpenAI join a base address and a path. */
+    /** Joins a base URL and a path like OpenAI's SDKs. */
     const join = (base: string, path: string) => base + (base.endsWith("/") ? path.slice(1) : path);
     for (const base of ["/v1", "/v1/"]) {
       expect((await api.get(join(base, "/models"))).status).toBe(200);

@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** A new key with these limits, in an account of its own unless it is named. */
+/** A new key with these limits, in its own account unless one is given. */
 async function limited(limits: Partial<RateLimits>, account = `account-${accounts++}`) {
   const { apiKeys } = service.service.parts;
   const settings = { name: "limited", scope: "read_write", account, limits: { ...unlimited, ...limits } } as const;
@@ -172,7 +172,7 @@ describe("a token limit", () => {
   it("unused reserved tokens are returned at the end (wire RL-6, state RL-6)", async () => {
     const { api } = await limited({ tokensPerMinute: 1_000 });
     expect(await remainingTokens(api.chat({ max_tokens: 500 }))).toBe(499);
-    // The answer had one token of prompt and four of text.
+    // The answer used one prompt token and four completion tokens.
     expect(await remainingTokens(api.chat({ max_tokens: 10 }))).toBe(1_000 - 5 - 11);
   });
 
@@ -257,13 +257,13 @@ describe("limits of a running service", () => {
   });
 });
 
-/** The wait of the message in milliseconds. */
+/** The wait in the message, in milliseconds. */
 function waitOf(message: string): number {
   const [, minutes = "0", seconds = "0"] = /Try again in (?:(\d+)m)?([\d.]+)s\.$/.exec(message) ?? [];
   return Number(minutes) * 60_000 + Math.round(Number(seconds) * 1_000);
 }
 
-/** The headers say the wait of the message; SDKs are advised not to sleep for more than a minute (RETRY-1, RETRY-2). */
+/** Expects the message's wait in the headers; SDKs are advised against waits of more than a minute (RETRY-1, RETRY-2). */
 function expectAdvice({ headers, json }: Reply): void {
   const waitMs = waitOf(json.error.message);
   expect(waitMs).toBeGreaterThan(0);
@@ -272,7 +272,7 @@ function expectAdvice({ headers, json }: Reply): void {
   expect(advice).toEqual([String(Math.ceil(waitMs / 1_000)), String(waitMs), waitMs > 60_000 ? "false" : null]);
 }
 
-/** What a request is answered whose body never comes. */
+/** The response to a request whose body is never sent. */
 function answerToHead(secret: string) {
   return new Promise<{ status: number | undefined; headers: NodeJS.Dict<string | string[]>; text: string }>(
     (resolve, reject) => {

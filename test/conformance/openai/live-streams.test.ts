@@ -75,7 +75,7 @@ describe("streams while they run", () => {
     await holder.until('"content":"a"');
     const waiting = await streamFrom(service, "one-slot");
     await eventually(async () => (await service.debugState()).requests.waiting === 1);
-    // Longer than commit and keep-alive together.
+    // Longer than the commit and keep-alive times together.
     await holder.until((received) => received.split(": keep-alive\n").length > 4);
     expect(waiting.received).toBe("");
     holder.destroy();

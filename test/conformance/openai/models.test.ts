@@ -24,7 +24,7 @@ describe("models", () => {
   });
   afterAll(() => service.close());
 
-  /** A path as no HTTP library would leave it. */
+  /** Sends a path unchanged, which HTTP libraries would normalize. */
   async function getRaw(path: string) {
     const connection = await connectRaw(service.http);
     connection.send(

@@ -6,7 +6,7 @@ import { type Api, createApi, eventsOf, user } from "./api.js";
 const weather = { type: "function", function: { name: "weather" } };
 const clock = { type: "function", function: { name: "clock" } };
 
-/** Replaces what differs from run to run. */
+/** Replaces the parts that differ in each run. */
 function settled(text: string): string {
   return text
     .replace(/"(chatcmpl|cmpl)-[A-Za-z0-9]+"/g, '"$1-ID"')

@@ -5,13 +5,16 @@ import { type Api, createApi, expectError, user } from "./api.js";
 
 const tool = (name: string, parameters?: object) => ({ type: "function", function: { name, parameters } });
 
-/** One row per field of a chat request: what passes, and what is refused how. Null passes for each (GEN-7). */
+/**
+ * One row per field of a chat request: accepted values, and rejected ones with their error. Every field accepts null
+ * (GEN-7).
+ */
 interface Row {
   readonly rules: string;
   readonly field: string;
   readonly good: readonly unknown[];
   readonly bad: readonly (readonly [value: unknown, code: ErrorCode, param?: string])[];
-  /** Other fields that the values need. */
+  /** Other fields that the values require. */
   readonly beside?: object;
 }
 

@@ -3,7 +3,7 @@ import { type RunningService, startService } from "../../support/start-service.j
 import { type Api, createApi, expectError, type Reply } from "./api.js";
 
 const path = "/v1/webhooks";
-/** An address that the settings open, so that no resolver is asked. Nothing is sent. */
+/** An address that the settings allow, so that no DNS lookup is needed. Nothing is sent to it. */
 const url = "https://127.0.0.1:9443/hook";
 const wanted = { url, events: ["request.completed", "usage.threshold_reached"] };
 const webhooks = { deliver: false, allow_private_cidrs: ["127.0.0.0/8"] };
@@ -66,7 +66,7 @@ describe("webhook endpoints over REST", () => {
     const { id } = (await make()).json;
     expect((await api.get(path, readOnly())).json.data).toHaveLength(1);
     expect((await api.get(`${path}/${id}`, readOnly())).json.id).toBe(id);
-    // What the body holds is not looked at before.
+    // The body's content is not checked before the scope.
     for (const body of [JSON.stringify(wanted), "no json", "{}"]) {
       const refused = await api.send("POST", path, body, readOnly());
       expectError(refused, 403, "insufficient_permissions");
@@ -146,7 +146,7 @@ describe("webhook endpoints over REST", () => {
     const refused = await api.post(path, wanted);
     expectError(refused, 400, "invalid_value");
     expect(refused.json.error.message).toContain("webhooks.endpoints_max");
-    // The oldest first.
+    // Oldest first.
     expect((await api.get(path)).json.data.map(({ id }: { id: string }) => id)).toEqual(ids);
     await remove(ids.pop() ?? "");
     ids.push((await make()).json.id);

@@ -41,7 +41,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** Expects an answer with this status that is as documented. */
+/** Expects a documented answer with this status. */
 function expectDocumented(operationId: string, status: number, reply: Reply): void {
   expect([reply.status, reply.text]).toEqual([status, reply.text]);
   expect(documented.faults(operationId, reply)).toEqual([]);

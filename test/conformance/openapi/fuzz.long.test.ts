@@ -10,11 +10,11 @@ import { type RunningService, startService } from "../../support/start-service.j
 
 const run = promisify(execFile);
 const here = "test/conformance/openapi";
-/** Requests to an operation that are made at random, beside those that the schemas' bounds give. */
+/** Random requests per operation, in addition to those at the schemas' bounds. */
 const requestsPerOperation = 400;
 const runLimitMs = 900_000;
 
-/** Names that exist, so that what is made up reaches further than a 404; and an address that no resolver is asked for. */
+/** Existing names, so that generated requests get beyond a 404, and a URL that needs no DNS lookup. */
 const known = {
   ChatCompletionRequest: { model: "test-chat" },
   CompletionRequest: { model: "test-chat" },
@@ -31,7 +31,7 @@ function documentWithKnownNames(): OpenApiDocument {
   return document;
 }
 
-/** The document with one sentence that the service does not keep: the process says that it is fine, not ok. */
+/** The document with one false statement: a healthy process reports `fine` instead of `ok`. */
 function documentWithFault(): OpenApiDocument {
   const document = structuredClone(readOpenApi());
   const health = document.components.schemas["Health"]?.properties as Record<string, object>;
@@ -56,7 +56,7 @@ describe.skipIf(!hasPython)("random requests that are generated from docs/openap
     await rm(folder, { recursive: true });
   });
 
-  /** What it prints. Rejects with it where it has found something. */
+  /** The output of the run. Rejects with the output if it found a fault. */
   async function runSchemathesis(document: OpenApiDocument, ...more: readonly string[]): Promise<string> {
     await writeFile(join(folder, "openapi.json"), JSON.stringify(document));
     const config = resolve(here, "schemathesis.toml");

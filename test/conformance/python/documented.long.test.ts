@@ -11,7 +11,7 @@ import { type RunningService, startService } from "../../support/start-service.j
 const run = promisify(execFile);
 const page = readFileSync("docs/grpc.md", "utf8");
 
-/** The code of the page's block with this information string. */
+/** The code of the page's block with this info string. */
 function blockOf(information: string): string {
   const [, code = ""] = new RegExp(`^\`\`\`${information}\\n([\\s\\S]*?)^\`\`\`$`, "m").exec(page) ?? [];
   return code;

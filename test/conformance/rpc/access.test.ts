@@ -55,12 +55,12 @@ function needOf(method: DescMethod): Need {
   return operationRow(operation).need;
 }
 
-/** The status of a caller who was not let in; null for every other end of a call. */
+/** The status of a rejected caller; null for every other outcome. */
 function refusalOf(code: number | undefined): number | null {
   return code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED ? code : null;
 }
 
-/** What a browser sends that has just signed in. */
+/** Headers of a browser that has just signed in. */
 async function signedIn({ service, http }: RunningService): Promise<CallSettings> {
   const { token } = await service.parts.sessions.begin("admin", { address: "", userAgent: "" });
   return { authorization: null, headers: { cookie: `uis_session=${token}`, origin: http } };
@@ -104,7 +104,7 @@ describe.each(wayNames)("access over %s", (name) => {
       for (const [who, credential] of Object.entries(credentials)) {
         const settings: CallSettings = await credential();
         const { failure } = await way.call(method, {}, { ...settings, stopAfter: 1 });
-        // A cookie is no credential on the listener that has no browsers.
+        // The gRPC listener does not serve browsers, so a cookie is no credential there.
         const isNobody = who === "none" || (who === "session" && name === "grpc");
         const allowed = need === "none" || (!isNobody && mayDo[need].includes(who));
         const refusal = isNobody ? status.UNAUTHENTICATED : status.PERMISSION_DENIED;

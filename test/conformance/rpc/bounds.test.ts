@@ -24,7 +24,7 @@ function paramsOf(content: Buffer): Buffer {
   return Buffer.concat([Buffer.from([0x0a, ...length]), content]);
 }
 
-/** Protobuf bytes that would become millions of objects: unknown fields, empty messages, groups in groups. */
+/** Protobuf bytes that would decode into millions of objects: unknown fields, empty messages, nested groups. */
 const protobufBombs = {
   "unknown fields": filled(Buffer.from("7800", "hex"), 19 * mebibyte),
   "empty messages": paramsOf(filled(Buffer.from("1200", "hex"), 19 * mebibyte)),
@@ -181,7 +181,7 @@ describe("bodies that are being received", () => {
   });
   afterAll(() => service.close());
 
-  /** A whole chat over REST whose body arrives after its head. */
+  /** A whole chat over REST whose body is sent after its head. */
   async function chatOverRest(): Promise<number> {
     const body = JSON.stringify({
       model: "test-chat",

@@ -14,7 +14,7 @@ interface Printed {
   readonly stderr: string;
 }
 
-/** `buf curl`; what it prints is JSON, one document per message, errors included. */
+/** Runs `buf curl`. Its output is JSON, one document per message, errors included. */
 async function curl(...args: readonly string[]): Promise<Printed> {
   try {
     return { code: 0, ...(await run(buf, ["curl", ...args])) };

@@ -21,7 +21,7 @@ const models = [
   { id: "slow", engine: "scripted", scripted: { text: "One two three four five.", token_delay_ms: 40 } },
 ];
 const requestId = /^req_[0-9a-f]{32}$/;
-/** Five times the aim for the time from a client's leave to the abort of its engine. */
+/** Five times the aimed time from a client's disconnect to the abort of its engine. */
 const abortBoundMs = 250;
 
 describe.each(wayNames)("calls over %s", (name) => {

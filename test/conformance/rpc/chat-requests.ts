@@ -15,5 +15,5 @@ export function chatOf(
   return { params: { model, messages, ...fields } };
 }
 
-/** The chat methods: one that answers at once, one that streams. */
+/** The chat methods: unary and streaming. */
 export const chatMethods = [createChatCompletion, streamChatCompletion] as const;

@@ -22,7 +22,7 @@ let receiver: Receiver;
 beforeAll(async () => {
   receiver = await startReceiver();
   const open = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] };
-  // One retry, soon: the schedule itself is proved elsewhere.
+  // One early retry; other tests cover the schedule.
   service = await startService({ config: { webhooks: { ...open, retry_delays: ["20ms"] } } });
 });
 afterAll(async () => {
@@ -61,7 +61,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
       return delivery?.state === state && delivery.attemptsMade === attempts;
     }, `${id} is ${state} after ${attempts} attempts`);
 
-  /** One more event whose delivery has come to an end; its id. */
+  /** Creates one more event whose delivery ends; returns its id. */
   async function deliver(answer: typeof good, end: string, attempts: number): Promise<string> {
     receiver.answerWith(answer);
     const known = new Set((await list()).map(({ id }) => id));
@@ -103,7 +103,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     expect(delivery?.attempts[1]?.nextAttemptAt).toBeUndefined();
     expect(JSON.parse(payload)).toMatchObject({ id: delivery?.eventId, type: "request.completed" });
     expect(receiver.requests.at(-1)?.rawBody.toString()).toBe(payload);
-    // A page of receivers' answers would be large.
+    // A page with the responses of receivers would be large.
     const [listed] = await list({ state: "permanently_failed" });
     expect(listed?.attempts.map(({ response }) => response)).toEqual(["", ""]);
   });

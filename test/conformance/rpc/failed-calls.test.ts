@@ -17,14 +17,14 @@ afterAll(() => service.close());
 
 const administrator = (): CallSettings => ({ authorization: `Bearer ${service.adminToken}` });
 
-/** The lines that the log has of one call: exactly one is expected. */
+/** The request line of one call. Fails unless there is exactly one. */
 async function logOf(requestId: string | null) {
   const lines = () => service.logs.filter((line) => line["request_id"] === requestId && line["msg"] === "request");
   await eventually(() => lines().length > 0, "the call is in the log");
   return lines();
 }
 
-/** How often calls of one operation ended, by the code with which they did. */
+/** Number of ended calls of one operation, by code. */
 async function countsOf(route: string): Promise<Record<string, number>> {
   const page = await (await fetch(`${service.ops}/metrics`)).text();
   const counts = Object.entries(metricLines(page, "uis_requests_total")).flatMap(([labels, count]) => {

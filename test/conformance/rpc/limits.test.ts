@@ -27,7 +27,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     await service.close();
   });
 
-  /** A new key with these limits in an account of its own. */
+  /** A new key with these limits in its own account. */
   const limited = async (limits: Partial<RateLimits> = {}) => {
     const account = `account-${accounts++}`;
     const settings = { name: "limited", scope: "read_write", account, limits: { ...unlimited, ...limits } } as const;
@@ -62,7 +62,7 @@ describe.each(wayNames)("limits over %s", (name) => {
       expect(large.failure).toMatchObject({ code: status.RESOURCE_EXHAUSTED, type: "tokens", retryDelayMs: null });
       expect(large.failure?.metadata.get("x-should-retry")).toBe("false");
       await way.call(method, chatOf("chat", { maxTokens: 5 }, "Hi"), settings);
-      // The second of them is refused by what this process knows.
+      // The second request is rejected from the process's rejection cache.
       for (let i = 0; i < 2; i++) {
         const { failure } = await way.call(method, chatOf("chat", { maxTokens: 5 }, "Hi"), settings);
         expect(failure).toMatchObject({

@@ -90,7 +90,7 @@ describe("streams whose client does not read", () => {
   );
   const path = grpcPath(streamChatCompletion);
 
-  /** Starts a stream whose client takes its headers and nothing else. */
+  /** Starts a stream whose client reads only its headers. */
   const ways: Readonly<Record<string, () => { close(): void }>> = {
     grpc: () => {
       const raw = new RawGrpc(service.grpc);

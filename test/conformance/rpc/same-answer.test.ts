@@ -8,7 +8,7 @@ import { openWay, type RpcWay, wayNames } from "./ways.js";
 const text = "One two three four five six, seven eight.";
 const fields = { maxCompletionTokens: 6, seed: 1n, n: 2 };
 
-/** What must be the same on every way in. */
+/** The parts of an answer that must be equal over every protocol. */
 interface Answer {
   readonly contents: readonly string[];
   readonly finishReasons: readonly string[];

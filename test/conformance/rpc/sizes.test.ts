@@ -25,7 +25,7 @@ describe("sizes", () => {
   });
   const wayOf = (name: string): RpcWay => ways.find((way) => way.name === name) ?? openWay("grpc", service);
 
-  /** One token, however long it is. */
+  /** A prompt of one token with any number of bytes. */
   const longWord = (bytes: number) => chatOf("test-chat", {}, "x".repeat(bytes));
 
   it.each(wayNames)("%s accepts a message of 5 MiB and rejects one above 20 MiB (SEC-5, GRPC-12)", async (name) => {

@@ -20,23 +20,23 @@ export interface RpcFailure {
   /** gRPC status code; Connect has the same numbers. */
   readonly code: number;
   readonly message: string;
-  /** Of google.rpc.ErrorInfo; undefined when there was none. */
+  /** Reason in google.rpc.ErrorInfo; undefined without one. */
   readonly reason: string | undefined;
   readonly type: string | undefined;
   readonly param: string | undefined;
-  /** Of google.rpc.BadRequest. */
+  /** Field paths in google.rpc.BadRequest. */
   readonly fields: readonly string[];
   readonly retryDelayMs: number | null;
   readonly metadata: ReadonlyMap<string, string>;
 }
 
 export interface RpcOutcome<O> {
-  /** One for a good unary call, all that came for a stream. */
+  /** One message for a successful unary call, all received ones for a stream. */
   readonly messages: readonly O[];
   readonly requestId: string | null;
-  /** Metadata that came before the answer; empty for a call that was refused. */
+  /** Metadata received before the answer; empty for a rejected call. */
   readonly head: ReadonlyMap<string, string>;
-  /** Null: the call ended well. */
+  /** Null for a successful call. */
   readonly failure: RpcFailure | null;
 }
 
@@ -51,7 +51,7 @@ export interface CallSettings {
   readonly onMessage?: (count: number) => void;
 }
 
-/** One protocol, spoken by a client of its own library. */
+/** One protocol, as implemented by a client library. */
 export interface RpcWay {
   readonly name: WayName;
   call<M extends DescMethod>(
@@ -65,7 +65,7 @@ export interface RpcWay {
 export const wayNames = ["grpc", "connect json", "connect binary", "grpc-web"] as const;
 export type WayName = (typeof wayNames)[number];
 
-/** Calls carry the service's read_write key unless the settings say otherwise; null: none at all. */
+/** Calls use the service's read_write key unless the settings override it; null: no credential. */
 export function openWay(name: WayName, service: Pick<RunningService, "grpc" | "http" | "key">): RpcWay {
   const authorization = `Bearer ${service.key}`;
   return name === "grpc" ? new GrpcWay(service.grpc, authorization) : new ConnectWay(name, service.http, authorization);
@@ -96,7 +96,7 @@ class GrpcWay implements RpcWay {
     const input = create(method.input, request);
     const metadata = metadataOf(headersOf(settings, this.#authorization));
     const options = settings.timeoutMs === undefined ? {} : { deadline: Date.now() + settings.timeoutMs };
-    // A unary call is one that streams a single message: the wire is the same.
+    // A unary call is sent as a stream of a single message: both have the same bytes.
     const call = this.#client(method).stream(method.localName, input, metadata, options);
     settings.signal?.addEventListener("abort", () => call.cancel());
     let requestId: string | null = null;

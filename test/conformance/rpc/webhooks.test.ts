@@ -34,7 +34,7 @@ afterAll(async () => {
   await receiver.close();
 });
 
-/** What an object says: protobuf leaves out what is empty, and the fraction of a time when that is zero. */
+/** The content of an object: protobuf's JSON omits empty fields, and the fraction of a time if it is zero. */
 function saidOf(object: Readonly<Record<string, unknown>>): object {
   const said = Object.entries(object).filter(([, value]) => value !== null && value !== "");
   return Object.fromEntries(

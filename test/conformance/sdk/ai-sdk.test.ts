@@ -25,7 +25,7 @@ const place = jsonSchema<{ city: string; mild: boolean }>({
 
 const prompt = "What is the capital of France?";
 
-/** How each provider package makes its models. */
+/** Constructors of each provider package's models. */
 interface Provider {
   chat(id: string, apiKey?: string): LanguageModel;
   completion(id: string): LanguageModel;

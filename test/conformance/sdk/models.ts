@@ -1,6 +1,6 @@
 import type { RunningService, StartOptions } from "../../support/start-service.js";
 
-/** Where a client finds the service, and with which keys. */
+/** URLs and keys of the service under test. */
 export interface Target {
   readonly api: string;
   /** Scope read_write. */
@@ -40,7 +40,7 @@ const agent = (id: string) => ({
   ],
 });
 
-/** The models of the SDK tests. Those that fail a number of times or call tools once need a service of their own. */
+/** The models of the SDK tests. Those that fail a number of times, or call tools once, need a separate service. */
 export const sdkModels: readonly object[] = [
   scripted("org/chat:tag", { text: sayings.chat }),
   scripted("json", { text: sayings.json }),
@@ -57,5 +57,5 @@ export const sdkModels: readonly object[] = [
   scripted("vectors", { dimensions: 8 }),
 ];
 
-/** Configuration of a service with these models, and a body limit that is quick to pass. */
+/** Configuration of a service with these models and a small body limit. */
 export const sdkService: StartOptions = { config: { models: sdkModels, limits: { body_bytes_max: "64KiB" } } };

@@ -16,7 +16,7 @@ const placeFormat = {
   },
 } as const;
 
-/** Chat through plain calls and helpers. Results are plain values, so that they can cross a process border. */
+/** Chats through plain calls and helpers. Results are plain values that can be sent to another process. */
 export const chatScenarios = {
   async create(context: OpenAiContext) {
     const completion = await context.client().chat.completions.create({ model, messages });
@@ -56,7 +56,7 @@ export const chatScenarios = {
     return { deltas, content: await runner.finalContent() };
   },
 
-  /** Headers and query parameters that mean something to others. */
+  /** Headers and query parameters that other services use. */
   async ignoredExtras(context: OpenAiContext) {
     const client = context.client({
       organization: "org-1",
@@ -69,7 +69,7 @@ export const chatScenarios = {
     return { text: completion.choices[0]?.message.content };
   },
 
-  /** Leaves after some chunks: once through the controller, once by leaving the loop. */
+  /** Cancels streams after some chunks: once with the controller, once by leaving the loop. */
   async abort(context: OpenAiContext) {
     const client = context.client();
     const params = { model: "endless", messages, stream: true } as const;
@@ -81,7 +81,7 @@ export const chatScenarios = {
     return { chunks };
   },
 
-  /** Gives up on a whole answer after its own timeout. */
+  /** Aborts a whole answer after the client's own timeout. */
   async timeout(context: OpenAiContext) {
     const request = context.client().chat.completions.create({ model: "endless", messages }, { timeout: 300 });
     return context.raised(request);

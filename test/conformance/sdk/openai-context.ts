@@ -2,7 +2,7 @@ import type OpenAI from "openai";
 import type { ClientOptions } from "openai";
 import type { Target } from "./models.js";
 
-/** What a caller can see of an error that the SDK raised. */
+/** The visible properties of an error that the SDK raised. */
 export interface RaisedError {
   readonly name: string;
   readonly status: number | null;

@@ -24,7 +24,7 @@ export const failureScenarios = {
     };
   },
 
-  /** A second request for a model whose only slot is taken, and which has no queue. */
+  /** A second request for a model without a queue, whose only slot is busy. */
   async fullQueue(context: OpenAiContext) {
     const { completions } = context.client().chat;
     const holder = await completions.create({ model: "one-slot", messages, stream: true });
@@ -34,7 +34,7 @@ export const failureScenarios = {
     return error;
   },
 
-  /** HTTP requests of one call each, with the SDK's usual two retries. */
+  /** Number of HTTP requests per call, with the SDK's default of two retries. */
   async attempts(context: OpenAiContext) {
     const attempts = async (change: object, options: ClientOptions = {}) => {
       const counting = context.counting({ maxRetries: 2, ...options });
@@ -56,7 +56,7 @@ export const failureScenarios = {
     return { failsOnce, failsAlways, badValue, badKey, readKey, unknownModel, tooLarge };
   },
 
-  /** A stream whose engine dies after two tokens: through the plain iterator and through the helper. */
+  /** A stream whose engine fails after two tokens, read through the plain iterator and through the helper. */
   async deathInStream(context: OpenAiContext) {
     const { completions } = context.client().chat;
     let text = "";

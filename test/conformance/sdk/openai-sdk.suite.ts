@@ -4,7 +4,7 @@ import { type RunningService, startService } from "../../support/start-service.j
 import { sayings, sdkService, type Target, targetOf } from "./models.js";
 import type { RunScenario } from "./openai-scenarios.js";
 
-/** Something that runs scenarios with one version of the package. */
+/** Runs scenarios with one version of the package. */
 export interface SdkHarness {
   readonly run: RunScenario;
   stop(): Promise<void>;
@@ -13,7 +13,7 @@ export interface SdkHarness {
 const requestId = expect.stringMatching(/^req_[0-9a-f]{32}$/);
 const callId = expect.stringMatching(/^call_[A-Za-z0-9]{24}$/);
 
-/** What the openai package for Node sees of the service; the same for all its versions. */
+/** The service as the openai package for Node uses it; the same for all versions of the package. */
 export function describeOpenAiSdk(name: string, start: (target: Target) => Promise<SdkHarness>): void {
   describe(name, () => {
     let service: RunningService;
@@ -291,7 +291,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
   });
 }
 
-/** Little-endian float32. */
+/** Decodes little-endian float32. */
 function decodeVector(base64: string): number[] {
   const bytes = Buffer.from(base64, "base64");
   return Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(i * 4));

@@ -11,7 +11,7 @@ const tools: ChatCompletionFunctionTool[] = [
   { type: "function", function: { name: "clock" } },
 ];
 
-/** The tool as `runTools` takes it: with the function that it calls. */
+/** The tool in the form that `runTools` needs: with its function. */
 function runnableWeather(asked: string[]): RunnableToolFunctionWithParse<{ city: string }> {
   return {
     type: "function",

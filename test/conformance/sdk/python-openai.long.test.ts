@@ -10,7 +10,7 @@ import { sayings, sdkService } from "./models.js";
 
 const folder = fileURLToPath(new URL("python/", import.meta.url));
 
-/** 1.50 asks for a model with the raw slash of its id in the path, later versions encode it. */
+/** Version 1.50 requests a model with the raw slash of its id in the path; later versions encode it. */
 const versions = [
   { version: "3.54.0", requirements: "openai-3.txt" },
   { version: "1.50.0", requirements: "openai-1.txt" },
@@ -24,7 +24,7 @@ interface Refusal {
   readonly param: string | null;
 }
 
-/** What the script prints. */
+/** The parsed output of the script. */
 interface Seen {
   readonly version: string;
   readonly create: { readonly completion: object; readonly request_id: string };
@@ -38,7 +38,7 @@ interface Seen {
   readonly retries: number;
 }
 
-/** Runs the script; what it writes to stderr shows in the test's output. */
+/** Runs the script; its stderr is shown in the test's output. */
 async function look(requirements: string, { api, key, readKey }: RunningService): Promise<Seen> {
   const python = await pythonVenv(join(folder, requirements));
   const child = spawn(python, [join(folder, "openai_client.py")], { stdio: ["pipe", "pipe", "inherit"], env: {} });
@@ -101,7 +101,7 @@ if (hasPython || process.env["CI"] === "true") {
     it("vectors are equal in the SDK's own encoding and as numbers (EMB-6, EMB-7)", () => {
       const { default: byDefault, float } = seen.embeddings;
       expect(float.map((vector) => vector.length)).toEqual([8, 8]);
-      // One of the versions decodes to numbers that are printed shortest for a float32.
+      // One of the versions decodes to doubles, whose shortest text differs from that of a float32.
       expect(single(byDefault)).toEqual(single(float));
     });
 

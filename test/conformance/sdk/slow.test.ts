@@ -10,7 +10,7 @@ import { collect } from "./collect.js";
 const said = "One two three.";
 const messages = [{ role: "user", content: "Hi" }] as const;
 
-/** What @ai-sdk/openai makes of an error event before any output, by the words of its code. */
+/** How @ai-sdk/openai classifies an error event before any output, by its code. */
 const failures = [
   { code: "internal_error", status: 500 },
   { code: "upstream_error", status: 500 },
@@ -28,7 +28,7 @@ const models = [
   })),
 ];
 
-/** Far shorter than the defaults, so that a second holds many silences. */
+/** Far shorter than the defaults, so that a second contains many keep-alives. */
 const hasty = { sse_keep_alive: "50ms", commit: "100ms" };
 
 /** Clients that read a slow stream to its end. */

@@ -9,19 +9,19 @@ const operationsPerSequence = 12;
 const requestsPerMinute = 1_000_000;
 const words = 3;
 
-/** One of two accounts that share a service, with names that must not be seen by the other. */
+/** One of two accounts that share a service. Its names must not be visible to the other. */
 interface Tenant {
   readonly account: string;
   readonly model: string;
-  /** Ids and secrets of keys that work. */
+  /** Ids and secrets of valid keys. */
   readonly keys: { id: string; secret: string }[];
-  /** Ids of endpoints that are there. */
+  /** Ids of existing endpoints. */
   readonly webhooks: string[];
-  /** Of keys, thresholds and whatever else was ever named for it. */
+  /** Names of the account's keys, thresholds and other objects, deleted ones included. */
   readonly marks: Set<string>;
-  /** Requests that were answered, by model. */
+  /** Answered requests by model. */
   readonly requests: Map<string, number>;
-  /** Requests that may count against its limits: the refused ones, too. */
+  /** Requests that may count against its limits, rejected ones included. */
   charged: number;
 }
 
@@ -40,7 +40,7 @@ let administrator: ServiceClient;
 let redis: RedisServer | null = null;
 let [a, b] = [tenantNamed("azure-canary"), tenantNamed("bronze-canary")];
 
-/** A new service with nothing but the two accounts, on the embedded file or on a Redis of its own. */
+/** A new service with only these two accounts, on the embedded file or on its own Redis. */
 async function startWith(store: "embedded" | "redis"): Promise<void> {
   redis = store === "redis" ? await startRedis() : null;
   [a, b] = [tenantNamed("azure-canary"), tenantNamed("bronze-canary")];
@@ -90,7 +90,7 @@ interface Turn {
   readonly number: number;
 }
 
-/** What was answered to the tenant, or about it to the administrator. None of it may name the other one. */
+/** The response to the tenant, or to the administrator about it. It must not name the other tenant. */
 type Operation = (turn: Turn) => Promise<ClientAnswer>;
 
 function countAnswered(tenant: Tenant, model: string): void {
@@ -103,7 +103,7 @@ async function chat({ tenant, client, pick }: Turn): Promise<ClientAnswer> {
   const answer = await client.chat(model, { stream: pick(3) === 0 });
   expect(answer.status).toBe(200);
   countAnswered(tenant, model);
-  // Only its own requests count against its account.
+  // The limit counts only the tenant's own requests.
   const remaining = Number(answer.headers.get("x-ratelimit-remaining-requests"));
   expect(remaining).toBeGreaterThanOrEqual(requestsPerMinute - tenant.charged);
   return answer;
@@ -148,7 +148,7 @@ async function revoke(turn: Turn): Promise<ClientAnswer> {
   await makeKey(tenant, number);
   const [gone] = tenant.keys.splice(pick(tenant.keys.length), 1);
   const answer = await admin("ApiKeyService/RevokeApiKey", { id: gone?.id });
-  // 429: after sixty such refusals within a minute (KEY-19).
+  // 429 after sixty bad credentials within a minute (KEY-19).
   const { status } = await new ServiceClient(service.http, gone?.secret ?? "").get("/v1/models");
   expect([401, 429]).toContain(status);
   return answer;
@@ -202,7 +202,7 @@ async function listWebhooks({ tenant, client }: Turn): Promise<ClientAnswer> {
   return answer;
 }
 
-/** A change of one of the tenant's own endpoints; without one, of one that is not there. */
+/** Changes one of the tenant's own endpoints; without one, an endpoint that does not exist. */
 async function changeWebhook({ tenant, client, pick }: Turn): Promise<ClientAnswer> {
   const id = tenant.webhooks[pick(tenant.webhooks.length)];
   const change = { id: id ?? "we_none", status: pick(2) === 0 ? "enabled" : "disabled" };
@@ -218,7 +218,7 @@ async function rotateWebhook({ tenant, client, pick }: Turn): Promise<ClientAnsw
   return answer;
 }
 
-/** Every event of the tenant goes to its own endpoints. */
+/** Lists deliveries; every event of the tenant must be sent to its own endpoints only. */
 async function listDeliveries({ tenant }: Turn): Promise<ClientAnswer> {
   const question = { account: tenant.account, pageSize: 1_000 };
   const answer = await administrator.rpc("unified.webhook.v1.DeliveryService/ListDeliveries", question);
@@ -276,7 +276,7 @@ const operations: Readonly<Record<string, Operation>> = {
     admin("UsageService/QueryUsage", { account: tenant.account, groupBy: ["USAGE_GROUP_KEY", "USAGE_GROUP_MODEL"] }),
 };
 
-/** Requests of the tenant for an object of the other one, by its name. */
+/** Requests of the tenant for an object of the other tenant, by its name. */
 const probes: Readonly<Record<string, (client: ServiceClient, named: string) => Promise<ClientAnswer>>> = {
   model: (client, named) => client.get(`/v1/models/${named}-model`),
   modelOverRpc: (client, named) => client.rpc("unified.catalog.v1.CatalogService/GetModel", { id: `${named}-model` }),
@@ -293,7 +293,7 @@ const probes: Readonly<Record<string, (client: ServiceClient, named: string) => 
   deliveries: (client, named) => client.rpc("unified.webhook.v1.DeliveryService/ListDeliveries", { account: named }),
 };
 
-/** What the tenant tries on an endpoint by its id. */
+/** Operations of the tenant on an endpoint, by its id. */
 const webhookProbes: Readonly<Record<string, (client: ServiceClient, id: string) => Promise<ClientAnswer>>> = {
   get: (client, id) => client.get(`/v1/webhooks/${id}`),
   delete: (client, id) => client.delete(`/v1/webhooks/${id}`),
@@ -304,12 +304,12 @@ const webhookProbes: Readonly<Record<string, (client: ServiceClient, id: string)
   deleteOverRpc: (client, id) => client.rpc(`${webhookService}/DeleteWebhookEndpoint`, { id }),
 };
 
-/** An answer's body with the details of Connect's errors, which are protobuf in base64, as the text that they hold. */
+/** The body as text, with the details of Connect's errors decoded from base64. */
 function readable({ text }: ClientAnswer): string {
   return text.replaceAll(/"value":"([^"]*)"/g, (_, value: string) => Buffer.from(value, "base64").toString("latin1"));
 }
 
-/** Everything of an answer that can tell something, with the name that was asked for made the same. */
+/** Every part of the response that could reveal something, with the requested name replaced. */
 function shapeOf(answer: ClientAnswer, named: string): object {
   const { status, headers } = answer;
   const kept = [...headers].filter(
@@ -333,7 +333,7 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
       const [tenant, other] = pick(2) === 0 ? [a, b] : [b, a];
       for (let step = 0; step < operationsPerSequence; step++) {
         const key = tenant.keys[pick(tenant.keys.length)];
-        // What a client calls its request is a label: both use the same ones.
+        // The client's own request id is only a label, so both tenants use the same ones.
         const number = sequence * operationsPerSequence + step;
         const label = { "x-client-request-id": `label-${pick(10)}` };
         const client = new ServiceClient(service.http, key?.secret ?? "", label);
@@ -350,7 +350,7 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
   it.each(Object.entries(probes))(
     "another account's object returns the same response as an unknown one: %s (SEC-22)",
     async (_, probe) => {
-      // Of the same length, so that nothing else differs.
+      // A name of the same length, so that nothing else differs.
       const nobody = "nobody-canary";
       expect(nobody).toHaveLength(b.account.length);
       const client = new ServiceClient(service.http, a.keys[0]?.secret ?? "");

@@ -4,7 +4,7 @@ import { rounds } from "../../support/tier.js";
 
 const inputs = 2_048;
 const dimensions = 1_024;
-/** The aim for a neighbour of big answers; a busy machine gets five times as long. */
+/** Aimed wait of another request beside large answers; a busy machine gets five times as long. */
 const waitAimMs = 50;
 const slack = 5;
 

@@ -31,7 +31,7 @@ describe("uis backup and uis restore", () => {
         body: JSON.stringify({ path: file }),
       });
       expect(again.status).toBe(409);
-      // What came after the copy is not in it.
+      // A key created after the copy is not in it.
       await first.service.parts.apiKeys.create({ name: "late", scope: "read" });
       const inUse = await uis(["restore", file], { env });
       expect(inUse.code).toBe(1);

@@ -13,7 +13,7 @@ import { type RedisServer, type RedisServerOptions, startRedis } from "../../sup
 
 let cwd: string;
 const freePorts = { PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0" };
-/** What the engine and pip are looked for with; nothing is asked over the network unless a test says so. */
+/** Variables that locate the engine and pip; nothing uses the network unless a test allows it. */
 const surroundings = { PATH: process.env["PATH"] ?? "", UIS_OFFLINE: "1" };
 
 beforeEach(async () => {
@@ -226,7 +226,7 @@ describe("uis doctor with a Redis server", () => {
     redis = null;
   });
 
-  /** Findings of Redis alone, and all that was printed, as JSON and for people. */
+  /** Findings about Redis, and the complete output as JSON and as text. */
   async function doctorOf(url: string) {
     const env = { ...freePorts, ...surroundings, REDIS_URL: url };
     const results = [await uis(["doctor", "--json"], { cwd, env }), await uis(["doctor"], { cwd, env })];

@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => scene.close());
 
-/** In this process, or until a signal in one of its own. */
+/** Runs a command in this process, or in its own process if it runs until a signal. */
 async function use(name: string, row: CommandRow, { words, ...around }: Use, isTTY = false): Promise<CliResult> {
   const args = [...name.split(" "), ...words];
   const { env = scene.env, cwd = scene.folder } = around;
@@ -42,7 +42,7 @@ async function use(name: string, row: CommandRow, { words, ...around }: Use, isT
   return { code: Number(code), stdout: running.stdout(), stderr: running.stderr() };
 }
 
-/** One that fails, in this process also where it would run until a signal. */
+/** Runs a command that fails, always in this process. */
 async function refused(name: string, { words, stdin = "", env = scene.env, cwd = scene.folder }: Use) {
   return uis([...name.split(" "), ...words], { env, cwd, stdin });
 }
@@ -54,7 +54,7 @@ function fieldsOf(value: unknown): readonly string[] {
   return Object.entries(value).flatMap(([name, inner]) => [name, ...fieldsOf(inner)]);
 }
 
-/** That is all it says: one line on stderr with this text in it. */
+/** Expects exactly one line on stderr, which contains this text. */
 function expectRefusal(result: CliResult, code: number, says: string): void {
   expect(result).toEqual({ code, stdout: "", stderr: expect.stringMatching(/^uis: .*\n$/) });
   expect(result.stderr).toContain(says);
@@ -77,7 +77,7 @@ describe.each(Object.entries(rows))("uis %s", (name, row) => {
   });
 
   it("exits 0 and prints text without colour", async () => {
-    // Progress looks different to people: models.test.ts has that.
+    // Progress is different on a terminal, which models.test.ts covers.
     const isTTY = row.progress === undefined;
     const { code, stdout, stderr } = await use(name, row, await row.done(scene), isTTY);
     expect({ code, stderr }).toEqual({ code: 0, stderr: row.progress ? expect.stringMatching(row.progress) : "" });

@@ -28,14 +28,14 @@ async function listen(server: Server): Promise<string> {
 }
 
 const elsewhere = async (listener: RequestListener) => `http://${await listen(createHttpServer(listener))}`;
-/** Several ways to ask: with an RPC, with a stream and over REST. */
+/** Commands that call the service in different ways: an RPC, a stream and REST. */
 const asking = [
   ["keys", "list"],
   ["run", "test-chat", "Hi"],
   ["run", "test-chat", "Hi", "--json"],
 ];
 
-/** The one line that every way of asking prints. */
+/** The one line that each of these commands prints. */
 async function failures(env: Record<string, string>): Promise<readonly string[]> {
   return Promise.all(
     asking.map(async (words) => {
@@ -87,7 +87,7 @@ describe("a command that calls a service", () => {
       code: 1,
       stderr: expect.stringContaining(`process ${process.pid} uses this data folder but does not answer`),
     });
-    // A process that was killed leaves its file behind.
+    // A killed process leaves its file behind.
     await writeFile(join(dataDir, "service.json"), JSON.stringify({ ...at, pid: 2 ** 22 + 1 }));
     expect(await uis(["models", "rm", "mine"], { env })).toMatchObject({ code: 0 });
   });

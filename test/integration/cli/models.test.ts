@@ -48,7 +48,7 @@ const headerFields = [
 
 type Model = Record<string, unknown>;
 
-/** A command in a process of its own, for what only a process can do. */
+/** Runs a command in a separate process, which signals and terminals need. */
 function spawnCli(args: readonly string[], env: Record<string, string>, cwd: string) {
   const child = spawn(process.execPath, [...uisProgram, ...args], { cwd, env, stdio: ["ignore", "ignore", "pipe"] });
   let stderr = "";
@@ -58,7 +58,7 @@ function spawnCli(args: readonly string[], env: Record<string, string>, cwd: str
   return { child, stderr: () => stderr, exited: once(child, "close").then(([code]: (number | null)[]) => code) };
 }
 
-/** The field of the request that a refusal names. */
+/** The request field that the error names. */
 async function paramOf(call: Promise<unknown>): Promise<string | undefined> {
   const refusal: unknown = await call.then(
     () => "nothing was refused",
@@ -67,7 +67,7 @@ async function paramOf(call: Promise<unknown>): Promise<string | undefined> {
   return ConnectError.from(refusal).findDetails(ErrorInfoSchema)[0]?.metadata["param"];
 }
 
-/** The file by its address, and as the hub names it. */
+/** The file's URL; the next line is its source on the hub. */
 const address = () => `${hub.endpoint}/owner/repo/resolve/main/Some-Model.gguf`;
 const hubSource = "hf:owner/repo/Some-Model.gguf@main";
 
@@ -89,7 +89,7 @@ describe("uis models with a running service", () => {
 
   const models = (...args: string[]) => uis(["models", ...args], { env, cwd: folder });
   const listed = async () => JSON.parse((await models("list", "--json")).stdout) as Model[];
-  /** Scripted, without files. */
+  /** Ids of scripted models, which have no files. */
   const served = ["test-chat", "test-embed"];
 
   it("lists served models with the fields of GET /v1/models, also without a stored file", async () => {

@@ -9,7 +9,7 @@ import { type ServeProcess, spawnServe } from "../../support/service-process.js"
 
 const command = [process.execPath, ...uisProgram];
 
-/** A command as people run it, without a terminal and with nothing on stdin. */
+/** Runs a command without a terminal and with an empty stdin. */
 function start(words: readonly string[], env: Record<string, string> = {}): ServeProcess {
   return spawnServe({ command, args: words, env, cwd: "/" });
 }

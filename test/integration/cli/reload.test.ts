@@ -53,7 +53,7 @@ it("SIGHUP replaces models, names changes that need a restart, and changes nothi
 
 it("SIGHUP loads only changed models: an unchanged one keeps its cache", async () => {
   const file = join(cwd, "uis.yaml");
-  // A fresh load of this model would fail its first call again.
+  // A reload of this model would fail its first call again.
   const stays =
     '{ id: stays, engine: scripted, scripted: { text: "a b", fail: { after_tokens: 0, code: internal_error, times: 1 } } }';
   await writeFile(file, `models: [${stays}]\n`);

@@ -32,7 +32,7 @@ describe.runIf(process.platform === "linux")("closing the terminal", () => {
     return { pid, code: () => readFile(join(cwd, "code"), "utf8").catch(() => null) };
   }
 
-  /** False: there is no such process. */
+  /** Returns false if the process does not exist. */
   function kill(pid: number, signal: NodeJS.Signals): boolean {
     try {
       return process.kill(pid, signal);

@@ -30,7 +30,7 @@ const slowModel = `models:
     scripted: { text: "tick", tokens: 100000, token_delay_ms: 20 }
 `;
 
-/** Starts a stream, and resolves when its first chunk is there. */
+/** Starts a stream, and resolves after its first chunk. */
 async function startStream(api: string, key: string) {
   const response = await fetch(`${api}/chat/completions`, {
     method: "POST",

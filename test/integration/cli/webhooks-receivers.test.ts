@@ -63,7 +63,7 @@ describe("uis webhooks listen", () => {
     }
   });
 
-  /** Starts it as a process, because it ends by a signal. */
+  /** Starts the command as a process, because it ends with a signal. */
   async function listen(...args: readonly string[]) {
     const command = [...uisProgram, "webhooks", "listen", "--port", "0", ...args];
     const child = spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] });

@@ -23,7 +23,7 @@ afterEach(() => rm(root, { recursive: true }));
 
 const open = () => openEmbeddedState({ dataDir, log: silentLog });
 
-/** A backup with key 1 and one request, of a state that has gone on to key 2. */
+/** Creates a backup with key 1 and one request, then adds key 2 to the state. */
 async function backUpAndGoOn(): Promise<void> {
   const state = await open();
   await state.keys.insert(keyRecord(1));

@@ -11,7 +11,7 @@ interface Hearing {
 }
 
 export interface ChildOptions {
-  /** Beside those of this process. */
+  /** Variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Command line of a program that runs the child. */
   readonly under?: readonly string[];
@@ -43,7 +43,7 @@ export class StateChild {
     this.process.send(message);
   }
 
-  /** Resolves with the first message, said before or later, that satisfies the condition; rejects when the child ends. */
+  /** Resolves with the first message, past or future, that satisfies the condition; rejects if the child ends. */
   hear(condition: (message: FromChild) => boolean): Promise<FromChild> {
     const heard = this.said.find(condition);
     if (heard !== undefined) return Promise.resolve(heard);
@@ -52,12 +52,12 @@ export class StateChild {
     });
   }
 
-  /** Numbers of the verbs that were acknowledged. */
+  /** Numbers of the acknowledged operations. */
   get acknowledged(): number[] {
     return this.said.flatMap((message) => (message.kind === "answer" && message.said === "done" ? message.number : []));
   }
 
-  /** kill -9, and wait until everything that it had said has arrived. */
+  /** Kills the child (kill -9), and waits until all of its messages have arrived. */
   async kill(): Promise<void> {
     if (this.process.exitCode !== null || this.process.signalCode !== null) return;
     const closed = once(this.process, "close");

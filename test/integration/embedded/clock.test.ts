@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true }));
 
-/** A machine whose clock can be set; `jumpMs` is how far it was. */
+/** A machine whose clock can be set; `jumpMs` is the size of the jump. */
 function machine(wallMs: number) {
   const time = { jumpMs: 0, passedMs: 0 };
   const clock = {

@@ -40,7 +40,7 @@ describe("embedded state under kill -9", () => {
     const found: number[] = [];
     for (const record of await listKeys(state.keys, {}, 1_000)) {
       const number = Number(record.id.slice("key_".length));
-      // Also those that were in flight: they are there as they were written, or not at all.
+      // Keys that were in flight are either complete or absent.
       expect(record).toEqual(keyRecord(number));
       found.push(number);
     }

@@ -14,7 +14,7 @@ import { FakeClock } from "../../support/fake-clock.js";
 import { silentLog } from "../../support/silent-log.js";
 import type { FromDeliveryChild } from "./delivery-child.js";
 
-/** Longer than it takes to look at what a killed child has left. */
+/** Longer than the inspection of a killed child's state. */
 const leaseMs = 120_000;
 
 let dataDir: string;
@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dataDir, { recursive: true }));
 
-/** What a worker had said when it was killed. */
+/** Messages that a worker had sent when it was killed. */
 interface Left {
   readonly made: readonly string[];
   readonly claims: readonly Claim[];
@@ -82,7 +82,7 @@ describe("deliveries of the embedded state under kill -9", () => {
       const state = await openEmbeddedState({ dataDir, log: silentLog, clock });
       const stateOf = async (id: string) => (await state.deliveries.find(id))?.state;
 
-      // None of those that the killed worker held is given away before its lease runs out.
+      // No delivery that the killed worker held can be claimed before its lease ends.
       const first = await claimAll(state);
       expect([...idsOf(first)].filter((id) => idsOf(left.claims).has(id))).toEqual([]);
       for (const id of left.finished) expect(await stateOf(id)).toBe("delivered");

@@ -10,7 +10,7 @@ import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { anyDelivery } from "../../suites/delivery-records.js";
 import { silentLog } from "../../support/silent-log.js";
 
-/** The last step before deliveries could be sent. */
+/** The last migration before deliveries could be sent. */
 const stepBefore = 2;
 
 let dataDir: string;
@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dataDir, { recursive: true }));
 
-/** Leaves a file as the version before has written it. */
+/** Writes a file in the format of the previous version. */
 function writeFormerFile(fill: (db: SqliteDatabase) => void): void {
   const db = openSqlite(databaseFile(dataDir));
   migrate(db, 1_000, stepBefore);

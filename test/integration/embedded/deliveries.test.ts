@@ -48,7 +48,7 @@ function ask<T>(verb: Request["verb"], ...values: readonly unknown[]): T {
   return outcome.value as T;
 }
 
-/** Pending deliveries of that many endpoints in turn, made and due one after the other until now. */
+/** Creates pending deliveries of `endpoints` endpoints in rotation, with ascending due times up to now. */
 function fill(count: number, endpoints: number): void {
   for (let number = 0; number < endpoints; number++) ask("insertEndpoint", endpoint(`we_${number}`), 1_000);
   db.prepare(
@@ -64,7 +64,7 @@ function fill(count: number, endpoints: number): void {
   );
 }
 
-/** Milliseconds of the fastest of some runs: the cost of the work without other load. */
+/** Milliseconds of the fastest run, which shows the cost without other load. */
 function bestOf(runs: number, work: () => void): number {
   const tookMs = Array.from({ length: runs }, () => {
     const startedAtMs = performance.now();
@@ -88,7 +88,7 @@ const finish = (
 describe("deliveries in the file", () => {
   it("with 100,000 waiting, claiming 64, finishing them and counting takes milliseconds (WH-52)", () => {
     fill(many, 200);
-    // Aim: below 2 ms each. Without an index it is some 100 ms.
+    // Aim: below 2 ms each. Without an index it takes some 100 ms.
     const claimMs = bestOf(10, () => expect(claim(nowMs).claims).toHaveLength(64));
     expect(claimMs).toBeLessThan(20);
     const backlogMs = bestOf(10, () => expect(ask("deliveryBacklog", nowMs)).toHaveLength(200));
@@ -164,7 +164,7 @@ describe("deliveries in the file", () => {
       const tokens = { promptTokens: 1, completionTokens: 1, cachedTokens: 0, costNano: 0 };
       return { verb: "settle", values: [{ requestId: `req_${made}`, ...facts, ...tokens }, atMs, atMs, false] };
     };
-    // A key that exists already: the whole batch is rolled back and run again one by one.
+    // An existing key, so the whole batch is rolled back and its writes are repeated one by one.
     const refused: Request = { verb: "insertEndpoint", values: [endpoint("we_1"), 1_000] };
     for (let round = 0; round < 300; round++) {
       atMs += below(5_000);

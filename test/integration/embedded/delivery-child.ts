@@ -17,7 +17,7 @@ export type FromDeliveryChild =
   | { readonly kind: "claimed"; readonly claims: readonly Claim[] }
   | { readonly kind: "finished"; readonly ids: readonly string[] };
 
-/** Written completely before it continues. */
+/** Resolves when the message is written completely. */
 const say = (message: FromDeliveryChild): Promise<void> =>
   new Promise((resolve) => process.send?.(message, undefined, {}, () => resolve()));
 

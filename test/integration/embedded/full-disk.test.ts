@@ -42,7 +42,7 @@ describe("embedded state on a full disk", () => {
   });
 });
 
-/** The soft limit only, so that it can be raised again. */
+/** Sets the soft limit only, so that it can be raised again. */
 function limitFileSize(child: StateChild, limit: string): void {
   execFileSync("prlimit", ["--pid", String(child.process.pid), `--fsize=${limit}`]);
 }

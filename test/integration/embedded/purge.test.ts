@@ -29,7 +29,7 @@ async function rowsOf(width: "hour" | "day"): Promise<number> {
   return (await state.usage.rows({ account: "acme", width, fromMs: 0, toMs: clock.now() + dayMs })).length;
 }
 
-/** Calls it until nothing is left; how many calls removed something. */
+/** Purges until nothing is left; returns how many calls removed something. */
 async function purgeAll(max: number): Promise<number> {
   let calls = 0;
   while ((await state.purge(max)) > 0) calls += 1;

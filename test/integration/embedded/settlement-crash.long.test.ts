@@ -30,8 +30,8 @@ beforeEach(async () => {
 afterEach(() => rm(root, { recursive: true }));
 
 /**
- * A process that leaves some requests running, settles others without end and is killed after so many answers. Returns
- * the numbers of those whose numberedSettlement was acknowledged.
+ * Starts a process that leaves some requests running and settles others without end, and kills it after `answers`
+ * answers. Returns the numbers of the acknowledged settlements.
  */
 async function serveAndKill(from: number, answers: number, options?: ChildOptions): Promise<number[]> {
   const child = new StateChild(dataDir, options);
@@ -56,7 +56,7 @@ async function sweepAll(state: State): Promise<LostRequest[]> {
   }
 }
 
-/** Settles each number again; those that counted now, because they had not been kept. */
+/** Settles each number again; returns those that were counted only now, because their first settlement was lost. */
 async function settleAgain(state: State, numbers: readonly number[]): Promise<number[]> {
   const outcomes = await Promise.all(numbers.map((number) => state.ledger.settle(numberedSettlement(number))));
   return numbers.filter((_, position) => outcomes[position]?.duplicate === false);
@@ -81,7 +81,7 @@ describe("settlements of the embedded state under kill -9", () => {
       expect(await settleAgain(state, lost)).toEqual([]);
       expect(await state.ledger.sweepLost(10, 60_000)).toEqual([]);
       for (const number of [...acknowledged, ...lost]) seen.add(number);
-      // Committed, but killed before the process could say so: counted by now, and not again.
+      // Committed before the kill but not acknowledged: these count already, and not again.
       const unsaid = Array.from({ length: 40 }, (_, lane) => Math.max(from, ...acknowledged) + 1 + lane);
       const counted = await settleAgain(state, unsaid);
       for (const number of unsaid) seen.add(number);

@@ -37,9 +37,9 @@ async function openAhead(aheadMs: number): Promise<{ state: State; advance(ms: n
   };
 }
 
-/** Rows of each table that has some, and how many pages the file has. */
+/** Number of rows of each non-empty table, and number of pages of the file. */
 async function contents(): Promise<{ rows: Record<string, number>; pages: number }> {
-  // Of a copy, because reading statements may hold the lock for longer than the connection is open.
+  // Reads a copy, because prepared statements may hold the lock for longer than the connection is open.
   const copy = join(root, "copy.db");
   await copyFile(join(root, "data", "uis.db"), copy);
   const db = openSqlite(copy);
@@ -52,7 +52,7 @@ async function contents(): Promise<{ rows: Record<string, number>; pages: number
   return { rows: Object.fromEntries(counts.filter(([, count]) => count > 0)), pages };
 }
 
-/** Half of the requests, then three years in which what is old is purged. */
+/** Runs half of the requests, then three years in which expired data is purged. */
 async function round(number: number): ReturnType<typeof contents> {
   const { state, advance } = await openAhead(number * threeYearsMs);
   const leftRunning = await soakLedger(state, (number * requests) / 2, requests / 2);
@@ -67,7 +67,7 @@ async function round(number: number): ReturnType<typeof contents> {
 describe("the embedded state after many requests", { timeout: 600_000 }, () => {
   it("contains nothing that is never purged, and reuses the space in its file (USE-15)", async () => {
     const first = await round(0);
-    // Markers of the newest instant tell the store its time after a restart.
+    // Markers of the newest instant restore the store's time after a restart.
     expect(Object.keys(first.rows).toSorted()).toEqual(["migrations", "settled"]);
     expect(first.rows["settled"]).toBeLessThanOrEqual(requests / 20);
     const second = await round(1);

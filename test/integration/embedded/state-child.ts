@@ -35,7 +35,7 @@ async function saidBy(attempt: Promise<unknown>): Promise<string> {
   }
 }
 
-// As on machines where new files are open to everybody.
+// As on machines where new files are readable by everybody.
 process.umask(0);
 
 try {
@@ -46,7 +46,7 @@ try {
     find: (number: number) => keys.findByHash(keyRecord(number).hash),
     admit: async (number: number) => ledger.admit(numberedAdmission(number)),
     settle: async (number: number) => ledger.settle(numberedSettlement(number)),
-    /** Done when that many requests are counted. */
+    /** Resolves whether this many requests are counted. */
     used: async (number: number) => ((await usedThisMonth(state)).requests === BigInt(number) ? true : null),
     serve: async (number: number) => {
       await ledger.admit(numberedAdmission(number));

@@ -71,7 +71,7 @@ describe("the file of the embedded state", () => {
       const child = new StateChild(dataDir);
       expect(await child.hear(() => true)).toMatchObject(inUse);
       await child.kill();
-      // A second opening in this process must be refused, too, and must not cost the first one its lock.
+      // A second opening in this process must also be rejected, and must not release the first one's lock.
       await expect(open()).rejects.toMatchObject({ name: "StateOpenError", message: inUse.message, fix: inUse.fix });
     }
     expect(await state.catalog.firstSeen(["m"], 5)).toEqual([5]);

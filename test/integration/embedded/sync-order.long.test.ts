@@ -19,7 +19,7 @@ describe("settlements of the embedded state", () => {
     if (process.platform !== "linux") context.skip("strace is a program for Linux");
     needsInstalled("strace");
     const trace = join(root, "trace");
-    // Beside the process and not above it (-D): killing the child is then killing the process.
+    // Runs strace beside the process (-D), so that killing the child kills the process.
     const under = ["strace", "-D", "-f", "--seccomp-bpf", "-y", "--trace=fsync,fdatasync,write", "-o", trace];
     const child = new StateChild(join(root, "data"), { under });
     try {

@@ -17,7 +17,7 @@ const dayMs = 86_400_000;
 const days = 80;
 const keys = 100;
 
-/** What many keys have used of one model over many days. */
+/** Usage of one model by many keys over many days. */
 async function fill(ledger: Ledger): Promise<void> {
   for (let day = 0; day < days; day++) {
     const one = (key: number) => settlement(`req_${day}_${key}`, { keyId: `key_${key}`, endedAtMs: day * dayMs });

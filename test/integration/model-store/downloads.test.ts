@@ -14,10 +14,10 @@ import { freshFolder, openStore, startHub } from "./open-store.js";
 const source = "hf:owner/repo/tiny.gguf@main";
 
 const mebibyte = 1_048_576;
-/** What a reader may lose when its connection is cut: what it had buffered. */
+/** Maximum bytes that a reader may lose when its connection is cut: its buffer. */
 const bufferedMax = mebibyte / 2;
 
-/** A model that comes in several chunks. */
+/** A model file of several chunks. */
 async function tinyModel(name = "tiny", dataBytes = mebibyte / 8) {
   const folder = await mkdtemp(join(tmpdir(), "uis-tiny-"));
   const written = await writeTinyGguf(join(folder, "tiny.gguf"), name, dataBytes / 4);

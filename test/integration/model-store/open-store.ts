@@ -7,7 +7,7 @@ import { defaultPullOptions, type PullOptions } from "../../../src/model-store/s
 import { ModelStore } from "../../../src/model-store/store.js";
 import { HubServer } from "../../support/hub-server.js";
 
-/** A fresh folder that the test's end removes. */
+/** A new folder that is removed after the test. */
 export async function freshFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "uis-models-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -34,7 +34,7 @@ export interface OpenStore {
   leftovers(): Promise<string[]>;
 }
 
-/** A store in a folder, a fresh one unless given, and a puller with these options. */
+/** Opens a store in a folder, a new one by default, and a puller with these options. */
 export async function openStore(options: Partial<PullOptions> = {}, folder?: string): Promise<OpenStore> {
   const store = await ModelStore.open(folder ?? (await freshFolder()), { now: () => 1_700_000_000_000 });
   const puller = new ModelPuller(store, { ...defaultPullOptions, ...testLimits, ...options });

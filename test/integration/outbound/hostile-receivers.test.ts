@@ -9,7 +9,7 @@ import { rounds } from "../../support/tier.js";
 import { closing, openSender, post } from "./sending.js";
 
 const budgetMs = 300;
-/** Five times as long as an attempt may take. */
+/** Five times the maximum duration of an attempt. */
 const boundMs = 5 * budgetMs;
 
 const names = Object.keys(tricks) as Trick[];
@@ -64,7 +64,7 @@ describe("hostile receivers", () => {
     }, 10);
     for (let round = 0; round < rounds(50); round += 1) await meetAll();
     clearInterval(watch);
-    // The aim is 10 MiB.
+    // Five times the aim of 10 MiB.
     expect((highest - before) / 2 ** 20).toBeLessThan(50);
   });
 });

@@ -46,7 +46,7 @@ describe("DNS lookups of receivers", () => {
     const results = await Promise.all([1, 2, 3].map(() => post(sender, "https://slow.test/", 200)));
     expect(performance.now() - startedAtMs).toBeLessThan(5 * 200);
     expect(results.map(({ error }) => error)).toEqual(["dns", "dns", "dns"]);
-    // They wait for one look-up together.
+    // All attempts share one lookup.
     expect(dns.questions.filter((question) => question === "A slow.test").length).toBeLessThanOrEqual(2);
   });
 

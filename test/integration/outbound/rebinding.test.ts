@@ -5,14 +5,14 @@ import { startReceiver } from "../../support/receivers/receiver.js";
 import { rounds } from "../../support/tier.js";
 import { closing, openSender, post } from "./sending.js";
 
-/** Handed out to the public once and given back: nothing answers there. */
+/** An address of a former public range, now unused: no host answers. */
 const nobody = "3ffe::1";
 
 /** A part of loopback that simulates the public network: it is allowed, 127.0.0.1 is not. */
 const openRange = "127.77.0.0/16";
 const openAddress = "127.77.0.1";
 
-/** Names whose answers change from question to question, or hold good and bad ones together. */
+/** Names whose answers change with each query, or contain allowed and blocked addresses. */
 const zone: Zone = {
   "public-first.test": (before) => (before % 2 === 0 ? [nobody] : ["127.0.0.1"]),
   "open-first.test": (before) => (before % 2 === 0 ? [openAddress] : ["127.0.0.1"]),

@@ -8,7 +8,7 @@ afterEach(async () => {
   for (const part of opened.splice(0).reverse()) await part.close();
 });
 
-/** Closed after the test, the last one first. */
+/** Registers a part for cleanup after the test, in reverse order. */
 export function closing<T extends { close(): Promise<void> | void }>(part: T): T {
   opened.push(part);
   return part;

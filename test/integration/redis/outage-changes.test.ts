@@ -54,7 +54,7 @@ describe("changes in Redis reach the other replicas", () => {
 
   it("the others count a process that starts or stops at once (state RL-16)", async () => {
     const counts = () => [writer.replicas(), reader.replicas()];
-    // Each notes itself every 2 s: by then they would know in any case.
+    // Each process reports itself every 2 s, so this is shorter than that.
     await eventually(() => counts().join() === "2,2", "both know of each other", 1_500);
     const third = await open();
     await eventually(() => counts().join() === "3,3", "the third one is counted", 1_500);

@@ -7,9 +7,9 @@ import { eventually } from "../../support/eventually.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";
 
-/** Of each call; what an admission gets. */
+/** Timeout of each call; that of an admission. */
 const timeoutMs = 50;
-/** Five times that, for machines that do other work, too. */
+/** Five times the timeout, for machines with other work. */
 const callMsMax = 250;
 const backMsMax = 1_000;
 
@@ -32,13 +32,13 @@ describe("Redis failures", () => {
     await write();
     for (let round = 0; round < 5; round += 1) {
       const written = write();
-      // Longer than the call may take: its timer is due before anything is read.
+      // Longer than the call's timeout, so its timer is due before anything is read.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3 * timeoutMs);
       await written;
     }
   });
 
-  /** Calls every 10 ms until `ms` are over; how long the slowest took, and what came of them. */
+  /** Calls every 10 ms for `ms`; returns the duration of the slowest call, and all results. */
   const callFor = async (ms: number) => {
     const outcomes: { tookMs: number; message: string }[] = [];
     const calls: Promise<unknown>[] = [];

@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from "../../support/redis/start-redis.js
 import { type RunningService, startService } from "../../support/start-service.js";
 import { byTier, rounds } from "../../support/tier.js";
 
-/** The aim is 100 ms; machines that do other work, too, get five times that. */
+/** The aim is 100 ms; machines with other work get five times as long. */
 const toldMsMax = byTier({ ci: 500, long: 100 });
 /** Maximum time until a replica detects a change without its message. */
 const untoldMsMax = 30_000;
@@ -21,7 +21,7 @@ const models = [
 
 describe("two replicas over one Redis", () => {
   let redis: RedisServer;
-  /** Of the other replica. */
+  /** Connection of the other replica to Redis. */
   let link: SlowLink;
   let one: RunningService;
   let other: RunningService;
@@ -50,16 +50,16 @@ describe("two replicas over one Redis", () => {
     await answer.arrayBuffer();
     return answer.status;
   };
-  /** 401, and 429 once this address has presented 60 bad keys within a minute. */
+  /** Whether the key is rejected: 401, or 429 after 60 bad keys of this address within a minute. */
   const isRefused = async (replica: RunningService, secret: string) =>
     [401, 429].includes(await statusOf(replica, secret));
-  /** Streams until it is ended; resolves with what came. */
+  /** Streams until the stream ends; resolves with everything received. */
   const stream = async (replica: RunningService, secret: string) => {
     const body = JSON.stringify({ model: "test-hang", messages: [{ role: "user", content: "Hi" }], stream: true });
     const headers = { ...bearer(secret), "content-type": "application/json" };
     return (await fetch(`${replica.api}/chat/completions`, { method: "POST", headers, body })).text();
   };
-  /** Eight clients, half of them at each replica, about 400 requests per second in all. */
+  /** Eight clients, four per replica, with about 400 requests per second in total. */
   const startLoad = async () => {
     const { secret } = await newKey();
     const statuses = new Set<number>();
@@ -115,7 +115,7 @@ describe("two replicas over one Redis", () => {
 
   it("if the message is lost, a revoked key is rejected and its stream ends within 30 s (KEY-10, KEY-13)", async () => {
     await eventually(() => other.service.parts.state.changes.isLinked, "messages arrive");
-    // A key that is read again for another reason, as after a link that was cut a moment ago, tells nothing: once more.
+    // Repeats the test if the key was read again for another reason, such as a recent reconnect.
     let lost = await revokeUntold();
     for (let tries = 1; tries < 3 && lost.servedMs <= toldMsMax; tries += 1) lost = await revokeUntold();
     expect(lost.servedMs, "nothing was lost").toBeGreaterThan(toldMsMax);
@@ -124,7 +124,10 @@ describe("two replicas over one Redis", () => {
     expect(lost.streamMs).toBeLessThan(untoldMsMax);
   });
 
-  /** Revokes two keys, one with a running stream, while no message arrives: how long they are served on the other replica. */
+  /**
+   * Revokes two keys, one with a running stream, while messages are lost; returns how long the other replica serves
+   * them.
+   */
   async function revokeUntold() {
     const [idle, busy] = [await newKey(), await newKey()];
     expect(await statusOf(other, idle.secret)).toBe(200);
@@ -182,7 +185,7 @@ describe("two replicas over one Redis", () => {
   });
 
   it("while Redis is unavailable, cached keys work, and others get a retryable error, never 401 (KEY-14)", async () => {
-    // An earlier test has cut the link.
+    // An earlier test has cut the connection.
     await eventually(() => other.service.parts.state.changes.isLinked, "messages arrive");
     const { secret } = await newKey();
     const heard: string[] = [];
@@ -190,7 +193,7 @@ describe("two replicas over one Redis", () => {
       if (change.kind === "key") heard.push(change.id);
     });
     const unseen = await newKey();
-    // Else the message of the first key's making could come after its first use, and make it be forgotten again.
+    // Otherwise the message of the first key's creation could arrive after its first use, and invalidate it.
     await eventually(() => heard.includes(unseen.record.id), "the messages have arrived");
     unsubscribe();
     expect(await statusOf(other, secret)).toBe(200);

@@ -34,7 +34,7 @@ afterEach(async () => {
   clock?.remove();
 });
 
-/** Moves the store's time on, and lets the driver hear of it. */
+/** Advances the store's time, and waits until the driver has received it. */
 async function advanceTo(seconds: number): Promise<void> {
   clock.set(seconds);
   await state.health();
@@ -44,7 +44,7 @@ async function keysLike(pattern: string): Promise<string[]> {
   return (await redis.cli("--scan", "--pattern", pattern)).split("\n").filter((key) => key !== "");
 }
 
-/** Asked of the server in one script, for there are many. */
+/** Lists the keys in one script, because there are many. */
 async function keysWithoutExpiry(): Promise<string[]> {
   const script =
     "local found = {} for _, key in ipairs(redis.call('KEYS', '*')) do if redis.call('PTTL', key) == -1 then found[#found + 1] = key end end return found";
@@ -53,7 +53,7 @@ async function keysWithoutExpiry(): Promise<string[]> {
 
 const sizeOf = async (key: string) => Number(await redis.cli("MEMORY", "USAGE", key, "SAMPLES", "0"));
 
-/** Most bytes that one of some keys takes. */
+/** Bytes of the largest of the matching keys. */
 async function largest(pattern: string): Promise<number> {
   const sizes = await Promise.all((await keysLike(pattern)).slice(0, 50).map(sizeOf));
   return Math.max(...sizes);

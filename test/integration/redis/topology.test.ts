@@ -10,11 +10,11 @@ import { silentLog } from "../../support/silent-log.js";
 
 const clock = createSystemClock();
 const timeoutMs = 50;
-/** Five times that, for machines that do other work, too. */
+/** Five times the timeout, for machines with other work. */
 const callMsMax = 250;
 const backMsMax = 1_000;
 
-/** Calls until `isOver`, one after the other; how long the slowest took and how many failed. */
+/** Sends consecutive calls until `isOver`; returns the duration of the slowest and the number of failures. */
 async function callUntil(isOver: () => Promise<boolean>, call: () => Promise<unknown>) {
   let [slowestMs, failed] = [0, 0];
   while (!(await isOver())) {
@@ -103,7 +103,7 @@ describe("Redis Cluster", () => {
     if (found === undefined) throw new Error(`there is no node ${position}`);
     return found;
   };
-  /** A key that lies on this node. */
+  /** A key that is on this node. */
   const keyOf = async (position: number) => {
     for (let n = 0; ; n += 1) {
       const key = `uis:{${n}}`;

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { startService } from "../../support/start-service.js";
 import { alertQueries, panelQueries } from "./deploy-queries.js";
 
-/** Runs promtool. `output` is all that it wrote; empty when a check has nothing to say. */
+/** Runs promtool. `output` is its complete output; empty if a check found nothing. */
 function promtool(args: readonly string[], input = ""): { status: number | null; output: string } {
   const { status, stdout, stderr } = spawnSync("promtool", args, { input, encoding: "utf8" });
   return { status, output: `${stdout}${stderr}` };

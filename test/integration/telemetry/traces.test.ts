@@ -7,7 +7,7 @@ import { startTraceReceiver, type TraceReceiver } from "../../support/trace-rece
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const spanId = "b7ad6b7169203331";
 const traceparent = `00-${traceId}-${spanId}-01`;
-/** Of OTLP's numbers for kinds of spans. */
+/** OTLP's numbers for span kinds. */
 const [internal, server] = [1, 2];
 
 let receiver: TraceReceiver;
@@ -31,7 +31,7 @@ async function start(env: Record<string, string>): Promise<RunningService> {
   return service;
 }
 
-/** Stops the service, which sends what is left. */
+/** Stops the service, which exports the remaining spans. */
 async function stop(): Promise<void> {
   await service?.close();
   service = null;

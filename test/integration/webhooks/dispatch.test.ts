@@ -150,7 +150,7 @@ describe("a dispatcher over Redis", () => {
     const { url, requests } = await receiver({ answer: () => ({ status: isReady ? 200 : 503 }) });
     await insert("we_a", url);
     const ids = await emit("we_a", 20);
-    // A claim whose answer is lost with the server comes back after its lease only.
+    // A claim whose reply is lost with the server becomes due only after its lease.
     await eventually(() => ends.length === 20 && dispatcher.inFlight === 0, "the first attempts");
     await redis.kill();
     isReady = true;

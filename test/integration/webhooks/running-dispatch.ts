@@ -21,7 +21,7 @@ export const drivers = ["embedded", "redis"] as const;
 
 export const secret = "whsec_7XVwqFv8um23PqGh4WzC1pH7EYns1ohK/p6zy+/JNYg=";
 
-/** Waits that a test can wait for. */
+/** Delays that are short enough for a test. */
 const settings: DispatcherSettings = {
   budgetMs: 5_000,
   retryDelaysMs: [150, 300, 450],
@@ -30,18 +30,18 @@ const settings: DispatcherSettings = {
   disableAfterMs: 0,
 };
 
-/** A dispatcher with real parts: a store, and a way out to this machine. */
+/** A dispatcher with a real store and real HTTP requests to this machine. */
 export interface RunningDispatch {
   readonly state: State;
   readonly dispatcher: Dispatcher;
   /** Every attempt that has ended. */
   readonly ends: readonly AttemptEnd[];
-  /** Null where the store is embedded. */
+  /** Null if the store is embedded. */
   readonly redis: RedisServer | null;
   insert(id: string, url: string, changes?: Partial<EndpointRecord>): Promise<void>;
-  /** Settles so many requests with an event each; the ids of their deliveries to the endpoint, in this order. */
+  /** Settles `count` requests with one event each; returns the ids of the endpoint's deliveries, in order. */
   emit(endpointId: string, count: number): Promise<string[]>;
-  /** The delivery once it is at an end. */
+  /** Resolves with the delivery once it has ended. */
   ended(id: string): Promise<Delivery>;
   close(): Promise<void>;
 }

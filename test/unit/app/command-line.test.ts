@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { version } from "../../../src/contract/version.js";
 import { uis } from "../../support/cli-run.js";
 
-/** What a wrong use prints, when that is one line. */
+/** The single line that a usage error prints. */
 async function refusal(...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await uis(args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });

@@ -6,7 +6,7 @@ import { uis } from "../../support/cli-run.js";
 
 const names = [...allCommands(silentProgram()).keys()];
 
-/** The name of the command that takes these words; rejects when the parser refuses them. */
+/** The name of the command that accepts these words; rejects if the parser rejects them. */
 async function takenBy(words: readonly string[]): Promise<string | null> {
   const program = silentProgram();
   let taken: string | null = null;

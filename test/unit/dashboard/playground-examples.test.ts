@@ -8,7 +8,7 @@ const here: Address = { base: "https://ai.example/inference", grpc: "ai.example:
 const awkward = `It's "$HOME" \`id\` \\n\nTrue?`;
 const request = chatRequest("m", { ...noSettings, temperature: "0.5" }, [userMessage(awkward)]);
 
-/** The arguments that a shell makes of a command. */
+/** The arguments that a shell passes for a command line. */
 function argumentsOf(command: string): readonly string[] {
   const [, ...rest] = command.split(/^(?:curl|buf curl) /);
   return execFileSync("/bin/sh", ["-c", `printf '%s\\0' ${rest.join("")}`], { env: { UIS_API_KEY: "secret" } })

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { WatchOverviewResponseJson } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type OpenOverview, silenceMs, watchOverview } from "../../../src/dashboard/pages/overview/watch-overview.js";
 
-/** A connection that a test feeds; it ends with its signal, as a stream of the browser does. */
+/** A connection whose messages the test sends. It ends with its signal, like a browser's stream. */
 class HandConnection {
   readonly signal: AbortSignal;
   #waiting: WatchOverviewResponseJson[] = [];

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** Every page for readers: those in the root, and all of docs. */
+/** Every page for readers: those in the root folder and all of docs. */
 export const pages: readonly string[] = [
   "README.md",
   "SECURITY.md",
@@ -18,7 +18,7 @@ export function ownLinks(markdown: string): readonly string[] {
   return written.map(([, link]) => String(link)).filter((link) => !/^[a-z]+:/.test(link));
 }
 
-/** Pictures of a page without words for those who cannot see them. */
+/** Pictures of a page without a text description. */
 export function unnamedPictures(markdown: string): readonly string[] {
   const pictures = [...markdown.matchAll(/<img\b[^>]*>|!\[[^\]]*\]\([^)]*\)/g)].map(([picture]) => picture);
   return pictures.filter((picture) => !/\balt="[^"]{10,}"|^!\[[^\]]{10,}\]/.test(picture));
@@ -32,7 +32,7 @@ export function isGoodLink(page: string, link: string): boolean {
   return anchor === undefined || anchorsOf(target).includes(anchor);
 }
 
-/** As GitHub makes them of headings. */
+/** Anchors of a page's headings, as GitHub generates them. */
 function anchorsOf(page: string): readonly string[] {
   return [...readFileSync(page, "utf8").matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
     String(heading)

@@ -32,7 +32,7 @@ function isScript(command: string): boolean {
   return name !== undefined && name in scripts;
 }
 
-/** Whether a text declares a name for others: an export, a message, service or RPC, a field of a message. */
+/** Whether a text declares a name: an export, a message, service or RPC, a field of a message. */
 function declares(text: string, name: string): boolean {
   const exported = `export (declare )?(abstract )?(async )?(class|interface|type|const|function) ${name}\\b`;
   const described = `(message|service|enum|rpc|oneof) ${name}\\b|\\b${name} = \\d+`;

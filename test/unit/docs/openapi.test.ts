@@ -26,7 +26,7 @@ const { schemas, responses } = document.components;
 /** Pages without a credential, and the one operation that has no path below `/v1`. */
 const beyondTheTable = ["GET /health", "GET /ready", "GET /version"];
 
-/** Codes that no answer over REST has: whoever left reads none, and the others belong to operations of RPCs alone. */
+/** Codes that no REST response has: a disconnected client receives none, and `gone` occurs in RPCs only. */
 const notOnRest: readonly ErrorCode[] = ["client_closed_request", "gone"];
 const restCodes = (Object.keys(errors) as ErrorCode[]).filter((code) => !notOnRest.includes(code));
 
@@ -35,7 +35,7 @@ const rowOf = (method: string, path: string): OperationRow | undefined =>
     ({ rest }) => rest?.method === method && rest.path === path.replace(/\{\w+\}/, "{id}"),
   );
 
-/** The words that a property of the error object may have in answers with a status. */
+/** The values that a property of the error object may have in responses with a status. */
 function errorWords(status: number, property: "code" | "type"): readonly unknown[] {
   const answer = documented
     .map(({ operation }) => responseOf(document, operation, status))

@@ -7,7 +7,7 @@ import { hasCommand } from "../../support/command-line.js";
 import { isGoodLink, ownLinks, pages, unnamedPictures } from "./links.js";
 import { isReal, namesIn } from "./names-in-text.js";
 
-/** Pages whose every name is looked up; those that are generated have tests of their own. */
+/** Pages whose names are all checked; generated pages have their own tests. */
 const handWritten = [
   "README.md",
   "docs/README.md",
@@ -32,7 +32,7 @@ const rpcPackages = new Set(
   }),
 );
 
-/** Whether a name of a page about our own things exists; names of other people's things are not looked at. */
+/** Whether one of the service's own names exists; names of other products are not checked. */
 function isKnown(name: string): boolean {
   if (/^uis [a-z]/.test(name)) return isCommand(name);
   if (/^uis_(?!session)[a-z_]+$/.test(name)) return metrics.includes(`\`${name}\``);
@@ -45,7 +45,7 @@ function isKnown(name: string): boolean {
   return true;
 }
 
-/** `uis keys create --name …`: the words up to the first that is no name. */
+/** Whether `uis keys create --name …` is a command: the words up to the first option or argument. */
 function isCommand(name: string): boolean {
   const [, ...words] = name.split(" ");
   const end = words.findIndex((word) => !/^[a-z]+$/.test(word));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { lintPlanted } from "../../support/planted-tree.js";
 
-/** One violation for every rule that biome.json switches on beside Biome's recommended ones. */
+/** One violation of every rule that biome.json enables in addition to Biome's recommended ones. */
 const canaries: readonly { path: string; rule: string; text: string }[] = [
   {
     path: "src/lib/float.ts",

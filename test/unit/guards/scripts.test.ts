@@ -10,7 +10,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
 });
 
-/** Runs one of our scripts in a folder that holds these files and nothing else. */
+/** Runs one of our scripts in a folder that contains only these files. */
 function runIn(files: Readonly<Record<string, string>>, script: string): { status: number | null; output: string } {
   const folder = mkdtempSync(join(tmpdir(), "script-"));
   folders.push(folder);
@@ -23,7 +23,7 @@ function runIn(files: Readonly<Record<string, string>>, script: string): { statu
   return { status, output: stdout + stderr };
 }
 
-// Each case starts processes, which takes long on a machine that is busy with other tests.
+// Each case starts processes, which is slow on a machine that is busy with other tests.
 describe("scripts/generated.ts", { timeout: 60_000 }, () => {
   const withGenerator = (command: string) => ({
     "package.json": JSON.stringify({ scripts: { generate: command } }),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { hashPassword, isPassword, noPassword } from "../../../src/lib/crypto.js";
 
-/** Each takes some tenths of a second of a core that is free. */
+/** Each hash takes some tenths of a second of a free core. */
 describe("password hash", { timeout: 30_000 }, () => {
   it("keeps scrypt with N = 2^17, r = 8, p = 1 and a salt of its own (KEY-21)", async () => {
     const [one, two] = await Promise.all([

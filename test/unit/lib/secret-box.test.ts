@@ -34,7 +34,7 @@ describe("SecretBox", () => {
         return error instanceof UnsealError ? error.message : "another error";
       }
     });
-    // One key in 256 has the same id: the tag refuses it.
+    // One key in 256 has the same id byte; then the authentication tag rejects it.
     expect(messages.filter((text) => text === "it was sealed with another master key").length).toBeGreaterThan(15);
     expect(messages).not.toContain("secret");
   });

@@ -8,7 +8,7 @@ const strict = new AddressRules([]);
 const hex = (bytes: readonly number[]) => ipaddr.fromByteArray([...bytes]).toString();
 const zeros = (count: number): number[] => new Array<number>(count).fill(0);
 
-/** Every way in which IPv6 carries an IPv4 address. */
+/** Every form in which IPv6 embeds an IPv4 address. */
 const carriers: Readonly<Record<string, (v4: readonly number[]) => string>> = {
   mapped: (v4) => hex([...zeros(10), 255, 255, ...v4]),
   compatible: (v4) => hex([...zeros(12), ...v4]),

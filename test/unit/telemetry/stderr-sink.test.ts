@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 
-/** Runs code that has a `sink` in a process of its own, whose stderr is returned when it has ended. */
+/** Runs code with a `sink` in a separate process; returns its stderr after it has ended. */
 async function stderrOf(code: string): Promise<string> {
   const sinkModule = new URL("../../../src/telemetry/logger.ts", import.meta.url).href;
   const program = `import { openStderrSink } from ${JSON.stringify(sinkModule)}; const sink = openStderrSink(); ${code}`;

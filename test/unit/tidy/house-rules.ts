@@ -1,6 +1,6 @@
 import { familyNames } from "../../../scripts/rules.js";
 
-/** One house rule that a pattern can see: where it holds, what breaks it, and a text that must be caught. */
+/** One house rule as a pattern: the files to check, the violation, and a text that must be detected. */
 export interface HouseRule {
   readonly name: string;
   /** What to do instead. */
@@ -10,7 +10,7 @@ export interface HouseRule {
   readonly pattern: RegExp;
   /** `code` leaves comments out. */
   readonly looksAt: "text" | "code";
-  /** A violation, to show that the rule can fail. Spelled in pieces, so that this file keeps the rule itself. */
+  /** A violation, to show that the rule can fail. Written in parts, so that this file does not violate the rule itself. */
   readonly canary: { readonly path: string; readonly text: string };
 }
 
@@ -135,7 +135,7 @@ export const houseRules: readonly HouseRule[] = [
   },
 ];
 
-/** What a file breaks of a rule, as `path:line: text`. */
+/** Violations of a rule in a file, as `path:line: text`. */
 export function violations(rule: HouseRule, path: string, text: string): string[] {
   if (!rule.in.test(path) || rule.except?.test(path)) return [];
   const looked = rule.looksAt === "code" ? withoutComments(text) : text;
@@ -144,7 +144,7 @@ export function violations(rule: HouseRule, path: string, text: string): string[
     .flatMap((line, index) => (rule.pattern.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : []));
 }
 
-/** Comments become empty, lines stay where they are. Good enough for code that a formatter has passed. */
+/** Replaces comments by nothing, and keeps line numbers. Sufficient for formatted code. */
 function withoutComments(text: string): string {
   return text
     .replaceAll(/\/\*[\s\S]*?\*\//g, (comment) => comment.replaceAll(/[^\n]/g, ""))
@@ -173,7 +173,7 @@ export const longFiles: Readonly<Record<string, string>> = {
 };
 export const linesMax = 400;
 
-/** Names that say nothing about the idea of a file. */
+/** File names that do not describe a concept. */
 const emptyName = /(^|[-./])(utils?|helpers?|common|misc|manager)(?=[-./])/;
 
 export function emptyNames(paths: readonly string[]): string[] {

@@ -53,7 +53,7 @@ describe("deliveries in a cluster of six nodes", () => {
     expect(Math.min(lost.length, kept.length)).toBeGreaterThan(0);
 
     const waiting = await emitAll(lost);
-    // Until the replica has them: what it lacks is lost with its primary.
+    // Waits for the replica: writes that it lacks are lost with its primary.
     await lostNode.cli("WAIT", "1", "2000");
     await lostNode.kill();
     const worker = new DeliveryWorker(replica.state);

@@ -13,7 +13,7 @@ export interface Replica {
   close(): Promise<void>;
 }
 
-/** `patience` makes timeouts of calls longer, for tests in which the server is well. */
+/** `patience` lengthens the timeouts of calls, for tests in which the server is available. */
 export async function openStateReplica(url: string, patience = 20): Promise<Replica> {
   let shiftMs = 0;
   const state = await openRedisState({
@@ -45,11 +45,11 @@ export const attempted = {
   retryAfter: null,
 };
 
-/** Claims and delivers whatever is due until it is ended, as a dispatcher does, also while the store is away. */
+/** Claims and delivers due deliveries until it is stopped, like a dispatcher, also during an outage of the store. */
 export class DeliveryWorker {
-  /** Deliveries whose end was taken, as often as it was. */
+  /** Ids of deliveries with an accepted result, once per result. */
   readonly delivered: string[] = [];
-  /** Calls that the store did not take. */
+  /** Number of calls that the store did not accept. */
   failures = 0;
   readonly #state: State;
   readonly #onClaim: (claim: Claim) => void;

@@ -27,7 +27,7 @@ describe("deliveries stored in Redis", () => {
   afterEach(() => replica?.close());
   afterAll(() => redis?.remove());
 
-  /** Keys that do not expire, but for those that the ledger has anyway. */
+  /** Keys that do not expire, except those of the ledger. */
   const lasting = async (): Promise<string[]> => {
     const keys = (await redis.cli("--scan", "--pattern", `uis:{s${shard.index}}:*`)).split("\n");
     const lives = await Promise.all(keys.map((key) => redis.cli("PTTL", key)));
@@ -91,7 +91,7 @@ describe("deliveries stored in Redis", () => {
 
   const keyOf = (name: string) => `uis:{s${shard.index}}:${name}`;
 
-  /** Where completed requests' deliveries of the endpoint are listed. */
+  /** Keys of the lists of the endpoint's deliveries for completed requests. */
   const listsOf = (name: string) => [keyOf(`${name}:request.completed`), keyOf(`${name}:request.completed:we_a`)];
 
   const settle = (number: number) => {
@@ -101,7 +101,7 @@ describe("deliveries stored in Redis", () => {
     return replica.state.ledger.settle(settlement(requestId, { event: made }));
   };
 
-  /** In the keys of deliveries. */
+  /** Memory of the keys of deliveries. */
   const bytes = async (): Promise<number> => {
     const keys = ["bodies", "deliveries", "kept:delivered", "claims"].map((name) => keyOf(name));
     keys.push(...listsOf("delivered"), ...listsOf("open"));

@@ -10,7 +10,7 @@ import { rounds } from "../../../support/tier.js";
 import { DeliveryWorker, openStateReplica, type Replica } from "./delivery-worker.js";
 
 const resumeMsMax = 5_000;
-/** Of this machine, which has other work as well. */
+/** Timeout on a machine with other work. */
 const patienceMs = 90_000;
 const eachRound = 60;
 
@@ -32,7 +32,7 @@ describe("deliveries while Redis is unavailable", () => {
   it("a Redis that is killed repeatedly loses none and ends none twice (WH-32)", async () => {
     const worker = new DeliveryWorker(replica.state);
     const expected: string[] = [];
-    /** As the spool does: until it is acknowledged. */
+    /** Repeats a settlement until it is acknowledged, like the spool. */
     const settleAtLast = async (number: number) => {
       const request = settlement(`req_${number}`, { event: event(number) });
       await eventually(
@@ -54,7 +54,7 @@ describe("deliveries while Redis is unavailable", () => {
       await redis.restart();
       await settling;
     }
-    // What was claimed and not ended at a kill comes back with the end of its lease.
+    // Deliveries that were claimed at a kill are due again when their lease ends.
     const isEmpty = () =>
       desk.queue.backlog().then(
         (left) => left.length === 0,

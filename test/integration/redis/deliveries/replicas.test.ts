@@ -6,10 +6,10 @@ import { type RedisServer, startRedis } from "../../../support/redis/start-redis
 import { rounds } from "../../../support/tier.js";
 import { DeliveryWorker, openStateReplica, type Replica } from "./delivery-worker.js";
 
-/** Five times what an idle worker may be late, for machines that do other work, too. */
+/** Five times the aimed lateness of an idle worker, for machines with other work. */
 const lateMsMax = 5 * 250;
 const idleMs = 2_000;
-/** Five looks at 16 shards. */
+/** Five polls of each of the 16 shards. */
 const idleScriptsPerSecond = 80;
 
 describe("replicas that share the deliveries of one Redis", () => {

@@ -14,7 +14,7 @@ const limit = 120;
 const tokensEach = 7;
 
 interface BurstProcess {
-  /** Moves its time and admits `count` at once; resolves with how many passed. */
+  /** Advances the process's time and sends `count` concurrent admissions; resolves with the number admitted. */
   burst(advanceMs: number, count: number): Promise<number>;
   end(): Promise<unknown>;
 }

@@ -33,7 +33,7 @@ describe("ledger data in Redis", () => {
   const keysLike = async (part: string): Promise<string[]> =>
     (await redis.cli("--scan", "--pattern", part)).split("\n").filter((key) => key !== "");
   const lifeMs = async (key: string) => Number(await redis.cli("PTTL", key));
-  /** Asked of the server at once: there are thousands of others. */
+  /** Lists the keys in one script, because there are thousands of others. */
   const lastingKeys = async () => {
     const keys = "redis.call('KEYS', 'uis:*')";
     const script = `local all = {} for _, k in ipairs(${keys}) do if redis.call('PTTL', k) < 0 then all[#all + 1] = k end end return all`;
@@ -66,7 +66,7 @@ describe("ledger data in Redis", () => {
       await replica.ledger.settle(settlement(`req_${i}`, { keyId: id }));
       await replica.ledger.chargeRefused({ requestId: `refused_${i}`, account: "a", keyId: id, scopes });
     }
-    // One number for each shard, and one entry for each account, which goes when its usage has gone.
+    // One number per shard, and one entry per account, which is removed with its usage.
     expect((await lastingKeys()).toSorted()).toEqual([shard.accounts, shard.format]);
     expect(await keysLike("*:c:*")).toEqual([]);
   });
@@ -75,7 +75,7 @@ describe("ledger data in Redis", () => {
     await replica.ledger.settle(settlement("req_1"));
     const days = async (part: string) =>
       Promise.all((await keysLike(part)).toSorted().map(async (key) => Math.round((await lifeMs(key)) / dayMs)));
-    // The store's time was moved by a day or two at most.
+    // The store's time was advanced by at most two days.
     expect(await days("*:h:*")).toEqual([expect.closeTo(91, -0.5)]);
     expect(await days("*:d:*")).toEqual([expect.closeTo(732, -0.5)]);
     const sums = await days("*:p:*");

@@ -16,18 +16,18 @@ const readyWithinMs = 5_000;
 const patienceMs = 20_000;
 const dayMs = 86_400_000;
 
-/** One replica's ledger, on a server that others may use, too. */
+/** One replica's ledger, on a server that other tests may use. */
 export interface LedgerReplica {
   readonly ledger: RedisLedger;
   readonly usage: UsageReader;
   readonly deliveries: DeliveryQueue;
   readonly time: StoreTime;
-  /** Moves the time of the store, as this replica sees it. */
+  /** Moves this replica's view of the store's time. */
   advance(ms: number): void;
   close(): void;
 }
 
-/** `wrongByMs`: how wrong the wall clock of its machine is. */
+/** `wrongByMs`: error of its machine's wall clock. */
 export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerReplica> {
   const system = createSystemClock();
   const clock = { ...system, now: () => system.now() + wrongByMs };
@@ -51,7 +51,7 @@ export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerRep
   return replica;
 }
 
-/** The ledger's own timeouts are shorter than a busy machine can hold, and these tests are about what is answered. */
+/** Lengthens the ledger's timeouts, which a busy machine cannot meet: these tests check results. */
 function patient(client: RedisClient): RedisClient {
   return {
     run: (script, keys, args) => client.run(script, keys, args, patienceMs),
@@ -60,7 +60,7 @@ function patient(client: RedisClient): RedisClient {
   };
 }
 
-/** All deliveries of account `a` with their bodies, in the order of their making. */
+/** All deliveries of account `a` with their bodies, in order of creation. */
 export async function deliveriesOf(queue: DeliveryQueue): Promise<readonly (Delivery & { readonly body: string })[]> {
   const any = { state: null, endpointId: null, eventType: null, fromMs: null, toMs: null, replayId: null };
   const { deliveries } = await queue.list({ ...any, account: "a" }, { limit: 10_000, after: null });
@@ -68,7 +68,7 @@ export async function deliveriesOf(queue: DeliveryQueue): Promise<readonly (Deli
   return Promise.all(oldestFirst.map(async (each) => ({ ...each, body: (await queue.payload(each.id)) ?? "" })));
 }
 
-/** An endpoint as it is kept, as far as a settlement looks at it. */
+/** An endpoint in its stored form, with the parts that a settlement reads. */
 export function endpointText(status: "enabled" | "disabled", events: string): string {
   return `${status}|${events}|8|1|{}`;
 }

@@ -34,7 +34,7 @@ describe("the list of models", () => {
   it("lists a model that is both served and stored once, sorted by id", async () => {
     expect((await listings).map(toListingObject)).toMatchObject([
       { id: "a", kind: null, sha256: null, loaded: false },
-      // What it serves, which is less than what the file was trained for.
+      // The served context, which is smaller than the trained one.
       { id: "b", kind: "chat", sha256: "0".repeat(64), context_length: 4096, loaded: false },
       { id: "c", kind: "chat", sha256: null, loaded: true },
       { id: "d", kind: "chat", created: null, context_length: 32_768, capabilities: [], loaded: false },

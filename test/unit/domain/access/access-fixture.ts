@@ -8,10 +8,10 @@ import { openMemoryState } from "../../../../src/state/embedded/memory-state.js"
 import { FakeClock } from "../../../support/fake-clock.js";
 import { ScriptedKeyStore } from "./scripted-key-store.js";
 
-/** The operator's own, and that of the process. */
+/** The operator's token and the process's token. */
 export const adminTokens = ["administrator-token-of-32-letters", "token-of-this-process-1234"];
 
-/** Keys, sessions and their check over one store, wired as the service wires them. */
+/** Keys, sessions and the authenticator over one store, connected as in the service. */
 export function createAccess() {
   const clock = new FakeClock();
   const state = openMemoryState({ clock });

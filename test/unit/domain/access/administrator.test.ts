@@ -6,7 +6,7 @@ import { createAccess } from "./access-fixture.js";
 const password = "correct horse battery";
 const from = { address: "192.0.2.7", userAgent: "a browser" };
 
-/** The real hash takes a core for some tenths of a second; what it is, its own test shows. */
+/** Replaces the real hash, which takes some tenths of a second and has its own test. */
 const cheap: PasswordHashing = {
   hashPassword: async (text) => sha256Hex(text),
   isPassword: async (text, kept) => sha256Hex(text) === kept,

@@ -24,7 +24,7 @@ describe("API key format", () => {
     expect(secret).toMatch(/^sk-uis-[0-9A-Za-z]{49}$/);
     expect(secret).toMatch(new RegExp(`^${apiKeyPattern}$`));
     expect(isApiKeySecret(secret)).toBe(true);
-    // Written down, because keys outlive versions: prefix, alphabet, order and checksum must never change.
+    // A literal, because keys outlive versions: prefix, alphabet, order and checksum must never change.
     expect(fixed).toBe("sk-uis-yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp11K8jLh");
   });
 

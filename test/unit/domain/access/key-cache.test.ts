@@ -71,7 +71,7 @@ describe("KeyCache", () => {
     await keys.revoke(id, 1_000);
     cache.forget(id);
     keys.gate = null;
-    // A request after the revocation does not join the look-up from before it.
+    // A request after the revocation does not share the look-up that began before it.
     expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
     open();
     await early;

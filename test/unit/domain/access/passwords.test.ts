@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Passwords } from "../../../../src/domain/access/administrator.js";
 
-/** Counted hashing that ends when the test resolves it. */
+/** A hash function that counts its calls and finishes when the test resolves it. */
 function createSlow() {
   const ends: (() => void)[] = [];
   let running = 0;

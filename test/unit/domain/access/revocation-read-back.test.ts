@@ -16,7 +16,7 @@ describe("RevocationReadBack", () => {
     feed = new HandFeed();
     const { keys, clock, log } = access;
     readBack = new RevocationReadBack({ keys, changes: feed, clock, log });
-    // As in a copy of the store that the revocation has not reached.
+    // Like a replica of the store that lacks the revocation.
     await keys.insert(keyRecord(1));
   });
   afterEach(() => readBack.close());

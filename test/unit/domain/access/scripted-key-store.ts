@@ -2,7 +2,7 @@ import type { ApiKeyRecord, KeyChange, KeyStore } from "../../../../src/domain/a
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 
-/** A key store in memory, with its look-ups counted, and able to be slow or out of reach. */
+/** A key store in memory that counts look-ups, and can be slow or unavailable. */
 export class ScriptedKeyStore implements KeyStore {
   readonly #keys: KeyStore;
   /** Hashes that were looked up. */
@@ -11,7 +11,7 @@ export class ScriptedKeyStore implements KeyStore {
   /** Ids that were looked up. */
   readonly finds: string[] = [];
   down = false;
-  /** While set, look-ups answer what they saw only after it resolves. */
+  /** While set, look-ups return their result only after it resolves. */
   gate: Promise<void> | null = null;
 
   constructor(keys: KeyStore = openMemoryState().keys) {

@@ -23,7 +23,7 @@ interface Given {
   readonly budgets?: readonly Budget[];
   readonly answer?: Admission;
   readonly reservation?: Reservation;
-  /** Ends the call while its prompt is counted. */
+  /** Disconnects the client while the prompt is counted. */
   readonly leaves?: boolean;
 }
 

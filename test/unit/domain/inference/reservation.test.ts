@@ -9,7 +9,7 @@ import { caps } from "../../../support/capabilities.js";
 
 const never = new AbortSource();
 
-/** Counts ten tokens for every prompt, and how often it was asked. */
+/** A model that counts ten tokens for every prompt, and the number of counts. */
 function model(count: (input: GenerateInput) => number | null = () => 10, contextLength = 4_096) {
   const asked: GenerateInput[] = [];
   const counting: CountingModel = {

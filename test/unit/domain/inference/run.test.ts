@@ -23,7 +23,7 @@ async function run(settle: () => Settled | Promise<Settled>) {
         return settle();
       },
     },
-    // What a settlement holds is the accounting's; here only how often one is written counts.
+    // The content of a settlement is tested elsewhere; here only the number of writes counts.
     accounting: { settlementOf: () => ({}) as Settlement },
     observer: { ...blindObserver, usageLost: () => (lost += 1) },
   };

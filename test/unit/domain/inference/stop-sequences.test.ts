@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { StopSequences } from "../../../../src/domain/inference/stop-sequences.js";
 
-/** What is shown of a text that arrives in these pieces. */
+/** The emitted text for a text that arrives in these pieces. */
 function shown(stops: readonly string[], pieces: readonly string[]): string {
   const sequences = new StopSequences(stops);
   let out = "";
@@ -14,7 +14,7 @@ function shown(stops: readonly string[], pieces: readonly string[]): string {
   return out + sequences.flush();
 }
 
-/** The slow and obvious way: the match that is complete first, and of those the one that began first. */
+/** Reference implementation: the match that completes first, and among those the one that begins first. */
 function beforeFirstMatch(stops: readonly string[], text: string): string {
   for (let end = 1; end <= text.length; end++) {
     const matched = stops.filter((stop) => text.slice(0, end).endsWith(stop)).map((stop) => stop.length);

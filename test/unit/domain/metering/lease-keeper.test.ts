@@ -37,7 +37,7 @@ function setUp(progress: () => readonly Progress[]) {
   return { clock, state, keeper, used };
 }
 
-/** Time passes in steps, so that what a timer began can arm the next one. */
+/** Advances time in steps, so that work of one timer can start the next. */
 async function pass(clock: FakeClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 5_000) {
     clock.advance(5_000);

@@ -24,7 +24,7 @@ export const administrator: Principal = {
   role: "admin",
 };
 
-/** A store of limits and its feed, in memory; can be taken away. */
+/** A store of limits and its feed, in memory; can be made unavailable. */
 export class HandLimitStore implements LimitStore, ChangeFeed {
   readonly isLinked = true;
   stored: StoredLimits[] = [];

@@ -24,7 +24,7 @@ describe("LocalAdmission", () => {
       fc.record({
         afterMs: fc.integer({ min: 0, max: 8_000 }),
         tokens: fc.integer({ min: 0, max: 40 }),
-        /** Of the reserved tokens, how many are used, in percent; the request ends this many steps later. */
+        /** Percentage of the reserved tokens that the request uses. */
         usedPercent: fc.integer({ min: 0, max: 100 }),
         endsAfter: fc.integer({ min: 0, max: 5 }),
       }),

@@ -15,7 +15,7 @@ import { FakeClock } from "../../../support/fake-clock.js";
 import { admission, settlement as anySettlement, scope } from "../../../support/records.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-/** A spool in memory that a test can look into. */
+/** A spool in memory whose content a test can read. */
 function memorySpool(sizeMax = 100): SettlementSpool & { readonly kept: Settlement[] } {
   const kept: Settlement[] = [];
   return {
@@ -53,7 +53,7 @@ function settlement(number: number, degraded: boolean): Settlement {
 const breaker = (clock: FakeClock) =>
   new CircuitBreaker({ clock, log: silentLog, messages: { unavailable: "away", recovered: "back" } });
 
-/** A real ledger in memory behind a link that a test cuts and mends. */
+/** A real ledger in memory behind a connection that a test can cut and restore. */
 function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: number; whenFull?: "uncounted" } = {}) {
   const clock = new FakeClock();
   const state = openMemoryState({ clock });
@@ -145,7 +145,7 @@ describe("ResilientLedger", () => {
     cut();
     expect(await admit(100, 100)).toBe(50);
     mend();
-    // The other replica is taken to have admitted as much.
+    // The other replica is assumed to have admitted as much.
     expect(await admit(10, 100)).toBe(0);
     clock.advance(66_000);
     expect(await admit(200, 100)).toBe(100);

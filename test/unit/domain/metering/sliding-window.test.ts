@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SlidingWindow } from "../../../../src/domain/metering/limit-windows.js";
 
-/** Arrivals of a caller that tries all the time: each some time after the one before. */
+/** Arrivals of a caller that never pauses, by the time since the previous one. */
 const arrivals = fc.record({
   startMs: fc.integer({ min: 0, max: 100_000 }),
   limit: fc.integer({ min: 1, max: 50 }),
@@ -18,7 +18,7 @@ interface Charged {
 
 type Arrivals = typeof arrivals extends fc.Arbitrary<infer T> ? T : never;
 
-/** A window that is charged with all of them, limit or not, and the instant of the last one. */
+/** A window that is charged with all arrivals, whatever the limit, and the time of the last one. */
 function chargeAll({ startMs, steps }: Arrivals) {
   const window = new SlidingWindow();
   let atMs = startMs;
@@ -29,7 +29,7 @@ function chargeAll({ startMs, steps }: Arrivals) {
   return { window, atMs };
 }
 
-/** What a limiter lets through of those arrivals. */
+/** The arrivals that a limiter admits. */
 function admitAll({ startMs, limit, steps }: Arrivals): Charged[] {
   const window = new SlidingWindow();
   const charged: Charged[] = [];

@@ -53,7 +53,7 @@ describe("SpoolReplay", () => {
         if (!isUp) throw new ServiceError("storage_unavailable", "away");
         const settled = await state.ledger.settle(each);
         answers += 1;
-        // One answer of the store is lost on its way: the batch comes again.
+        // One reply of the store is lost, so the batch is repeated.
         if (answers === 70) throw new ServiceError("storage_unavailable", "away");
         return settled;
       },

@@ -14,14 +14,14 @@ export const chat = (fields: object = {}) =>
     ...fields,
   });
 
-/** What something fails with that is to fail. */
+/** The error of a promise that must reject. */
 export const failure = (promise: unknown): Promise<ServiceError> =>
   Promise.resolve(promise).then(
     () => Promise.reject(new Error("succeeded")),
     (error: unknown) => (error instanceof ServiceError ? error : Promise.reject(error)),
   );
 
-/** A harness whose account has a limit of requests, so that what is charged can be seen. */
+/** A harness whose account has a request limit, so that charges are visible. */
 export async function createLimitedHarness(options: { readonly log?: Logger } = {}) {
   const account = { ...unlimited, requestsPerMinute: 10 };
   const rateLimits = { key: unlimited, account, models: new Map() };

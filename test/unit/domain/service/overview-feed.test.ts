@@ -6,7 +6,7 @@ import { Ended } from "../../../../src/domain/call/call-context.js";
 import { OverviewFeed, snapshotEveryMs } from "../../../../src/domain/service/service-status.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
-/** A service whose counters and latency a test moves, and how often it was looked at. */
+/** A service whose counters and latency the test sets, and the number of polls. */
 function world() {
   const clock = new FakeClock();
   const at = { requests: 0n, latencyMs: 1.1, snapshots: 0 };

@@ -22,7 +22,7 @@ const deployment = (state: { loaded?: { producedTokens: number; restarts: number
   failure: state.failure ?? null,
 });
 
-/** What the status reads of a model, and no more. */
+/** The parts of a model that the status reads. */
 function modelOf(id: string, deployments: readonly ReturnType<typeof deployment>[]): CatalogModel {
   const loaded = deployments.find(({ model }) => model !== null)?.model ?? null;
   const hasFailed = deployments.every(({ failure }) => failure !== null);

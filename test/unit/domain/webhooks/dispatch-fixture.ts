@@ -19,10 +19,10 @@ const seconds = 1_000;
 const minutes = 60 * seconds;
 export const day = 24 * 60 * minutes;
 
-/** The waits that receivers rely on. */
+/** The documented retry delays. */
 export const scheduleMs = [30 * seconds, 2 * minutes, 10 * minutes, 30 * minutes, 120 * minutes];
 
-/** What receivers rely on. */
+/** The documented settings. */
 export const settings: DispatcherSettings = {
   budgetMs: 5 * seconds,
   retryDelaysMs: scheduleMs,
@@ -47,7 +47,7 @@ export interface Logged {
   readonly fields: Record<string, unknown>;
 }
 
-/** Keeps log lines above the level debug. */
+/** A log that records lines above the level debug. */
 export function keptLog(): Logger & { readonly lines: Logged[] } {
   const lines: Logged[] = [];
   const at = (level: keyof Logger) => (fields: object, message: string) => {
@@ -60,9 +60,9 @@ export function keptLog(): Logger & { readonly lines: Logged[] } {
 export class TestReceivers {
   readonly #clock: FakeClock;
   readonly got: (WebhookRequest & { readonly atMs: number })[] = [];
-  /** By default everything arrives at once. */
+  /** By default every attempt succeeds immediately. */
   answer: (request: WebhookRequest) => SendResult | Promise<SendResult> = () => answered(200);
-  /** Attempts that have no answer yet, and the most of them that there were. */
+  /** Unanswered attempts, now and at most. */
   open = 0;
   openMax = 0;
 
@@ -81,7 +81,7 @@ export class TestReceivers {
     }
   }
 
-  /** The answer after a time. */
+  /** Answers after a delay. */
   after(ms: number, result: SendResult): Promise<SendResult> {
     return new Promise((resolve) => {
       this.#clock.after(ms, () => resolve({ ...result, latencyMs: ms }));
@@ -128,21 +128,21 @@ export class Dispatching {
     return dispatcher;
   }
 
-  /** Starts one that finds nothing to do and waits. */
+  /** Starts a dispatcher that finds nothing to do and waits. */
   async startIdle(changes: Parameters<Dispatching["start"]>[0] = {}): Promise<Dispatcher> {
     const dispatcher = this.start(changes);
     await this.soon();
     return dispatcher;
   }
 
-  /** Closes what was started. */
+  /** Closes all started dispatchers. */
   async close(): Promise<void> {
     const closing = Promise.all(this.#started.map((dispatcher) => dispatcher.close()));
     await this.pass(6_000);
     await closing;
   }
 
-  /** An endpoint of account `a` with these secrets, the newest first. */
+  /** Inserts an endpoint of account `a` with these secrets, newest first. */
   async insert(id: string, changes: Partial<EndpointRecord> = {}, secrets = [`whsec_${id}`]): Promise<void> {
     const sealed = secrets.map((secret, i) => ({
       sealed: this.box.seal(secret, id),
@@ -162,7 +162,7 @@ export class Dispatching {
     expectReplaced(await this.state.endpoints.replace({ ...record, ...changes, version: record.version + 1 }));
   }
 
-  /** Settles a request with an event; the id of its delivery to the endpoint. */
+  /** Settles a request with an event; returns the id of its delivery to the endpoint. */
   async emit(endpointId: string): Promise<string> {
     this.#made += 1;
     const made = event(this.#made);
@@ -182,7 +182,7 @@ export class Dispatching {
     return delivery;
   }
 
-  /** Lets all attempts of a first schedule fail. */
+  /** Lets all attempts of the first schedule fail. */
   async failForGood(id: string): Promise<void> {
     this.receivers.answer = () => answered(500);
     await this.now();
@@ -192,7 +192,7 @@ export class Dispatching {
     if (state !== "permanently_failed" || attemptsMade !== 6) throw new Error(`${id} is ${state}`);
   }
 
-  /** Lets everything happen that happens now. */
+  /** Runs all work that is due now. */
   async now(): Promise<void> {
     for (let turn = 0; turn < 40; turn += 1) {
       this.clock.advance(0);
@@ -200,7 +200,7 @@ export class Dispatching {
     }
   }
 
-  /** Lets happen what waits because a claim before has found nothing. */
+  /** Runs work that waits because an earlier claim found nothing. */
   soon(): Promise<void> {
     return this.pass(5);
   }

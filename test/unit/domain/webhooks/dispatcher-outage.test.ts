@@ -9,7 +9,7 @@ beforeEach(() => {
 afterEach(() => dispatching.close());
 
 describe("an unavailable store", () => {
-  /** The queue and the endpoints, which fail while the switch is on. */
+  /** A queue and endpoints that fail while a switch is set. */
   function interrupted() {
     const { state } = dispatching;
     const away = { claim: false, finish: false, find: false };
@@ -113,7 +113,7 @@ describe("an unavailable store", () => {
       const { receivers, ends } = dispatching;
       const { away, deps } = interrupted();
       await dispatching.insert("we_a");
-      // The worker is suspended for 20 s, its budget's timer included.
+      // The worker is suspended for 20 s, including the timer of the attempt's timeout.
       receivers.answer = () => (receivers.got.length === 1 ? receivers.after(20_000, answered(200)) : answered(500));
       await dispatching.startIdle(deps);
       const id = await dispatching.emit("we_a");

@@ -86,7 +86,7 @@ describe("fairness", () => {
     await dispatching.insert("we_a");
     await dispatching.emitMany("we_a", 8);
     receivers.answer = () => {
-      // It keeps the process busy for so long.
+      // Each attempt keeps the process busy for 2 ms.
       clock.advance(2);
       return new Promise(() => {});
     };
@@ -137,7 +137,7 @@ describe("leases", () => {
   it("the result of an attempt is dropped if another worker has taken the delivery over (WH-33)", async () => {
     const { receivers, ends } = dispatching;
     await dispatching.insert("we_a");
-    // The first worker is suspended for 20 s, its budget's timer included.
+    // The first worker is suspended for 20 s, including the timer of the attempt's timeout.
     receivers.answer = () =>
       receivers.got.length === 1 ? receivers.after(20_000, answered(500)) : receivers.after(1_000, answered(200));
     await dispatching.startIdle();
@@ -165,7 +165,7 @@ describe("leases", () => {
         onDue: (listener) => state.deliveries.onDue(listener),
         async claim(options) {
           const claimed = await state.deliveries.claim(options);
-          // The process sleeps before it gets to what it claimed.
+          // The process is suspended before it starts the attempts that it claimed.
           if (stall && claimed.claims.length > 0) clock.advance(10_001);
           return claimed;
         },

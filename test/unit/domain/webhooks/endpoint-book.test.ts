@@ -7,7 +7,7 @@ import { FakeClock } from "../../../support/fake-clock.js";
 import { endpoint } from "../../../support/records.js";
 import { keptLog } from "./dispatch-fixture.js";
 
-/** A book over a store that counts how often it is read, and a change feed in the test's hand. */
+/** A book over a store that counts reads, and a change feed that the test controls. */
 function openBook() {
   const clock = new FakeClock();
   const box = new SecretBox(Buffer.alloc(32, 1));

@@ -33,7 +33,7 @@ export const answered: SendResult = {
   retryAfter: null,
 };
 
-/** A good endpoint, but for the changes. */
+/** A valid endpoint with some fields changed. */
 export function wanted(changes: Partial<NewEndpoint> = {}): NewEndpoint {
   return {
     account: "",
@@ -53,7 +53,7 @@ export interface Act {
   readonly details: Readonly<Record<string, string>>;
 }
 
-/** Endpoints over a store in memory, with a sender that a test answers for and a clock that it moves. */
+/** Endpoints over a store in memory, with a sender and a clock that the test controls. */
 export function openEndpoints(options: { readonly endpointsMax?: number } = {}) {
   const clock = new FakeClock();
   const state = openMemoryState({ clock });

@@ -83,7 +83,7 @@ describe("creating a webhook endpoint", () => {
     hand.refusal = refusal.message;
     const change = { url: "https://other.example/" };
     await expect(endpoints.update(own(endpoint.id), change, a)).rejects.toMatchObject(refusal);
-    // What does not touch the URL needs no look at it.
+    // A change of other fields does not check the URL.
     expect(await endpoints.update(own(endpoint.id), { description: "new" }, a)).toMatchObject({ description: "new" });
   });
 

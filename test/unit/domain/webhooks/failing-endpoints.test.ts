@@ -12,7 +12,7 @@ import { answered, Dispatching, day, keptLog } from "./dispatch-fixture.js";
 
 const place = { account: "a", endpointId: "we_a" };
 
-/** The endpoint `we_a` in the test's hand, and those who watch it. */
+/** The endpoint `we_a` and its watchers, controlled by the test. */
 function oneEndpoint(disableAfterMs = 5 * day) {
   const clock = new FakeClock();
   const kept: { record: EndpointRecord; health: EndpointHealth } = { record: endpoint("we_a"), health: freshHealth };
@@ -52,7 +52,7 @@ function health(changes: Partial<EndpointHealth>): EndpointHealth {
   return { ...freshHealth, ...changes };
 }
 
-/** As bad as it must be for an endpoint to be disabled. */
+/** Health that is bad enough to disable the endpoint. */
 function hopeless(clock: FakeClock): EndpointHealth {
   return health({ failingSinceMs: clock.now() - 5 * day, failuresInRow: 120, permanentlyFailed: 20 });
 }

@@ -10,7 +10,7 @@ import { eventually } from "../../../support/eventually.js";
 import { silentLog } from "../../../support/silent-log.js";
 
 const holder = fileURLToPath(new URL("../../../support/llama/hold-child.ts", import.meta.url));
-/** Removed here, because the process that made it is killed and cannot. */
+/** Removed here, because the process that created it is killed. */
 const folder = mkdtempSync(join(tmpdir(), "hold-child-"));
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -31,7 +31,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-// Starts a TypeScript program, which takes long on a machine that is busy with other tests.
+// Starts a TypeScript program, which is slow on a machine that is busy with other tests.
 describe("a child whose server process ends", { timeout: 60_000 }, () => {
   it.each(["SIGTERM", "SIGKILL"] as const)("ends too, also if the server ends by %s (REL-4)", async (signal) => {
     const { server, pid } = await startServer();

@@ -16,7 +16,7 @@ async function loadFake(options: FakeLlamaOptions = {}): Promise<LoadedModel> {
   return fake.load();
 }
 
-/** Ends the current child and waits until the engine has noticed. */
+/** Ends the current child and waits until the engine has detected it. */
 async function crash(model: LoadedModel): Promise<void> {
   const before = fake.lines("engine process ended").length;
   const { error } = await outcome(model, "die-talking 1");
@@ -210,7 +210,7 @@ async function refused(model: LoadedModel, queueMs: number): ReturnType<typeof o
   return ending;
 }
 
-/** State letter of a process, e.g. T for stopped; null: there is no such process. */
+/** State letter of a process, e.g. T for stopped; null if the process does not exist. */
 function processState(pid: number): string | null {
   try {
     return /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))?.[1] ?? null;

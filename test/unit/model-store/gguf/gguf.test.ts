@@ -26,7 +26,7 @@ async function readBytes(bytes: Uint8Array) {
   return readGgufHeader(path);
 }
 
-/** The sound file with a change made to a copy of it. */
+/** A copy of the valid file with one change. */
 function changed(change: (bytes: Buffer) => void): Buffer {
   const copy = Buffer.from(sound);
   change(copy);

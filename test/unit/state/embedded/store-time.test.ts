@@ -4,7 +4,7 @@ import { StoreTime } from "../../../../src/state/embedded/ledger.js";
 const startMs = Date.UTC(2026, 0, 1, 12);
 const hourMs = 3_600_000;
 
-/** Both clocks, each moved by itself. */
+/** Two clocks that the test moves independently. */
 function clocks() {
   const at = { wallMs: startMs, monotonicMs: 0 };
   return {

@@ -3,7 +3,7 @@ import type { RedisClient } from "../../../../src/state/redis/connection/client.
 import { ReplicaCount } from "../../../../src/state/redis/replicas.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
-/** Time goes on by a note, which is every two seconds; the store then says `counted`, or nothing when that is null. */
+/** Advances time by one report, which is two seconds; the store then returns `counted`, or fails if that is null. */
 async function setUp() {
   const clock = new FakeClock();
   let counted: number | null = 3;
@@ -43,7 +43,7 @@ describe("ReplicaCount", () => {
   it("does not fall during an outage, nor until all replicas can have reported again (state RL-17)", async () => {
     const { note } = await setUp();
     expect([await note(null), await note(null)]).toEqual([3, 3]);
-    // The store has forgotten those that could not note themselves.
+    // The store has removed processes that could not report.
     expect([await note(1), await note(2), await note(2), await note(2)]).toEqual([3, 3, 3, 3]);
     expect(await note(2)).toBe(2);
   });

@@ -13,7 +13,7 @@ describe("figures of all calls", () => {
       calls.callEnded(plainEnd({ code, stage: "opening" }));
     }
     calls.callEnded(plainEnd({ code: "client_closed_request", stage: "queued", clientLeft: true }));
-    // Neither inference nor the end of a request with a waiting client.
+    // Not inference; and the end of a watch does not count as a cancelled request.
     calls.callEnded(plainEnd({ operation: "list_models", model: null }));
     calls.callEnded(plainEnd({ operation: "list_models", model: null, stage: "watching", clientLeft: true }));
     expect(callFigures(calls).counts()).toEqual({

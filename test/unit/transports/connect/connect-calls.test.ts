@@ -11,7 +11,7 @@ import { protocols, startServer } from "./start-server.js";
 const params = { model: "m" };
 const requestId = /^req_[0-9a-f]{32}$/;
 
-/** What a call rejects with. */
+/** The error with which a call rejects. */
 async function failureOf(call: Promise<unknown>): Promise<ConnectError> {
   try {
     await call;
@@ -212,7 +212,7 @@ describe.each(protocols)("%s", (protocol) => {
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const error = await failureOf(client(protocol).createChatCompletion({ params }, { timeoutMs: 100 }));
     expect(error.code).toBe(Code.DeadlineExceeded);
-    // The header alone: a client with a timer of its own may leave before the deadline of a busy server.
+    // Sends only the header: a client with its own timer may disconnect before the deadline of a busy server.
     const headers = protocol === "grpc-web" ? { "grpc-timeout": "100m" } : { "connect-timeout-ms": "100" };
     const leave = new AbortController();
     const left = failureOf(client(protocol).createChatCompletion({ params }, { headers, signal: leave.signal }));

@@ -54,7 +54,7 @@ function grpcWebErrorOf({ headers, body }: HttpAnswer): ConnectErrorFacts {
   return { code: error?.code, message: error?.rawMessage, reason: error?.findDetails(ErrorInfoSchema)[0]?.reason };
 }
 
-/** The ways in, as raw requests. */
+/** The protocols as raw requests. */
 const ways = [
   {
     name: "connect json",

@@ -33,7 +33,7 @@ export function clientOf(protocol: ProtocolName, baseUrl: string) {
   return createClient(InferenceService, transport);
 }
 
-/** The Connect routes on a hand-made core behind a plain HTTP server; ends with the test. */
+/** The Connect routes on a test core behind a plain HTTP server; closed after the test. */
 export async function startServer(
   options: Partial<Omit<ConnectDeps, "limits">> & { limits?: Partial<ServiceLimits> } = {},
 ) {

@@ -43,7 +43,7 @@ async function planted(files: Readonly<Record<string, string | Uint8Array>>): Pr
   return folder;
 }
 
-/** Serves these files; a path that has no route is answered with 418. */
+/** Serves these files; a path without a route is answered with 418. */
 async function serverOf(files: Partial<StaticFiles> = {}) {
   const dashboard = await readWebFolder(await planted(built));
   const routes = createStaticRoutes(

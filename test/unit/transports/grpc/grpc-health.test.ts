@@ -83,7 +83,7 @@ describe("reflection", () => {
     const answer = new Promise<Buffer>((resolve) => call.once("data", resolve));
     // ServerReflectionRequest with file_containing_symbol, field 4.
     call.end(Buffer.concat([Buffer.of(0x22, symbol.length), Buffer.from(symbol)]));
-    // Where the symbol is unknown, the answer is an error without the file.
+    // For an unknown symbol the answer is an error without the file.
     expect((await answer).toString("latin1")).toContain(file);
   });
 });

@@ -18,7 +18,7 @@ import { good, startListener } from "./start-listener.js";
 const request = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
 const piece = "x".repeat(8 * 1024);
 
-/** An engine that would say 64 MiB, and a count of what it was asked for. */
+/** An engine that would produce 64 MiB, and the number of pieces that were requested. */
 function endless(core: HandCore, pieces = 8 * 1024) {
   const said = { pieces: 0 };
   core.chunks = async function* () {
@@ -30,7 +30,7 @@ function endless(core: HandCore, pieces = 8 * 1024) {
   return said;
 }
 
-/** A stream whose reader takes one message and then no more. A grpc-js client that never asked would read on forever. */
+/** A stream whose reader takes one message and then stops. A grpc-js client that never requested one would read on. */
 function stuckStream(client: GrpcClient) {
   const stream = client.stream("streamChatCompletion", request, good());
   stream.once("data", () => stream.pause());

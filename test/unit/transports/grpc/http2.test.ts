@@ -27,7 +27,7 @@ const requestHeaders: HeaderList = [
   ["authorization", handCredential],
 ];
 
-/** A listener on a clock that the test moves, whose streams give a first piece and the rest once `finish` is called. */
+/** A listener on a clock that the test moves. Its streams return a first piece, and the rest after `finish`. */
 async function startOnFakeClock() {
   const clock = new FakeClock();
   const started = await startListener({ clock });
@@ -40,7 +40,7 @@ async function startOnFakeClock() {
     await finished;
     yield textChunk("lo.");
   };
-  /** Lets seconds pass; after each one frames travel in both directions. */
+  /** Advances the clock by seconds; after each one, frames are exchanged in both directions. */
   async function pass(seconds: number): Promise<void> {
     for (let second = 0; second < seconds; second += 1) {
       clock.advance(1_000);
@@ -50,7 +50,7 @@ async function startOnFakeClock() {
   return { ...started, clock, finish, pass };
 }
 
-/** The same with a stream of Node's client that runs. */
+/** The same with a running stream of Node's client. */
 async function startStream() {
   const started = await startOnFakeClock();
   const raw = new RawGrpc(started.address);

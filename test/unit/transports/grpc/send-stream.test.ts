@@ -39,7 +39,7 @@ function createWatch() {
   };
 }
 
-/** Items that are there already; `asked` counts how many were pulled. */
+/** Items that are available immediately; `asked` counts how many were pulled. */
 function createItems(items: readonly string[], merge?: RpcStream<string>["merge"]) {
   const asked = { count: 0 };
   async function* pull() {

@@ -11,7 +11,7 @@ import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-/** A gRPC listener on a hand-made core, and a client of it; both end with the test. */
+/** A gRPC listener on a test core, and its client; both are closed after the test. */
 export async function startListener({
   port: wantedPort = 0,
   ...options

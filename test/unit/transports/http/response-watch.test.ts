@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createResponseWatch } from "../../../../src/transports/http/answer.js";
 
-/** The part of a response that the watch looks at. */
+/** The part of a response that the watch reads. */
 class ResponseState extends EventEmitter {
   writableNeedDrain = false;
   writableEnded = false;

@@ -98,7 +98,7 @@ describe("a call of the REST transport", () => {
   });
   afterEach(() => listener.close());
 
-  /** The context was closed once, and nothing of the call is left. */
+  /** Expects that each context was closed once, and that no watch, body or connection is left. */
   async function expectNothingLeft(): Promise<void> {
     await eventually(() => core.calls.every(({ closed }) => closed === 1), "every context is closed once");
     await eventually(() => watch.size === 0 && bodies.used === 0 && listener.connections() === 0, "nothing is left");
@@ -295,7 +295,7 @@ describe("a call of the REST transport", () => {
     connection.send(postText(path, handCredential, streamBody));
     const call = await core.opened();
     await eventually(() => core.whyEnded(call) === "stalled");
-    // Kernel buffers take megabytes; without back-pressure it would be gigabytes by now.
+    // Kernel buffers hold megabytes; without backpressure it would be gigabytes by now.
     expect(produced).toBeLessThan(4_000);
     connection.destroy();
     await expectNothingLeft();

@@ -46,7 +46,7 @@ export class EngineChild {
     });
   }
 
-  /** Of the last load. */
+  /** The error of the last load. */
   get loadError(): ChildError {
     for (const message of this.messages.toReversed()) if (message.type === "load_failed") return message.error;
     throw new Error("the load did not fail");

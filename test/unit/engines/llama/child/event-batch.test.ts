@@ -6,7 +6,7 @@ import type { FromChild } from "../../../../../src/engines/llama/protocol/protoc
 const text = (outTokens: number): GenEvent => ({ type: "text", choice: 0, text: "a", outTokens });
 const accepted: GenEvent = { type: "accepted", promptTokens: 1, cachedTokens: 0 };
 
-/** An event batch whose step batches end with `endTurn`, and the calls and tokens of each message that it sent. */
+/** An event batch whose step batches end with `endTurn`, and the calls and tokens of each sent message. */
 function batchOf(): { readonly batch: EventBatch; readonly sent: string[][]; endTurn(): void } {
   const sent: string[][] = [];
   const atEnd: (() => void)[] = [];

@@ -101,7 +101,10 @@ describe("every value", () => {
   });
 });
 
-/** Whether all numbers keep the digits that any number may have, and no text holds what is always escaped otherwise. */
+/**
+ * False for numbers with 16 or more digits or a three-digit exponent, and for texts with DEL, C1 controls or lone
+ * surrogates.
+ */
 function isShort(value: unknown): boolean {
   const text = JSON.stringify(value);
   return !/\d{16}|e[+-]?\d{3}|[\u007f-\u009f]|\\ud[89a-f]/i.test(text);

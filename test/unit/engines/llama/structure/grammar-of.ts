@@ -9,13 +9,13 @@ export function grammarOf(schema: unknown, mode: SchemaMode = "strict"): Gbnf {
   return parseGbnf(builder.build(builder.addSchema(schema, mode)));
 }
 
-/** Those of the texts that the grammar of a schema lets through. */
+/** The texts that the grammar of a schema allows. */
 export function accepted(schema: unknown, texts: readonly string[], mode: SchemaMode = "strict"): readonly string[] {
   const matcher = new Matcher(grammarOf(schema, mode));
   return texts.filter((text) => matcher.match(text).matches);
 }
 
-/** Why a schema is refused; fails when it is not. */
+/** The error for a rejected schema; throws if the schema is accepted. */
 export function refusal(schema: unknown, mode: SchemaMode = "strict"): SchemaUnsupported {
   try {
     grammarOf(schema, mode);

@@ -2,7 +2,7 @@ import { getLlama, LlamaGrammar, LlamaLogLevel } from "node-llama-cpp";
 import { expect, it } from "vitest";
 import { GrammarBuilder } from "../../../../../src/engines/llama/structure/grammar-builder.js";
 
-/** Tools of a request at most. */
+/** Maximum tools of a request. */
 const schemasMax = 128;
 
 const word = (i: number) => ((i * 2_654_435_761) % 2 ** 32).toString(36);
@@ -26,7 +26,7 @@ const kinds: Readonly<Record<string, (i: number) => object>> = {
   }),
 };
 
-/** As many schemas as the builder takes, any of which an answer may follow. */
+/** As many schemas as the builder accepts; an answer may follow any of them. */
 function largest(schema: (i: number) => object): string {
   let builder = new GrammarBuilder();
   let gbnf = "";

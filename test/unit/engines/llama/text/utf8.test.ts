@@ -4,7 +4,7 @@ import { utf8After, utf8Insides } from "../../../../../src/engines/llama/child/t
 
 const isWhole = (bytes: readonly number[]): boolean => isUtf8(Uint8Array.from(bytes));
 
-/** One of these makes every begun code point whole. */
+/** For every incomplete code point, one of these completes it. */
 const endings = [0x80, 0x90, 0xa0].flatMap((second) => [[second], [second, 0x80], [second, 0x80, 0x80]]);
 
 /** The result of the platform's decoder. */

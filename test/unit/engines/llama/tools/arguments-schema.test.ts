@@ -8,7 +8,7 @@ function schemaOf(parameters: object, strict: boolean): object {
   return argumentsSchema({ type: "function", function: { name: "f", parameters, strict } });
 }
 
-/** Which of the texts may be the arguments. */
+/** The texts that the schema allows as arguments. */
 function accepted(parameters: object, texts: readonly string[]): readonly string[] {
   const { gbnf } = responseGrammar({
     type: "json_schema",

@@ -25,7 +25,7 @@ function call(json: string): string {
   return `<tool_call>\n${json}\n</tool_call>`;
 }
 
-/** Reads the text in one piece and by characters, which must not differ. */
+/** Reads the text in one piece and by characters, and expects equal results. */
 function read(text: string, options: Partial<HermesOptions> & { cut?: boolean } = {}): ReadOutput {
   const whole = readOutput(newReader(options), [text], options.cut);
   expect(readOutput(newReader(options), [...text], options.cut)).toEqual(whole);
@@ -237,7 +237,7 @@ describe("HermesReader: calls the model must make", () => {
   });
 });
 
-/** Splits between code points, into pieces of these sizes, again and again. */
+/** Splits between code points, into pieces of these sizes in rotation. */
 function split(text: string, sizes: readonly number[]): readonly string[] {
   const points = [...text];
   const pieces: string[] = [];

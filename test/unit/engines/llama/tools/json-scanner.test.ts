@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { JsonScanner } from "../../../../../src/engines/llama/chat/json-scanner.js";
 import { rounds } from "../../../../support/tier.js";
 
-/** Whether the scanner takes the text as one whole value; a space behind it ends a number. */
+/** Whether the scanner accepts the text as one whole value; a space after it ends a number. */
 function accepts(text: string): boolean {
   const scanner = new JsonScanner();
   for (const character of `${text} `) if (!scanner.feed(character)) return false;

@@ -31,7 +31,7 @@ function plan(input: ChildInput, format?: Format, template: ChatTemplate | null 
   return planOutput(input, format, template, countedIds());
 }
 
-/** Reads the text in one piece and by characters, which must not differ but for the ids of calls. */
+/** Reads the text in one piece and by characters, and expects equal results except for the ids of calls. */
 function read(made: () => OutputPlan, text: string, cut = false): ReadOutput {
   const whole = readOutput(made().newReader(), [text], cut);
   expect(readOutput(made().newReader(), [...text], cut)).toEqual(whole);

@@ -6,7 +6,7 @@ export interface ReadCall {
   readonly args: string;
 }
 
-/** A whole answer, as a client puts it together. */
+/** A whole answer, as a client assembles it. */
 export interface ReadOutput {
   readonly text: string;
   readonly reasoning: string;
@@ -15,13 +15,13 @@ export interface ReadOutput {
   readonly fault: string | null;
 }
 
-/** Ids in order: call_1, call_2 … */
+/** A generator of ids in order: call_1, call_2 … */
 export function countedIds(): () => string {
   let last = 0;
   return () => `call_${++last}`;
 }
 
-/** Pushes the pieces until the reader is done, as a generation does, and puts the parts together. */
+/** Pushes the pieces until the reader is done, like a generation, and assembles the parts. */
 export function readOutput(reader: OutputReader, pieces: readonly string[], cut = false): ReadOutput {
   const parts: OutputPart[] = [];
   for (const piece of pieces) {

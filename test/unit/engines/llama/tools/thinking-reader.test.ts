@@ -4,7 +4,7 @@ import { PlainReader, ThinkingReader } from "../../../../../src/engines/llama/ch
 import { rounds } from "../../../../support/tier.js";
 import { type ReadOutput, readOutput } from "./read-output.js";
 
-/** Reads the text in one piece and by characters, which must not differ. */
+/** Reads the text in one piece and by characters, and expects equal results. */
 function read(text: string, options: { inThoughts?: boolean; cut?: boolean } = {}): ReadOutput {
   const newReader = () => new ThinkingReader(new PlainReader(), options.inThoughts ?? false);
   const whole = readOutput(newReader(), [text], options.cut);

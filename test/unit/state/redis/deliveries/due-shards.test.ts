@@ -6,7 +6,7 @@ import { DueShards } from "../../../../../src/state/redis/deliveries/due-shards.
 import { eventually } from "../../../../support/eventually.js";
 import { FakeClock } from "../../../../support/fake-clock.js";
 
-/** A server whose shards are next due at these times, by the first key that it is called with. */
+/** A server whose shards are next due at these times, by the key of the call. */
 function createShards() {
   const clock = new FakeClock();
   const nextDue = new Map<number, number>();

@@ -12,7 +12,7 @@ const any: DeliveryFilter = {
   replayId: null,
 };
 
-/** Shards whose deliveries were created at these µs; a step looks at two of them, and finds those that are even. */
+/** Shards with deliveries created at these µs. A step examines two of them, and matches even ones. */
 function scanOf(shards: readonly (readonly number[])[]) {
   const steps: string[] = [];
   const scan = async (shard: number, args: readonly (string | number)[]) => {

@@ -3,7 +3,7 @@ import { Batches, TurnBatch } from "../../../../../src/state/redis/ledger/batche
 
 const turn = () => new TurnBatch((send) => send());
 
-/** Answers each number with its square; notes which were together. */
+/** Answers each number with its square, and records which were sent together. */
 function squares() {
   const calls: { shard: number; items: readonly number[] }[] = [];
   const batches = new Batches<number, number>(turn(), async (shard, items) => {
