@@ -5,7 +5,7 @@ export interface SystemClock {
   now(): number;
   monotonic(): number;
   after(ms: number, run: () => void): () => void;
-  /** Timers of this clock that have neither fired nor been cancelled: a number that grows at rest shows a leak. */
+  /** Timers of this clock that have neither fired nor been cancelled: a number that grows while idle shows a leak. */
   readonly pending: number;
 }
 

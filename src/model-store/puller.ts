@@ -147,7 +147,7 @@ export class ModelPuller {
     };
   }
 
-  /** The stored model of the source; undefined: it must be fetched. */
+  /** The stored model of the source; undefined if it must be fetched. */
   #present({ expected, source, sourceText }: Plan, id: string): StoredModel | undefined {
     const stored = this.#store.list();
     if (expected === undefined) {

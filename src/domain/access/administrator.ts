@@ -176,9 +176,9 @@ export interface SettingsStore {
 
 const passwordCharsMin = 12;
 const passwordCharsMax = 1_024;
-/** The last one waits some seconds: each takes 128 MiB, one core and some tenths of a second. */
+/** Maximum waiting hashes. Each takes 128 MiB, one core and some tenths of a second, so the last one waits some seconds. */
 const waitingMax = 16;
-/** About the time until all waiting ones are done. */
+/** About the time until all waiting hashes are done. */
 const retryAfterMs = 5_000;
 
 /** Throws ServiceError for an unacceptable password. */
@@ -193,7 +193,7 @@ function checkPassword(password: string, param: string): void {
 export interface PasswordHashing {
   readonly hashPassword: (password: string) => Promise<string>;
   readonly isPassword: (password: string, hash: string) => Promise<boolean>;
-  /** Hash of an unknown password, to compare with when none is stored: that takes as long. */
+  /** Hash that no password matches, compared when no password is stored, so that both take equally long. */
   readonly noPassword: string;
 }
 
@@ -232,7 +232,7 @@ export class Passwords {
     }
   }
 
-  /** Resolves at the end of the last one before it. */
+  /** Resolves when the hash before it is done. */
   #waitForTurn(): Promise<void> {
     if (this.#waiting.length >= waitingMax) {
       throw new ServiceError("rate_limit_exceeded", "Too many concurrent sign-ins. Try again in some seconds.", {

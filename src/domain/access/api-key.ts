@@ -84,7 +84,7 @@ export interface NewKey {
   readonly expiresAtMs?: number | null | undefined;
 }
 
-/** The same, complete and within bounds. */
+/** The checked input of a new key, with all fields set. */
 export interface CheckedNewKey {
   readonly name: string;
   readonly scope: Scope;

@@ -28,7 +28,7 @@ export interface SignInOrigin {
 
 export interface NewSession {
   readonly record: SessionRecord;
-  /** For the cookie; never shown or stored. */
+  /** Value of the cookie; never shown or stored. */
   readonly token: string;
 }
 

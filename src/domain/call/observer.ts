@@ -86,17 +86,17 @@ export class CallTimes {
     return atMs - this.#arrivedAtMs;
   }
 
-  /** From arrival to the slot; null without one. */
+  /** Time from arrival to the slot; null without one. */
   get engineBeganMs(): number | null {
     return orNull(this.#engineBeganAtMs - this.#arrivedAtMs);
   }
 
-  /** From the slot to the end of the engine; null when none ran. */
+  /** Time from the slot to the end of the engine; null if no engine ran. */
   get engineMs(): number | null {
     return orNull(this.#engineEndedAtMs - this.#engineBeganAtMs);
   }
 
-  /** From arrival to the first content of a stream; null without a stream or content. */
+  /** Time from arrival to the first content of a stream; null without a stream or content. */
   get firstTokenMs(): number | null {
     return this.#isReadAlong ? orNull(this.#firstAtMs - this.#arrivedAtMs) : null;
   }

@@ -15,7 +15,7 @@ export interface ServiceErrorOptions {
   readonly limits?: LimitSnapshot | undefined;
   /** The limits were decided without the shared store. */
   readonly degraded?: boolean | undefined;
-  /** For the log, never for the caller. */
+  /** Written to the log, never sent to the caller. */
   readonly cause?: unknown;
 }
 

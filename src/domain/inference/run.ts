@@ -216,7 +216,7 @@ export type CountingModel = Pick<LoadedModel, "caps" | "countTokens">;
 
 /** Reserved output of a request without a maximum. */
 const outputTokensDefault = 1_024;
-/** A low figure: estimates are too high rather than too low. */
+/** Bytes per token, chosen low: estimates are too high rather than too low. */
 const bytesPerToken = 3;
 
 /** Sum over all prompts: the prompt, and per choice the maximum output or the rest of the context. */

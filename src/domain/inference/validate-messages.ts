@@ -12,7 +12,10 @@ import {
 } from "../call/service-error.js";
 
 const knownRoles = new Set<number>(Object.values(Role).filter((role) => role !== Role.UNSPECIFIED));
-/** By the names of the protobuf enum: only RPCs get this far with another role, as REST refuses it when it reads JSON. */
+/**
+ * Names of the accepted roles in the protobuf enum. Only RPCs need them: REST rejects other roles when it reads the
+ * JSON.
+ */
 const roles = RoleSchema.values
   .filter(({ number }) => knownRoles.has(number))
   .map(({ name }) => name)

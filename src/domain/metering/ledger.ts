@@ -168,7 +168,7 @@ export type SpoolSlot = string;
 export interface SpoolLevel {
   /** Settlements that wait. */
   readonly size: number;
-  /** At this size no request is admitted. */
+  /** Number of waiting settlements at which no request is admitted. */
   readonly sizeMax: number;
   /** Settlements that no disk has: a crash loses them. */
   readonly memoryOnly: number;

@@ -105,9 +105,9 @@ const modelsPerCallerMax = 1_000;
 export class LimitBook extends StoreCache<StoredLimits> {
   #stored: ReadonlyMap<string, StoredLimits> = new Map();
   #defaults: RateLimitDefaults;
-  /** No configured default limits anything. */
+  /** Whether the configured defaults limit nothing. */
   #isOpen = true;
-  /** By principal and model. A changed key is a new principal; other changes clear it. */
+  /** Cached limits by principal and model. A changed key is a new principal; other changes clear the cache. */
   #scopes = new WeakMap<Principal, Map<string, readonly LimitScope[]>>();
 
   constructor(deps: StoreCacheDeps<StoredLimits>, defaults: RateLimitDefaults) {

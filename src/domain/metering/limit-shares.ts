@@ -54,7 +54,7 @@ function nameOf({ kind, id }: LimitOwner): string {
   return `${kind}:${id}`;
 }
 
-/** At least 1 if nothing is known of the limit; 0 if the store had nothing left. */
+/** A share of the limit: at least 1 if nothing is known of its use; 0 if the store had nothing left. */
 function share(limit: number | null, remaining: number | null, replicas: number): number | null {
   if (limit === null) return null;
   const even = Math.max(1, Math.floor(limit / replicas));

@@ -13,7 +13,7 @@ const bucketCount = windowMs / bucketMs + 1;
  * bucket. Amounts are integers of 0 or more; times are monotonic. 13 numbers, whatever is charged.
  */
 export class SlidingWindow {
-  /** By bucket number modulo their count. */
+  /** Charged amounts, indexed by bucket number modulo the number of buckets. */
   readonly #buckets: number[] = new Array<number>(bucketCount).fill(0);
   #newest = 0;
   #sum = 0;

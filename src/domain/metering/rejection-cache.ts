@@ -15,7 +15,7 @@ interface Held {
   readonly refusal: LimitRefusal;
   readonly snapshot: LimitSnapshot | undefined;
   readonly waitMs: number;
-  /** On the monotonic clock. */
+  /** Time of the rejection on the monotonic clock. */
   readonly atMs: number;
 }
 
@@ -26,7 +26,7 @@ interface Held {
  */
 export class RejectionCache {
   readonly #clock: Pick<Clock, "monotonic">;
-  /** By kind and id of the owner. */
+  /** Cached rejections by kind and id of the owner. */
   #held = new BoundedMap<string, Held>(heldMax);
 
   constructor(clock: Pick<Clock, "monotonic">) {

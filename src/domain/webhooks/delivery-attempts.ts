@@ -42,7 +42,7 @@ interface Made {
   readonly claim: Claim;
   readonly result: AttemptResult;
   readonly outcome: AttemptOutcome;
-  /** Monotonic. */
+  /** End of the attempt on the monotonic clock. */
   readonly endedAtMs: number;
 }
 

@@ -179,7 +179,7 @@ export function checkNewEndpoint({ url, events, description, status, maxInFlight
   };
 }
 
-/** The same for a change. Throws ServiceError naming the field at fault. */
+/** Checks a change of an endpoint. Throws ServiceError naming the field at fault. */
 export function checkEndpointChange(change: EndpointChange): Partial<EndpointChoices> {
   const { url, events, description, status, maxInFlight } = change;
   return {

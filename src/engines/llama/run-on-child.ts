@@ -7,7 +7,7 @@ import type { Supervisor } from "./supervisor.js";
 
 export interface ChildCall {
   readonly request: ChildRequest;
-  /** How long the caller has waited already. */
+  /** Time that the caller has already waited. */
   readonly queueMs: number;
   readonly progress: CallProgress;
   /** Called with each event of the call, in order. */

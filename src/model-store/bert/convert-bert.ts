@@ -7,7 +7,7 @@ import { SafetensorsFile } from "./safetensors.js";
 
 /** One conversion. Equal folders, types, names and licenses make equal bytes. */
 export interface BertConversion {
-  /** Holds model.safetensors, config.json, vocab.txt or tokenizer.json, and maybe 1_Pooling/config.json. */
+  /** Folder with model.safetensors, config.json, vocab.txt or tokenizer.json, and optionally 1_Pooling/config.json. */
   folder: string;
   /** The GGUF file to write. */
   out: string;
@@ -19,7 +19,7 @@ export interface BertConversion {
   license: string | null;
 }
 
-/** Bytes of config.json, vocab.txt or tokenizer.json at most. */
+/** Maximum bytes of config.json, vocab.txt or tokenizer.json. */
 const textBytesMax = 64 * 1024 * 1024;
 
 /** Values of `general.file_type` by the type of the large matrices. */

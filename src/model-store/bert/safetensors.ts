@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { ModelFileError } from "../files/model-files.js";
 import { fromHalf } from "../gguf/format.js";
 
-/** Bytes of the header, which is JSON. A header of 10,000 tensors takes one MiB. */
+/** Maximum bytes of the header, which is JSON. A header of 10,000 tensors takes one MiB. */
 const headerBytesMax = 16 * 1024 * 1024;
 const dimsMax = 8;
 

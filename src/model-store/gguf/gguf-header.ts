@@ -24,7 +24,7 @@ export interface GgufHeader {
   readonly parameterCount: number;
 }
 
-/** Tensors, and keys of the metadata, at most. */
+/** Maximum number of tensors, and of metadata keys. */
 const countMax = 65_536;
 const alignmentMax = 65_536;
 
@@ -207,7 +207,7 @@ interface TensorInfo {
   name: string;
   values: number;
   bytes: number;
-  /** From the start of the data section. */
+  /** Bytes from the start of the data section. */
   offset: number;
 }
 

@@ -254,7 +254,7 @@ function nameOf(scopeKind: UsageScope["kind"], scopeId: string, periodKind: Peri
   return `${scopeKind}\n${scopeId}\n${periodKind}`;
 }
 
-/** Sums only grow, so of two readings the larger is the later one, in whatever order they arrive. */
+/** Sums only grow, so the larger of two readings is the later one, whatever their order of arrival. */
 function raise(tracked: Tracked, { requests, promptTokens, completionTokens, costNano }: UsageSums): void {
   if (requests < tracked.requests) return;
   tracked.requests = requests;

@@ -3,7 +3,7 @@ import type { RedisClient } from "./connection/client.js";
 import { documentKeys, fromDocument, positionOf, toDocument } from "./documents.js";
 
 const keptForMs = 400 * 24 * 3_600_000;
-/** Some 500 bytes each: half a gigabyte. Of more, the oldest are removed, however young. */
+/** Maximum number of records, some 500 bytes each: half a gigabyte. Beyond it the oldest are removed, whatever their age. */
 const recordsMax = 1_000_000;
 const key = documentKeys.audit;
 

@@ -168,7 +168,7 @@ function countsOf(all: readonly CallSeries[], leaves: ReadonlyMap<string, number
     counts.promptTokens += engine?.promptTokens ?? 0;
     counts.completionTokens += engine?.completionTokens ?? 0;
   }
-  // Every client of a stream that never ends by itself leaves it.
+  // Every client of a stream that never ends by itself disconnects from it.
   for (const [stage, count] of leaves) if (stage !== "watching") counts.clientLeft += count;
   return counts;
 }

@@ -9,7 +9,7 @@ import type { IdSource } from "../../domain/call/ports.js";
 import { answerAndLinger } from "../http/answer.js";
 import type { Route } from "../http/routes.js";
 
-/** The files that are served, as they were read at the start. Null: not built. */
+/** The served files, as read at the start. Null if they were not built. */
 export interface StaticFiles {
   readonly dashboard: WebFolder | null;
   readonly documents: WebFolder | null;
@@ -136,7 +136,7 @@ const browserRules: Headers = {
 /** By path below the folder, with `/` between its parts. */
 type WebFolder = ReadonlyMap<string, WebFile>;
 
-/** A hundred times the size of the build: bounds the memory when the folder is a wrong one. */
+/** A hundred times the size of the build: bounds the memory if the folder is the wrong one. */
 export const folderLimits = { files: 1_000, bytes: 64 * 1024 * 1024 } as const;
 
 /** The page of a folder's own path. */

@@ -17,7 +17,7 @@ export interface GrpcListenerDeps extends OpenInterceptorDeps {
   readonly limits: ServiceLimits;
   /** Whether clients may ask for the descriptors of the services. */
   readonly reflection: boolean;
-  /** For timers of connections, which are not those of requests. Default: the clock of requests. */
+  /** Clock for timers of connections, which must not count as timers of requests. Default: the clock of requests. */
   readonly connectionClock?: Clock;
   /** Null: plain text. */
   readonly tls: TlsFiles | null;

@@ -74,7 +74,7 @@ export class Call {
       if (this.res.headersSent) this.res.destroy();
       else refuse(error);
     }
-    // A whole answer is watched only if it waits for its reader.
+    // A complete answer is watched only if it waits for its reader.
     if (!this.res.writableFinished) this.watch();
   }
 

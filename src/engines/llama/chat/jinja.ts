@@ -28,7 +28,10 @@ export const Interpreter: new (environment: JinjaEnvironment) => JinjaInterprete
 const tokenize: (source: string, options: object) => readonly unknown[] = jinja.tokenize;
 const parse: (tokens: readonly unknown[]) => JinjaProgram = jinja.parse;
 
-/** Throws if the text is no template. Blocks remove the white space around them, as all chat templates expect. */
+/**
+ * Parses a template; throws if the text is invalid. Blocks remove the white space around them, as all chat templates
+ * expect.
+ */
 export function parseTemplate(source: string): JinjaProgram {
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
 }

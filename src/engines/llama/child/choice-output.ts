@@ -76,7 +76,7 @@ export class ChoiceOutput {
     events.push(...this.#eventsOf(parts));
     if (this.#stopped) return { events, reason: "stop", fault: null };
     events.push(...this.#heldText());
-    // Those of tokens without text.
+    // Log probabilities of tokens without text.
     const logprobs = this.#logprobs?.rest() ?? [];
     if (logprobs.length > 0) events.push({ type: "text", choice, text: "", outTokens: this.#tokens.length, logprobs });
     return { events, reason, fault };

@@ -62,7 +62,7 @@ export function planSchema(schema: unknown, mode: SchemaMode): SchemaPlan {
   const all = [...places.values()];
   removeImpossible(all);
   limitPaths(all, mode);
-  // Where alternatives were removed, a remaining one may need a removed one to come to an end.
+  // If alternatives were removed, a remaining one may need a removed one to end.
   removeImpossible(all);
   if (root.shapes.length === 0) throw new SchemaUnsupported("", "no finite value satisfies it.");
   return { root, document, repetitions };

@@ -130,7 +130,7 @@ export function textOrNull(row: SqlRow, column: string): string | null {
   return value === null ? null : String(value);
 }
 
-/** For integers below 2^53: times, counts, versions. Sums are read with `readExactly`. */
+/** Reads an integer below 2^53: times, counts, versions. Sums are read with `readExactly`. */
 export function integer(row: SqlRow, column: string): number {
   return Number(row[column]);
 }

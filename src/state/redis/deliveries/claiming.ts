@@ -15,7 +15,7 @@ const shardsAtOnce = 8;
 export function createClaims(due: DueShards, turn: TurnBatch): Pick<DeliveryQueue, "claim" | "finish" | "handBack"> {
   const finishes = new Batches<FinishRequest, EndpointHealth | null>(turn, async (shard, requests) => {
     const args = [attemptsKept, JSON.stringify(requests.map(encodeFinish))];
-    // An end frees a slot of the endpoint, so a waiting delivery may be due then.
+    // The end of a delivery frees a slot of the endpoint, so a waiting delivery may be due then.
     const [answers] = await due.runAndNotify(deliveryScripts.finish, shard, args);
     return decodeHealths(answers as string);
   });
