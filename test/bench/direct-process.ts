@@ -1,6 +1,7 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { killAtExit } from "./cleanup.js";
 import type { DirectReady } from "./direct-engine.js";
 import type { RoundResult, StreamRound } from "./stream-round.js";
 
@@ -19,6 +20,7 @@ export interface DirectOptions {
 export async function startDirect({ file, slots, contextLength }: DirectOptions): Promise<DirectProcess> {
   const program = fileURLToPath(new URL("./direct-engine.ts", import.meta.url));
   const child = fork(program, [file, String(slots), String(contextLength)], { execArgv: ["--import", "tsx"] });
+  killAtExit(child);
   const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`the binding's process ended: ${code}`)));
   // It also exits after a successful run.
   ended.catch(() => {});

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, type IncomingMessage, request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { killAtExit, temporaryFolder } from "./cleanup.js";
 import { childPids, cpuMs, rssBytes } from "./process-figures.js";
 import { mutedBias, type RoundResult, type StreamRound, type StreamTask, sampling } from "./stream-round.js";
 
@@ -40,7 +40,7 @@ export class EngineService {
   readonly #delayFile: string;
 
   static async start(models: readonly ServedModel[]): Promise<EngineService> {
-    const folder = mkdtempSync(join(tmpdir(), "uis-engine-bench-"));
+    const folder = temporaryFolder("engine-bench");
     const entries = models.map(({ id, file, slots, contextLength }) => {
       return { id, engine: "llama", source: `file:${file}`, slots, context_length: contextLength };
     });
@@ -66,7 +66,7 @@ export class EngineService {
         stdio: ["ignore", "pipe", "inherit"],
       },
     );
-    process.once("exit", () => child.kill());
+    killAtExit(child);
     const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`the service ended: ${code}`)));
     ended.catch(() => {});
     const [line] = await Promise.race([once(createInterface(child.stdout), "line"), ended]);

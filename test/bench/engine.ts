@@ -7,13 +7,13 @@
  *
  *   npm run bench -- engine [--repeats 5] [--tokens 256] [--model file.gguf] [--only llama-server]
  */
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { defaultChatModels, defaultEmbeddingModel } from "../../src/model-store/default-models.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../support/gguf/random-gguf.js";
 import { modelCacheFolder } from "../support/model-files/model-cache.js";
+import { temporaryFolder } from "./cleanup.js";
 import { startDirect } from "./direct-process.js";
 import {
   contextLength,
@@ -118,9 +118,7 @@ async function measureLlamaServer(chatModels: ReadonlyMap<string, string>): Prom
   return missed;
 }
 
-// Ends the processes of an interrupted run.
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
-const folder = mkdtempSync(join(tmpdir(), "uis-engine-bench-"));
+const folder = temporaryFolder("engine-bench");
 const models = new Map<string, string>();
 if (values.model === undefined) {
   models.set("generated", join(folder, "generated.gguf"));
@@ -132,19 +130,15 @@ if (values.model === undefined) {
 } else {
   models.set(values.model, resolve(values.model));
 }
-try {
-  for (const [name, file] of values.only === undefined ? models : []) {
-    const report = await measure(name, file);
-    process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
-    for (const miss of misses(report)) {
-      process.stderr.write(`${name}: ${miss}\n`);
-      process.exitCode = 1;
-    }
-  }
-  for (const miss of await measureLlamaServer(models)) {
-    process.stderr.write(`${miss}\n`);
+for (const [name, file] of values.only === undefined ? models : []) {
+  const report = await measure(name, file);
+  process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+  for (const miss of misses(report)) {
+    process.stderr.write(`${name}: ${miss}\n`);
     process.exitCode = 1;
   }
-} finally {
-  rmSync(folder, { recursive: true, force: true });
+}
+for (const miss of await measureLlamaServer(models)) {
+  process.stderr.write(`${miss}\n`);
+  process.exitCode = 1;
 }

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { hasPython } from "../support/python-venv.js";
+import { killAtExit } from "./cleanup.js";
 import { cpuMs } from "./process-figures.js";
 
-const run = promisify(execFile);
 const requirement = "xllamacpp==2026.10.11549";
 const startMaxMs = 60_000;
 
@@ -49,6 +49,12 @@ export async function installLlamaServer(folder: string): Promise<{ python: stri
   }
 }
 
+async function run(command: string, args: readonly string[]): Promise<void> {
+  const running = promisify(execFile)(command, args);
+  killAtExit(running.child);
+  await running;
+}
+
 export interface LlamaServerOptions {
   readonly python: string;
   readonly file: string;
@@ -73,7 +79,7 @@ export async function startLlamaServer({ python, ...options }: LlamaServerOption
   const child = spawn(python, ["-c", program, JSON.stringify({ ...options, port })], {
     stdio: ["pipe", "ignore", "ignore"],
   });
-  process.once("exit", () => child.kill("SIGKILL"));
+  killAtExit(child);
   await untilLoaded(child, `http://127.0.0.1:${port}/health`);
   return {
     url: `http://127.0.0.1:${port}/v1`,

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { killAtExit } from "./cleanup.js";
+import { cpuMs, rssBytes } from "./process-figures.js";
 
 export interface PinnedProcess {
   /** The first line that it printed, as JSON. */
@@ -13,9 +14,6 @@ export interface PinnedProcess {
   stop(): Promise<void>;
 }
 
-/** The kernel counts processor time in ticks of this length. */
-const tickMs = 10;
-
 /** Starts a Node program on one core; it must print one line of JSON on stdout when it can be used. */
 export async function startPinned(
   core: number,
@@ -26,15 +24,12 @@ export async function startPinned(
     env,
     stdio: ["ignore", "pipe", "inherit"],
   });
+  killAtExit(child);
   const ready: Record<string, unknown> = JSON.parse(await firstLine(child));
   return {
     ready,
-    cpuMs: () => {
-      const [, fields = ""] = readFileSync(`/proc/${child.pid}/stat`, "utf8").split(") ");
-      const [user = 0, system = 0] = fields.split(" ").slice(11, 13).map(Number);
-      return (user + system) * tickMs;
-    },
-    rssBytes: () => Number(readFileSync(`/proc/${child.pid}/statm`, "utf8").split(" ")[1]) * 4096,
+    cpuMs: () => cpuMs(child.pid ?? 0),
+    rssBytes: () => rssBytes(child.pid ?? 0),
     stop: async () => {
       const exited = once(child, "exit");
       child.kill("SIGTERM");

@@ -7,10 +7,10 @@
  *
  *   npm run bench [-- --seconds 1 --repeats 15]
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { temporaryFolder } from "./cleanup.js";
 import { httpRequest, median } from "./http-request.js";
 import { type PinnedProcess, startPinned } from "./pinned-process.js";
 import { type LoadResult, load } from "./raw-client.js";
@@ -50,7 +50,7 @@ function measureOf(server: PinnedProcess, port: number, request: Buffer): Measur
   };
 }
 
-const folder = mkdtempSync(join(tmpdir(), "uis-load-"));
+const folder = temporaryFolder("load");
 const models = [
   {
     id: "test-chat",
@@ -145,5 +145,4 @@ try {
   }
 } finally {
   await Promise.all(processes.map((started) => started.stop()));
-  rmSync(folder, { recursive: true, force: true });
 }

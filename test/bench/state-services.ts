@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { killAtExit } from "./cleanup.js";
 import type { StreamRequest } from "./first-tokens.js";
 import { httpRequest } from "./http-request.js";
 import { type PinnedProcess, startPinned } from "./pinned-process.js";
@@ -100,6 +101,7 @@ export async function startRedis(folder: string, core: number): Promise<Measured
     "127.0.0.1",
   ];
   const child = spawn("taskset", ["-c", String(core), "redis-server", ...settings], { stdio: "ignore" });
+  killAtExit(child);
   for (let tries = 0; tries < 100; tries++) {
     const ping = spawn("redis-cli", ["-p", String(port), "ping"], { stdio: "ignore" });
     const [code] = (await once(ping, "exit")) as [number];

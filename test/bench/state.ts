@@ -5,11 +5,10 @@
  *
  *   npm run bench -- state [--seconds 5 --repeats 3 --streams 300]
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { writeRandomGguf } from "../support/gguf/random-gguf.js";
+import { temporaryFolder } from "./cleanup.js";
 import { compareFirstTokens, type FirstTokenSides } from "./first-tokens.js";
 import { median } from "./http-request.js";
 import { load } from "./raw-client.js";
@@ -87,7 +86,7 @@ async function firstTokens(services: Readonly<Record<Side, MeasuredService>>): P
   };
 }
 
-const folder = mkdtempSync(join(tmpdir(), "uis-state-"));
+const folder = temporaryFolder("state");
 const modelFile = join(folder, "generated.gguf");
 await writeRandomGguf(modelFile, { layers: 6, heads: 8 });
 const redis = await startRedis(join(folder, "redis"), otherCore);
@@ -115,5 +114,4 @@ try {
 } finally {
   await Promise.all(started.map((service) => service.process.stop()));
   await redis.stop();
-  rmSync(folder, { recursive: true, force: true });
 }

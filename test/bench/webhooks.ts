@@ -6,8 +6,7 @@
  */
 
 import { execFile, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
 import type { State } from "../../src/domain/service/state.js";
@@ -17,6 +16,7 @@ import { createWebhookSender } from "../../src/outbound/webhook-sender.js";
 import { openEmbeddedState } from "../../src/state/embedded/state.js";
 import { openRedisState } from "../../src/state/redis/state.js";
 import { silentLog } from "../support/silent-log.js";
+import { killAtExit, temporaryFolder } from "./cleanup.js";
 import { claimAndFinish, dispatch, fileBytes, makeDeliveries, registerEndpoint } from "./delivery-measures.js";
 import { median } from "./http-request.js";
 import { startPinned } from "./pinned-process.js";
@@ -80,11 +80,10 @@ async function queueAlone(redisPort: number, folder: string): Promise<{ ours: nu
 }
 
 async function bullJobs(redisPort: number, folder: string): Promise<number> {
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    join(folder, "jobs.mjs"),
-    String(redisPort),
-    String(count),
-  ]);
+  const args = [join(folder, "jobs.mjs"), String(redisPort), String(count)];
+  const running = promisify(execFile)(process.execPath, args);
+  killAtExit(running.child);
+  const { stdout } = await running;
   return (JSON.parse(stdout) as { jobs_per_second: number }).jobs_per_second;
 }
 
@@ -109,7 +108,7 @@ function provideBull(): string {
 }
 
 const bull = provideBull();
-const folder = mkdtempSync(join(tmpdir(), "uis-webhooks-"));
+const folder = temporaryFolder("webhooks");
 const redis = await startRedis(join(folder, "redis"), otherCore);
 const program = join(import.meta.dirname, "webhook-receiver.ts");
 const receiver = await startPinned(otherCore, ["--import", "tsx", program, secret], process.env);
@@ -137,5 +136,4 @@ try {
 } finally {
   await receiver.stop();
   await redis.stop();
-  rmSync(folder, { recursive: true, force: true });
 }
