@@ -7,6 +7,7 @@ import {
   type Outcome,
   type Request,
   type SqliteDatabase,
+  type SqlValue,
   sqliteCodes,
 } from "../../../src/state/embedded/database/sqlite.js";
 import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
@@ -21,12 +22,7 @@ const executed: string[] = [];
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "uis-batch-"));
   db = openStateFile(dataDir).db;
-  const exec = (sql: string) => {
-    executed.push(sql);
-    db.exec(sql);
-  };
-  const seen: SqliteDatabase = { exec, prepare: (sql) => db.prepare(sql), close: () => db.close() };
-  const run = createRunBatch(seen, createVerbs(db));
+  const run = createRunBatch(recorded(db), createVerbs(db));
   runBatch = (requests) => run(requests, true);
   executed.length = 0;
 });
@@ -34,6 +30,26 @@ afterEach(async () => {
   db.close();
   await rm(dataDir, { recursive: true });
 });
+
+/** The database, which notes each transaction statement that runs on it. */
+function recorded(database: SqliteDatabase): SqliteDatabase {
+  return {
+    exec(sql) {
+      executed.push(sql);
+      database.exec(sql);
+    },
+    prepare(sql) {
+      const statement = database.prepare(sql);
+      return Object.assign(Object.create(statement), {
+        run(...values: SqlValue[]) {
+          executed.push(sql);
+          return statement.run(...values);
+        },
+      });
+    },
+    close: () => database.close(),
+  };
+}
 
 const insert = (number: number) => ({ verb: "insertKey", values: [keyRecord(number)] }) as const;
 const find = (number: number) => ({ verb: "findKeyByHash", values: [keyRecord(number).hash] }) as const;

@@ -234,6 +234,9 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly col
     }
   };
 
+  // `exec` would compile them for every batch.
+  const begin = db.prepare("BEGIN IMMEDIATE");
+  const commit = db.prepare("COMMIT");
   let wasSynced = true;
   /** With NORMAL a commit is not synced, but the next one with FULL also syncs the writes before it. */
   const setSynced = (isSynced: boolean): void => {
@@ -248,10 +251,10 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly col
     for (const writeOne of [write, writeApart]) {
       try {
         setSynced(isSynced);
-        db.exec("BEGIN IMMEDIATE");
+        begin.run();
         const outcomes = batch.map(writeOne);
         collected.write();
-        db.exec("COMMIT");
+        commit.run();
         return outcomes;
       } catch (error) {
         fault = error;
