@@ -276,6 +276,9 @@ const operations: Readonly<Record<string, Operation>> = {
     admin("UsageService/QueryUsage", { account: tenant.account, groupBy: ["USAGE_GROUP_KEY", "USAGE_GROUP_MODEL"] }),
 };
 
+/** Without it, the last bucket of usage ends now, and two responses can differ by a second. */
+const usageEndSeconds = Math.floor(Date.now() / 1_000);
+
 /** Requests of the tenant for an object of the other tenant, by its name. */
 const probes: Readonly<Record<string, (client: ServiceClient, named: string) => Promise<ClientAnswer>>> = {
   model: (client, named) => client.get(`/v1/models/${named}-model`),
@@ -285,7 +288,7 @@ const probes: Readonly<Record<string, (client: ServiceClient, named: string) => 
   completion: (client, named) => client.post("/v1/completions", { model: `${named}-model`, prompt: "one" }),
   embedding: (client, named) => client.post("/v1/embeddings", { model: `${named}-model`, input: "one" }),
   usage: (client, named) => client.rpc("unified.admin.v1.UsageService/QueryUsage", { account: named }),
-  usageOverRest: (client, named) => client.get(`/v1/usage?account=${named}`),
+  usageOverRest: (client, named) => client.get(`/v1/usage?account=${named}&end_time=${usageEndSeconds}`),
   keys: (client, named) => client.rpc("unified.admin.v1.ApiKeyService/ListApiKeys", { account: named }),
   thresholds: (client, named) => client.rpc("unified.admin.v1.ThresholdService/ListThresholds", { account: named }),
   limits: (client, named) => client.rpc("unified.admin.v1.LimitService/GetLimits", { owner: { account: named } }),
