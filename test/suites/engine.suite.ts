@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../gen/unified/inference/v1/chat_pb.js";
 import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "../../src/domain/engine/engine.js";
+import type { AbortFlag } from "../../src/lib/abort-source.js";
 
 /** The models that a tested engine provides. Consecutive tests may share a model. */
 export interface EngineHarness {
@@ -41,9 +42,12 @@ function request(changes: Partial<GenerateRequest> = {}): GenerateRequest {
   };
 }
 
-async function all(events: AsyncIterable<GenEvent>): Promise<GenEvent[]> {
+async function all(model: LoadedModel, request: GenerateRequest, signal: AbortFlag = never): Promise<GenEvent[]> {
   const seen: GenEvent[] = [];
-  for await (const event of events) seen.push(event);
+  await model.generate(request, signal, (event) => {
+    seen.push(event);
+    return undefined;
+  });
   return seen;
 }
 
@@ -61,14 +65,11 @@ async function engineError(promise: Promise<unknown>): Promise<EngineError> {
 }
 
 /** The contract of every engine. */
-/** An engine may reject at the call or at its first event. */
-const attempt = async <T>(run: () => Promise<T>): Promise<T> => run();
-
 export function describeEngine(name: string, harness: EngineHarness): void {
   describe(`${name}: generate`, () => {
     it("emits accepted first and usage last, and finishes every choice once", async () => {
       const model = await harness.chat();
-      const events = await all(model.generate(request(), never));
+      const events = await all(model, request());
       expect(events[0]?.type).toBe("accepted");
       expect(events.at(-1)?.type).toBe("usage");
       expect(events.filter((event) => event.type === "finish")).toHaveLength(1);
@@ -78,7 +79,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
     it("token counts only rise, and the usage equals the counts of the finished choices", async () => {
       const model = await harness.chat();
       const before = model.stats().producedTokens;
-      const events = await all(model.generate(request(), never));
+      const events = await all(model, request());
       const counts = events.flatMap((event) =>
         event.type === "text" || event.type === "finish" ? [event.outTokens] : [],
       );
@@ -90,25 +91,25 @@ export function describeEngine(name: string, harness: EngineHarness): void {
 
     it("finishes with length after exactly the maximum number of tokens (CHAT-6)", async () => {
       const model = await harness.chat();
-      const events = await all(model.generate(request({ maxTokens: 5 }), never));
+      const events = await all(model, request({ maxTokens: 5 }));
       expect(events.find((event) => event.type === "finish")).toMatchObject({ reason: "length", outTokens: 5 });
     });
 
     it("merged and single deltas give the same text (STRM-18)", async () => {
       const model = await harness.chat();
-      const each = await all(model.generate(request({ deltas: "each" }), never));
-      const joined = await all(model.generate(request({ deltas: "joined" }), never));
+      const each = await all(model, request({ deltas: "each" }));
+      const joined = await all(model, request({ deltas: "joined" }));
       expect(textOf(joined)).toBe(textOf(each));
       expect(joined.length).toBeLessThanOrEqual(each.length);
     });
 
     it("stops before a stop string, which is in no delta (CHAT-8)", async () => {
       const model = await harness.chat();
-      const whole = textOf(await all(model.generate(request(), never)));
+      const whole = textOf(await all(model, request()));
       const middle = Math.floor(whole.length / 2);
       const stop = whole.slice(middle, middle + 5);
       for (const deltas of ["each", "joined"] as const) {
-        const events = await all(model.generate(request({ stop: [stop], deltas }), never));
+        const events = await all(model, request({ stop: [stop], deltas }));
         expect(textOf(events)).toBe(whole.slice(0, whole.indexOf(stop)));
         expect(events.find((event) => event.type === "finish")).toMatchObject({ reason: "stop" });
       }
@@ -117,8 +118,8 @@ export function describeEngine(name: string, harness: EngineHarness): void {
     it("a model with several choices counts the prompt once and the tokens of all choices (CHAT-3)", async () => {
       const model = await harness.chat();
       if (!model.caps.nativeN) return;
-      const one = (await all(model.generate(request({ maxTokens: 5 }), never))).at(-1);
-      const three = await all(model.generate(request({ maxTokens: 5, n: 3 }), never));
+      const one = (await all(model, request({ maxTokens: 5 }))).at(-1);
+      const three = await all(model, request({ maxTokens: 5, n: 3 }));
       expect(three.at(-1)).toMatchObject({
         outTokens: 15,
         promptTokens: one?.type === "usage" ? one.promptTokens : null,
@@ -134,7 +135,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
         content: [{ part: { case: "text", value: "word ".repeat(model.caps.contextLength + 10) } }],
       });
       const input = { messages: [long], tools: [], toolChoice: { mode: "none" }, parallelToolCalls: true } as const;
-      const error = await engineError(attempt(() => all(model.generate(request({ input }), never))));
+      const error = await engineError(all(model, request({ input })));
       expect(error.code).toBe("context_overflow");
       expect(error.message).toContain(`maximum context length is ${model.caps.contextLength} tokens`);
       expect(model.stats().slotsBusy).toBe(0);
@@ -143,11 +144,9 @@ export function describeEngine(name: string, harness: EngineHarness): void {
     it("rejects calls above its slots, and accepts the next one when a slot is free", async () => {
       const model = await harness.slowChat();
       const aborts = [new AbortController(), new AbortController()];
-      const running = aborts.map(async (abort) =>
-        engineError(attempt(() => all(model.generate(request(), abort.signal)))),
-      );
+      const running = aborts.map(async (abort) => engineError(all(model, request(), abort.signal)));
       await expect.poll(() => model.stats().slotsBusy).toBe(2);
-      const refused = await engineError(attempt(() => all(model.generate(request(), never))));
+      const refused = await engineError(all(model, request()));
       expect(refused).toMatchObject({ code: "overloaded", retryable: true });
       for (const abort of aborts) abort.abort();
       await Promise.all(running);
@@ -161,15 +160,14 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       const abort = new AbortController();
       let seen = 0;
       let abortedAtMs = 0;
-      const reading = (async () => {
-        for await (const event of model.generate(request(), abort.signal)) {
-          if (event.type !== "text") continue;
-          seen = event.outTokens;
-          if (seen < 3 || abort.signal.aborted) continue;
-          abortedAtMs = performance.now();
-          setImmediate(() => abort.abort());
-        }
-      })();
+      const reading = model.generate(request(), abort.signal, (event) => {
+        if (event.type !== "text") return undefined;
+        seen = event.outTokens;
+        if (seen < 3 || abort.signal.aborted) return undefined;
+        abortedAtMs = performance.now();
+        setImmediate(() => abort.abort());
+        return undefined;
+      });
       const error = await engineError(reading);
       expect(performance.now() - abortedAtMs).toBeLessThan(abortWithinMs);
       expect(error.code).toBe("aborted");
@@ -181,26 +179,46 @@ export function describeEngine(name: string, harness: EngineHarness): void {
     it("produces nothing for a signal that is already aborted", async () => {
       const model = await harness.chat();
       const { producedTokens } = model.stats();
-      const error = await engineError(attempt(() => all(model.generate(request(), AbortSignal.abort()))));
+      const error = await engineError(all(model, request(), AbortSignal.abort()));
       expect(error).toMatchObject({ code: "aborted", usage: { outTokens: 0 } });
       expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens });
     });
 
-    it("frees the slot when the consumer stops reading", async () => {
+    it("rejects with what the reader threw, and frees the slot", async () => {
       const model = await harness.slowChat();
-      for await (const event of model.generate(request(), never)) if (event.type === "text") break;
+      const reading = model.generate(request(), never, (event) => {
+        if (event.type === "text") throw new Error("the reader failed");
+        return undefined;
+      });
+      await expect(reading).rejects.toThrow("the reader failed");
       await expect.poll(() => model.stats().slotsBusy).toBe(0);
+    });
+  });
+
+  describe(`${name}: backpressure`, () => {
+    it("emits no event while the reader has not taken the one before it", async () => {
+      const model = await harness.chat();
+      const seen: GenEvent[] = [];
+      let untaken = 0;
+      await model.generate(request(), never, async (event) => {
+        untaken += 1;
+        expect(untaken).toBe(1);
+        await new Promise((resolve) => setImmediate(resolve));
+        untaken -= 1;
+        seen.push(event);
+      });
+      expect(seen).toEqual(await all(model, request()));
     });
   });
 
   describe(`${name}: unload`, () => {
     it("lets running calls continue for the grace period, then ends them and accepts no more", async () => {
       const model = await harness.ownSlowChat();
-      const running = engineError(attempt(() => all(model.generate(request(), never))));
+      const running = engineError(all(model, request()));
       await expect.poll(() => model.stats().slotsBusy).toBe(1);
       await model.unload(20);
       expect((await running).code).toBe("engine_restarted");
-      expect((await engineError(attempt(() => all(model.generate(request(), never))))).code).toBe("model_not_loaded");
+      expect((await engineError(all(model, request()))).code).toBe("model_not_loaded");
     });
   });
 

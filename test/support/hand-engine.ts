@@ -1,6 +1,7 @@
 import {
   type Capabilities,
   type EmbedResult,
+  type EmitEvent,
   type Engine,
   EngineError,
   type GenEvent,
@@ -54,10 +55,10 @@ export class HandRun {
     this.end();
   }
 
-  async *events(): AsyncIterable<GenEvent> {
+  async emitAll(emit: EmitEvent): Promise<void> {
     for (;;) {
       const event = this.#queue.shift();
-      if (event !== undefined) yield event;
+      if (event !== undefined) await emit(event);
       else if (this.#over) {
         if (this.#error !== undefined) throw this.#error;
         return;
@@ -85,11 +86,11 @@ export class HandEngine implements Engine {
       caps: caps({ vision: false, ...this.#caps }),
       fingerprint: "hand",
       countTokens: () => Promise.resolve(null),
-      generate: (request, signal) => {
+      generate: (request, signal, emit) => {
         const run = new HandRun(request, signal);
         this.runs.push(run);
         this.#awaited?.();
-        return run.events();
+        return run.emitAll(emit);
       },
       embed: ({ inputs }) => this.embed(inputs.length),
       stats: () => ({ slotsBusy: 0, producedTokens: 0, restarts: 0 }),

@@ -34,10 +34,10 @@ export interface LoadedModel {
   /** Counts the tokens of a prompt rendered with `options`; null if the engine cannot count before it runs. */
   countTokens(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
   /**
-   * Runs one prompt. Events of one choice are in order; the last event is `usage`, after one `finish` per choice.
-   * Throws EngineError, at the call or while it is iterated; after an abort its `usage` contains the tokens produced.
+   * Runs one prompt and emits its events. Those of one choice are in order; the last event is `usage`, after one `finish`
+   * per choice. Resolves after it. Rejects with EngineError; after an abort its `usage` contains the tokens produced.
    */
-  generate(request: GenerateRequest, signal: AbortFlag): AsyncIterable<GenEvent>;
+  generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void>;
   embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult>;
   stats(): EngineStats;
   unload(graceMs: number): Promise<void>;
@@ -133,6 +133,9 @@ export interface TokenLogprob {
   /** Set for a token that is a part of a character; otherwise the bytes are those of `token`. */
   readonly bytes?: readonly number[];
 }
+
+/** Takes an event. The engine waits for a returned promise before it emits the next one: this is backpressure. */
+export type EmitEvent = (event: GenEvent) => Promise<void> | undefined;
 
 /** outTokens are cumulative per choice and include text that is held back. */
 export type GenEvent =

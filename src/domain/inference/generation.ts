@@ -177,14 +177,13 @@ export class Generation {
         onSlot?.(deployment);
         const calls = new CompleteCalls();
         let finished = 0;
-        for await (const event of loaded.generate(this.#toRequest(prompt, slot.queueMs), this.#signal)) {
+        await loaded.generate(this.#toRequest(prompt, slot.queueMs), this.#signal, (event) => {
           if (event.type === "finish") {
             finished += 1;
             call.details?.finishReasons.push(event.reason);
           }
-          const wait = this.#take(prompt, event, calls);
-          if (wait !== undefined) await wait;
-        }
+          return this.#take(prompt, event, calls);
+        });
         if (finished < prompt.request.n) throw new EngineError("upstream_error", "the engine ended before it finished");
         return;
       } catch (thrown) {

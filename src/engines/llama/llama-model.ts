@@ -2,6 +2,7 @@ import {
   type Capabilities,
   type EmbedRequest,
   type EmbedResult,
+  type EmitEvent,
   EngineError,
   type EngineStats,
   type GenEvent,
@@ -60,7 +61,7 @@ export class LlamaModel implements LoadedModel {
   }
 
   /** Takes a slot, which is free again when the child has ended the call. May wait for the slot of an aborted call. */
-  generate(request: GenerateRequest, signal: AbortFlag): AsyncIterableIterator<GenEvent> {
+  async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
     if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' makes embeddings only.`);
     const childRequest = toChildGenerate({ ...request, maxTokens: request.maxTokens ?? this.#options.answerTokens });
     this.#rejectLongPrompt(childRequest.input, request.maxTokens);
@@ -68,7 +69,7 @@ export class LlamaModel implements LoadedModel {
     const follow = (): void => stop.abort(signal.reason);
     if (signal.aborted) follow();
     signal.addEventListener("abort", follow);
-    const stream = new EventStream(() => stop.abort("the reader left"));
+    const outbox = new EventOutbox(emit, () => stop.abort("the reader failed"));
     const progress = new CallProgress();
     const call: SlotCall = {
       request: { type: "generate", request: childRequest },
@@ -77,24 +78,21 @@ export class LlamaModel implements LoadedModel {
       onEvent(event) {
         const isRepeated = event.type === "accepted" && progress.isAccepted;
         progress.note(event);
-        if (!isRepeated) stream.push(event);
+        if (!isRepeated) outbox.push(event);
       },
     };
-    const end = (error: EngineError | null): void => {
+    try {
+      await this.#runOnSlot(call, stop);
+    } catch (cause) {
+      if (outbox.failure !== null) throw outbox.failure.thrown;
+      if (cause instanceof EngineError) throw cause;
+      throw new EngineError("internal", "the call failed in the server", { cause });
+    } finally {
       signal.removeEventListener("abort", follow);
       this.#producedTokens += progress.produced.outTokens;
-      stream.end(error);
-    };
-    void this.#runOnSlot(call, stop).then(
-      () => end(null),
-      (cause: unknown) =>
-        end(
-          cause instanceof EngineError
-            ? cause
-            : new EngineError("internal", "the call failed in the server", { cause }),
-        ),
-    );
-    return stream;
+      await outbox.drained;
+    }
+    if (outbox.failure !== null) throw outbox.failure.thrown;
   }
 
   async embed({ inputs, queueMs, ...request }: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
@@ -207,71 +205,55 @@ function splitVectors(joined: Float32Array, native: number, dimensions: number):
 }
 
 /**
- * Queue between a call's events and the code that iterates them. It needs no bound of its own: an answer has at most as
- * many events as the model's context has tokens.
+ * The events of a call that its reader has not taken. The child does not wait for a slow reader, so events that arrive
+ * while the reader applies backpressure wait here, in order; the answer's maximum length bounds them.
  */
-export class EventStream implements AsyncIterableIterator<GenEvent> {
-  readonly #onLeave: () => void;
+export class EventOutbox {
+  /** Resolves when the reader has taken all events so far. Null: it has. Never rejects. */
+  drained: Promise<void> | null = null;
+  /** What the reader threw; later events are dropped. */
+  failure: { readonly thrown: unknown } | null = null;
+  readonly #emit: EmitEvent;
+  readonly #onFailure: () => void;
   #waiting: GenEvent[] = [];
-  #next = 0;
-  #reader: { resolve(result: IteratorResult<GenEvent, undefined>): void; reject(error: EngineError): void } | null =
-    null;
-  #end: { readonly error: EngineError | null } | null = null;
 
-  /** `onLeave` is called when the reader stops before the end. */
-  constructor(onLeave: () => void) {
-    this.#onLeave = onLeave;
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
+  /** `onFailure` is called when the reader has thrown. */
+  constructor(emit: EmitEvent, onFailure: () => void) {
+    this.#emit = emit;
+    this.#onFailure = onFailure;
   }
 
   push(event: GenEvent): void {
-    const reader = this.#reader;
-    this.#reader = null;
-    if (reader === null) this.#waiting.push(event);
-    else reader.resolve({ value: event, done: false });
-  }
-
-  /** Ends the stream after the waiting events; with an error, it is then thrown. */
-  end(error: EngineError | null): void {
-    this.#end = { error };
-    this.#settleReader();
-  }
-
-  /** For one reader that awaits each event before it requests the next. */
-  next(): Promise<IteratorResult<GenEvent, undefined>> {
-    const event = this.#waiting[this.#next];
-    if (event !== undefined) {
-      this.#next += 1;
-      if (this.#next === this.#waiting.length) {
-        this.#waiting = [];
-        this.#next = 0;
-      }
-      return Promise.resolve({ value: event, done: false });
+    if (this.failure !== null) return;
+    if (this.drained !== null) {
+      this.#waiting.push(event);
+      return;
     }
-    return new Promise((resolve, reject) => {
-      this.#reader = { resolve, reject };
-      this.#settleReader();
-    });
+    try {
+      const taken = this.#emit(event);
+      if (taken !== undefined) this.drained = this.#drain(taken);
+    } catch (thrown) {
+      this.#fail(thrown);
+    }
   }
 
-  return(): Promise<IteratorResult<GenEvent, undefined>> {
+  async #drain(taken: Promise<void>): Promise<void> {
+    try {
+      await taken;
+      while (this.#waiting.length > 0) {
+        const events = this.#waiting;
+        this.#waiting = [];
+        for (const event of events) await this.#emit(event);
+      }
+    } catch (thrown) {
+      this.#fail(thrown);
+    }
+    this.drained = null;
+  }
+
+  #fail(thrown: unknown): void {
+    this.failure = { thrown };
     this.#waiting = [];
-    this.#next = 0;
-    if (this.#end === null) this.#onLeave();
-    this.#end ??= { error: null };
-    return Promise.resolve({ value: undefined, done: true });
-  }
-
-  /** Ends the read that waits, if the stream has ended. The error is thrown once; later reads are at the end. */
-  #settleReader(): void {
-    if (this.#reader === null || this.#end === null) return;
-    const { error } = this.#end;
-    this.#end = { error: null };
-    if (error === null) this.#reader.resolve({ value: undefined, done: true });
-    else this.#reader.reject(error);
-    this.#reader = null;
+    this.#onFailure();
   }
 }

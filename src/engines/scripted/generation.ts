@@ -1,5 +1,5 @@
 import type { Clock } from "../../domain/call/ports.js";
-import { EngineError, type GenEvent } from "../../domain/engine/engine.js";
+import { type EmitEvent, EngineError, type GenEvent } from "../../domain/engine/engine.js";
 import { contextOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import type { Choice } from "./choices.js";
@@ -18,8 +18,6 @@ export interface GenerationSpec {
   readonly interruption: Interruption | null;
   /** Called with the number of tokens of each step. */
   readonly onProduced: (tokens: number) => void;
-  /** Called once, when the iteration is over. */
-  readonly onEnd: () => void;
 }
 
 /** A failure or a hang after a number of tokens, counted over all choices. */
@@ -33,76 +31,39 @@ type Usage = NonNullable<EngineError["usage"]>;
 
 /**
  * One call: its choices produce tokens in turn until all have ended, the script interrupts them, or the call is stopped.
- * Ends with `usage`; throws EngineError.
- *
- * A hand-written iterator instead of a generator: `next` runs per token, and a step without a wait creates one promise.
+ * A step without a wait creates no promise.
  */
-export class Generation implements AsyncIterableIterator<GenEvent, void, undefined> {
+export class Generation {
   readonly #spec: GenerationSpec;
-  /** Events of the last step, and how many of them were taken. */
-  #events: readonly GenEvent[];
-  #taken = 0;
   /** Choices that have not ended, and the index of the next one to produce. */
   #open: readonly Choice[];
   #turn = 0;
   #delayMs: number;
   #produced = 0;
-  #over = false;
 
   constructor(spec: GenerationSpec) {
     this.#spec = spec;
-    this.#events = [{ type: "accepted", promptTokens: spec.promptTokens, cachedTokens: 0 }];
     this.#open = spec.choices;
     this.#delayMs = spec.firstTokenDelayMs;
   }
 
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  next(): Promise<IteratorResult<GenEvent, void>> {
-    try {
-      while (!this.#isComplete) {
+  /** Ends with `usage`. Rejects with EngineError. Call it once. */
+  async run(emit: EmitEvent): Promise<void> {
+    let events: readonly GenEvent[] = [{ type: "accepted", promptTokens: this.#spec.promptTokens, cachedTokens: 0 }];
+    for (;;) {
+      for (const event of events) {
         this.#throwIfStopped();
-        const value = this.#events[this.#taken++];
-        if (value !== undefined) return Promise.resolve({ done: false, value });
-        const wait = this.#beforeStep();
-        if (wait !== undefined || this.#interruptionIsDue) return this.#nextAfter(wait);
-        this.#step();
+        const taken = emit(event);
+        if (taken !== undefined) await taken;
       }
-      return Promise.resolve(this.#end());
-    } catch (thrown) {
-      this.#end();
-      return Promise.reject(thrown);
-    }
-  }
-
-  /** The next event after a wait. */
-  async #nextAfter(wait: Promise<void> | undefined): Promise<IteratorResult<GenEvent, void>> {
-    try {
-      await wait;
+      if (this.#open.length === 0) return;
+      this.#throwIfStopped();
+      const wait = this.#beforeStep();
+      if (wait !== undefined) await wait;
       this.#throwIfStopped();
       if (this.#interruptionIsDue) await this.#interrupt();
-      this.#step();
-    } catch (thrown) {
-      this.#end();
-      throw thrown;
+      events = this.#step();
     }
-    return this.next();
-  }
-
-  async return(): Promise<IteratorResult<GenEvent, void>> {
-    return this.#end();
-  }
-
-  #end(): IteratorResult<GenEvent, void> {
-    if (!this.#over) this.#spec.onEnd();
-    this.#over = true;
-    return { done: true, value: undefined };
-  }
-
-  get #isComplete(): boolean {
-    return this.#over || (this.#open.length === 0 && this.#taken >= this.#events.length);
   }
 
   /** A round of all open choices begins with a wait, but not after the last token before an interruption. */
@@ -114,9 +75,9 @@ export class Generation implements AsyncIterableIterator<GenEvent, void, undefin
   }
 
   /** Produces tokens of the next choice, and `usage` after the end of the last one. */
-  #step(): void {
+  #step(): readonly GenEvent[] {
     const choice = this.#open[this.#turn];
-    if (choice === undefined) return;
+    if (choice === undefined) return [];
     const before = choice.produced;
     const events = choice.take(Math.min(this.#spec.tokensPerStep, this.#untilInterruption));
     this.#produced += choice.produced - before;
@@ -132,8 +93,7 @@ export class Generation implements AsyncIterableIterator<GenEvent, void, undefin
       events.push({ type: "usage", promptTokens, outTokens: this.#produced, cachedTokens: 0, reasoningTokens: 0 });
     }
     if (this.#turn >= this.#open.length) this.#turn = 0;
-    this.#events = events;
-    this.#taken = 0;
+    return events;
   }
 
   get #untilInterruption(): number {

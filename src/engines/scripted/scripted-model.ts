@@ -6,11 +6,11 @@ import {
   type Capabilities,
   type EmbedRequest,
   type EmbedResult,
+  type EmitEvent,
   type Engine,
   EngineError,
   type EngineKind,
   type EngineStats,
-  type GenEvent,
   type GenerateInput,
   type GenerateRequest,
   type LoadedModel,
@@ -76,14 +76,13 @@ class ScriptedModel implements LoadedModel {
     return promptTokensOf(input);
   }
 
-  /** Takes a slot at the call; it is free again when the iteration ends. */
-  generate(request: GenerateRequest, signal: AbortFlag): AsyncIterable<GenEvent> {
+  /** Takes a slot until the promise is settled. */
+  async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
     const pace = this.#enter(signal);
     try {
-      return this.#generation(request, pace);
-    } catch (error) {
+      await this.#generation(request, pace).run(emit);
+    } finally {
       this.#leave(pace);
-      throw error;
     }
   }
 
@@ -149,7 +148,6 @@ class ScriptedModel implements LoadedModel {
       onProduced: (tokens) => {
         this.#producedTokens += tokens;
       },
-      onEnd: () => this.#leave(pace),
     });
   }
 

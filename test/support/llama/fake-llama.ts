@@ -143,7 +143,10 @@ export async function outcome(
 ): Promise<{ events: GenEvent[]; error: EngineError | null }> {
   const events: GenEvent[] = [];
   try {
-    for await (const event of model.generate({ ...tell(prompt), ...changes }, signal)) events.push(event);
+    await model.generate({ ...tell(prompt), ...changes }, signal, (event) => {
+      events.push(event);
+      return undefined;
+    });
     return { events, error: null };
   } catch (error) {
     if (error instanceof EngineError) return { events, error };

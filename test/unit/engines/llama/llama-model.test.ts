@@ -17,10 +17,10 @@ describe("LlamaModel", () => {
   it("gives all events of a message in order, however slowly they are read", async () => {
     const model = await loadFake();
     const events: GenEvent[] = [];
-    for await (const event of model.generate(tell("say 2000"), never)) {
-      events.push(event);
+    await model.generate(tell("say 2000"), never, async (event) => {
       if (events.length % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
-    }
+      events.push(event);
+    });
     expect(textOf(events)).toBe(Array.from({ length: 2000 }, (_, i) => `t${i + 1} `).join(""));
     expect(events.at(-1)).toMatchObject({ type: "usage", outTokens: 2000 });
     expect(model.stats()).toEqual({ slotsBusy: 0, producedTokens: 2000, restarts: 0 });

@@ -212,9 +212,13 @@ describe("an aborted call", () => {
     expect(fake.lives).toBe(1);
   });
 
-  it("includes a call whose reader stopped early", async () => {
+  it("includes a call whose reader failed", async () => {
     const model = await loadFake();
-    for await (const event of model.generate(tell("endless"), never)) if (event.type === "text") break;
+    const reading = model.generate(tell("endless"), never, (event) => {
+      if (event.type === "text") throw new Error("the reader failed");
+      return undefined;
+    });
+    await expect(reading).rejects.toThrow("the reader failed");
     await eventually(() => model.stats().slotsBusy === 0);
     expect(model.stats().producedTokens).toBeGreaterThan(0);
   });

@@ -1,6 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { MessageSchema, Role, type Tool, ToolSchema } from "../../../../gen/unified/inference/v1/chat_pb.js";
-import type { GenEvent, GenerateRequest, LoadedModel, ToolChoiceSpec } from "../../../../src/domain/engine/engine.js";
+import type {
+  EmitEvent,
+  GenEvent,
+  GenerateRequest,
+  LoadedModel,
+  ToolChoiceSpec,
+} from "../../../../src/domain/engine/engine.js";
 import { scriptedEngine } from "../../../../src/engines/scripted/scripted-model.js";
 import type { ScriptedOptions } from "../../../../src/engines/scripted/scripted-options.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
@@ -51,6 +57,14 @@ export function offers(
   };
 }
 
+/** A reader that keeps all events. */
+export function into(events: GenEvent[]): EmitEvent {
+  return (event) => {
+    events.push(event);
+    return undefined;
+  };
+}
+
 /** All events of a request. */
 export async function run(
   model: LoadedModel,
@@ -58,7 +72,7 @@ export async function run(
   signal: AbortSignal = neverAborted,
 ): Promise<readonly GenEvent[]> {
   const events: GenEvent[] = [];
-  for await (const event of model.generate(request, signal)) events.push(event);
+  await model.generate(request, signal, into(events));
   return events;
 }
 

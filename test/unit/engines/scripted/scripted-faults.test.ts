@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../../src/domain/engine/engine.js";
 import type { ScriptedFailureCode } from "../../../../src/engines/scripted/scripted-options.js";
-import { answerOf, asks, load, neverAborted, run } from "./run-model.js";
+import { answerOf, asks, into, load, neverAborted, run } from "./run-model.js";
 
 describe("scripted model: failures", () => {
   const codes: readonly [ScriptedFailureCode, string][] = [
@@ -21,9 +21,7 @@ describe("scripted model: failures", () => {
     const model = await load({ text: "a b c d", fail: { after_tokens: 3, code: "upstream_error" } });
     for (const deltas of ["each", "joined"] as const) {
       const seen: GenEvent[] = [];
-      const reading = (async () => {
-        for await (const event of model.generate(asks("Hi", { n: 2, deltas }), neverAborted)) seen.push(event);
-      })();
+      const reading = model.generate(asks("Hi", { n: 2, deltas }), neverAborted, into(seen));
       await expect(reading).rejects.toMatchObject({ code: "upstream_error", usage: { promptTokens: 1, outTokens: 3 } });
       const words = `${answerOf(seen, 0).text}${answerOf(seen, 1).text}`.replaceAll(" ", "");
       expect(words).toHaveLength(3);
@@ -33,12 +31,10 @@ describe("scripted model: failures", () => {
 
   it("fails instead of finishing if the answer has exactly that many tokens, not if it has fewer", async () => {
     const model = await load({ text: "a b", fail: { after_tokens: 2, code: "internal_error" } });
-    const types: string[] = [];
-    const reading = (async () => {
-      for await (const event of model.generate(asks("Hi"), neverAborted)) types.push(event.type);
-    })();
+    const seen: GenEvent[] = [];
+    const reading = model.generate(asks("Hi"), neverAborted, into(seen));
     await expect(reading).rejects.toMatchObject({ code: "internal" });
-    expect(types).toEqual(["accepted", "text", "text"]);
+    expect(seen.map(({ type }) => type)).toEqual(["accepted", "text", "text"]);
     expect(answerOf(await run(model, asks("Hi", { maxTokens: 1 }))).reason).toBe("length");
   });
 
@@ -53,9 +49,7 @@ describe("scripted model: failures", () => {
     const model = await load({ text: "one two three", hang_after_tokens: 2 });
     const abort = new AbortController();
     const seen: GenEvent[] = [];
-    const reading = (async () => {
-      for await (const event of model.generate(asks("Hi", { stop: [" two four"] }), abort.signal)) seen.push(event);
-    })();
+    const reading = model.generate(asks("Hi", { stop: [" two four"] }), abort.signal, into(seen));
     await expect.poll(() => model.stats().producedTokens).toBe(2);
     expect(answerOf(seen).text).toBe("one");
     abort.abort(new Error("left"));
