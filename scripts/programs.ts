@@ -94,12 +94,6 @@ const longPrograms: readonly Program[] = [
     use: "compiling the Java code that clients generate",
   },
   {
-    name: "protoc with Java's protobuf runtime",
-    probe: ["sh", "-c", "protoc --version && test -e /usr/share/java/protobuf.jar"],
-    packages: ["protobuf-compiler", "libprotobuf-java"],
-    use: "the compilation of Java's generated code",
-  },
-  {
     name: "cargo",
     probe: ["cargo", "--version"],
     packages: ["cargo"],

@@ -50,6 +50,8 @@ const results: StepResult[] = [];
 const failedSteps: string[] = [];
 
 rmSync(reportsFolder, { recursive: true, force: true });
+// Installed before the tests, because one of them runs a client on it.
+const node24 = tier === "long" ? provideNode24() : null;
 await Promise.all([
   timed("programs", () => providePrograms(tier)),
   runSteps([generatedCode, npmRun("build")], "at the end").then(note),
@@ -73,9 +75,9 @@ async function runTests(step: VitestStep): Promise<void> {
 }
 
 async function runTestsOnNode24(): Promise<void> {
-  const node = provideNode24();
-  if (node !== null) {
-    await runTests(vitestStep("conformance on Node 24", { projects: ["conformance"], node, except: sameOnAnyNode }));
+  if (node24 !== null) {
+    const options = { projects: ["conformance"], node: node24, except: sameOnAnyNode };
+    await runTests(vitestStep("conformance on Node 24", options));
   } else if (isCi) failedSteps.push("Node 24");
   else
     console.log("Node 24 is not available (npm installs it on Linux x64), so the second run of conformance is skipped");

@@ -105,7 +105,8 @@ export class FollowedService {
 
   /** All deliveries, oldest first. */
   async records(): Promise<DeliveryRecord[]> {
-    const { json } = await this.#asAdmin("ListDeliveries");
+    const { status, json, text } = await this.#asAdmin("ListDeliveries");
+    if (status !== 200) throw new Error(`ListDeliveries: ${status} ${text}`);
     return (json["deliveries"] as DeliveryRecord[]).toReversed();
   }
 
@@ -187,12 +188,17 @@ export class FollowedService {
 }
 
 /**
- * Repeats a request that got 408. This process runs in real time, so in fast time it can seem to stall in the middle of
- * a request.
+ * Repeats a request that failed because of time. This process runs in real time, so in fast time it can seem to stall in
+ * the middle of a request (408), an idle connection is closed within milliseconds (a failed fetch), and a store's answer
+ * is late (503).
  */
 async function answerTo(ask: () => Promise<ClientAnswer>): Promise<ClientAnswer> {
   for (let tries = 1; ; tries += 1) {
-    const answer = await ask();
-    if (answer.status !== 408 || tries === asksMax) return answer;
+    try {
+      const answer = await ask();
+      if ((answer.status !== 408 && answer.status !== 503) || tries === asksMax) return answer;
+    } catch (error) {
+      if (tries === asksMax) throw error;
+    }
   }
 }
