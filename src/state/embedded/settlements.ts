@@ -45,6 +45,32 @@ const liveColumns = columnsOf<LostRequest>(
   "request_id, account, key_id, model, operation, prompt_tokens, completion_tokens, admitted_at_ms",
 );
 
+/** Request ids begin with their time: the newest marker is among the last ones. */
+const newestMarkerSql = `SELECT max(at_ms) AS at_ms
+  FROM (SELECT at_ms FROM settled ORDER BY request_id DESC LIMIT 1000)`;
+
+/** How long the marker of a settled request is kept. */
+const markerKeptMs = 86_400_000;
+
+/**
+ * Returns a function that deletes the oldest expired markers of settled requests, at most `max`, and returns their number.
+ * It looks at both ends of the table: ids of version 0.1 are random and come after those that begin with a time. The newest
+ * marker stays, because the store's time continues from it after a restart.
+ */
+export function createMarkerPurge(db: SqliteDatabase): (max: number, nowMs: number) => number {
+  const newest = db.prepare(newestMarkerSql);
+  const removals = ["ASC", "DESC"].map((order) =>
+    db.prepare(
+      `DELETE FROM settled WHERE request_id IN (SELECT request_id
+         FROM (SELECT request_id, at_ms FROM settled ORDER BY request_id ${order} LIMIT ?2) WHERE at_ms < ?1)`,
+    ),
+  );
+  return (max, nowMs) => {
+    const beforeMs = Math.min(nowMs - markerKeptMs, Number(newest.get()?.["at_ms"] ?? 0));
+    return removals.reduce((purged, remove) => purged + Number(remove.run(beforeMs, max - purged).changes), 0);
+  };
+}
+
 interface SettlementDeps {
   readonly collected: CollectedRows;
   readonly usage: UsageVerbs;
@@ -63,7 +89,7 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
   const live = db.prepare("SELECT * FROM live_requests ORDER BY admitted_at_ms");
   const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const markAll = db.prepare("INSERT INTO settled (request_id, at_ms) SELECT value, ? FROM json_each(?)");
-  const newest = db.prepare("SELECT max(at_ms) AS at_ms FROM settled");
+  const newest = db.prepare(newestMarkerSql);
   const among = db.prepare("SELECT request_id FROM settled WHERE request_id IN (SELECT value FROM json_each(?))");
   const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
   // One statement removes all requests that ended in the transaction, most of which were never written.

@@ -21,7 +21,7 @@ import { createKeyVerbs } from "./keys.js";
 import { createLimitVerbs } from "./limits.js";
 import { createSessionVerbs } from "./sessions.js";
 import { createSettingVerbs } from "./settings.js";
-import { createSettlementVerbs } from "./settlements.js";
+import { createMarkerPurge, createSettlementVerbs } from "./settlements.js";
 import { createUsageVerbs } from "./usage.js";
 
 export interface DeliveryBounds {
@@ -93,8 +93,6 @@ const longestPeriodMs = 31 * dayMs;
 
 /** Statements that delete the oldest rows from before `?1`, at most `?2`, and how long the rows are kept. */
 const retention: readonly { readonly sql: string; readonly keptMs: number }[] = [
-  // The newest marker stays: the store's time continues from it after a restart.
-  { sql: oldest("settled", "at_ms", "request_id", "AND at_ms < (SELECT max(at_ms) FROM settled)"), keptMs: dayMs },
   { sql: oldest("usage_hours", "start_ms", "account, start_ms, key_id, model"), keptMs: 90 * dayMs },
   { sql: oldest("usage_days", "start_ms", "account, start_ms, key_id, model"), keptMs: 731 * dayMs },
   {
@@ -106,9 +104,9 @@ const retention: readonly { readonly sql: string; readonly keptMs: number }[] = 
   { sql: oldest("sessions", "expires_at_ms", "id"), keptMs: 0 },
 ];
 
-function oldest(table: string, time: string, key: string, condition = ""): string {
+function oldest(table: string, time: string, key: string): string {
   return `DELETE FROM ${table} WHERE (${key}) IN
-    (SELECT ${key} FROM ${table} WHERE ${time} < ?1 ${condition} ORDER BY ${time} LIMIT ?2)`;
+    (SELECT ${key} FROM ${table} WHERE ${time} < ?1 ORDER BY ${time} LIMIT ?2)`;
 }
 
 /** Ended deliveries of state `?1` from before `?2`, the oldest first, at most `?3`. */
@@ -124,6 +122,7 @@ function endedDeliveries(isPurged: 0 | 1): string {
  * the newest `deliveredMax` keep their payload.
  */
 function createPurge(db: SqliteDatabase, queues: QueueRows, deliveredMax: number) {
+  const purgeMarkers = createMarkerPurge(db);
   const steps = retention.map(({ sql, keptMs }) => ({ remove: db.prepare(sql), keptMs }));
   const strip = db.prepare(
     `UPDATE deliveries SET body = '', attempts_json = '[]', is_purged = 1 WHERE ${endedDeliveries(0)}`,
@@ -134,7 +133,7 @@ function createPurge(db: SqliteDatabase, queues: QueueRows, deliveredMax: number
        WHERE state = 'delivered' AND is_purged = 0 AND ended_at_ms IS NOT NULL LIMIT ?)`,
   );
   return (max: number, nowMs: number): number => {
-    let purged = 0;
+    let purged = purgeMarkers(max, nowMs);
     for (const step of steps) {
       if (purged < max) purged += Number(step.remove.run(nowMs - step.keptMs, max - purged).changes);
     }
