@@ -216,7 +216,7 @@ describe.each(protocols)("%s", (protocol) => {
     const headers = protocol === "grpc-web" ? { "grpc-timeout": "100m" } : { "connect-timeout-ms": "100" };
     const leave = new AbortController();
     const left = failureOf(client(protocol).createChatCompletion({ params }, { headers, signal: leave.signal }));
-    const { caller } = await core.opened();
+    const { caller } = await core.opened(2);
     await eventually(() => Date.now() >= caller.deadlineAtMs, "the deadline");
     leave.abort();
     await left;
