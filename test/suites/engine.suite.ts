@@ -132,7 +132,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       const model = await harness.chat();
       const long = create(MessageSchema, {
         role: Role.USER,
-        content: [{ part: { case: "text", value: "word ".repeat(model.caps.contextLength + 10) } }],
+        content: [{ part: { case: "text", value: "word ".repeat((model.caps.contextLength ?? 0) + 10) } }],
       });
       const input = { messages: [long], tools: [], toolChoice: { mode: "none" }, parallelToolCalls: true } as const;
       const error = await engineError(all(model, request({ input })));

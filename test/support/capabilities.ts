@@ -6,10 +6,13 @@ export function caps(changes: Partial<Capabilities> = {}): Capabilities {
     chat: true,
     completion: true,
     embeddings: true,
+    rerank: true,
     contextLength: 4096,
     maxOutput: 4096,
     tools: "auto",
+    toolChoice: true,
     parallelTools: true,
+    jsonObject: true,
     jsonSchema: "full",
     grammar: true,
     logprobs: 20,
@@ -19,6 +22,7 @@ export function caps(changes: Partial<Capabilities> = {}): Capabilities {
     nativeN: true,
     tokenInput: true,
     vision: true,
+    audio: true,
     ...changes,
   };
 }

@@ -115,8 +115,8 @@ function orNull(ms: number): number | null {
 /** Sampling options of a request, without its content. */
 export interface AskedOptions {
   readonly maxTokens: number | null;
-  readonly temperature: number;
-  readonly topP: number;
+  readonly temperature?: number;
+  readonly topP?: number;
   readonly stop: readonly string[];
   readonly seed?: bigint;
 }

@@ -24,6 +24,12 @@ const publicErrors: Readonly<Partial<Record<EngineErrorCode, PublicError>>> = {
   model_not_loaded: { code: "model_not_loaded", text: "The model's weights are not loaded.", retryAfterMs: 10_000 },
   engine_restarted: { code: "upstream_error", text: "The engine stopped unexpectedly." },
   upstream_error: { code: "upstream_error", text: "The engine stopped unexpectedly." },
+  unauthorized: { code: "upstream_unauthorized", text: "The upstream server rejected this service's key." },
+  rate_limited: {
+    code: "upstream_rate_limited",
+    text: "The upstream server limits the rate of requests. Try again later.",
+    retryAfterMs: 1_000,
+  },
   timeout: { code: "upstream_timeout", text: "The engine did not answer in time." },
 };
 
@@ -45,7 +51,7 @@ export function serviceErrorOf(thrown: unknown): ServiceError {
 /** Whether another deployment may succeed where this one failed. */
 export function mayFailOver(error: ServiceError): boolean {
   const { http } = errorRow(error.code);
-  return http === 502 || http === 503;
+  return http === 502 || http === 503 || http === 504;
 }
 
 /** Error for a prompt above the context. Client tools parse its first words, so they are fixed (ERR-26). */

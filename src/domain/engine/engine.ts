@@ -29,7 +29,10 @@ export interface LoadProgress {
 export interface LoadedModel {
   readonly id: string;
   readonly caps: Capabilities;
-  /** Changes whenever the engine, the weights or the sampling code does (RESP-11). Printable ASCII. */
+  /**
+   * Changes whenever the engine, the weights or the sampling code does (RESP-11). Printable ASCII. An `accepted` event may
+   * name another one, because an upstream server sends its own with the answer only.
+   */
   readonly fingerprint: string;
   /** Counts the tokens of a prompt rendered with `options`; null if the engine cannot count before it runs. */
   countTokens(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
@@ -47,15 +50,20 @@ export interface Capabilities {
   readonly chat: boolean;
   readonly completion: boolean;
   readonly embeddings: boolean;
-  /** Tokens of prompt and answer together. */
-  readonly contextLength: number;
-  readonly maxOutput: number;
+  readonly rerank: boolean;
+  /** Tokens of prompt and answer together; null: not known, so the engine itself rejects longer ones. */
+  readonly contextLength: number | null;
+  /** Null: not known. */
+  readonly maxOutput: number | null;
   readonly embeddingDims?: number;
   /** Whether vectors may be shortened to fewer dimensions (EMB-8). */
   readonly shortenableEmbeddings?: boolean;
   readonly maxEmbedTokens?: number;
   readonly tools: "none" | "forced-only" | "auto";
+  /** Whether calls can be forced: `required`, or one function by name. */
+  readonly toolChoice: boolean;
   readonly parallelTools: boolean;
+  readonly jsonObject: boolean;
   readonly jsonSchema: "none" | "subset" | "full";
   readonly grammar: boolean;
   /** Maximum number of alternatives per position; 0: no log probabilities. */
@@ -68,7 +76,11 @@ export interface Capabilities {
   /** Whether prompts and inputs may be token ids. */
   readonly tokenInput: boolean;
   readonly vision: boolean;
+  readonly audio: boolean;
 }
+
+/** Capabilities of a model whose context is known. */
+export type BoundedCapabilities = Capabilities & { readonly contextLength: number };
 
 export type ToolChoiceSpec =
   | { readonly mode: "none" | "auto" | "required" }
@@ -97,14 +109,16 @@ export interface GenerateRequest {
   readonly maxTokens: number | null;
   /** Non-empty texts. */
   readonly stop: readonly string[];
-  readonly temperature: number;
-  readonly topP: number;
+  // A sampling option that the client did not set stays absent: an engine applies its own default, and an upstream server
+  // must not receive a value that nobody chose.
+  readonly temperature?: number;
+  readonly topP?: number;
   readonly topK?: number;
   readonly minP?: number;
   readonly repetitionPenalty?: number;
   readonly seed?: bigint;
-  readonly frequencyPenalty: number;
-  readonly presencePenalty: number;
+  readonly frequencyPenalty?: number;
+  readonly presencePenalty?: number;
   readonly logitBias?: ReadonlyMap<number, number>;
   /** Alternatives per position; absent: no log probabilities. */
   readonly logprobs?: number;
@@ -114,12 +128,29 @@ export interface GenerateRequest {
     | { readonly type: "json_schema"; readonly name: string; readonly schemaJson: string; readonly strict: boolean };
   readonly reasoningEffort?: string;
   readonly chatTemplateKwargsJson?: string;
+  /** Absent when the client set none of these fields. */
+  readonly passOn?: PassOn;
   /** Time spent waiting for the slot: an engine with its own time limit subtracts it. */
   queueMs: number;
   /** Tenant of the prefix cache: never share KV across them. */
   cacheKey: string;
   /** `joined`: the answer is not streamed, so text events of a choice may be joined. */
   deltas: "each" | "joined";
+}
+
+/** Fields that an upstream server receives as the client sent them. Engines that run models themselves ignore them. */
+export interface PassOn {
+  readonly user?: string;
+  readonly safetyIdentifier?: string;
+  readonly promptCacheKey?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly store?: boolean;
+  readonly serviceTier?: string;
+  readonly verbosity?: string;
+  /** Whether the client set `max_completion_tokens` instead of `max_tokens`. */
+  readonly hasMaxCompletionTokens?: boolean;
+  /** Fields outside the contract, as JSON text by name. A deployment passes on those that its `pass_through` names. */
+  readonly fieldsJson?: Readonly<Record<string, string>>;
 }
 
 export interface TokenLogprobInfo extends TokenLogprob {
@@ -137,9 +168,18 @@ export interface TokenLogprob {
 /** Takes an event. The engine waits for a returned promise before it emits the next one: this is backpressure. */
 export type EmitEvent = (event: GenEvent) => Promise<void> | undefined;
 
-/** outTokens are cumulative per choice and include text that is held back. */
+/**
+ * outTokens are cumulative per choice and include text that is held back. An engine without exact counts estimates them
+ * until `usage`, which may also come during the answer with the figures so far; the last one is final.
+ */
 export type GenEvent =
-  | { readonly type: "accepted"; readonly promptTokens: number | null; readonly cachedTokens: number }
+  | {
+      readonly type: "accepted";
+      readonly promptTokens: number | null;
+      readonly cachedTokens: number;
+      /** Fingerprint of the answer, if it differs from the model's. */
+      readonly fingerprint?: string;
+    }
   /** Whole code points, never a stop string. */
   | {
       readonly type: "text";
@@ -148,7 +188,12 @@ export type GenEvent =
       readonly outTokens: number;
       readonly logprobs?: readonly TokenLogprobInfo[];
     }
-  | { readonly type: "reasoning"; readonly choice: number; readonly text: string; readonly outTokens: number }
+  | {
+      readonly type: "reasoning" | "refusal";
+      readonly choice: number;
+      readonly text: string;
+      readonly outTokens: number;
+    }
   /** `id` and `name` in the first event of a call only; `index` counts from 0 without gaps, one call after the other. */
   | {
       readonly type: "tool";
@@ -200,6 +245,8 @@ export type EngineErrorCode =
   | "model_loading"
   | "engine_restarted"
   | "upstream_error"
+  | "unauthorized"
+  | "rate_limited"
   | "internal"
   | "timeout"
   | "aborted";

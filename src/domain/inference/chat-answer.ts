@@ -51,8 +51,8 @@ export class AnswerIdentity {
   }
 
   /** Sets the model that answers, before its first event. */
-  answeredBy(model: LoadedModel): void {
-    this.fingerprint = fingerprintOf(model.fingerprint);
+  answeredBy({ fingerprint }: Pick<LoadedModel, "fingerprint">): void {
+    this.fingerprint = fingerprintOf(fingerprint);
   }
 }
 
@@ -99,6 +99,8 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
         );
       case "reasoning":
         return this.#choiceChunk(choice, { reasoningContent: event.text });
+      case "refusal":
+        return this.#choiceChunk(choice, { refusal: event.text });
       case "tool":
         return this.#choiceChunk(choice, { toolCalls: [toolCallDelta(event)] });
       case "finish":
@@ -140,6 +142,7 @@ function toolCallDelta(event: ToolEvent): ToolCallDelta {
 export interface Choice {
   text: string;
   reasoning: string;
+  refusal: string;
   calls: { id: string; name: string; args: string }[];
   finishReason: string;
   logprobs: TokenLogprobInfo[] | null;
@@ -150,7 +153,7 @@ export class CollectedChoices {
   readonly choices: readonly Choice[];
 
   constructor(count: number) {
-    const empty = (): Choice => ({ text: "", reasoning: "", calls: [], finishReason: "", logprobs: null });
+    const empty = (): Choice => ({ text: "", reasoning: "", refusal: "", calls: [], finishReason: "", logprobs: null });
     this.choices = Array.from({ length: count }, empty);
   }
 
@@ -160,7 +163,7 @@ export class CollectedChoices {
     if (event.type === "text") {
       choice.text += event.text;
       if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
-    } else if (event.type === "reasoning") choice.reasoning += event.text;
+    } else if (event.type === "reasoning" || event.type === "refusal") choice[event.type] += event.text;
     else if (event.type === "finish") choice.finishReason = event.reason;
     else if (event.type === "tool") {
       choice.calls[event.index] ??= { id: "", name: "", args: "" };
@@ -199,7 +202,7 @@ function chatChoice(choice: Choice, index: number): ChatChoice {
   return answer;
 }
 
-function assistantMessage({ text, reasoning, calls }: Choice): AssistantMessage {
+function assistantMessage({ text, reasoning, refusal, calls }: Choice): AssistantMessage {
   const message: AssistantMessage = {
     $typeName: "unified.inference.v1.AssistantMessage",
     role: Role.ASSISTANT,
@@ -207,8 +210,9 @@ function assistantMessage({ text, reasoning, calls }: Choice): AssistantMessage 
       create(ToolCallSchema, { id, function: { name, argumentsJson: args } }),
     ),
   };
-  // Absent beside tool calls (RESP-5), otherwise a string, possibly empty.
-  if (calls.length === 0 || text !== "") message.content = text;
+  // Absent beside tool calls (RESP-5) or a refusal, otherwise a string, possibly empty.
+  if ((calls.length === 0 && refusal === "") || text !== "") message.content = text;
+  if (refusal !== "") message.refusal = refusal;
   if (reasoning !== "") message.reasoningContent = reasoning;
   return message;
 }

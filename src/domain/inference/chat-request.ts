@@ -6,7 +6,7 @@ import {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { refuse } from "../call/service-error.js";
-import type { Capabilities, GenerateInput, GenerateRequest, ToolChoiceSpec } from "../engine/engine.js";
+import type { Capabilities, GenerateInput, GenerateRequest, PassOn, ToolChoiceSpec } from "../engine/engine.js";
 
 /** Builds the engine request of a valid chat request. Throws ServiceError for what the model cannot do. */
 export function toChatRequest(params: ChatCompletionParams, caps: Capabilities): GenerateRequest {
@@ -20,6 +20,8 @@ export function toChatRequest(params: ChatCompletionParams, caps: Capabilities):
   const isIgnored = caps.tools === "forced-only" && requested.toolChoice.mode === "auto";
   const { tools, toolChoice }: Offer = isIgnored ? { tools: [], toolChoice: { mode: "none" } } : requested;
   refuseUnlessAble(caps.tools !== "none" || tools.length === 0, "tools", params.model);
+  const isForced = toolChoice.mode === "required" || toolChoice.mode === "named";
+  refuseValueUnlessAble(caps.toolChoice || !isForced, "Forced tool calls are", "tool_choice", params.model);
   for (const tool of tools) {
     const param = `tools[${params.tools.indexOf(tool)}].function.strict`;
     refuseUnlessAble(caps.grammar || tool.function?.strict !== true, param, params.model);
@@ -39,12 +41,34 @@ export function toChatRequest(params: ChatCompletionParams, caps: Capabilities):
   if (format !== undefined) request.format = format;
   if (params.reasoningEffort !== undefined) request.reasoningEffort = params.reasoningEffort;
   if (params.chatTemplateKwargsJson !== undefined) request.chatTemplateKwargsJson = params.chatTemplateKwargsJson;
+  const passOn = passOnOf(params);
+  if (passOn !== null) request.passOn = passOn;
   return request;
+}
+
+/** Null when the client set none of the fields. */
+function passOnOf(params: ChatCompletionParams): PassOn | null {
+  const passOn: Mutable<PassOn> = {};
+  if (params.user !== undefined) passOn.user = params.user;
+  if (params.safetyIdentifier !== undefined) passOn.safetyIdentifier = params.safetyIdentifier;
+  if (params.promptCacheKey !== undefined) passOn.promptCacheKey = params.promptCacheKey;
+  if (hasKeys(params.metadata)) passOn.metadata = params.metadata;
+  if (params.store !== undefined) passOn.store = params.store;
+  if (params.serviceTier !== undefined) passOn.serviceTier = params.serviceTier;
+  if (params.verbosity !== undefined) passOn.verbosity = params.verbosity;
+  if (params.maxCompletionTokens !== undefined) passOn.hasMaxCompletionTokens = true;
+  if (hasKeys(params.passThroughJson)) passOn.fieldsJson = params.passThroughJson;
+  return hasKeys(passOn) ? passOn : null;
+}
+
+function hasKeys(object: object): boolean {
+  for (const _ in object) return true;
+  return false;
 }
 
 function refuseUnlessPartAble({ part }: ContentPart, caps: Capabilities, param: string, model: string): void {
   if (part.case === "imageUrl") refuseValueUnlessAble(caps.vision, "Images are", param, model);
-  if (part.case === "inputAudio") refuseValueUnlessAble(false, "Audio input is", param, model);
+  if (part.case === "inputAudio") refuseValueUnlessAble(caps.audio, "Audio input is", param, model);
   if (part.case === "file") refuseValueUnlessAble(false, "Files are", param, model);
 }
 
@@ -80,7 +104,8 @@ function toFormat(
 ): GenerateRequest["format"] | undefined {
   const format = responseFormat?.format;
   if (format?.case !== "jsonObject" && format?.case !== "jsonSchema") return undefined;
-  refuseValueUnlessAble(caps.jsonSchema !== "none", "Formats other than 'text' are", "response_format", model);
+  const isAble = format.case === "jsonObject" ? caps.jsonObject : caps.jsonSchema !== "none";
+  refuseValueUnlessAble(isAble, "Formats other than 'text' are", "response_format", model);
   if (format.case === "jsonObject") return { type: "json_object" };
   const { name, schemaJson, strict } = format.value;
   return { type: "json_schema", name, schemaJson: schemaJson ?? "{}", strict: strict ?? false };
@@ -104,17 +129,18 @@ export function toGenerate(
   const request: Mutable<GenerateRequest> = {
     input,
     n: params.n ?? 1,
-    maxTokens: options.maxTokens === undefined ? null : Math.min(options.maxTokens, caps.maxOutput),
+    maxTokens:
+      options.maxTokens === undefined ? null : Math.min(options.maxTokens, caps.maxOutput ?? options.maxTokens),
     stop: params.stop.filter((text) => text !== ""),
-    temperature: params.temperature ?? 1,
-    topP: params.topP ?? 1,
-    frequencyPenalty: params.frequencyPenalty ?? 0,
-    presencePenalty: params.presencePenalty ?? 0,
     requestId: "",
     queueMs: 0,
     cacheKey: "",
     deltas: "joined",
   };
+  if (params.temperature !== undefined) request.temperature = params.temperature;
+  if (params.topP !== undefined) request.topP = params.topP;
+  if (params.frequencyPenalty !== undefined) request.frequencyPenalty = params.frequencyPenalty;
+  if (params.presencePenalty !== undefined) request.presencePenalty = params.presencePenalty;
   if (params.topK !== undefined) request.topK = params.topK;
   if (params.minP !== undefined) request.minP = params.minP;
   if (params.repetitionPenalty !== undefined) request.repetitionPenalty = params.repetitionPenalty;

@@ -80,6 +80,11 @@ export function toCompletionRequests(params: CompletionParams, caps: Capabilitie
   const prompts = params.prompt.length > 0 ? params.prompt : params.promptTokens.map((list) => list.ids);
   const request = toGenerate({ prompt: prompts[0] ?? "" }, params, { maxTokens: params.maxTokens, logprobs }, caps);
   if (echo === true) request.echo = echo;
+  const { user, passThroughJson: fieldsJson } = params;
+  const hasFields = Object.keys(fieldsJson).length > 0;
+  if (user !== undefined || hasFields) {
+    request.passOn = { ...(user === undefined ? {} : { user }), ...(hasFields ? { fieldsJson } : {}) };
+  }
   return prompts.map((prompt) => ({ ...request, input: { prompt } }));
 }
 

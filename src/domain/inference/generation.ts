@@ -246,12 +246,13 @@ export class Generation {
   #count(prompt: Prompt, event: GenEvent): void {
     const { tally } = this.#prepared.run;
     if (event.type === "accepted") {
+      if (event.fingerprint !== undefined) this.#prepared.identity.answeredBy({ fingerprint: event.fingerprint });
       if (prompt.countsPrompt) tally.prompt(prompt.base, event.promptTokens ?? 0, event.cachedTokens);
     } else if (event.type === "usage") this.#noteUsage(prompt, event, event.reasoningTokens);
     else tally.produced(prompt.base + event.choice, event.outTokens);
   }
 
-  /** Records the engine's final figures. */
+  /** Records the engine's figures, so far or final. */
   #noteUsage({ base, request, countsPrompt }: Prompt, usage: EngineUsage, reasoningTokens = 0): void {
     const { tally } = this.#prepared.run;
     if (countsPrompt) tally.prompt(base, usage.promptTokens, usage.cachedTokens, reasoningTokens);

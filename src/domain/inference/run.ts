@@ -289,5 +289,6 @@ function outputPerChoice({ maxTokens }: GenerateRequest, promptTokens: number, m
   const requested = maxTokens ?? outputTokensDefault;
   if (model === null) return requested;
   const { contextLength, maxOutput } = model.caps;
-  return Math.max(0, Math.min(requested, maxOutput, contextLength - promptTokens));
+  const { POSITIVE_INFINITY: unknown } = Number;
+  return Math.max(0, Math.min(requested, maxOutput ?? unknown, (contextLength ?? unknown) - promptTokens));
 }

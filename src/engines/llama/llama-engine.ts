@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import type {
-  Capabilities,
+  BoundedCapabilities,
   Engine,
   EngineKind,
   LoadedModel,
@@ -124,18 +124,21 @@ export interface ModelFiles {
 /** Alternatives per position that the sampler can report. */
 const logprobsMax = 20;
 
-function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts: LoadedFacts): Capabilities {
+function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts: LoadedFacts): BoundedCapabilities {
   const { contextLength, embeddingDims, tools } = facts;
   const isChat = kind === "chat";
   return {
     chat: isChat,
     completion: isChat,
     embeddings: !isChat,
+    rerank: false,
     contextLength,
     maxOutput: isChat ? contextLength : 0,
     ...(embeddingDims === null ? {} : { embeddingDims, shortenableEmbeddings, maxEmbedTokens: contextLength }),
     tools: isChat ? tools : "none",
+    toolChoice: isChat,
     parallelTools: true,
+    jsonObject: isChat,
     jsonSchema: isChat ? "subset" : "none",
     grammar: isChat,
     logprobs: isChat ? logprobsMax : 0,
@@ -146,6 +149,7 @@ function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts:
     // Some clients send inputs as ids of another model's vocabulary: rejecting them is better than embedding noise.
     tokenInput: isChat,
     vision: false,
+    audio: false,
   };
 }
 

@@ -1,5 +1,5 @@
 import {
-  type Capabilities,
+  type BoundedCapabilities,
   type EmbedRequest,
   type EmbedResult,
   type EmitEvent,
@@ -20,7 +20,7 @@ import { unloadedError } from "./supervisor.js";
 
 export interface LlamaModelOptions {
   readonly id: string;
-  readonly caps: Capabilities;
+  readonly caps: BoundedCapabilities;
   readonly fingerprint: string;
   /** Concurrent calls. */
   readonly slots: number;
@@ -32,7 +32,7 @@ export interface LlamaModelOptions {
 /** A model that runs in a child process, which the supervisor keeps alive. */
 export class LlamaModel implements LoadedModel {
   readonly id: string;
-  readonly caps: Capabilities;
+  readonly caps: BoundedCapabilities;
   readonly fingerprint: string;
   readonly #deps: CallDeps;
   readonly #options: LlamaModelOptions;
@@ -170,8 +170,10 @@ function unexpectedAnswer({ type }: CallAnswer): EngineError {
 
 /** The child's part of a request: no protobuf messages, and no fields that only the server reads. */
 export function toChildGenerate(request: GenerateRequest): ChildGenerate {
-  const { input, n, queueMs, reasoningEffort, chatTemplateKwargsJson, ...rest } = request;
-  return { ...rest, input: toChildInput(input, templateVariables(request)) };
+  const { input, n, queueMs, reasoningEffort, chatTemplateKwargsJson, passOn, ...rest } = request;
+  const { temperature = 1, topP = 1, frequencyPenalty = 0, presencePenalty = 0 } = request;
+  const sampling = { temperature, topP, frequencyPenalty, presencePenalty };
+  return { ...rest, ...sampling, input: toChildInput(input, templateVariables(request)) };
 }
 
 export function toChildInput(input: GenerateInput, variables: Readonly<Record<string, unknown>>): ChildInput {

@@ -3,7 +3,7 @@ import { type Message, Role } from "../../../gen/unified/inference/v1/chat_pb.js
 import { version } from "../../contract/version.js";
 import type { Clock, IdSource } from "../../domain/call/ports.js";
 import {
-  type Capabilities,
+  type BoundedCapabilities,
   type EmbedRequest,
   type EmbedResult,
   type EmitEvent,
@@ -45,7 +45,7 @@ const inputsPerTurn = 64;
 
 class ScriptedModel implements LoadedModel {
   readonly id: string;
-  readonly caps: Capabilities;
+  readonly caps: BoundedCapabilities;
   readonly fingerprint: string;
   readonly #deps: ScriptedEngineDeps;
   readonly #slots: number;
@@ -269,17 +269,23 @@ function fingerprintOf(options: ScriptedOptions): string {
 }
 
 /** The features of a scripted model: all that only shape text. `dimensions` makes it an embedding model and nothing else. */
-function scriptedCapabilities({ dimensions, token_input }: ScriptedOptions, contextLength: number): Capabilities {
+function scriptedCapabilities(
+  { dimensions, token_input }: ScriptedOptions,
+  contextLength: number,
+): BoundedCapabilities {
   const embeds = dimensions !== undefined;
   return {
     chat: !embeds,
     completion: !embeds,
     embeddings: embeds,
+    rerank: false,
     contextLength,
     maxOutput: contextLength,
     ...(embeds ? { embeddingDims: dimensions, shortenableEmbeddings: true, maxEmbedTokens: contextLength } : {}),
     tools: "auto",
+    toolChoice: true,
     parallelTools: true,
+    jsonObject: true,
     jsonSchema: "full",
     grammar: true,
     logprobs: 20,
@@ -289,6 +295,7 @@ function scriptedCapabilities({ dimensions, token_input }: ScriptedOptions, cont
     nativeN: true,
     tokenInput: token_input ?? false,
     vision: false,
+    audio: false,
   };
 }
 

@@ -9,7 +9,14 @@ import {
 import { refuse } from "../../domain/call/service-error.js";
 import { jsonString } from "../../lib/json-string.js";
 import { asInt32, asString, type JsonObject, missingField, wrongType } from "../http/json-object.js";
-import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-chat.js";
+import {
+  readSampling,
+  readStreaming,
+  type Streaming,
+  samplingFields,
+  streamingFields,
+  unknownFields,
+} from "./read-chat.js";
 import { ChunkFrames, finite, usageJson } from "./write-chat.js";
 
 /** Reads the body of `POST /v1/completions`. Throws ServiceError. */
@@ -23,6 +30,7 @@ export function readCompletion(body: JsonObject): Streaming & { readonly params:
     bestOf: body.int32("best_of"),
     suffix: body.string("suffix"),
     ...readSampling(body),
+    passThroughJson: unknownFields(body, completionFields),
   });
   return { params, ...readStreaming(body) };
 }

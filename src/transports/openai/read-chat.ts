@@ -51,6 +51,7 @@ export function readChat(body: JsonObject): Streaming & { readonly params: ChatC
     minP: sampling.minP,
     repetitionPenalty: sampling.repetitionPenalty,
     chatTemplateKwargsJson: body.objectAsText("chat_template_kwargs"),
+    passThroughJson: unknownFields(body, chatFields),
   };
   const { stream, includeUsage } = readStreaming(body);
   return { params, stream, includeUsage };
@@ -134,6 +135,15 @@ export const chatFields: ReadonlySet<string> = new Set([
   "prompt_cache_options",
   "prompt_cache_retention",
 ]);
+
+/** Fields outside the contract, as JSON by name; a deployment on an upstream server may pass them on. */
+export function unknownFields(body: JsonObject, known: ReadonlySet<string>): Record<string, string> {
+  const fields: Record<string, string> = {};
+  for (const name of body.names) {
+    if (!known.has(name)) fields[name] = JSON.stringify(body.fields[name]);
+  }
+  return fields;
+}
 
 type ToolChoiceInit = MessageInitShape<typeof ToolChoiceSchema>;
 

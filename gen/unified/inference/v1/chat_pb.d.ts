@@ -237,6 +237,14 @@ export declare type ChatCompletionParams = Message$1<"unified.inference.v1.ChatC
    * @generated from field: optional string chat_template_kwargs_json = 31;
    */
   chatTemplateKwargsJson?: string | undefined;
+
+  /**
+   * Fields outside this contract, as JSON by name. A deployment on an upstream server passes on those that its
+   * configuration lists under `pass_through`; the others are ignored. At most 64 fields. Default none.
+   *
+   * @generated from field: map<string, string> pass_through_json = 32;
+   */
+  passThroughJson: { [key: string]: string };
 };
 
 /**
@@ -464,6 +472,14 @@ export declare type ChatCompletionParamsJson = {
    * @generated from field: optional string chat_template_kwargs_json = 31;
    */
   chatTemplateKwargsJson?: string;
+
+  /**
+   * Fields outside this contract, as JSON by name. A deployment on an upstream server passes on those that its
+   * configuration lists under `pass_through`; the others are ignored. At most 64 fields. Default none.
+   *
+   * @generated from field: map<string, string> pass_through_json = 32;
+   */
+  passThroughJson?: { [key: string]: string };
 };
 
 /**

@@ -157,6 +157,14 @@ export declare type CompletionParams = Message<"unified.inference.v1.CompletionP
    * @generated from field: optional double repetition_penalty = 20;
    */
   repetitionPenalty?: number | undefined;
+
+  /**
+   * Fields outside this contract, as JSON by name. A deployment on an upstream server passes on those that its
+   * configuration lists under `pass_through`; the others are ignored. At most 64 fields. Default none.
+   *
+   * @generated from field: map<string, string> pass_through_json = 21;
+   */
+  passThroughJson: { [key: string]: string };
 };
 
 /**
@@ -305,6 +313,14 @@ export declare type CompletionParamsJson = {
    * @generated from field: optional double repetition_penalty = 20;
    */
   repetitionPenalty?: number | "NaN" | "Infinity" | "-Infinity";
+
+  /**
+   * Fields outside this contract, as JSON by name. A deployment on an upstream server passes on those that its
+   * configuration lists under `pass_through`; the others are ignored. At most 64 fields. Default none.
+   *
+   * @generated from field: map<string, string> pass_through_json = 21;
+   */
+  passThroughJson?: { [key: string]: string };
 };
 
 /**

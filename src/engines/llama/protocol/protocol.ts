@@ -89,11 +89,14 @@ export type ChildInput =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "tokens"; readonly tokens: readonly number[] };
 
-/** One choice; the domain runs `n` of them one by one. */
+type Sampling = Pick<GenerateRequest, "temperature" | "topP" | "frequencyPenalty" | "presencePenalty">;
+
+/** One choice; the domain runs `n` of them one by one. Sampling options have their defaults. */
 export type ChildGenerate = Omit<
   GenerateRequest,
-  "input" | "n" | "queueMs" | "reasoningEffort" | "chatTemplateKwargsJson"
-> & { readonly input: ChildInput };
+  "input" | "n" | "queueMs" | "reasoningEffort" | "chatTemplateKwargsJson" | "passOn" | keyof Sampling
+> &
+  Required<Sampling> & { readonly input: ChildInput };
 
 export interface ChildEmbed {
   readonly inputs: readonly (string | readonly number[])[];

@@ -19,19 +19,21 @@ function offered(changes: Parameters<typeof chat>[0]) {
 }
 
 describe("toChatRequest", () => {
-  it("fills in the defaults (CHAT-1, CHAT-2, CHAT-3, CHAT-10)", () => {
-    expect(build()).toMatchObject({
-      temperature: 1,
-      topP: 1,
-      n: 1,
-      maxTokens: null,
-      stop: [],
-      frequencyPenalty: 0,
-      presencePenalty: 0,
+  it("options that the client did not set stay absent (CHAT-1, CHAT-2, CHAT-3, CHAT-10)", () => {
+    const { input, ...options } = build();
+    const ofTheCore = { requestId: "", queueMs: 0, cacheKey: "", deltas: "joined" };
+    expect(options).toEqual({ n: 1, maxTokens: null, stop: [], ...ofTheCore });
+  });
+
+  it("fields for an upstream server stay as the client sent them", () => {
+    const fields = { user: "u", promptCacheKey: "k", metadata: { a: "b" }, store: true, verbosity: "low" };
+    const passThroughJson = { guided_choice: '["a"]' };
+    expect(build({ ...fields, maxCompletionTokens: 5, passThroughJson }).passOn).toEqual({
+      ...fields,
+      hasMaxCompletionTokens: true,
+      fieldsJson: passThroughJson,
     });
-    expect(build()).not.toHaveProperty("logprobs");
-    expect(build()).not.toHaveProperty("seed");
-    expect(build()).not.toHaveProperty("format");
+    expect(build({ maxTokens: 5 })).not.toHaveProperty("passOn");
   });
 
   it("passes the requested options to the engine (CHAT-1, CHAT-9, CHAT-28)", () => {
@@ -87,13 +89,14 @@ describe("toChatRequest", () => {
     expect(check({ messages }, { vision: true })).toBe("accepted");
   });
 
-  it("audio and files are rejected with their path (MSG-3)", () => {
+  it("files, and audio for a model without it, are rejected with their path (MSG-3)", () => {
     const sound = { part: { case: "inputAudio" as const, value: { data: "AA==", format: "wav" } } };
     const file = { part: { case: "file" as const, value: { fileId: "x" } } };
     for (const part of [sound, file]) {
       const messages = [{ role: Role.USER, content: [part] }];
-      expect(check({ messages }, {})).toBe("unsupported_value messages[0].content[0]");
+      expect(check({ messages }, { audio: false })).toBe("unsupported_value messages[0].content[0]");
     }
+    expect(check({ messages: [{ role: Role.USER, content: [sound] }] }, { audio: true })).toBe("accepted");
   });
 
   it("tool_choice defaults to auto with tools and to none without (TOOL-2, TOOL-3)", () => {
@@ -170,7 +173,19 @@ describe("toChatRequest", () => {
 
   it("a model without JSON rejects the format (RF-1)", () => {
     const responseFormat = { format: { case: "jsonObject" as const, value: {} } };
-    expect(check({ responseFormat }, { jsonSchema: "none" })).toBe("unsupported_value response_format");
+    expect(check({ responseFormat }, { jsonObject: false })).toBe("unsupported_value response_format");
+    const schema = { format: { case: "jsonSchema" as const, value: { name: "n", schemaJson: "{}" } } };
+    expect(check({ responseFormat: schema }, { jsonSchema: "none" })).toBe("unsupported_value response_format");
+  });
+
+  it("a model that cannot be forced to call tools rejects a forced call", () => {
+    const forced = [ToolChoice_Mode.REQUIRED, null].map((mode) => ({
+      choice: mode === null ? { case: "function" as const, value: "f" } : { case: "mode" as const, value: mode },
+    }));
+    for (const toolChoice of forced) {
+      expect(check({ tools, toolChoice }, { toolChoice: false })).toBe("unsupported_value tool_choice");
+    }
+    expect(check({ tools }, { toolChoice: false })).toBe("accepted");
   });
 
   it("a rejection names the field and the model (ERR-2)", () => {

@@ -17,8 +17,10 @@ describe("chat request", () => {
     expect(read({ ...nulls, model: "m", messages: [user] })).toEqual(read({}));
   });
 
-  it("unknown fields are ignored (PROTO-2)", () => {
-    expect(read({ whatever: { a: 1 }, frequency: "often" })).toEqual(read({}));
+  it("unknown fields are kept for upstream servers and change nothing else (PROTO-2)", () => {
+    const { params, ...streaming } = read({ whatever: { a: 1 }, frequency: "often" });
+    expect(params.passThroughJson).toEqual({ whatever: '{"a":1}', frequency: '"often"' });
+    expect({ params: { ...params, passThroughJson: {} }, ...streaming }).toEqual(read({}));
   });
 
   it("reads every field of the message", () => {
