@@ -156,6 +156,13 @@ export class UsageTally {
     this.#closedPrompts[base] = { base, choices, outTokens };
   }
 
+  /** Forgets the prompt whose first choice is `base`: its run failed, and another one begins. */
+  restart(base: number, choices: number): void {
+    this.#prompts[base] = undefined;
+    this.#closedPrompts[base] = undefined;
+    for (let choice = base; choice < base + choices; choice++) this.#completionByChoice[choice] = 0;
+  }
+
   total(): UsageTotal {
     let promptTokens = 0;
     let cachedTokens = 0;

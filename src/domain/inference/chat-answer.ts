@@ -148,13 +148,21 @@ export interface Choice {
   logprobs: TokenLogprobInfo[] | null;
 }
 
+function emptyChoice(): Choice {
+  return { text: "", reasoning: "", refusal: "", calls: [], finishReason: "", logprobs: null };
+}
+
 /** The choices of a whole answer, collected from engine events. */
 export class CollectedChoices {
-  readonly choices: readonly Choice[];
+  readonly choices: Choice[];
 
   constructor(count: number) {
-    const empty = (): Choice => ({ text: "", reasoning: "", refusal: "", calls: [], finishReason: "", logprobs: null });
-    this.choices = Array.from({ length: count }, empty);
+    this.choices = Array.from({ length: count }, emptyChoice);
+  }
+
+  /** Forgets what `count` choices from `first` have so far. */
+  restart(first: number, count: number): void {
+    for (let index = first; index < first + count; index++) this.choices[index] = emptyChoice();
   }
 
   take(index: number, event: GenEvent): void {

@@ -7,6 +7,7 @@ import type { Deployment } from "../catalog/catalog-model.js";
 import {
   EngineError,
   type EngineUsage,
+  type FinishReason,
   type GenEvent,
   type GenerateRequest,
   type LoadedModel,
@@ -40,14 +41,19 @@ export interface GenerationReader {
   readonly sink: EventSink;
   /**
    * Called once: at the first content, `commitMs` after the slot was granted, or at a successful end without content. Null
-   * for an answer that is not streamed: failures may then fail over until there is content.
+   * for an answer that is not streamed.
    */
   readonly commit: ((head: AnswerHead) => void) | null;
+  /**
+   * Forgets the events of `count` choices from `first`: their deployment failed, and another one begins. Null for a
+   * stream, whose client has received them.
+   */
+  readonly restart: ((first: number, count: number) => void) | null;
 }
 
 /**
- * Runs one admitted request in engines: a slot and a run for each prompt. Until the commit a failure may fail over to
- * another deployment and is reported as a status.
+ * Runs one admitted request in engines: a slot and a run for each prompt. As long as the client has received no content
+ * of a prompt, its failure may fail over to another deployment, also after the commit.
  */
 export class Generation {
   readonly #deps: GenerationDeps;
@@ -165,6 +171,8 @@ export class Generation {
     const deployments = this.#prepared.run.model.byLoad();
     for (const deployment of deployments) {
       let slot: Slot | null = null;
+      let hasContent = false;
+      const finished: FinishReason[] = [];
       try {
         this.#attempts += 1;
         if (this.#signal.aborted) throw errorOfEnd(this.#signal.reason);
@@ -176,26 +184,35 @@ export class Generation {
         if (!continuing) this.#granted(deployment, loaded, slot.queueMs);
         onSlot?.(deployment);
         const calls = new CompleteCalls();
-        let finished = 0;
         await loaded.generate(this.#toRequest(prompt, slot.queueMs), this.#signal, (event) => {
-          if (event.type === "finish") {
-            finished += 1;
-            call.details?.finishReasons.push(event.reason);
-          }
+          if (event.type === "finish") finished.push(event.reason);
+          else if (event.type !== "accepted" && event.type !== "usage") hasContent = true;
           return this.#take(prompt, event, calls);
         });
-        if (finished < prompt.request.n) throw new EngineError("upstream_error", "the engine ended before it finished");
+        if (finished.length < prompt.request.n) {
+          throw new EngineError("upstream_error", "the engine ended before it finished");
+        }
+        call.details?.finishReasons.push(...finished);
         return;
       } catch (thrown) {
-        if (thrown instanceof EngineError && thrown.usage !== null) this.#noteUsage(prompt, thrown.usage);
         const error = serviceErrorOf(thrown);
-        const isLast = deployment === deployments.at(-1) || this.#isCommitted || this.#signal.aborted;
-        if (isLast || !mayFailOver(error)) throw error;
+        const isFinal = (hasContent && this.#reader.restart === null) || this.#signal.aborted || !mayFailOver(error);
+        if (isFinal || deployment === deployments.at(-1)) {
+          if (thrown instanceof EngineError && thrown.usage !== null) this.#noteUsage(prompt, thrown.usage);
+          throw error;
+        }
+        this.#restart(prompt);
         call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
       } finally {
         slot?.release();
       }
     }
+  }
+
+  /** Forgets a failed try, whose tokens are not charged. */
+  #restart({ base, request }: Prompt): void {
+    this.#prepared.run.tally.restart(base, request.n);
+    this.#reader.restart?.(base, request.n);
   }
 
   #granted(deployment: Deployment, model: LoadedModel, queueMs: number): void {

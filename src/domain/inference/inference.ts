@@ -174,7 +174,7 @@ function streamAnswer<M>(
   };
   return new Promise((resolve, reject) => {
     const commit = (head: AnswerHead): void => resolve({ head, items: queue });
-    const generation = new Generation(deps, prepared, { sink, commit });
+    const generation = new Generation(deps, prepared, { sink, commit, restart: null });
     // A failure before the commit rejects after its settlement.
     void endStream(run, assembly, generation, queue).then((error) => {
       if (error !== null) reject(error);
@@ -214,7 +214,11 @@ function collectAnswer<M>(
     collected.take(choice, event);
     return undefined;
   };
-  const generation = new Generation(deps, prepared, { sink, commit: null });
+  const generation = new Generation(deps, prepared, {
+    sink,
+    commit: null,
+    restart: (first, count) => collected.restart(first, count),
+  });
   return endWith(run, generation, () => ({
     head: generation.head,
     body: build(identity, collected.choices, run.tally.total()),

@@ -251,6 +251,38 @@ describe("deployments and prompts", () => {
     expect(second.runs).toHaveLength(0);
   });
 
+  it("uses the next deployment for a stream that has no content, also when its headers were sent", async () => {
+    const broken = new HandEngine();
+    const healthy = new HandEngine();
+    const { core, open, clock, settlements } = await createCoreHarness({ engines: [broken, healthy] });
+    const streaming = core.streamChatCompletion(chat(), (await open()).ctx);
+    const run = await broken.run();
+    run.say({ type: "accepted", promptTokens: 3, cachedTokens: 0 });
+    clock.advance(30_000);
+    const answer = await streaming;
+    expect(answer.head.deployment).toBe("m/0");
+    run.fail(new EngineError("timeout", "silent", { usage: { promptTokens: 3, outTokens: 7, cachedTokens: 0 } }));
+    (await healthy.run()).answer("Here.");
+    expect(JSON.stringify(await read(answer), (_, value) => (typeof value === "bigint" ? 0 : value))).toContain(
+      "Here.",
+    );
+    expect(settlements).toMatchObject([{ why: "completed", promptTokens: 3, completionTokens: 1 }]);
+  });
+
+  it("uses the next deployment for a whole answer in the middle, and charges the successful try alone", async () => {
+    const broken = new HandEngine();
+    const healthy = new HandEngine();
+    const { core, open, settlements } = await createCoreHarness({ engines: [broken, healthy] });
+    const answering = core.createChatCompletion(chat(), (await open()).ctx);
+    const run = await broken.run();
+    run.say({ type: "accepted", promptTokens: 9, cachedTokens: 0 }, text(0, "Half an ", 5));
+    run.fail(new EngineError("upstream_error", "reset", { usage: { promptTokens: 9, outTokens: 5, cachedTokens: 0 } }));
+    (await healthy.run()).answer("Here.");
+    const { body } = await answering;
+    expect(body.choices.map(({ message }) => message?.content)).toEqual(["Here."]);
+    expect(settlements).toMatchObject([{ promptTokens: 3, completionTokens: 1 }]);
+  });
+
   it("numbers choices prompt by prompt, and counts a prompt once if an engine runs one choice at a time (CMPL-3, CMPL-13)", async () => {
     const engine = new HandEngine({ nativeN: false });
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
