@@ -111,17 +111,25 @@ export class CatalogModel {
     return this.deployments.every((deployment) => deployment.failure !== null);
   }
 
-  /** Configured capabilities, otherwise those of its engine. */
+  /** Configured capabilities, otherwise what at least one of its deployments can do. */
   get capabilities(): readonly Capability[] {
-    const { caps } = this;
-    if (this.#configured !== null || caps === null) return this.#configured ?? [];
-    return this.#offeredBy(caps);
+    if (this.#configured !== null) return this.#configured;
+    const [first, ...others] = this.deployedCaps();
+    if (first === undefined) return [];
+    if (others.length === 0) return this.#offeredBy(first);
+    return [...new Set([first, ...others].flatMap(offeredBy))];
   }
 
-  /** Deployments to try, least loaded first. */
-  byLoad(): readonly Deployment[] {
+  /** Capabilities of the loaded deployments, in their order; empty while none is loaded. */
+  deployedCaps(): readonly Capabilities[] {
+    return this.deployments.flatMap(({ model }) => model?.caps ?? []);
+  }
+
+  /** Deployments to try, least loaded first: of the loaded ones those that `can` run the request, otherwise all. */
+  byLoad(can: (caps: Capabilities) => boolean): readonly Deployment[] {
     if (this.deployments.length === 1) return this.deployments;
-    return [...this.deployments].sort((a, b) => a.load - b.load);
+    const able = this.deployments.filter(({ model }) => model !== null && can(model.caps));
+    return (able.length > 0 ? able : [...this.deployments]).sort((a, b) => a.load - b.load);
   }
 
   toMessage(): Model {

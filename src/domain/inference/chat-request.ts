@@ -5,7 +5,7 @@ import {
   ToolChoice_Mode,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
-import { refuse } from "../call/service-error.js";
+import { invariant, refuse, ServiceError } from "../call/service-error.js";
 import type { Capabilities, GenerateInput, GenerateRequest, PassOn, ToolChoiceSpec } from "../engine/engine.js";
 
 /** Builds the engine request of a valid chat request. Throws ServiceError for what the model cannot do. */
@@ -184,17 +184,82 @@ export interface Prompt {
   readonly countsPrompt: boolean;
 }
 
+/** Builds the engine requests of a request, in order. Throws ServiceError for what a model cannot do. */
+export type BuildRequests = (caps: Capabilities) => readonly GenerateRequest[];
+
+/**
+ * The engine runs of a request. The deployments of a model can differ in what they can do, so the requests are built for
+ * the capabilities of the deployment that runs them; their number and order are the same for all.
+ */
+export class RunPlan {
+  readonly prompts: readonly Prompt[];
+  readonly #build: BuildRequests;
+  readonly #caps: Capabilities;
+  readonly #nativeN: boolean;
+  /** Null until a deployment with other capabilities is considered. Null values: it cannot run the request. */
+  #others: Map<Capabilities, readonly Prompt[] | null> | null = null;
+
+  /** `candidates`: capabilities of the deployments, at least one. Throws ServiceError when none can run the request. */
+  constructor(build: BuildRequests, candidates: readonly Capabilities[]) {
+    this.#build = build;
+    this.#nativeN = candidates.every(({ nativeN }) => nativeN);
+    this.#caps = firstAble(candidates, build);
+    this.prompts = planPrompts(build(this.#caps), this.#nativeN);
+  }
+
+  /** Whether a deployment can run the request. */
+  can(caps: Capabilities): boolean {
+    return caps === this.#caps || this.#promptsFor(caps) !== null;
+  }
+
+  /** The request of one of `prompts` for a deployment that can run it. */
+  requestOf(prompt: Prompt, caps: Capabilities): GenerateRequest {
+    if (caps === this.#caps) return prompt.request;
+    const { request } = this.#promptsFor(caps)?.[this.prompts.indexOf(prompt)] ?? {};
+    invariant(request !== undefined, "a deployment that cannot run a request is not chosen");
+    return request;
+  }
+
+  #promptsFor(caps: Capabilities): readonly Prompt[] | null {
+    this.#others ??= new Map();
+    const known = this.#others.get(caps);
+    if (known !== undefined) return known;
+    const prompts = canBuild(() => this.#build(caps)) ? planPrompts(this.#build(caps), this.#nativeN) : null;
+    this.#others.set(caps, prompts);
+    return prompts;
+  }
+}
+
+/** The first capabilities with which the request can be built; the first of all if there are none. */
+export function firstAble(candidates: readonly Capabilities[], build: (caps: Capabilities) => unknown): Capabilities {
+  const [first] = candidates;
+  invariant(first !== undefined, "a request has a deployment to run on");
+  if (candidates.length === 1) return first;
+  return candidates.find((caps) => canBuild(() => build(caps))) ?? first;
+}
+
+/** Whether a request can be built. Errors other than refusals are thrown. */
+export function canBuild(build: () => unknown): boolean {
+  try {
+    build();
+    return true;
+  } catch (thrown) {
+    if (thrown instanceof ServiceError) return false;
+    throw thrown;
+  }
+}
+
 /**
  * Plans the engine runs of a request. Choices are numbered prompt by prompt (CMPL-3). For an engine that cannot
  * generate several choices, a prompt runs several times with seeds at a fixed distance and counts once (CHAT-3,
  * CMPL-13).
  */
-export function planPrompts(requests: readonly GenerateRequest[], caps: Capabilities): readonly Prompt[] {
+function planPrompts(requests: readonly GenerateRequest[], nativeN: boolean): readonly Prompt[] {
   const prompts: Prompt[] = [];
   let base = 0;
   for (const request of requests) {
     const { n, seed } = request;
-    if (n === 1 || caps.nativeN) prompts.push({ base, request, countsPrompt: true });
+    if (n === 1 || nativeN) prompts.push({ base, request, countsPrompt: true });
     else
       for (let k = 0; k < n; k++) {
         const ownSeed = seed === undefined ? {} : { seed: BigInt.asIntN(64, seed + BigInt(k)) };

@@ -19,7 +19,7 @@ import {
 import type { Deployment } from "../catalog/catalog-model.js";
 import { type Capabilities, type EmbedRequest, type EmbedResult, EngineError } from "../engine/engine.js";
 import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
-import { refuseUnlessAble, refuseUnlessTokenInput } from "./chat-request.js";
+import { canBuild, refuseUnlessAble, refuseUnlessTokenInput } from "./chat-request.js";
 import { type Run, settleFailure } from "./run.js";
 import { validateTokenLists } from "./validate-chat.js";
 
@@ -64,14 +64,19 @@ function dimensionsToMake({ dimensions, model }: EmbeddingParams, caps: Capabili
   return dimensions;
 }
 
+export type BuildEmbedRequest = (caps: Capabilities) => EmbedRequest;
+
 /** Inputs per engine call, so that aborts are seen and other requests get slots during a batch of 2,048 (EMB-11). */
 const inputsPerCall = 128;
 
-/** Runs and settles an admitted embeddings request. It does not wait for an engine that ignores its signal. */
-export async function embed(run: Run, request: EmbedRequest, tokensMax: number): Promise<Answer<EmbeddingList>> {
+/**
+ * Runs and settles an admitted embeddings request. `build` throws ServiceError for what a deployment cannot do. It does not
+ * wait for an engine that ignores its signal.
+ */
+export async function embed(run: Run, build: BuildEmbedRequest, tokensMax: number): Promise<Answer<EmbeddingList>> {
   const { call, model } = run;
   try {
-    const { head, vectors } = await unlessStopped(embedInTurn(run, request, tokensMax), call.stop);
+    const { head, vectors } = await unlessStopped(embedInTurn(run, build, tokensMax), call.stop);
     call.stage = "delivering";
     await run.end("completed");
     return { head, body: embeddingList(model.id, vectors, run) };
@@ -86,7 +91,7 @@ interface Embedded {
 }
 
 /** Tries the model's deployments in order of load. */
-async function embedInTurn(run: Run, request: EmbedRequest, tokensMax: number): Promise<Embedded> {
+async function embedInTurn(run: Run, build: BuildEmbedRequest, tokensMax: number): Promise<Embedded> {
   const { call, model } = run;
   let attempts = 0;
   let queueMs = 0;
@@ -95,11 +100,11 @@ async function embedInTurn(run: Run, request: EmbedRequest, tokensMax: number): 
     call.waited(queueMs);
   };
   try {
-    const deployments = [...model.byLoad()];
+    const deployments = [...model.byLoad((caps) => canBuild(() => build(caps)))];
     for (let deployment = deployments.shift(); deployment !== undefined; deployment = deployments.shift()) {
       attempts += 1;
       try {
-        const vectors = await embedOn(deployment, run, request, tokensMax, waited);
+        const vectors = await embedOn(deployment, run, build, tokensMax, waited);
         return { head: run.head(deployment.id, attempts, queueMs), vectors };
       } catch (thrown) {
         const error = serviceErrorOf(thrown);
@@ -116,12 +121,13 @@ async function embedInTurn(run: Run, request: EmbedRequest, tokensMax: number): 
 async function embedOn(
   deployment: Deployment,
   { call, tally }: Run,
-  { inputs, ...options }: EmbedRequest,
+  build: BuildEmbedRequest,
   tokensMax: number,
   waited: (ms: number) => void,
 ): Promise<Float32Array[]> {
   call.stage = "queued";
   const loaded = deployment.model ?? (await deployment.onceLoaded(call.stop));
+  const { inputs, ...options } = build(loaded.caps);
   const slot = await deployment.queue.acquire(call.principal, call.stop);
   const { queueMs } = slot;
   try {

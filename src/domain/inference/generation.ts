@@ -15,7 +15,7 @@ import {
 import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
 import type { Slot } from "../engine/model-queue.js";
 import { type AnswerIdentity, CompleteCalls } from "./chat-answer.js";
-import type { Prompt } from "./chat-request.js";
+import type { Prompt, RunPlan } from "./chat-request.js";
 import type { Run } from "./run.js";
 
 /** Receives engine events; a returned promise applies backpressure. `choice` counts over the whole request. */
@@ -32,7 +32,7 @@ export interface GenerationDeps {
 /** A request that is validated and admitted. */
 export interface Prepared {
   readonly run: Run;
-  readonly prompts: readonly Prompt[];
+  readonly plan: RunPlan;
   readonly identity: AnswerIdentity;
 }
 
@@ -72,7 +72,7 @@ export class Generation {
     this.#deps = deps;
     this.#prepared = prepared;
     this.#reader = reader;
-    this.#abort = prepared.prompts.length > 1 ? new AbortSource() : null;
+    this.#abort = prepared.plan.prompts.length > 1 ? new AbortSource() : null;
   }
 
   get head(): AnswerHead {
@@ -125,7 +125,7 @@ export class Generation {
   }
 
   #runPrompts(): Promise<void> {
-    const [first, second] = this.#prepared.prompts;
+    const [first, second] = this.#prepared.plan.prompts;
     return first !== undefined && second === undefined ? this.#runPrompt(first, false, null) : this.#runBatch();
   }
 
@@ -134,7 +134,7 @@ export class Generation {
    * batch never holds a slot that another request waits for.
    */
   async #runBatch(): Promise<void> {
-    const { prompts } = this.#prepared;
+    const { prompts } = this.#prepared.plan;
     const { stop } = this.#call;
     const failures: unknown[] = [];
     let next = 0;
@@ -168,7 +168,8 @@ export class Generation {
     onSlot: ((deployment: Deployment) => void) | null,
   ): Promise<void> {
     const call = this.#call;
-    const deployments = this.#prepared.run.model.byLoad();
+    const { plan } = this.#prepared;
+    const deployments = this.#prepared.run.model.byLoad((caps) => plan.can(caps));
     for (const deployment of deployments) {
       let slot: Slot | null = null;
       let hasContent = false;
@@ -184,11 +185,15 @@ export class Generation {
         if (!continuing) this.#granted(deployment, loaded, slot.queueMs);
         onSlot?.(deployment);
         const calls = new CompleteCalls();
-        await loaded.generate(this.#toRequest(prompt, slot.queueMs), this.#signal, (event) => {
-          if (event.type === "finish") finished.push(event.reason);
-          else if (event.type !== "accepted" && event.type !== "usage") hasContent = true;
-          return this.#take(prompt, event, calls);
-        });
+        await loaded.generate(
+          this.#toRequest(plan.requestOf(prompt, loaded.caps), slot.queueMs),
+          this.#signal,
+          (event) => {
+            if (event.type === "finish") finished.push(event.reason);
+            else if (event.type !== "accepted" && event.type !== "usage") hasContent = true;
+            return this.#take(prompt, event, calls);
+          },
+        );
         if (finished.length < prompt.request.n) {
           throw new EngineError("upstream_error", "the engine ended before it finished");
         }
@@ -227,7 +232,7 @@ export class Generation {
   }
 
   /** Completes the engine request in place. */
-  #toRequest({ request }: Prompt, queueMs: number): GenerateRequest {
+  #toRequest(request: GenerateRequest, queueMs: number): GenerateRequest {
     const call = this.#call;
     request.requestId = call.requestId;
     request.queueMs = queueMs;

@@ -23,9 +23,9 @@ import {
   type StreamAssembly,
   wholeChat,
 } from "./chat-answer.js";
-import { planPrompts, toChatRequest } from "./chat-request.js";
+import { firstAble, RunPlan, toChatRequest } from "./chat-request.js";
 import { CompletionStream, toCompletionRequests, validateCompletion, wholeCompletion } from "./completion.js";
-import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
+import { type BuildEmbedRequest, embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
 import { type EventSink, Generation, type Prepared } from "./generation.js";
 import { type AdmissionDeps, admitRun, type Run, reserveForInputs, reserveForPrompts, settleFailure } from "./run.js";
 import { validateChatCompletion } from "./validate-chat.js";
@@ -86,11 +86,13 @@ export class Inference {
       call.labels = userLabel(params);
       return this.#model(call, params.model, "embeddings");
     });
-    const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
-    const request = chargeRefusal(call, () => toEmbedRequest(params, caps));
+    let candidates = model.deployedCaps();
+    if (candidates.length === 0) candidates = [await this.#capsOnceLoaded(model, call)];
+    const build: BuildEmbedRequest = (caps) => toEmbedRequest(params, caps);
+    const request = chargeRefusal(call, () => build(firstAble(candidates, build)));
     const reserve = () => reserveForInputs(model.loaded, request, call.stop);
     const run = await admitRun(this.#deps, call, model, reserve);
-    return await embed(run, request, this.#deps.limits.embeddingTokensMax);
+    return await embed(run, build, this.#deps.limits.embeddingTokensMax);
   }
 
   /** The path of one request: validate, find the model, admit. `deliver` then runs the engine, answers and settles. */
@@ -101,8 +103,10 @@ export class Inference {
       call.labels = kind.labels();
       return this.#model(call, kind.model, kind.capability);
     });
-    const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
-    const prompts = chargeRefusal(call, () => planPrompts(kind.build(caps), caps));
+    let caps = model.deployedCaps();
+    if (caps.length === 0) caps = [await this.#capsOnceLoaded(model, call)];
+    const plan = chargeRefusal(call, () => new RunPlan(kind.build, caps));
+    const { prompts } = plan;
     const reserve = () => reserveForPrompts(model.loaded, prompts, call.stop);
     const admitting = admitRun(this.#deps, call, model, reserve);
     const run = admitting instanceof Promise ? await admitting : admitting;
@@ -110,7 +114,7 @@ export class Inference {
     const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
     const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id, choices, kind.serviceTier);
     call.details?.asked(prompts[0]?.request, choices, identity.id);
-    return deliver({ run, prompts, identity });
+    return deliver({ run, plan, identity });
   }
 
   #chat(params: ChatCompletionParams): RequestKind {
@@ -147,7 +151,7 @@ export class Inference {
 
   /** Waits until a deployment of the model is loaded. */
   async #capsOnceLoaded(model: CatalogModel, call: Call): Promise<Capabilities> {
-    const deployment = model.byLoad()[0];
+    const deployment = model.deployments[0];
     invariant(deployment !== undefined, "a catalog model has a deployment");
     return (await deployment.onceLoaded(call.stop)).caps;
   }

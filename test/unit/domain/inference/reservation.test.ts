@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { EngineError, type GenerateInput, type GenerateRequest } from "../../../../src/domain/engine/engine.js";
-import { planPrompts } from "../../../../src/domain/inference/chat-request.js";
+import { RunPlan } from "../../../../src/domain/inference/chat-request.js";
 import { type CountingModel, reserveForInputs, reserveForPrompts } from "../../../../src/domain/inference/run.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { caps } from "../../../support/capabilities.js";
@@ -37,7 +37,8 @@ const base = (fields: Partial<GenerateRequest> = {}): GenerateRequest => ({
   deltas: "joined",
   ...fields,
 });
-const plan = (requests: readonly GenerateRequest[], nativeN = true) => planPrompts(requests, caps({ nativeN }));
+const plan = (requests: readonly GenerateRequest[], nativeN = true) =>
+  new RunPlan(() => requests, [caps({ nativeN })]).prompts;
 
 describe("the reservation for generated text", () => {
   it.each([true, false])(
