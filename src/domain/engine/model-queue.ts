@@ -168,11 +168,13 @@ export class FairQueue<T> {
     this.size += 1;
   }
 
-  /** Removes and returns the next item; undefined when empty. */
-  next(): T | undefined {
+  /** Removes and returns the next item that is accepted, or the next one of all; undefined if there is none. */
+  next(accepts?: (item: T) => boolean): T | undefined {
     for (const [account, keys] of this.#accounts) {
       for (const [key, lane] of keys) {
-        const item = lane.shift();
+        const position = accepts === undefined ? 0 : lane.findIndex(accepts);
+        if (position < 0) continue;
+        const item = position === 0 ? lane.shift() : lane.splice(position, 1)[0];
         this.size -= 1;
         keys.delete(key);
         if (lane.length > 0) keys.set(key, lane);

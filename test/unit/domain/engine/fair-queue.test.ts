@@ -16,6 +16,17 @@ describe("FairQueue", () => {
     expect(lanes.size).toBe(0);
   });
 
+  it("takes the next accepted item and leaves the others in their order", () => {
+    const lanes = new FairQueue<string>();
+    for (const item of ["a-0", "a-1", "a-2"]) lanes.add(who("a"), item);
+    lanes.add(who("b"), "b-0");
+    expect(lanes.next((item) => item === "a-1")).toBe("a-1");
+    expect(lanes.next((item) => item === "c")).toBeUndefined();
+    expect(lanes.size).toBe(3);
+    // The slot was the turn of account a, so b is next.
+    expect([lanes.next(), lanes.next(), lanes.next()]).toEqual(["b-0", "a-0", "a-2"]);
+  });
+
   it("removes an item wherever it waits", () => {
     const lanes = new FairQueue<string>();
     lanes.add(who("a"), "x");
