@@ -25,6 +25,13 @@ export const importRules: readonly ImportRule[] = [
     instead: "Take it as a parameter, or move the file to the folder that owns the concept.",
   },
   { files: /^src\/contract\//, may: ["gen/", "src/lib/"], instead: "Let the higher layer import the contract." },
+  {
+    files: /^src\/domain\/routing\//,
+    may: ["src/contract/", "src/lib/", "src/domain/call/", "src/domain/engine/"],
+    packages: [],
+    node: false,
+    instead: "Routing decides from plain values; let src/domain/catalog and src/domain/inference pass them in.",
+  },
   { files: /^src\/domain\//, may: ground, packages: ["@bufbuild/protobuf"], node: false, instead: port },
   { files: /^src\/transports\/http\//, may: core, instead: port },
   { files: /^src\/transports\/(\w+)\//, may: [...core, "src/transports/http/", "src/transports/$1/"], instead: port },

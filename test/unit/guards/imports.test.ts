@@ -18,6 +18,8 @@ const forbidden: readonly (readonly [from: string, imports: string, message: str
   ["src/domain/access/x.ts", "../../telemetry/logger.js", "Declare a port"],
   ["src/domain/access/x.ts", "../../app/compose.js", "Declare a port"],
   ["src/domain/webhooks/x.ts", "../../outbound/webhook-sender.js", "Declare a port"],
+  ["src/domain/routing/x.ts", "../catalog/catalog-model.js", "pass them in"],
+  ["src/domain/routing/x.ts", "../../../gen/unified/catalog/v1/model_pb.js", "pass them in"],
   ["src/domain/x.ts", "node:crypto", "Declare a port"],
   ["src/domain/x.ts", "node:fs/promises", "Declare a port"],
   ["src/domain/x.ts", "fs", "Declare a port"],

@@ -1,0 +1,250 @@
+import type { Clock } from "../call/ports.js";
+import { type Health, type Rank, rank } from "./candidate.js";
+import { SlidingCount } from "./sliding-count.js";
+
+const failuresInRowMax = 5;
+/** Share of failures within 10 s that ejects, from this number of requests on. */
+const failureShareMax = 0.5;
+const failureShareRequestsMin = 20;
+const ejectionMinMs = 10_000;
+const ejectionMaxMs = 300_000;
+/** A probe that has no result by then is given up, and another one may go: the default deadline of a first byte. */
+const probeMaxMs = 60_000;
+const slowStartMs = 10_000;
+const slowStartShare = 0.1;
+/** Share of a suspect: an upstream that fails at once has no load and would otherwise receive every request. */
+const suspectShare = 0.1;
+const coolDefaultMs = 1_000;
+const coolMaxMs = 300_000;
+/** Time above the limit after which first tokens count as slow, and the share that is left then. */
+const slowAfterMs = 10_000;
+const slowShare = 0.5;
+/** Weight of the newest time to first token in the moving average. */
+const firstTokenWeight = 0.2;
+
+/** What the deployments of a model decide together. */
+export interface EjectionPeers {
+  readonly size: number;
+  /** Whether one more may be ejected. */
+  readonly mayEject: boolean;
+  /** Average times to first token from here on are slow; infinite while there is nothing to compare. */
+  readonly slowFirstTokenMs: number;
+}
+
+/** As `/debug/state` shows it. */
+export interface EjectionState {
+  readonly state: "ready" | "ejected" | "cooling";
+  /** Null while nothing is wrong. */
+  readonly reason: string | null;
+  /** Wall-clock milliseconds; null when no time is set, as while a probe is due or running. */
+  readonly untilMs: number | null;
+}
+
+/**
+ * Outlier ejection of one deployment (REL-9): 5 failures in a row, or half of at least 20 requests within 10 s, eject
+ * it for 10 s. Then one request probes it: a success returns it with a slow start over 10 s, a failure ejects it for
+ * twice as long, up to 5 minutes. The time starts at 10 s again once the deployment has been in use for as long as
+ * its last ejection lasted.
+ *
+ * `begin` returns the number of an attempt for `succeeded`, `failed` and `ended`. Results of attempts that began before
+ * the last ejection or probe are ignored.
+ */
+export class Ejection implements Health {
+  readonly #clock: Pick<Clock, "now" | "monotonic">;
+  readonly #peers: EjectionPeers;
+  readonly #onChange: (state: EjectionState) => void;
+  readonly #successes = new SlidingCount();
+  readonly #failures = new SlidingCount();
+  #failuresInRow = 0;
+  #attempt = 0;
+  #isEjected = false;
+  #isSpared = false;
+  #reason = "";
+  #untilMs = 0;
+  /** Length of the last ejection; 0 before the first. */
+  #lengthMs = 0;
+  #returnedAtMs = 0;
+  #isStartingSlowly = false;
+  #probedAtMs: number | null = null;
+  /** A health check has failed since the ejection. */
+  #wasUnreachable = false;
+  #coolUntilMs: number | null = null;
+  #coolReason = "";
+  #slowSinceMs: number | null = null;
+  #isSlow = false;
+  /** Moving average of the time to first token; null before the first. */
+  firstTokenMs: number | null = null;
+
+  constructor(clock: Pick<Clock, "now" | "monotonic">, peers: EjectionPeers, onChange: (state: EjectionState) => void) {
+    this.#clock = clock;
+    this.#peers = peers;
+    this.#onChange = onChange;
+  }
+
+  /** Whether it counts for the bound of ejected deployments. */
+  get countsAsEjected(): boolean {
+    return this.#isEjected && !this.#isSpared;
+  }
+
+  /** A deployment whose probe is due is good, so that the next request probes it. */
+  get rank(): Rank {
+    if (this.#isCooling) return rank.cooling;
+    if (!this.#isEjected || this.#isProbeDue) return rank.good;
+    return this.#isSpared ? rank.suspect : rank.ejected;
+  }
+
+  get share(): number {
+    if (this.#isEjected) return this.#isSpared && !this.#isProbeDue ? suspectShare : 1;
+    const share = this.#isSlow ? slowShare : 1;
+    if (!this.#isStartingSlowly) return share;
+    const started = (this.#clock.monotonic() - this.#returnedAtMs) / slowStartMs;
+    if (started >= 1) this.#isStartingSlowly = false;
+    return share * Math.min(1, slowStartShare + (1 - slowStartShare) * started);
+  }
+
+  get state(): EjectionState {
+    if (this.#isCooling)
+      return { state: "cooling", reason: this.#coolReason, untilMs: this.#wallMs(this.#coolUntilMs) };
+    if (this.#isEjected && !this.#isSpared) {
+      const isWaiting = this.#clock.monotonic() < this.#untilMs;
+      return { state: "ejected", reason: this.#reason, untilMs: isWaiting ? this.#wallMs(this.#untilMs) : null };
+    }
+    return { state: "ready", reason: this.#reasonInUse(), untilMs: null };
+  }
+
+  /** Call when a request is given to the deployment: at the end of an ejection it becomes the probe. */
+  begin(): number {
+    if (this.#isEjected && this.#isProbeDue) {
+      this.#probedAtMs = this.#clock.monotonic();
+      this.#attempt += 1;
+    }
+    return this.#attempt;
+  }
+
+  /**
+   * The deployment answered; call at the first content. `firstTokenMs` is the time from the slot to the first content,
+   * null if there was none. The caller's own faults are successes.
+   */
+  succeeded(attempt: number, firstTokenMs: number | null): void {
+    if (attempt !== this.#attempt || this.#isAlone) return;
+    const nowMs = this.#clock.monotonic();
+    this.#failuresInRow = 0;
+    if (this.#isEjected) this.#return(nowMs);
+    this.#successes.add(nowMs);
+    if (firstTokenMs !== null) this.#compareFirstToken(nowMs, firstTokenMs);
+  }
+
+  /** The deployment failed. `reason` is for people. A 429 is no failure: see `cool`. */
+  failed(attempt: number, reason: string): void {
+    if (attempt !== this.#attempt || this.#isAlone) return;
+    const nowMs = this.#clock.monotonic();
+    this.#failuresInRow += 1;
+    this.#failures.add(nowMs);
+    if (!this.#isEjected) {
+      const why = this.#whyEject(nowMs);
+      if (why !== null) this.#eject(nowMs, `${why}; the last one: ${reason}`);
+    } else if (this.#probedAtMs !== null) this.#eject(nowMs, `The probe failed: ${reason}`);
+    else if (this.#isSpared && this.#peers.mayEject) this.#isSpared = false;
+  }
+
+  /** The request ended without a result, as when its client left. Another probe may go. */
+  ended(attempt: number): void {
+    if (attempt === this.#attempt) this.#probedAtMs = null;
+  }
+
+  /**
+   * Pauses the deployment for at least `waitMs`, as Retry-After says; capped at 5 min. Null: 1 s. A longer pause that
+   * is under way stays.
+   */
+  cool(waitMs: number | null, reason: string): void {
+    const untilMs = this.#clock.monotonic() + Math.min(coolMaxMs, waitMs ?? coolDefaultMs);
+    if (this.#isCooling && untilMs <= (this.#coolUntilMs ?? 0)) return;
+    this.#coolUntilMs = untilMs;
+    this.#coolReason = reason;
+    this.#onChange(this.state);
+  }
+
+  /**
+   * Result of a health check that costs nothing. When an ejected deployment becomes reachable again its probe is due at
+   * once. One that was reachable all the time fails for other reasons, and waits.
+   */
+  checked(isReachable: boolean): void {
+    if (!this.#isEjected) return;
+    if (isReachable && this.#wasUnreachable) this.#untilMs = Math.min(this.#untilMs, this.#clock.monotonic());
+    this.#wasUnreachable = !isReachable;
+  }
+
+  /** Nothing is counted for the only deployment of a model: it is never ejected. */
+  get #isAlone(): boolean {
+    return this.#peers.size < 2 && !this.#isEjected;
+  }
+
+  get #isCooling(): boolean {
+    if (this.#coolUntilMs === null) return false;
+    if (this.#clock.monotonic() < this.#coolUntilMs) return true;
+    this.#coolUntilMs = null;
+    return false;
+  }
+
+  get #isProbeDue(): boolean {
+    const nowMs = this.#clock.monotonic();
+    return nowMs >= this.#untilMs && (this.#probedAtMs === null || nowMs - this.#probedAtMs >= probeMaxMs);
+  }
+
+  #whyEject(nowMs: number): string | null {
+    if (this.#failuresInRow >= failuresInRowMax) return `${this.#failuresInRow} requests failed in a row`;
+    const failures = this.#failures.total(nowMs);
+    const requests = failures + this.#successes.total(nowMs);
+    if (requests < failureShareRequestsMin || failures < failureShareMax * requests) return null;
+    return `${failures} of ${requests} requests failed within 10 s`;
+  }
+
+  #eject(nowMs: number, reason: string): void {
+    const isHealthyAgain = !this.#isEjected && nowMs - this.#returnedAtMs >= this.#lengthMs;
+    const isFirst = this.#lengthMs === 0 || isHealthyAgain;
+    this.#lengthMs = isFirst ? ejectionMinMs : Math.min(ejectionMaxMs, 2 * this.#lengthMs);
+    if (!this.#isEjected) this.#isSpared = !this.#peers.mayEject;
+    else if (this.#isSpared && this.#peers.mayEject) this.#isSpared = false;
+    this.#isEjected = true;
+    this.#reason = reason;
+    this.#untilMs = nowMs + this.#lengthMs;
+    this.#probedAtMs = null;
+    this.#wasUnreachable = false;
+    this.#attempt += 1;
+    this.#onChange(this.state);
+  }
+
+  #return(nowMs: number): void {
+    this.#isEjected = false;
+    this.#isSpared = false;
+    this.#probedAtMs = null;
+    this.#returnedAtMs = nowMs;
+    this.#isStartingSlowly = true;
+    this.#successes.clear();
+    this.#failures.clear();
+    this.#onChange(this.state);
+  }
+
+  #compareFirstToken(nowMs: number, firstTokenMs: number): void {
+    const meanMs = this.firstTokenMs ?? firstTokenMs;
+    this.firstTokenMs = meanMs + firstTokenWeight * (firstTokenMs - meanMs);
+    if (this.firstTokenMs < this.#peers.slowFirstTokenMs) {
+      this.#slowSinceMs = null;
+      this.#isSlow = false;
+      return;
+    }
+    this.#slowSinceMs ??= nowMs;
+    this.#isSlow = nowMs - this.#slowSinceMs >= slowAfterMs;
+  }
+
+  #reasonInUse(): string | null {
+    if (this.#isSpared) return `${this.#reason}. It stays in use because half of the model's deployments are ejected.`;
+    if (this.#isSlow)
+      return "Its first tokens take 10 times as long as those of the others; half of its weight counts.";
+    return null;
+  }
+
+  #wallMs(monotonicMs: number | null): number {
+    return Math.round(this.#clock.now() + (monotonicMs ?? 0) - this.#clock.monotonic());
+  }
+}

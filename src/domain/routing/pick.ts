@@ -1,0 +1,150 @@
+import type { Affinity } from "./affinity.js";
+import { type Candidate, effectiveWeight, hasFreeSlot, type RoutedRequest, rank } from "./candidate.js";
+
+/** Number of deployments from which two random ones are compared instead of all. */
+const twoChoicesMin = 16;
+
+export interface PickPolicy {
+  /** Numbers from 0 to below 1; one for each pick. */
+  readonly random: () => number;
+  /** Null: requests are spread by load alone. */
+  readonly affinity: Affinity | null;
+}
+
+/**
+ * The deployment for the next try of a request; null if it may use none now. The lowest priority number with a usable
+ * deployment comes first, within it the one of the request's affinity key, else the fewest outstanding tokens by weight.
+ * Ejected and cooling deployments are used when the model has no others. A deployment is tried twice by the same request
+ * only when no other can serve it.
+ */
+export function pick<D extends Candidate>(
+  deployments: readonly D[],
+  request: RoutedRequest<D>,
+  policy: PickPolicy,
+  needsSlot: boolean,
+): D | null {
+  const { accepts, affinityKey } = request;
+  const able = accepts === null ? deployments : deployments.filter(accepts);
+  const first = able[0];
+  if (first === undefined) return null;
+  if (able.length === 1) return needsSlot && !hasFreeSlot(first) ? null : first;
+  const group = usableGroup(able, request, needsSlot);
+  if (affinityKey !== null && policy.affinity !== null) {
+    const preferred = policy.affinity.choose(affinityKey, group, needsSlot);
+    if (preferred !== null) return preferred;
+  }
+  return leastLoaded(needsSlot ? group.filter(hasFreeSlot) : group, request.tokens, policy.random);
+}
+
+/**
+ * The untried deployments of the priority to use. They have the lowest rank that is left, or are suspects beside good
+ * ones. Includes those without a free slot.
+ */
+function usableGroup<D extends Candidate>(able: readonly D[], request: RoutedRequest<D>, needsSlot: boolean): D[] {
+  let lowestRank: number = rank.cooling;
+  for (const { ejection } of able) lowestRank = Math.min(lowestRank, ejection.rank);
+  // A failed try does not go to an ejected deployment while others work.
+  const rankMax = lowestRank <= rank.suspect ? rank.suspect : rank.cooling;
+  const usable = able.filter(
+    (deployment) => deployment.ejection.rank <= rankMax && request.tried?.includes(deployment) !== true,
+  );
+  let leader: D | null = null;
+  for (const deployment of usable) {
+    if (needsSlot && !hasFreeSlot(deployment)) continue;
+    if (leader === null || comesBefore(deployment, leader)) leader = deployment;
+  }
+  if (leader === null) return [];
+  const { priority } = leader;
+  const { rank: leading } = leader.ejection;
+  return usable.filter(
+    ({ priority: own, ejection }) =>
+      own === priority && (ejection.rank === leading || (leading === rank.good && ejection.rank === rank.suspect)),
+  );
+}
+
+function comesBefore(a: Candidate, b: Candidate): boolean {
+  const difference = a.ejection.rank - b.ejection.rank;
+  return difference < 0 || (difference === 0 && a.priority < b.priority);
+}
+
+/**
+ * Deployments of equal weight are compared by outstanding tokens. Between different weights the request is drawn by
+ * weight among those that are not overloaded, because comparing alone would send it to the heavier one whenever there
+ * is little load, or to the lighter one: neither is the configured share.
+ */
+function leastLoaded<D extends Candidate>(group: readonly D[], tokens: number, random: () => number): D | null {
+  if (group.length < 2) return group[0] ?? null;
+  if (group.length >= twoChoicesMin) return lessLoadedOfTwo(group, random());
+  const quantum = Math.max(tokens, meanTokens(group));
+  let lowestRank: number = rank.cooling;
+  for (const { ejection } of group) lowestRank = Math.min(lowestRank, ejection.rank);
+  let loadMax = Number.POSITIVE_INFINITY;
+  for (const candidate of group) {
+    // A suspect that fails at once has no load, so it sets no measure for the others.
+    if (candidate.ejection.rank > lowestRank) continue;
+    loadMax = Math.min(loadMax, (candidate.outstandingTokens + quantum) / effectiveWeight(candidate));
+  }
+  const { drawn, rest } = draw(
+    group.filter((candidate) => candidate.outstandingTokens / effectiveWeight(candidate) <= loadMax),
+    random(),
+  );
+  const weight = effectiveWeight(drawn);
+  let least: D[] = [];
+  let leastTokens = Number.POSITIVE_INFINITY;
+  for (const candidate of group) {
+    if (effectiveWeight(candidate) !== weight || candidate.outstandingTokens > leastTokens) continue;
+    if (candidate.outstandingTokens < leastTokens) least = [];
+    leastTokens = candidate.outstandingTokens;
+    least.push(candidate);
+  }
+  return least[Math.floor(rest * least.length)] ?? drawn;
+}
+
+/** Mean size of the running requests; 0 if there are none. */
+function meanTokens(group: readonly Candidate[]): number {
+  let requests = 0;
+  let tokens = 0;
+  for (const { outstandingRequests, outstandingTokens } of group) {
+    requests += outstandingRequests;
+    tokens += outstandingTokens;
+  }
+  return requests === 0 ? 0 : tokens / requests;
+}
+
+/** Both are drawn by weight; the second is used when the first is more loaded. */
+function lessLoadedOfTwo<D extends Candidate>(group: readonly D[], random: number): D {
+  const { drawn: first, rest } = draw(group, random);
+  const { drawn: second } = draw(
+    group.filter((candidate) => candidate !== first),
+    rest,
+  );
+  return first.outstandingTokens / effectiveWeight(first) > second.outstandingTokens / effectiveWeight(second)
+    ? second
+    : first;
+}
+
+/** Draws by weight. `rest` is what is left of the random number: uniform again from 0 to below 1. */
+function draw<D extends Candidate>(group: readonly D[], random: number): { drawn: D; rest: number } {
+  let total = 0;
+  for (const candidate of group) total += effectiveWeight(candidate);
+  let left = random * total;
+  for (const candidate of group) {
+    const weight = effectiveWeight(candidate);
+    if (left < weight) return { drawn: candidate, rest: left / weight };
+    left -= weight;
+  }
+  // Rounding may leave a trace of the number behind the last weight.
+  return { drawn: group[group.length - 1] as D, rest: 0 };
+}
+
+/**
+ * Numbers from 0 to below 1 that fill the range evenly from the first few on, so that shares hold for few requests too:
+ * the multiples of the golden ratio from a random start.
+ */
+export function evenlySpread(random: () => number): () => number {
+  let last = random();
+  return () => {
+    last = (last + 0.6180339887498949) % 1;
+    return last;
+  };
+}

@@ -1,0 +1,254 @@
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { Clock } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
+import { FairQueue } from "../engine/model-queue.js";
+import { type Candidate, hasFreeSlot, type RoutedRequest, rank } from "./candidate.js";
+import type { Ejection } from "./ejection.js";
+import { type PickPolicy, pick } from "./pick.js";
+
+/** A deployment whose load is counted by the slots that its waiting room grants. */
+export interface RoutedDeployment extends Candidate {
+  outstandingRequests: number;
+  outstandingTokens: number;
+  readonly ejection: Ejection;
+}
+
+export interface WaitingRoomOptions<D> {
+  /** The loaded deployments of the model. */
+  readonly deployments: readonly D[];
+  /** Requests that may wait. 0 or more. */
+  readonly waitingMax: number;
+  /** Maximum wait, read when a wait begins. */
+  readonly limits: Pick<ServiceLimits, "queueWaitMs">;
+  readonly policy: PickPolicy;
+}
+
+interface Waiter<D> {
+  readonly request: RoutedRequest<D>;
+  grant(deployment: D): void;
+  refuse(error: ServiceError): void;
+}
+
+/** Bounds of the Retry-After for a rejected request. */
+const retryAfterMinMs = 1_000;
+const retryAfterMaxMs = 30_000;
+/** Weight of the newest duration in the moving average of slot use. */
+const holdWeight = 0.1;
+
+/**
+ * Grants the slots of all deployments of a model, fairly between accounts and between the keys of an account (REL-5).
+ * A request waits for the first free slot of any deployment that it may use. A full room rejects at once. When a key
+ * with few waiting requests meets a full room, the newest request of the key with the most is dropped for it.
+ */
+export class WaitingRoom<D extends RoutedDeployment> {
+  readonly #clock: Clock;
+  readonly #options: WaitingRoomOptions<D>;
+  readonly #waiting = new FairQueue<Waiter<D>>();
+  #deployments: readonly D[];
+  /** Slots in use. */
+  busy = 0;
+  #meanHoldMs = 1_000;
+  #refusals = 0;
+
+  constructor(clock: Clock, options: WaitingRoomOptions<D>) {
+    this.#clock = clock;
+    this.#options = options;
+    this.#deployments = options.deployments;
+  }
+
+  get deployments(): readonly D[] {
+    return this.#deployments;
+  }
+
+  /** Replaces the deployments. Slots of removed ones stay valid until they are released. */
+  set deployments(deployments: readonly D[]) {
+    this.#deployments = deployments;
+    this.#dispatch();
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** Slots of the deployments that can be relied on; of all deployments if there are none. */
+  get slots(): number {
+    let reliable = 0;
+    let all = 0;
+    for (const { slots, ejection } of this.#deployments) {
+      all += slots;
+      if (ejection.rank <= rank.suspect) reliable += slots;
+    }
+    return reliable === 0 ? all : reliable;
+  }
+
+  /** Whether a deployment is left that the request may try, with or without a free slot. */
+  hasChoice(request: RoutedRequest<D>): boolean {
+    return pick(this.#deployments, request, this.#options.policy, false) !== null;
+  }
+
+  /** A free slot if no request waits for one; null otherwise. */
+  tryAcquire(request: RoutedRequest<D>): Slot<D> | null {
+    return this.waiting > 0 ? null : this.#takeFree(request);
+  }
+
+  /**
+   * Waits for a slot. Rejects with `server_is_overloaded` when the room is full or the wait too long, and with the
+   * call's own error when the signal aborts. `continuing` marks a further prompt of a running request: it queues like
+   * others but is never rejected.
+   */
+  acquire(request: RoutedRequest<D>, signal: AbortFlag, continuing = false): Promise<Slot<D>> {
+    if (signal.aborted) return Promise.reject(errorOfEnd(signal.reason));
+    // Requests that wait have been offered every free slot, so what is free now is free for this one.
+    this.#dispatch();
+    const free = this.#takeFree(request);
+    if (free !== null) return Promise.resolve(free);
+    if (!continuing && this.waiting >= this.#options.waitingMax && !this.#makeRoomFor(request)) {
+      return Promise.reject(this.#overloaded("The model's queue is full."));
+    }
+    return this.#wait(request, signal, continuing);
+  }
+
+  #wait(request: RoutedRequest<D>, signal: AbortFlag, continuing: boolean): Promise<Slot<D>> {
+    const sinceMs = this.#clock.monotonic();
+    const { queueWaitMs } = this.#options.limits;
+    return new Promise((resolve, reject) => {
+      const cancelTimer = continuing
+        ? undefined
+        : this.#clock.after(queueWaitMs, () =>
+            cancel(this.#overloaded(`No slot of the model became free within ${queueWaitMs / 1000} s.`)),
+          );
+      const onAbort = (): void => cancel(errorOfEnd(signal.reason));
+      const settled = (): void => {
+        cancelTimer?.();
+        signal.removeEventListener("abort", onAbort);
+      };
+      const waiter: Waiter<D> = {
+        request,
+        grant: (deployment) => {
+          settled();
+          resolve(this.#take(deployment, request, this.#clock.monotonic() - sinceMs));
+        },
+        refuse: (error) => {
+          settled();
+          reject(error);
+        },
+      };
+      const cancel = (error: ServiceError): void => {
+        this.#waiting.remove(request.owner, waiter);
+        waiter.refuse(error);
+      };
+      signal.addEventListener("abort", onAbort);
+      this.#waiting.add(request.owner, waiter);
+    });
+  }
+
+  #takeFree(request: RoutedRequest<D>): Slot<D> | null {
+    const deployment = pick(this.#deployments, request, this.#options.policy, true);
+    return deployment === null ? null : this.#take(deployment, request, 0);
+  }
+
+  #take(deployment: D, { tokens }: RoutedRequest<D>, queueMs: number): Slot<D> {
+    this.busy += 1;
+    deployment.outstandingRequests += 1;
+    deployment.outstandingTokens += tokens;
+    return new Slot(this.#returned, deployment, deployment.ejection.begin(), tokens, queueMs, this.#clock.monotonic());
+  }
+
+  readonly #returned = (grantedMs: number): void => {
+    this.busy -= 1;
+    this.#meanHoldMs += holdWeight * (this.#clock.monotonic() - grantedMs - this.#meanHoldMs);
+    this.#dispatch();
+  };
+
+  /** Grants free slots to waiting requests, each to the next one in fair order that may use it. */
+  #dispatch(): void {
+    while (this.waiting > 0 && this.#deployments.some(hasFreeSlot)) {
+      const offer: { deployment: D | null } = { deployment: null };
+      let mayBeFree = true;
+      const waiter = this.#waiting.next(({ request }) => {
+        // What one unrestricted request may not use, the others may not use either: a long queue is passed quickly.
+        const isRestricted = request.tried !== null || request.accepts !== null;
+        if (!isRestricted && !mayBeFree) return false;
+        offer.deployment = pick(this.#deployments, request, this.#options.policy, true);
+        if (!isRestricted) mayBeFree = offer.deployment !== null;
+        return offer.deployment !== null;
+      });
+      if (waiter === undefined || offer.deployment === null) return;
+      waiter.grant(offer.deployment);
+    }
+  }
+
+  /** Drops the newest request of the key with the most waiting ones, if that key would still have more than the owner. */
+  #makeRoomFor({ owner }: RoutedRequest<D>): boolean {
+    const victim = this.#waiting.newestOfHeaviest(owner);
+    if (victim === null) return false;
+    victim.refuse(this.#overloaded("The model's queue is full, and other keys wait with fewer requests."));
+    return true;
+  }
+
+  /** 503 with the estimated wait, randomized so that rejected clients do not return together. */
+  #overloaded(why: string): ServiceError {
+    const expectedMs = (this.#meanHoldMs * (this.waiting + 1)) / Math.max(1, this.slots);
+    const spread = 1 + (this.#refusals++ % 8) / 32;
+    const retryAfterMs = Math.ceil(Math.min(retryAfterMaxMs, Math.max(retryAfterMinMs, expectedMs * spread)));
+    return new ServiceError("server_is_overloaded", why, { retryAfterMs });
+  }
+}
+
+/** A slot of a deployment: one try of one request. */
+export class Slot<D extends RoutedDeployment> {
+  readonly deployment: D;
+  /** Wait for the slot. */
+  readonly queueMs: number;
+  readonly #returned: (grantedMs: number) => void;
+  readonly #attempt: number;
+  readonly #grantedMs: number;
+  /** Estimated tokens that are left. */
+  #tokens: number;
+  #isHeld = true;
+
+  constructor(
+    returned: (grantedMs: number) => void,
+    deployment: D,
+    attempt: number,
+    tokens: number,
+    queueMs: number,
+    grantedMs: number,
+  ) {
+    this.#returned = returned;
+    this.deployment = deployment;
+    this.#attempt = attempt;
+    this.#tokens = tokens;
+    this.queueMs = queueMs;
+    this.#grantedMs = grantedMs;
+  }
+
+  /** Lowers the deployment's outstanding tokens: by the prompt at the first content, then by what is generated. */
+  processed(tokens: number): void {
+    const known = Math.min(tokens, this.#tokens);
+    this.#tokens -= known;
+    this.deployment.outstandingTokens -= known;
+  }
+
+  /** The deployment answered; call at the first content, or at an end without content. See `Ejection.succeeded`. */
+  succeeded(firstTokenMs: number | null): void {
+    this.deployment.ejection.succeeded(this.#attempt, firstTokenMs);
+  }
+
+  /** The deployment failed. */
+  failed(reason: string): void {
+    this.deployment.ejection.failed(this.#attempt, reason);
+  }
+
+  /** Releases the slot. Idempotent. A slot without a result says nothing about the deployment's health. */
+  release(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    this.processed(this.#tokens);
+    this.deployment.ejection.ended(this.#attempt);
+    this.deployment.outstandingRequests -= 1;
+    this.#returned(this.#grantedMs);
+  }
+}
