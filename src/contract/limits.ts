@@ -71,6 +71,10 @@ export const fixedLimits = {
   toolNameCharsMax: 64,
   userCharsMax: 512,
   safetyIdentifierCharsMax: 64,
+  rerankDocumentsMax: 1_000,
+  rerankQueryCharsMax: 65_536,
+  /** Query and documents of a rerank request together, in UTF-8. */
+  rerankBytesMax: 8 * 1024 * 1024,
   metadataPairsMax: 16,
   metadataKeyCharsMax: 64,
   metadataValueCharsMax: 512,

@@ -45,6 +45,11 @@ export const operations = {
     rest: { method: "POST", path: "/v1/embeddings" },
     rpcs: [`${inference}/CreateEmbeddings`],
   },
+  rerank: {
+    need: "read_write",
+    rest: { method: "POST", path: "/v1/rerank" },
+    rpcs: [`${inference}/Rerank`],
+  },
   list_models: { need: "read", rest: { method: "GET", path: "/v1/models" }, rpcs: [`${catalog}/ListModels`] },
   get_model: { need: "read", rest: { method: "GET", path: "/v1/models/{id}" }, rpcs: [`${catalog}/GetModel`] },
   watch_models: { need: "read", rpcs: [`${catalog}/WatchModels`] },
@@ -119,7 +124,11 @@ export const inferenceOperations: ReadonlySet<Operation> = new Set([
   "create_chat_completion",
   "create_completion",
   "create_embeddings",
+  "rerank",
 ]);
+
+/** Those of them that read an input and generate no tokens. */
+export const inputOperations: ReadonlySet<Operation> = new Set(["create_embeddings", "rerank"]);
 
 /** Size limit of an operation's request message: smaller for operations without a credential and those of sessions. */
 export function messageBytesMax(operation: Operation, { bodyBytesMax }: Pick<ServiceLimits, "bodyBytesMax">): number {

@@ -14,6 +14,8 @@ export interface EngineHarness {
   ownSlowChat(): Promise<LoadedModel>;
   /** An embedding model; a string states why there is none. */
   embeddings: (() => Promise<LoadedModel>) | string;
+  /** A reranking model; null: the engine has none. */
+  rerank: (() => Promise<LoadedModel>) | null;
 }
 
 const never = new AbortController().signal;
@@ -222,7 +224,39 @@ export function describeEngine(name: string, harness: EngineHarness): void {
     });
   });
 
-  const { embeddings } = harness;
+  const { embeddings, rerank } = harness;
+  describe(`${name}: rerank`, () => {
+    const ranked = { query: "a cat", documents: ["a dog", "a cat", "a cat"] };
+
+    it("is refused by a model that does not do it", async () => {
+      const model = await harness.chat();
+      expect(model.caps.rerank).toBe(false);
+      expect((await engineError(model.rerank(ranked, never))).code).toBe("unsupported");
+    });
+    if (rerank === null) return;
+
+    it("returns one score per document, in order, higher for a more relevant one (RANK-2)", async () => {
+      const { scores, promptTokens } = await (await rerank()).rerank(ranked, never);
+      const [dog = 0, cat = 0, ...others] = scores;
+      expect(others).toEqual([cat]);
+      expect(cat).toBeGreaterThan(dog);
+      expect(promptTokens).toBeGreaterThan(0);
+    });
+
+    it("names the document that exceeds the context (RANK-7)", async () => {
+      const model = await rerank();
+      const documents = ["short", "word ".repeat((model.caps.contextLength ?? 0) + 10)];
+      const error = await engineError(model.rerank({ query: "q", documents }, never));
+      expect(error).toMatchObject({ code: "context_overflow", param: "documents[1]" });
+    });
+
+    it("stops for a signal that is already aborted", async () => {
+      const model = await rerank();
+      expect((await engineError(model.rerank(ranked, AbortSignal.abort()))).code).toBe("aborted");
+      expect(model.stats().slotsBusy).toBe(0);
+    });
+  });
+
   if (typeof embeddings === "string") {
     describe(`${name}: embed`, () => {
       it.skip(`skipped: ${embeddings}`, () => {});

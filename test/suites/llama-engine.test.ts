@@ -69,4 +69,5 @@ describeEngine("llama", {
   slowChat: () => sharedModel("slow"),
   ownSlowChat: () => load("slow"),
   embeddings: () => sharedModel("embedding"),
+  rerank: null,
 });

@@ -14,4 +14,5 @@ describeEngine("scripted", {
   slowChat: () => load({ text, tokens: 2_000, token_delay_ms: 5 }),
   ownSlowChat: () => load({ text, tokens: 2_000, token_delay_ms: 5 }),
   embeddings: () => load({ dimensions: 8 }),
+  rerank: () => load({ rerank: true }),
 });

@@ -12,6 +12,7 @@ import {
 } from "../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.js";
 import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb.js";
+import { RankingSchema } from "../../gen/unified/inference/v1/rerank_pb.js";
 import type { ErrorCode } from "../../src/contract/errors.js";
 import type { Operation } from "../../src/contract/operations.js";
 import type { AnswerHead } from "../../src/domain/call/call-context.js";
@@ -120,6 +121,10 @@ export class HandCore implements Core {
 
   async createEmbeddings() {
     return { head, body: create(EmbeddingListSchema, { model: "m" }) };
+  }
+
+  async rerank() {
+    return { head, body: create(RankingSchema, { model: "m" }) };
   }
 
   async listModels() {

@@ -7,6 +7,8 @@ import {
   type GenEvent,
   type GenerateRequest,
   type LoadedModel,
+  type RerankRequest,
+  type RerankResult,
 } from "../../src/domain/engine/engine.js";
 import type { AbortFlag } from "../../src/lib/abort-source.js";
 import { caps } from "./capabilities.js";
@@ -93,6 +95,7 @@ export class HandEngine implements Engine {
         return run.emitAll(emit);
       },
       embed: ({ inputs }) => this.embed(inputs.length),
+      rerank: (request) => this.rerank(request),
       stats: () => ({ slotsBusy: 0, producedTokens: 0, restarts: 0 }),
       unload: () => Promise.resolve(),
     });
@@ -101,6 +104,10 @@ export class HandEngine implements Engine {
   /** The result of an embedding call; a test may replace it. */
   embed = (_inputs: number): Promise<EmbedResult> =>
     Promise.reject(new EngineError("unsupported", "not an embedding model"));
+
+  /** The result of a rerank call; a test may replace it. */
+  rerank = (_request: RerankRequest): Promise<RerankResult> =>
+    Promise.reject(new EngineError("unsupported", "not a reranking model"));
 
   /** The run of this position, as soon as it began. */
   async run(position = 0): Promise<HandRun> {

@@ -81,11 +81,12 @@ export function listingLines(listings: readonly Listing[]): readonly string[] {
 }
 
 /** Null: unknown, because the model is not loaded yet and has no stored file. */
-function kindOf({ served, stored }: Listing): ListedModel["kind"] | null {
+function kindOf({ served, stored }: Listing): ListedModel["kind"] | "reranking" | null {
   if (served === null) return stored.kind;
   const { capabilities } = served.model;
   if (stored !== null || capabilities.length === 0) return stored?.kind ?? null;
-  return capabilities.every((capability) => capability === "embeddings") ? "embedding" : "chat";
+  if (capabilities.includes("chat") || capabilities.includes("completions")) return "chat";
+  return capabilities.includes("embeddings") ? "embedding" : "reranking";
 }
 
 function isLoaded({ served, stored }: Listing): boolean {

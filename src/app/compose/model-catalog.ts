@@ -204,7 +204,11 @@ const optionsOf: Readonly<Record<EngineName, (model: ModelSettings, deployment: 
     return { id: model.id, source, sha256: sha256?.toLowerCase() ?? null } satisfies LlamaOptions;
   },
   scripted(model, { scripted }) {
-    const makesEmbeddings = model.capabilities?.includes("embeddings") === true;
-    return { ...(makesEmbeddings ? { dimensions: defaultDimensions } : {}), ...scripted };
+    const does = (capability: Capability): boolean => model.capabilities?.includes(capability) === true;
+    return {
+      ...(does("embeddings") ? { dimensions: defaultDimensions } : {}),
+      ...(does("rerank") ? { rerank: true } : {}),
+      ...scripted,
+    };
   },
 };

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { modelIdForm, modelIdWords } from "../../contract/names.js";
+import { modelCapabilities } from "../../domain/catalog/catalog-model.js";
 import { engineKinds, engineNames } from "../engines/registry.js";
 import { notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
 
@@ -40,6 +41,7 @@ const scriptedSettings = z
     hang_after_tokens: tokenCount.describe("Number of tokens after which it hangs until the request is aborted."),
     dimensions: wholeNumber(1, 65_536).describe("Vector length; makes it an embedding model."),
     context_length: wholeNumber(1, 100_000_000).describe("Tokens of prompt and answer together. Default 4096."),
+    rerank: trueOrFalse.describe("Makes it a reranking model, which scores by shared words. Default false."),
     token_input: trueOrFalse.describe("Whether prompts and inputs may be token ids. Default false."),
   })
   .partial()
@@ -134,7 +136,7 @@ export const modelSettings = z
     id: modelId,
     owned_by: text("the owning organisation").prefault("unified-inference").describe("Owning organisation."),
     capabilities: z
-      .array(oneOf(["chat", "completions", "embeddings"]))
+      .array(oneOf(modelCapabilities))
       .min(1)
       .optional()
       .describe("Capabilities. Default: as reported by the engine."),
@@ -155,8 +157,12 @@ export const modelSettings = z
     const report = (path: (string | number)[], message: string) =>
       issues.push({ code: "custom", input: model, path, message });
     const does = model.capabilities ?? [];
-    if (does.includes("embeddings") && does.length > 1) {
-      report(["capabilities"], "a model creates either embeddings or text: use one model for each");
+    const generates = does.includes("chat") || does.includes("completions");
+    if (generates && (does.includes("embeddings") || does.includes("rerank"))) {
+      report(
+        ["capabilities"],
+        "a model that creates text creates neither embeddings nor rankings: use one model for each",
+      );
     }
     for (const [path, entry] of entriesOf(model)) {
       const kind = engineKinds.find(({ name }) => name === entry.engine);

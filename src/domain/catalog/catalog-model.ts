@@ -10,7 +10,10 @@ import { ServiceError } from "../call/service-error.js";
 import { type Capabilities, type Engine, EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
 import { ModelQueue } from "../engine/model-queue.js";
 
-export type Capability = "chat" | "completions" | "embeddings";
+/** Operations of models, in the order in which they are listed. */
+export const modelCapabilities = ["chat", "completions", "embeddings", "rerank"] as const;
+
+export type Capability = (typeof modelCapabilities)[number];
 
 /** One way to run a model, as configured. */
 export interface DeploymentDefinition {
@@ -151,6 +154,7 @@ function offeredBy(caps: Capabilities): readonly Capability[] {
   if (caps.chat) offered.push("chat");
   if (caps.completion) offered.push("completions");
   if (caps.embeddings) offered.push("embeddings");
+  if (caps.rerank) offered.push("rerank");
   return offered;
 }
 

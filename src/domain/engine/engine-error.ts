@@ -76,18 +76,21 @@ export function contextOverflow(given: {
   );
 }
 
-/** The `context_overflow` error for one input of an embeddings request. */
+/** The `context_overflow` error for one input of embeddings, or one document of reranking. */
 export function inputOverflow(given: {
   readonly contextLength: number;
-  readonly index: number;
+  /** The field at fault: `input[3]`. */
+  readonly param: string;
+  /** What has so many tokens, to begin a clause. Default: the field. */
+  readonly what?: string;
   readonly inputTokens: number;
   /** As for `contextOverflow`. */
   readonly isAtLeast?: boolean;
 }): EngineError {
-  const param = `input[${given.index}]`;
+  const { contextLength, param, what = param, inputTokens, isAtLeast } = given;
   return new EngineError(
     "context_overflow",
-    `This model's maximum context length is ${given.contextLength} tokens, but ${param} has ${amount(given.inputTokens, given.isAtLeast)} tokens. ` +
+    `This model's maximum context length is ${contextLength} tokens, but ${what} has ${amount(inputTokens, isAtLeast)} tokens. ` +
       "Shorten it or split it.",
     { param },
   );

@@ -42,6 +42,8 @@ export interface LoadedModel {
    */
   generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void>;
   embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult>;
+  /** Scores documents by their relevance to a query. Rejects with `unsupported` unless `caps.rerank`. */
+  rerank(request: RerankRequest, signal: AbortFlag): Promise<RerankResult>;
   stats(): EngineStats;
   unload(graceMs: number): Promise<void>;
 }
@@ -225,6 +227,21 @@ export interface EmbedRequest {
 export interface EmbedResult {
   /** One vector per input, in order; finite numbers. */
   readonly vectors: readonly Float32Array[];
+  readonly promptTokens: number;
+}
+
+export interface RerankRequest {
+  /** Not empty, as each of the documents. */
+  readonly query: string;
+  /** At least one. */
+  readonly documents: readonly string[];
+  /** As in GenerateRequest. */
+  readonly queueMs?: number;
+}
+
+export interface RerankResult {
+  /** One score per document, in the order of the request; finite, and higher for a more relevant document. */
+  readonly scores: readonly number[];
   readonly promptTokens: number;
 }
 

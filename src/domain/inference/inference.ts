@@ -5,7 +5,9 @@ import type {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import type { Ranking, RerankParams } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { BoundedQueue } from "../../lib/bounded-collections.js";
 import type { Call, ClientLabels } from "../call/call.js";
 import { type Answer, type AnswerHead, errorOfEnd, type StreamAnswer } from "../call/call-context.js";
@@ -14,7 +16,7 @@ import type { IdSource } from "../call/ports.js";
 import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
 import { type Catalog, requireCapability } from "../catalog/catalog.js";
 import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
-import type { Capabilities, GenerateRequest } from "../engine/engine.js";
+import type { Capabilities, EmbedRequest, RerankRequest } from "../engine/engine.js";
 import {
   AnswerIdentity,
   ChatStream,
@@ -23,11 +25,20 @@ import {
   type StreamAssembly,
   wholeChat,
 } from "./chat-answer.js";
-import { firstAble, RunPlan, toChatRequest } from "./chat-request.js";
+import { type BuildRequests, firstAble, RunPlan, toChatRequest } from "./chat-request.js";
 import { CompletionStream, toCompletionRequests, validateCompletion, wholeCompletion } from "./completion.js";
-import { type BuildEmbedRequest, embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
+import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
 import { type EventSink, Generation, type Prepared } from "./generation.js";
-import { type AdmissionDeps, admitRun, type Run, reserveForInputs, reserveForPrompts, settleFailure } from "./run.js";
+import type { BuildInput } from "./input-run.js";
+import { rerank, toRerankRequest, validateRerank } from "./rerank.js";
+import {
+  type CountingModel,
+  type Reservation,
+  reserveForInputs,
+  reserveForPrompts,
+  reserveForRanking,
+} from "./reservation.js";
+import { type AdmissionDeps, admitRun, type Run, settleFailure } from "./run.js";
 import { validateChatCompletion } from "./validate-chat.js";
 
 export interface InferenceDeps extends AdmissionDeps {
@@ -36,16 +47,23 @@ export interface InferenceDeps extends AdmissionDeps {
   readonly ids: IdSource;
 }
 
-/** What differs between chat and text completions before the engine. */
-interface RequestKind {
-  readonly idPrefix: string;
+/** What differs between requests before the engine. `P` is the plan of what the engine receives. */
+interface RequestKind<P> {
   readonly capability: Capability;
   readonly model: string;
-  readonly serviceTier: string | undefined;
   validate(): void;
   /** Labels of the valid request, for the request log; null without any. */
   labels(): ClientLabels | null;
-  build(caps: Capabilities): readonly GenerateRequest[];
+  /** Plans for the capabilities of the deployments, at least one. Throws ServiceError when none can run the request. */
+  plan(candidates: readonly Capabilities[]): P;
+  /** The most that the request can use, counted by a loaded model if there is one. */
+  reserve(model: CountingModel | null, plan: P, stop: AbortFlag): Promise<Reservation>;
+}
+
+/** A request whose answer is generated. */
+interface GenerationKind extends RequestKind<RunPlan> {
+  readonly idPrefix: string;
+  readonly serviceTier: string | undefined;
 }
 
 /** Inference from a message to an answer. All methods reject with ServiceError. */
@@ -57,67 +75,85 @@ export class Inference {
   }
 
   createChatCompletion(params: ChatCompletionParams, call: Call): Promise<Answer<ChatCompletion>> {
-    return this.#serve(call, this.#chat(params), (prepared) => collectAnswer(this.#deps, prepared, wholeChat));
+    return this.#generate(call, this.#chat(params), (prepared) => collectAnswer(this.#deps, prepared, wholeChat));
   }
 
   streamChatCompletion(params: ChatCompletionParams, call: Call): Promise<StreamAnswer<ChatCompletionChunk>> {
     call.details?.streams();
-    return this.#serve(call, this.#chat(params), (prepared) =>
+    return this.#generate(call, this.#chat(params), (prepared) =>
       streamAnswer(this.#deps, prepared, new ChatStream(prepared.identity)),
     );
   }
 
   createCompletion(params: CompletionParams, call: Call): Promise<Answer<Completion>> {
-    return this.#serve(call, this.#completion(params), (prepared) =>
+    return this.#generate(call, this.#completion(params), (prepared) =>
       collectAnswer(this.#deps, prepared, wholeCompletion),
     );
   }
 
   streamCompletion(params: CompletionParams, call: Call): Promise<StreamAnswer<CompletionChunk>> {
     call.details?.streams();
-    return this.#serve(call, this.#completion(params), (prepared) =>
+    return this.#generate(call, this.#completion(params), (prepared) =>
       streamAnswer(this.#deps, prepared, new CompletionStream(prepared.identity)),
     );
   }
 
-  async createEmbeddings(params: EmbeddingParams, call: Call): Promise<Answer<EmbeddingList>> {
-    const model = chargeRefusal(call, () => {
-      validateEmbeddings(params, this.#deps.limits);
-      call.labels = userLabel(params);
-      return this.#model(call, params.model, "embeddings");
+  createEmbeddings(params: EmbeddingParams, call: Call): Promise<Answer<EmbeddingList>> {
+    const { limits } = this.#deps;
+    const build: BuildInput<EmbedRequest> = (caps) => toEmbedRequest(params, caps);
+    const kind: RequestKind<EmbedRequest> = {
+      capability: "embeddings",
+      model: params.model,
+      validate: () => validateEmbeddings(params, limits),
+      labels: () => userLabel(params),
+      plan: (candidates) => build(firstAble(candidates, build)),
+      reserve: reserveForInputs,
+    };
+    return this.#serve(call, kind, (run) => embed(run, build, limits.embeddingTokensMax));
+  }
+
+  rerank(params: RerankParams, call: Call): Promise<Answer<Ranking>> {
+    const build: BuildInput<RerankRequest> = (caps) => toRerankRequest(params, caps);
+    const kind: RequestKind<RerankRequest> = {
+      capability: "rerank",
+      model: params.model,
+      validate: () => validateRerank(params),
+      labels: () => null,
+      plan: (candidates) => build(firstAble(candidates, build)),
+      reserve: reserveForRanking,
+    };
+    return this.#serve(call, kind, (run) => rerank(run, build, params, this.#deps.ids.text("rerank-")));
+  }
+
+  #generate<A>(call: Call, kind: GenerationKind, deliver: (prepared: Prepared) => Promise<A>): Promise<A> {
+    return this.#serve(call, kind, (run, plan) => {
+      const { clock, ids } = this.#deps;
+      const { prompts } = plan;
+      const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
+      const id = ids.text(kind.idPrefix);
+      const identity = new AnswerIdentity(id, clock.now(), run.model.id, choices, kind.serviceTier);
+      call.details?.asked(prompts[0]?.request, choices, identity.id);
+      return deliver({ run, plan, identity });
     });
-    let candidates = model.deployedCaps();
-    if (candidates.length === 0) candidates = [await this.#capsOnceLoaded(model, call)];
-    const build: BuildEmbedRequest = (caps) => toEmbedRequest(params, caps);
-    const request = chargeRefusal(call, () => build(firstAble(candidates, build)));
-    const reserve = () => reserveForInputs(model.loaded, request, call.stop);
-    const run = await admitRun(this.#deps, call, model, reserve);
-    return await embed(run, build, this.#deps.limits.embeddingTokensMax);
   }
 
   /** The path of one request: validate, find the model, admit. `deliver` then runs the engine, answers and settles. */
-  async #serve<A>(call: Call, kind: RequestKind, deliver: (prepared: Prepared) => Promise<A>): Promise<A> {
-    const { clock, ids } = this.#deps;
+  async #serve<P, A>(call: Call, kind: RequestKind<P>, deliver: (run: Run, plan: P) => Promise<A>): Promise<A> {
     const model = chargeRefusal(call, () => {
       kind.validate();
       call.labels = kind.labels();
       return this.#model(call, kind.model, kind.capability);
     });
-    let caps = model.deployedCaps();
-    if (caps.length === 0) caps = [await this.#capsOnceLoaded(model, call)];
-    const plan = chargeRefusal(call, () => new RunPlan(kind.build, caps));
-    const { prompts } = plan;
-    const reserve = () => reserveForPrompts(model.loaded, prompts, call.stop);
+    let candidates = model.deployedCaps();
+    if (candidates.length === 0) candidates = [await this.#capsOnceLoaded(model, call)];
+    const plan = chargeRefusal(call, () => kind.plan(candidates));
+    const reserve = () => kind.reserve(model.loaded, plan, call.stop);
     const admitting = admitRun(this.#deps, call, model, reserve);
-    const run = admitting instanceof Promise ? await admitting : admitting;
-
-    const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
-    const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id, choices, kind.serviceTier);
-    call.details?.asked(prompts[0]?.request, choices, identity.id);
-    return deliver({ run, plan, identity });
+    return deliver(admitting instanceof Promise ? await admitting : admitting, plan);
   }
 
-  #chat(params: ChatCompletionParams): RequestKind {
+  #chat(params: ChatCompletionParams): GenerationKind {
+    const build: BuildRequests = (caps) => [toChatRequest(params, caps)];
     return {
       idPrefix: "chatcmpl-",
       capability: "chat",
@@ -126,11 +162,13 @@ export class Inference {
       serviceTier: params.serviceTier === undefined ? undefined : "default",
       validate: () => validateChatCompletion(params, this.#deps.limits),
       labels: () => chatLabels(params),
-      build: (caps) => [toChatRequest(params, caps)],
+      plan: (candidates) => new RunPlan(build, candidates),
+      reserve: reserveForPlan,
     };
   }
 
-  #completion(params: CompletionParams): RequestKind {
+  #completion(params: CompletionParams): GenerationKind {
+    const build: BuildRequests = (caps) => toCompletionRequests(params, caps);
     return {
       idPrefix: "cmpl-",
       capability: "completions",
@@ -138,7 +176,8 @@ export class Inference {
       serviceTier: undefined,
       validate: () => validateCompletion(params, this.#deps.limits),
       labels: () => userLabel(params),
-      build: (caps) => toCompletionRequests(params, caps),
+      plan: (candidates) => new RunPlan(build, candidates),
+      reserve: reserveForPlan,
     };
   }
 
@@ -155,6 +194,10 @@ export class Inference {
     invariant(deployment !== undefined, "a catalog model has a deployment");
     return (await deployment.onceLoaded(call.stop)).caps;
   }
+}
+
+function reserveForPlan(model: CountingModel | null, { prompts }: RunPlan, stop: AbortFlag): Promise<Reservation> {
+  return reserveForPrompts(model, prompts, stop);
 }
 
 /** Estimated bytes of a chunk in addition to its text: ids, names and frames. */

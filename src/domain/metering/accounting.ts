@@ -1,3 +1,4 @@
+import { inputOperations } from "../../contract/operations.js";
 import type { EndReason } from "../call/call-context.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import type { ServiceError } from "../call/service-error.js";
@@ -61,11 +62,11 @@ export class Accounting {
   }
 
   /**
-   * A failure before the first token costs no tokens (state RL-14). Embeddings have no answer tokens, so the input that
-   * was read counts.
+   * A failure before the first token costs no tokens (state RL-14). Embeddings and rankings have no answer tokens, so the
+   * input that was read counts.
    */
   settlementOf(request: AccountedRequest, { why, error, usage, latencyMs }: RequestEnd): Settlement {
-    const isFree = why === "failed" && usage.completionTokens === 0 && request.operation !== "create_embeddings";
+    const isFree = why === "failed" && usage.completionTokens === 0 && !inputOperations.has(request.operation);
     return this.#settlement(request, why, error, isFree ? noTokens : usage, latencyMs);
   }
 

@@ -8,6 +8,7 @@ import {
   StreamChatCompletionResponseSchema,
   StreamCompletionResponseSchema,
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Core } from "../core.js";
 import { limitHeaders } from "../metering/limit-response.js";
@@ -57,6 +58,11 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
       const { head, body } = await core.createEmbeddings(params ?? create(EmbeddingParamsSchema), ctx);
       sendHead(limitHeaders(head));
       return { embeddings: body };
+    },
+    async rerank({ params }, ctx, sendHead) {
+      const { head, body } = await core.rerank(params ?? create(RerankParamsSchema), ctx);
+      sendHead(limitHeaders(head));
+      return { ranking: body };
     },
   });
 }

@@ -11,6 +11,7 @@ import type {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import type { Ranking, RerankParams } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import { inferenceOperations, type Operation, operationRow } from "../../contract/operations.js";
 import { type Authenticator, requireAllowed } from "../access/authenticator.js";
 import { Call, type CallDeps, type CallFacts, reportEnd } from "../call/call.js";
@@ -148,6 +149,10 @@ export class ServiceCore implements Core {
 
   createEmbeddings(params: EmbeddingParams, ctx: CallContext): Promise<Answer<EmbeddingList>> {
     return noting(ctx, (call) => this.#inference.createEmbeddings(params, call));
+  }
+
+  rerank(params: RerankParams, ctx: CallContext): Promise<Answer<Ranking>> {
+    return noting(ctx, (call) => this.#inference.rerank(params, call));
   }
 
   listModels(request: ListModelsRequest, ctx: CallContext): Promise<ListModelsResponse> {

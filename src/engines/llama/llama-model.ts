@@ -10,6 +10,7 @@ import {
   type GenerateRequest,
   type LoadedModel,
   type PromptOptions,
+  type RerankResult,
 } from "../../domain/engine/engine.js";
 import { contextOverflow, inputOverflow } from "../../domain/engine/engine-error.js";
 import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
@@ -101,13 +102,19 @@ export class LlamaModel implements LoadedModel {
     const { contextLength } = this.caps;
     for (const [index, input] of inputs.entries()) {
       const inputTokens = typeof input === "string" ? fewestTokens([input], this.#options.longestTokenBytes) : 0;
-      if (inputTokens > contextLength + 1) throw inputOverflow({ contextLength, index, inputTokens, isAtLeast: true });
+      if (inputTokens > contextLength + 1) {
+        throw inputOverflow({ contextLength, param: `input[${index}]`, inputTokens, isAtLeast: true });
+      }
     }
     const call = callWithoutEvents({ type: "embed", request: { inputs } }, queueMs);
     const answer = await this.#runOnSlot(call, signal);
     if (answer.type !== "embedded") throw unexpectedAnswer(answer);
     const dimensions = Math.min(request.dimensions ?? native, native);
     return { vectors: splitVectors(answer.vectors, native, dimensions), promptTokens: answer.promptTokens };
+  }
+
+  async rerank(): Promise<RerankResult> {
+    throw new EngineError("unsupported", `The model '${this.id}' does not rerank: the embedded engine cannot.`);
   }
 
   stats(): EngineStats {

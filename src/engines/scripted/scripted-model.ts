@@ -15,13 +15,16 @@ import {
   type GenerateRequest,
   type LoadedModel,
   type ModelSpec,
+  type RerankRequest,
+  type RerankResult,
   type ToolChoiceSpec,
 } from "../../domain/engine/engine.js";
 import { contextOverflow, inputOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { CallChoice, type Choice, countTokens, Script, type ScriptedCall, TextChoice } from "./choices.js";
 import { failureError, Generation, type Interruption, nextTurn, Pace } from "./generation.js";
-import type { ScriptedOptions, ScriptedToolCall } from "./scripted-options.js";
+import { type ScriptedOptions, type ScriptedToolCall, scriptedCapabilities } from "./scripted-options.js";
+import { sharedWords, vectorOf, wordsOf } from "./text-results.js";
 
 export interface ScriptedEngineDeps {
   readonly clock: Clock;
@@ -40,8 +43,8 @@ export const scriptedEngine = {
 
 /** Tokens of a step when the answer is not streamed: all but very long texts become one event. */
 const joinedTokensPerStep = 4096;
-/** Inputs embedded before the event loop runs other work. */
-const inputsPerTurn = 64;
+/** Texts that are read before the event loop runs other work. */
+const textsPerTurn = 64;
 
 class ScriptedModel implements LoadedModel {
   readonly id: string;
@@ -77,22 +80,16 @@ class ScriptedModel implements LoadedModel {
   }
 
   /** Takes a slot until the promise is settled. */
-  async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
-    const pace = this.#enter(signal);
-    try {
-      await this.#generation(request, pace).run(emit);
-    } finally {
-      this.#leave(pace);
-    }
+  generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
+    return this.#onSlot(signal, (pace) => this.#generation(request, pace).run(emit));
   }
 
-  async embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
-    const pace = this.#enter(signal);
-    try {
-      return await this.#embed(request, pace);
-    } finally {
-      this.#leave(pace);
-    }
+  embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
+    return this.#onSlot(signal, (pace) => this.#embed(request, pace));
+  }
+
+  rerank(request: RerankRequest, signal: AbortFlag): Promise<RerankResult> {
+    return this.#onSlot(signal, (pace) => this.#rerank(request, pace));
   }
 
   stats(): EngineStats {
@@ -110,6 +107,15 @@ class ScriptedModel implements LoadedModel {
     });
     await idle;
     cancel();
+  }
+
+  async #onSlot<R>(signal: AbortFlag, work: (pace: Pace) => Promise<R>): Promise<R> {
+    const pace = this.#enter(signal);
+    try {
+      return await work(pace);
+    } finally {
+      this.#leave(pace);
+    }
   }
 
   #enter(signal: AbortFlag): Pace {
@@ -202,35 +208,60 @@ class ScriptedModel implements LoadedModel {
     return hangAfter === undefined ? null : { afterTokens: hangAfter, code: null };
   }
 
-  async #embed(request: EmbedRequest, pace: Pace): Promise<EmbedResult> {
+  async #embed({ inputs, dimensions }: EmbedRequest, pace: Pace): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
     if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
-    const dimensions = Math.min(request.dimensions ?? native, native);
-    const promptTokens = this.#inputTokens(request);
+    const promptTokens = this.#tokensOfEach(inputs, "input");
+    const length = Math.min(dimensions ?? native, native);
+    const vectors = await this.#readEach(inputs, promptTokens, pace, (input) => vectorOf(promptText(input), length));
+    return { vectors, promptTokens };
+  }
+
+  /** The query counts once, although it must fit into the context with each document. */
+  async #rerank({ query, documents }: RerankRequest, pace: Pace): Promise<RerankResult> {
+    if (!this.caps.rerank) throw new EngineError("unsupported", `The model '${this.id}' does not rerank.`);
+    const queryTokens = countTokens(query);
+    const promptTokens = queryTokens + this.#tokensOfEach(documents, "documents", queryTokens);
+    const wanted = wordsOf(query);
+    const scores = await this.#readEach(documents, promptTokens, pace, (document) => sharedWords(wanted, document));
+    return { scores, promptTokens };
+  }
+
+  /** One result per text, with the waits and failures of the script. */
+  async #readEach<T, R>(
+    texts: readonly T[],
+    promptTokens: number,
+    pace: Pace,
+    read: (text: T) => R,
+  ): Promise<readonly R[]> {
     const usage = { promptTokens, outTokens: 0, cachedTokens: 0 };
     const interruption = this.#interruption();
     await pace.wait(this.#options.first_token_delay_ms ?? 0);
     if (interruption?.code === null) await pace.wait(Number.POSITIVE_INFINITY);
-    const vectors: Float32Array[] = [];
-    for (const input of request.inputs) {
+    const results: R[] = [];
+    for (const text of texts) {
       if (pace.stopped) throw pace.stopError(usage);
-      vectors.push(vectorOf(promptText(input), dimensions));
-      if (vectors.length % inputsPerTurn === 0) await nextTurn();
+      results.push(read(text));
+      if (results.length % textsPerTurn === 0) await nextTurn();
     }
     if (pace.stopped) throw pace.stopError(usage);
     if (interruption !== null && interruption.code !== null) {
       throw failureError(interruption.code, this.caps.contextLength, usage);
     }
-    return { vectors, promptTokens };
+    return results;
   }
 
-  #inputTokens(request: EmbedRequest): number {
+  /** Tokens of all items of a field; each must fit into the context beside `queryTokens`. */
+  #tokensOfEach(items: EmbedRequest["inputs"], field: string, queryTokens = 0): number {
     const { contextLength } = this.caps;
     let total = 0;
-    for (const [index, input] of request.inputs.entries()) {
-      const inputTokens = typeof input === "string" ? countTokens(input) : input.length;
-      if (inputTokens > contextLength) throw inputOverflow({ contextLength, index, inputTokens });
-      total += inputTokens;
+    for (const [index, item] of items.entries()) {
+      const tokens = typeof item === "string" ? countTokens(item) : item.length;
+      const inputTokens = queryTokens + tokens;
+      const param = `${field}[${index}]`;
+      const what = queryTokens > 0 ? `${param} together with 'query'` : param;
+      if (inputTokens > contextLength) throw inputOverflow({ contextLength, param, what, inputTokens });
+      total += tokens;
     }
     return total;
   }
@@ -266,56 +297,4 @@ function toScriptedCall({ name, arguments: given = {} }: ScriptedToolCall): Scri
 function fingerprintOf(options: ScriptedOptions): string {
   const text = `scripted ${version} ${JSON.stringify(options)}`;
   return createHash("sha256").update(text).digest("hex").slice(0, 12);
-}
-
-/** The features of a scripted model: all that only shape text. `dimensions` makes it an embedding model and nothing else. */
-function scriptedCapabilities(
-  { dimensions, token_input }: ScriptedOptions,
-  contextLength: number,
-): BoundedCapabilities {
-  const embeds = dimensions !== undefined;
-  return {
-    chat: !embeds,
-    completion: !embeds,
-    embeddings: embeds,
-    rerank: false,
-    contextLength,
-    maxOutput: contextLength,
-    ...(embeds ? { embeddingDims: dimensions, shortenableEmbeddings: true, maxEmbedTokens: contextLength } : {}),
-    tools: "auto",
-    toolChoice: true,
-    parallelTools: true,
-    jsonObject: true,
-    jsonSchema: "full",
-    grammar: true,
-    logprobs: 20,
-    echoLogprobs: true,
-    logitBias: true,
-    penalties: true,
-    nativeN: true,
-    tokenInput: token_input ?? false,
-    vision: false,
-    audio: false,
-  };
-}
-
-/**
- * The unit vector of a text: the same text gives the same vector on every machine. Its first numbers are the same for
- * every length, as in models whose vectors may be shortened.
- */
-function vectorOf(text: string, dimensions: number): Float32Array {
-  const numbers = new Float64Array(dimensions);
-  let state = createHash("sha256").update(text).digest().readUInt32LE(0) || 1;
-  let sum = 0;
-  for (let i = 0; i < numbers.length; i++) {
-    // Pseudo-random numbers from -1 to 1, never 0: xorshift32 on four bytes of the hash.
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    const number = (state >>> 0) / 2 ** 31 - 1 || Number.EPSILON;
-    numbers[i] = number;
-    sum += number * number;
-  }
-  const length = Math.sqrt(sum);
-  return new Float32Array(numbers.map((number) => number / length));
 }

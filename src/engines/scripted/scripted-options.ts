@@ -1,10 +1,12 @@
+import type { BoundedCapabilities } from "../../domain/engine/engine.js";
+
 /** Settings under `scripted:` of a deployment, spelled as in the configuration file, which checks them. Times are milliseconds. */
 export interface ScriptedOptions {
   /** Text of the answers. Default: the last user message, or the prompt. */
   readonly text?: string | undefined;
   /** Repeats or cuts the text to this many tokens. At least 0. */
   readonly tokens?: number | undefined;
-  /** Wait before the first token, and before the vectors of an embedding model. Default 0. */
+  /** Wait before the first token, and before vectors or scores. Default 0. */
   readonly first_token_delay_ms?: number | undefined;
   /** Wait before every later token. Default 0. */
   readonly token_delay_ms?: number | undefined;
@@ -20,8 +22,10 @@ export interface ScriptedOptions {
   readonly fail?: ScriptedFailure | undefined;
   /** Hangs after this many tokens of all choices together, until the call is aborted. 0: before the first. */
   readonly hang_after_tokens?: number | undefined;
-  /** Length of the vectors. Makes it an embedding model and nothing else. At least 1. */
+  /** Length of the vectors. Makes it an embedding model, which generates no text. At least 1. */
   readonly dimensions?: number | undefined;
+  /** Makes it a reranking model, which generates no text. Default false. */
+  readonly rerank?: boolean | undefined;
   /** Tokens of prompt and answer together. Default: the deployment's. */
   readonly context_length?: number | undefined;
   /** Whether prompts and inputs may be token ids; any id counts as one token. Default false. */
@@ -48,3 +52,35 @@ export type ScriptedFailureCode =
   | "server_is_overloaded"
   | "upstream_timeout"
   | "context_length_exceeded";
+
+/** The features of a scripted model: all that only shape text. One that embeds or reranks generates no text. */
+export function scriptedCapabilities(
+  { dimensions, rerank = false, token_input }: ScriptedOptions,
+  contextLength: number,
+): BoundedCapabilities {
+  const embeds = dimensions !== undefined;
+  const generates = !embeds && !rerank;
+  return {
+    chat: generates,
+    completion: generates,
+    embeddings: embeds,
+    rerank,
+    contextLength,
+    maxOutput: contextLength,
+    ...(embeds ? { embeddingDims: dimensions, shortenableEmbeddings: true, maxEmbedTokens: contextLength } : {}),
+    tools: "auto",
+    toolChoice: true,
+    parallelTools: true,
+    jsonObject: true,
+    jsonSchema: "full",
+    grammar: true,
+    logprobs: 20,
+    echoLogprobs: true,
+    logitBias: true,
+    penalties: true,
+    nativeN: true,
+    tokenInput: token_input ?? false,
+    vision: false,
+    audio: false,
+  };
+}

@@ -112,11 +112,15 @@ function attributesOfDetails({ options, choices, isStream, responseId, finishRea
   };
 }
 
-/** OpenTelemetry's names for the operations that run a model. Its conventions name no other operation of this service. */
+/**
+ * OpenTelemetry's names for the operations that run a model. Its conventions have none for reranking, and allow names of
+ * one's own.
+ */
 export const genAiOperations: ReadonlyMap<Operation, string> = new Map([
   ["create_chat_completion", "chat"],
   ["create_completion", "text_completion"],
   ["create_embeddings", "embeddings"],
+  ["rerank", "rerank"],
 ]);
 
 /** `gen_ai.provider.name` of our own engines. */

@@ -17,6 +17,7 @@ import { type JsonObject, missingField } from "../http/json-object.js";
 import { completionFields, completionFrames, completionJson, readCompletion } from "./completions.js";
 import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
 import { chatFields, readChat } from "./read-chat.js";
+import { rankingJson, readRerank, rerankFields } from "./rerank.js";
 import { readUsageQuery, usagePageJson } from "./usage.js";
 import { chatCompletionJson, chatFrames, type KeepAlive, streamAnswer } from "./write-chat.js";
 
@@ -84,6 +85,12 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
       const { head, body } = await core.createEmbeddings(params, call.ctx);
       exchange.reportLimits(head);
       await writeEmbeddings(call, exchange, body, encoding);
+    },
+
+    async rerank(call, exchange) {
+      const { head, body } = await core.rerank(await readRequest(call, exchange, readRerank, rerankFields), call.ctx);
+      exchange.reportLimits(head);
+      exchange.json(200, rankingJson(body));
     },
 
     async list_models(call, exchange) {

@@ -14,6 +14,7 @@ const stages: readonly { readonly name: string; readonly model: string; readonly
   { name: "in mid-stream", model: "endless", kind: "stream" },
   { name: "in a non-streamed answer", model: "hanging", kind: "unary" },
   { name: "in embeddings", model: "slow-embed", kind: "embeddings" },
+  { name: "in a ranking", model: "slow-rerank", kind: "rerank" },
 ];
 
 const forever = "1h";
@@ -28,6 +29,7 @@ const models = [
     scripted: { tokens: 900_000, token_delay_ms: 2, context_length: 1_000_000 },
   },
   { id: "hanging", engine: "scripted", slots: 8, scripted: { text: "one two three four", hang_after_tokens: 3 } },
+  { id: "slow-rerank", engine: "scripted", slots: 8, scripted: { rerank: true, first_token_delay_ms: 3_600_000 } },
   { id: "slow-embed", engine: "scripted", slots: 8, scripted: { dimensions: 8, first_token_delay_ms: 3_600_000 } },
 ];
 

@@ -5,8 +5,8 @@ import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { RunningService } from "../../support/start-service.js";
 
-/** The three shapes of a request. */
-export type Kind = "stream" | "unary" | "embeddings";
+/** The shapes of a request. */
+export type Kind = "stream" | "unary" | "embeddings" | "rerank";
 
 /** A request in flight that its client can cancel. */
 export interface Sent {
@@ -49,17 +49,18 @@ export function allWays(service: RunningService): readonly Way[] {
   ];
 }
 
+const ranked = { query: "Hi", documents: ["Hi", "Ho"] };
+
 const paths: Record<Kind, string> = {
   stream: "/v1/chat/completions",
   unary: "/v1/chat/completions",
   embeddings: "/v1/embeddings",
+  rerank: "/v1/rerank",
 };
 
 function sendRest(service: RunningService, { model, kind, timeoutMs }: SendOptions): Sent {
-  const body =
-    kind === "embeddings"
-      ? { model, input: "Hi" }
-      : { model, messages: [{ role: "user", content: "Hi" }], stream: kind === "stream" };
+  const chat = { messages: [{ role: "user", content: "Hi" }], stream: kind === "stream" };
+  const fields = kind === "embeddings" ? { input: "Hi" } : kind === "rerank" ? ranked : chat;
   const sent: ClientRequest = request(service.http + paths[kind], {
     method: "POST",
     agent: false,
@@ -74,7 +75,7 @@ function sendRest(service: RunningService, { model, kind, timeoutMs }: SendOptio
   );
   const over = new Promise<void>((resolve) => sent.once("close", () => resolve()));
   sent.on("error", () => {});
-  sent.end(JSON.stringify(body));
+  sent.end(JSON.stringify({ model, ...fields }));
   return { firstItem, over, leave: () => sent.destroy() };
 }
 
@@ -96,6 +97,7 @@ function rpcWay(name: string, transport: Transport): Way {
       const run = async (): Promise<void> => {
         if (kind === "unary") await client.createChatCompletion({ params }, options);
         else if (kind === "embeddings") await client.createEmbeddings({ params: { model, input: ["Hi"] } }, options);
+        else if (kind === "rerank") await client.rerank({ params: { model, ...ranked } }, options);
         else for await (const _ of client.streamChatCompletion({ params }, options)) gotFirst();
       };
       // The client's own error is ignored: these tests check what the service did.

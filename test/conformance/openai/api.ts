@@ -22,6 +22,7 @@ export interface Api {
   chat(fields?: object, changes?: Changes): Promise<Reply>;
   completion(fields?: object): Promise<Reply>;
   embeddings(fields?: object): Promise<Reply>;
+  rerank(fields?: object): Promise<Reply>;
 }
 
 export const user = { role: "user", content: "Hi" };
@@ -62,6 +63,7 @@ export function createApi(service: Pick<RunningService, "http" | "key">): Api {
       post("/v1/chat/completions", { model: "test-chat", messages: [user], ...fields }, changes),
     completion: (fields = {}) => post("/v1/completions", { model: "test-chat", prompt: "a b", ...fields }),
     embeddings: (fields = {}) => post("/v1/embeddings", { model: "test-embed", input: "a b", ...fields }),
+    rerank: (fields = {}) => post("/v1/rerank", { model: "test-rerank", query: "a b", documents: ["a c"], ...fields }),
   };
 }
 

@@ -11,6 +11,7 @@ const config = {
   models: [
     { id: "test-chat", engine: "scripted", scripted: { text: "One two three four." } },
     { id: "test-embed", engine: "scripted", scripted: { dimensions: 2 } },
+    { id: "test-rerank", engine: "scripted", scripted: { rerank: true } },
     { id: "hangs", engine: "scripted", scripted: { text: "One two three four.", hang_after_tokens: 2 } },
     { id: "fails", engine: "scripted", scripted: { text: "One two.", fail: { code: "internal_error" } } },
     { id: "rare", engine: "scripted", scripted: { text: "One." } },
@@ -48,6 +49,7 @@ describe("limit headers", () => {
     ["a streamed completion", (api: Api) => api.completion({ max_tokens: 50, stream: true }), 52],
     ["a batch", (api: Api) => api.completion({ max_tokens: 50, prompt: ["a", "b c"] }), 103],
     ["embeddings", (api: Api) => api.embeddings({ input: ["a b", "c"] }), 3],
+    ["a ranking", (api: Api) => api.rerank({ query: "a b", documents: ["c", "d e"] }), 7],
   ])("%s (wire RL-1, wire RL-3, wire RL-4, state RL-5, state RL-11)", async (_what, ask, reserved) => {
     const { api } = await limited({ requestsPerMinute: 10, tokensPerMinute: 10_000 });
     const reply = await ask(api);
@@ -174,6 +176,9 @@ describe("a token limit", () => {
     expect(await remainingTokens(api.chat({ max_tokens: 500 }))).toBe(499);
     // The answer used one prompt token and four completion tokens.
     expect(await remainingTokens(api.chat({ max_tokens: 10 }))).toBe(1_000 - 5 - 11);
+    // Another five tokens. The query is reserved once for each document, and the engine counts it once.
+    const ranking = () => remainingTokens(api.rerank({ query: "a b", documents: ["c", "d e"] }));
+    expect([await ranking(), await ranking()]).toEqual([1_000 - 10 - 7, 1_000 - 10 - 5 - 7]);
   });
 
   it("a stream whose client disconnects costs its prompt and the tokens produced until then (state RL-7)", async () => {

@@ -6,6 +6,7 @@ const prices = { input: 10, cached_input: 1, output: 20 };
 const models = [
   { id: "chat", engine: "scripted", scripted: { text: "One two three." }, prices },
   { id: "embed", engine: "scripted", scripted: { dimensions: 4 }, prices: { input: 5 } },
+  { id: "rank", engine: "scripted", scripted: { rerank: true }, prices: { input: 3 } },
   { id: "slow", engine: "scripted", scripted: { text: "a b c d e f g h", token_delay_ms: 20 }, prices },
   { id: "fails", engine: "scripted", scripted: { text: "a b", fail: { after_tokens: 1, code: "upstream_error" } } },
 ];
@@ -89,6 +90,16 @@ describe("GET /v1/usage", () => {
         model: "embed",
         api_key_id: id,
       },
+    ]);
+  });
+
+  it("counts and prices the input of a ranking (USE-10, RANK-6)", async () => {
+    const { secret } = await keyOf("ranks");
+    const body = { model: "rank", query: "a b", documents: ["c", "d e"] };
+    const { usage } = (await (await post("rerank", body, secret)).json()) as { usage: object };
+    expect(usage).toEqual({ prompt_tokens: 5, total_tokens: 5 });
+    expect(await today("&group_by=model", secret)).toMatchObject([
+      { model: "rank", input_tokens: 5, output_tokens: 0, num_model_requests: 1, cost_nano_dollars: 15 },
     ]);
   });
 

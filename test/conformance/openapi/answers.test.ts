@@ -21,6 +21,7 @@ const config = {
     { id: "test-chat", engine: "scripted", scripted: { text: "Hello from the script." } },
     { id: "calls", engine: "scripted", scripted: { tool_call: { name: "weather", arguments: { at: "Bonn" } } } },
     { id: "test-embed", engine: "scripted", scripted: { dimensions: 8 } },
+    { id: "test-rerank", engine: "scripted", scripted: { rerank: true } },
     { id: "slow", engine: "scripted", scripted: { text: "a", first_token_delay_ms: 2_000 } },
     failing("internal_error"),
     failing("upstream_error"),
@@ -81,9 +82,15 @@ describe("responses match docs/openapi.json", () => {
     expectDocumented("createEmbeddings", 200, await api.embeddings({ encoding_format: "base64" }));
   });
 
+  it("for a ranking with documents and without (RANK-2, RANK-5)", async () => {
+    expectDocumented("rerank", 200, await api.rerank({ documents: ["a", { text: "b" }] }));
+    expectDocumented("rerank", 200, await api.rerank({ return_documents: false }));
+    expectDocumented("rerank", 400, await api.rerank({ top_n: 0 }));
+  });
+
   it("for models (MODEL-1, MODEL-10)", async () => {
     expectDocumented("listModels", 200, await reader.get("/v1/models"));
-    for (const id of ["test-chat", "test-embed"]) {
+    for (const id of ["test-chat", "test-embed", "test-rerank"]) {
       expectDocumented("getModel", 200, await reader.get(`/v1/models/${id}`));
     }
     expectDocumented("getModel", 404, await reader.get("/v1/models/nowhere"));

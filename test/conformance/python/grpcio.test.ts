@@ -11,7 +11,7 @@ import { type RunningService, startService } from "../../support/start-service.j
 const run = promisify(execFile);
 const here = "test/conformance/python";
 const protos = [
-  ...["chat", "completion", "embedding", "inference_service", "logprobs", "usage"].map(
+  ...["chat", "completion", "embedding", "inference_service", "logprobs", "rerank", "usage"].map(
     (name) => `unified/inference/v1/${name}.proto`,
   ),
   ...["catalog_service", "model"].map((name) => `unified/catalog/v1/${name}.proto`),

@@ -9,6 +9,7 @@ import {
   createChatCompletion,
   createCompletion,
   createEmbeddings,
+  rerank,
   streamChatCompletion,
   streamCompletion,
 } from "./chat-requests.js";
@@ -17,6 +18,7 @@ import { openWay, type RpcWay, wayNames } from "./ways.js";
 const models = [
   { id: "m", engine: "scripted", scripted: { text: "One two three.", token_delay_ms: 1 } },
   { id: "e", engine: "scripted", scripted: { dimensions: 4 } },
+  { id: "r", engine: "scripted", scripted: { rerank: true } },
   { id: "hangs", engine: "scripted", slots: 4, scripted: { text: "One two three.", hang_after_tokens: 1 } },
   { id: "slow", engine: "scripted", scripted: { text: "One two three four five.", token_delay_ms: 40 } },
 ];
@@ -76,6 +78,25 @@ describe.each(wayNames)("calls over %s", (name) => {
     expect(streamed.messages.map(({ chunk }) => chunk?.choices[0]?.text ?? "").join("")).toBe("One two three.");
     const { messages } = await way.call(createEmbeddings, { params: { model: "e", input: ["One"] } });
     expect(messages[0]?.embeddings?.data[0]?.vector).toHaveLength(4 * 4);
+  });
+
+  it("rerank works, and rejects wrong values with the field (GRPC-2, RANK-1, RANK-4)", async () => {
+    const params = { model: "r", query: "a b", documents: ["a", "b a"] };
+    const { messages } = await way.call(rerank, { params });
+    expect(messages[0]?.ranking?.results.map(({ index }) => index)).toEqual([1, 0]);
+    const wrong: readonly (readonly [object, string])[] = [
+      [{ model: "" }, "model"],
+      [{ query: "" }, "query"],
+      [{ documents: [] }, "documents"],
+      [{ documents: ["a", ""] }, "documents[1]"],
+      [{ topN: 0 }, "top_n"],
+      [{ model: "m" }, "model"],
+    ];
+    for (const [fields, param] of wrong) {
+      const { failure } = await way.call(rerank, { params: { ...params, ...fields } });
+      expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, param });
+    }
+    expect((await way.call(rerank, {})).failure).toMatchObject({ code: status.INVALID_ARGUMENT, param: "model" });
   });
 
   for (const method of chatMethods) {

@@ -2,8 +2,14 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type ChatCompletionParamsSchema, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 
-export const { createChatCompletion, streamChatCompletion, createCompletion, streamCompletion, createEmbeddings } =
-  InferenceService.method;
+export const {
+  createChatCompletion,
+  streamChatCompletion,
+  createCompletion,
+  streamCompletion,
+  createEmbeddings,
+  rerank,
+} = InferenceService.method;
 
 /** A chat of one user message. */
 export function chatOf(

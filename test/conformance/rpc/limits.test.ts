@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LimitService } from "../../../gen/unified/admin/v1/limit_service_pb.js";
 import { type RateLimits, unlimited } from "../../../src/domain/call/rate-limits.js";
 import { type RunningService, startService } from "../../support/start-service.js";
-import { chatMethods, chatOf, createChatCompletion, createEmbeddings } from "./chat-requests.js";
+import { chatMethods, chatOf, createChatCompletion, createEmbeddings, rerank } from "./chat-requests.js";
 import { openWay, type RpcWay, wayNames } from "./ways.js";
 
 const { getLimits, updateLimits, resetWindow } = LimitService.method;
@@ -11,6 +11,7 @@ const config = {
   models: [
     { id: "chat", engine: "scripted", scripted: { text: "One two." } },
     { id: "embed", engine: "scripted", scripted: { dimensions: 2 } },
+    { id: "rank", engine: "scripted", scripted: { rerank: true } },
   ],
 };
 
@@ -53,6 +54,13 @@ describe.each(wayNames)("limits over %s", (name) => {
     const { settings } = await limited({ tokensPerMinute: 1_000 });
     const { head } = await way.call(createEmbeddings, { params: { model: "embed", input: ["a b"] } }, settings);
     expect(head.get("x-ratelimit-remaining-tokens")).toBe("998");
+    // Two tokens for the first request, and the query counts once for each document.
+    const ranked = await way.call(
+      rerank,
+      { params: { model: "rank", query: "a b", documents: ["c", "d e"] } },
+      settings,
+    );
+    expect(ranked.head.get("x-ratelimit-remaining-tokens")).toBe("991");
   });
 
   it("reject with RESOURCE_EXHAUSTED and the figures, also before the body is read (state RL-8, state RL-9, wire RL-1)", async () => {

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Usage, UsageSchema } from "../../../gen/unified/inference/v1/usage_pb.js";
 import { type RunningService, startService } from "../../support/start-service.js";
-import { chatOf, createChatCompletion, createEmbeddings, streamChatCompletion } from "./chat-requests.js";
+import { chatOf, createChatCompletion, createEmbeddings, rerank, streamChatCompletion } from "./chat-requests.js";
 import { openWay, type RpcWay, wayNames } from "./ways.js";
 
 const text = "One two three four five six, seven eight.";
@@ -24,6 +24,7 @@ describe("one chat over every protocol", () => {
         models: [
           { id: "m", engine: "scripted", scripted: { text, token_delay_ms: 1 } },
           { id: "e", engine: "scripted", scripted: { dimensions: 8 } },
+          { id: "r", engine: "scripted", scripted: { rerank: true } },
         ],
       },
     });
@@ -137,6 +138,38 @@ describe("one chat over every protocol", () => {
       const vectors = list?.data.map(({ vector }) => [...new Float32Array(Uint8Array.from(vector).buffer)]);
       expect(vectors, way.name).toEqual(expected);
       expect(usageOf(list?.usage).total, way.name).toBe(usage.total_tokens);
+    }
+  });
+
+  it("a ranking is the same over REST, gRPC, Connect and gRPC-Web (GRPC-2, RANK-3, RANK-4, RANK-5, RANK-6)", async () => {
+    const documents = ["one", "two three", "three", "four"];
+    const query = "two three";
+    const { results, usage } = await (
+      await post("/rerank", { model: "r", query, documents, top_n: 3, return_documents: true })
+    ).json();
+    expect(results).toEqual([
+      { index: 1, relevance_score: 1, document: { text: "two three" } },
+      { index: 2, relevance_score: 0.5, document: { text: "three" } },
+      { index: 0, relevance_score: 0, document: { text: "one" } },
+    ]);
+    for (const way of ways) {
+      const ranked = async (fields: object = {}) =>
+        (await way.call(rerank, { params: { model: "r", query, documents, ...fields } })).messages[0]?.ranking;
+      const ranking = await ranked({ topN: 3 });
+      const seen = ranking?.results.map(({ index, relevanceScore, document }) => ({
+        index,
+        relevance_score: relevanceScore,
+        document: { text: document?.text },
+      }));
+      expect(seen, way.name).toEqual(results);
+      expect(ranking?.id, way.name).toMatch(/^rerank-/);
+      expect(ranking?.model, way.name).toBe("r");
+      expect(usageOf(ranking?.usage), way.name).toEqual({ prompt: 7, completion: 0, total: usage.total_tokens });
+      const bare = await ranked({ returnDocuments: false });
+      expect(
+        bare?.results.map(({ document }) => document),
+        way.name,
+      ).toEqual(Array(4).fill(undefined));
     }
   });
 });

@@ -23,6 +23,7 @@ async function start(options: StartOptions = {}): Promise<void> {
       models: [
         { id: "m", engine: "scripted", scripted: { text, token_delay_ms: 1 } },
         { id: "e", engine: "scripted", scripted: { dimensions: 8 } },
+        { id: "r", engine: "scripted", scripted: { rerank: true } },
         { id: "slow", engine: "scripted", scripted: { tokens: 100_000, text: "tick", token_delay_ms: 5 } },
       ],
       ...options.config,
@@ -64,6 +65,7 @@ describe("/metrics", () => {
     const embedded = (await (await post("/embeddings", { model: "e", input: "x y" })).json()) as {
       usage: { prompt_tokens: number };
     };
+    await (await post("/rerank", { model: "r", query: "x", documents: ["y z"] })).text();
     await (await fetch(`${service.api}/models`, { headers: { authorization: `Bearer ${service.key}` } })).text();
     const lines = (name: string) => scrape().then((page) => metricLines(page, name));
 
@@ -72,21 +74,28 @@ describe("/metrics", () => {
       .toEqual({
         '{route="create_chat_completion",model="m",code="ok"}': 10,
         '{route="create_embeddings",model="e",code="ok"}': 1,
+        '{route="rerank",model="r",code="ok"}': 1,
         '{route="list_models",model="",code="ok"}': 1,
       });
     const completed = (await service.debugState()).models.find(({ id }) => id === "m")?.produced_tokens;
     expect(await lines("uis_tokens_total")).toMatchObject({
       '{model="m",type="completion"}': completed,
       '{model="e",type="prompt"}': embedded.usage.prompt_tokens,
+      '{model="r",type="prompt"}': 3,
     });
     const chats = '{route="create_chat_completion",model="m"}';
     expect((await lines("uis_time_to_first_token_seconds_count"))[chats]).toBe(5);
     for (const name of ["request_duration", "inter_token_latency", "queue_time", "overhead"]) {
       expect((await lines(`uis_${name}_seconds_count`))[chats]).toBe(10);
     }
-    const ofGenAi = { operation_name: "chat", provider_name: "unified_inference", request_model: "m" };
-    const labels = Object.entries(ofGenAi).map(([label, value]) => `gen_ai_${label}="${value}"`);
-    expect(await lines("gen_ai_server_request_duration_seconds_count")).toMatchObject({ [`{${labels}}`]: 10 });
+    const ofGenAi = (operation_name: string, request_model: string) =>
+      Object.entries({ operation_name, provider_name: "unified_inference", request_model })
+        .map(([label, value]) => `gen_ai_${label}="${value}"`)
+        .join();
+    expect(await lines("gen_ai_server_request_duration_seconds_count")).toMatchObject({
+      [`{${ofGenAi("chat", "m")}}`]: 10,
+      [`{${ofGenAi("rerank", "r")}}`]: 1,
+    });
   });
 
   it("shows running calls, rejections by reason, and disconnected clients", async () => {

@@ -60,6 +60,14 @@ describe("toModelDefinitions", () => {
     expect(model).toMatchObject({ capabilities: ["embeddings"], deployments: [{ options: { dimensions: 8 } }] });
   });
 
+  it("makes a model with the capability rerank a reranking model, unless its script says otherwise", () => {
+    const optionsOf = (settings: object) =>
+      definitionsOf([{ id: "m", engine: "scripted", ...settings }])[0]?.deployments[0]?.options;
+    expect(optionsOf({ capabilities: ["rerank"] })).toEqual({ rerank: true });
+    expect(optionsOf({ capabilities: ["embeddings", "rerank"] })).toEqual({ dimensions: 8, rerank: true });
+    expect(optionsOf({ capabilities: ["rerank"], scripted: { rerank: false } })).toEqual({ rerank: false });
+  });
+
   it("keeps every deployment with its own settings", () => {
     const deployments = [
       { engine: "scripted", weight: 2, slots: 3 },

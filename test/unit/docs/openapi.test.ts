@@ -11,6 +11,7 @@ import { completionFields } from "../../../src/transports/openai/completions.js"
 import { embeddingFields } from "../../../src/transports/openai/embeddings.js";
 import { webhookFields } from "../../../src/transports/openai/handlers.js";
 import { chatFields } from "../../../src/transports/openai/read-chat.js";
+import { rerankFields } from "../../../src/transports/openai/rerank.js";
 import {
   documentedOperations,
   type JsonSchema,
@@ -92,7 +93,8 @@ describe("docs/openapi.json", () => {
 
   it("documents every rejection of each operation", () => {
     const inference = documented.filter(({ operation }) => "502" in operation.responses);
-    expect(inference.map(({ path }) => path)).toEqual(["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]);
+    const paths = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rerank"];
+    expect(inference.map(({ path }) => path)).toEqual(paths);
     const withBody = documented.filter(({ operation }) => operation.requestBody !== undefined);
     for (const { operation } of withBody) {
       expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(["400", "408", "413", "415"]));
@@ -106,6 +108,7 @@ describe("docs/openapi.json", () => {
     ["ChatCompletionRequest", chatFields],
     ["CompletionRequest", completionFields],
     ["EmbeddingRequest", embeddingFields],
+    ["RerankRequest", rerankFields],
     ["WebhookEndpointRequest", webhookFields],
   ])("%s has the fields that the service reads, and no others", (name, fields) => {
     expect(Object.keys(schemas[name]?.properties ?? {}).toSorted()).toEqual([...fields].toSorted());

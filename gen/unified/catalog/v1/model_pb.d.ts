@@ -45,7 +45,7 @@ export declare type Model = Message<"unified.catalog.v1.Model"> & {
   contextLength: number;
 
   /**
-   * Capabilities: chat, completions, embeddings.
+   * Capabilities: chat, completions, embeddings, rerank.
    *
    * @generated from field: repeated string capabilities = 5;
    */
@@ -102,7 +102,7 @@ export declare type ModelJson = {
   contextLength?: number;
 
   /**
-   * Capabilities: chat, completions, embeddings.
+   * Capabilities: chat, completions, embeddings, rerank.
    *
    * @generated from field: repeated string capabilities = 5;
    */

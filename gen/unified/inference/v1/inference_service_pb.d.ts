@@ -7,6 +7,7 @@ import type { Message } from "@bufbuild/protobuf";
 import type { ChatCompletion, ChatCompletionChunk, ChatCompletionChunkJson, ChatCompletionJson, ChatCompletionParams, ChatCompletionParamsJson } from "./chat_pb.js";
 import type { Completion, CompletionChunk, CompletionChunkJson, CompletionJson, CompletionParams, CompletionParamsJson } from "./completion_pb.js";
 import type { EmbeddingList, EmbeddingListJson, EmbeddingParams, EmbeddingParamsJson } from "./embedding_pb.js";
+import type { Ranking, RankingJson, RerankParams, RerankParamsJson } from "./rerank_pb.js";
 
 /**
  * Describes the file unified/inference/v1/inference_service.proto.
@@ -354,6 +355,74 @@ export declare type CreateEmbeddingsResponseJson = {
 export declare const CreateEmbeddingsResponseSchema: GenMessage<CreateEmbeddingsResponse, {jsonType: CreateEmbeddingsResponseJson}>;
 
 /**
+ * Request of Rerank.
+ *
+ * @generated from message unified.inference.v1.RerankRequest
+ */
+export declare type RerankRequest = Message<"unified.inference.v1.RerankRequest"> & {
+  /**
+   * Parameters. Required.
+   *
+   * @generated from field: unified.inference.v1.RerankParams params = 1;
+   */
+  params?: RerankParams | undefined;
+};
+
+/**
+ * Request of Rerank.
+ *
+ * @generated from message unified.inference.v1.RerankRequest
+ */
+export declare type RerankRequestJson = {
+  /**
+   * Parameters. Required.
+   *
+   * @generated from field: unified.inference.v1.RerankParams params = 1;
+   */
+  params?: RerankParamsJson;
+};
+
+/**
+ * Describes the message unified.inference.v1.RerankRequest.
+ * Use `create(RerankRequestSchema)` to create a new message.
+ */
+export declare const RerankRequestSchema: GenMessage<RerankRequest, {jsonType: RerankRequestJson}>;
+
+/**
+ * Response of Rerank.
+ *
+ * @generated from message unified.inference.v1.RerankResponse
+ */
+export declare type RerankResponse = Message<"unified.inference.v1.RerankResponse"> & {
+  /**
+   * The documents in order.
+   *
+   * @generated from field: unified.inference.v1.Ranking ranking = 1;
+   */
+  ranking?: Ranking | undefined;
+};
+
+/**
+ * Response of Rerank.
+ *
+ * @generated from message unified.inference.v1.RerankResponse
+ */
+export declare type RerankResponseJson = {
+  /**
+   * The documents in order.
+   *
+   * @generated from field: unified.inference.v1.Ranking ranking = 1;
+   */
+  ranking?: RankingJson;
+};
+
+/**
+ * Describes the message unified.inference.v1.RerankResponse.
+ * Use `create(RerankResponseSchema)` to create a new message.
+ */
+export declare const RerankResponseSchema: GenMessage<RerankResponse, {jsonType: RerankResponseJson}>;
+
+/**
  * Runs models. Every call carries `authorization: Bearer <API key>` in its metadata and needs the scope read_write.
  * Errors carry google.rpc.ErrorInfo with the domain "unified-inference" and the error code as the reason.
  *
@@ -409,6 +478,16 @@ export declare const InferenceService: GenService<{
     methodKind: "unary";
     input: typeof CreateEmbeddingsRequestSchema;
     output: typeof CreateEmbeddingsResponseSchema;
+  },
+  /**
+   * Orders documents by their relevance to a query.
+   *
+   * @generated from rpc unified.inference.v1.InferenceService.Rerank
+   */
+  rerank: {
+    methodKind: "unary";
+    input: typeof RerankRequestSchema;
+    output: typeof RerankResponseSchema;
   },
 }>;
 

@@ -24,7 +24,7 @@ export declare type Usage = Message<"unified.inference.v1.Usage"> & {
   promptTokens: number;
 
   /**
-   * Tokens generated over all choices, reasoning included. 0 or more; 0 for embeddings.
+   * Tokens generated over all choices, reasoning included. 0 or more; 0 for embeddings and reranking.
    *
    * @generated from field: int32 completion_tokens = 2;
    */
@@ -38,14 +38,14 @@ export declare type Usage = Message<"unified.inference.v1.Usage"> & {
   totalTokens: number;
 
   /**
-   * Parts of prompt_tokens. Absent for embeddings.
+   * Parts of prompt_tokens. Absent for embeddings and reranking.
    *
    * @generated from field: optional unified.inference.v1.PromptTokensDetails prompt_tokens_details = 4;
    */
   promptTokensDetails?: PromptTokensDetails | undefined;
 
   /**
-   * Parts of completion_tokens. Absent for embeddings.
+   * Parts of completion_tokens. Absent for embeddings and reranking.
    *
    * @generated from field: optional unified.inference.v1.CompletionTokensDetails completion_tokens_details = 5;
    */
@@ -66,7 +66,7 @@ export declare type UsageJson = {
   promptTokens?: number;
 
   /**
-   * Tokens generated over all choices, reasoning included. 0 or more; 0 for embeddings.
+   * Tokens generated over all choices, reasoning included. 0 or more; 0 for embeddings and reranking.
    *
    * @generated from field: int32 completion_tokens = 2;
    */
@@ -80,14 +80,14 @@ export declare type UsageJson = {
   totalTokens?: number;
 
   /**
-   * Parts of prompt_tokens. Absent for embeddings.
+   * Parts of prompt_tokens. Absent for embeddings and reranking.
    *
    * @generated from field: optional unified.inference.v1.PromptTokensDetails prompt_tokens_details = 4;
    */
   promptTokensDetails?: PromptTokensDetailsJson;
 
   /**
-   * Parts of completion_tokens. Absent for embeddings.
+   * Parts of completion_tokens. Absent for embeddings and reranking.
    *
    * @generated from field: optional unified.inference.v1.CompletionTokensDetails completion_tokens_details = 5;
    */

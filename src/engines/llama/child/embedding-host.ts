@@ -95,7 +95,7 @@ export class EmbeddingHost {
     }
     const { contextLength } = this;
     const inputTokens = this.#encoders[0]?.countTokens(tokens) ?? 0;
-    if (inputTokens > contextLength) throw inputOverflow({ contextLength, index, inputTokens });
+    if (inputTokens > contextLength) throw inputOverflow({ contextLength, param: `input[${index}]`, inputTokens });
     return { tokens, evaluatedTokens: inputTokens };
   }
 

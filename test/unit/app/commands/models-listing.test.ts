@@ -27,6 +27,7 @@ const listings = readListings({
     served("a", "loading"),
     served("b", "loading", ["chat"]),
     served("c", "ready", ["chat", "embeddings"]),
+    served("e", "ready", ["rerank"]),
   ],
 });
 
@@ -38,15 +39,17 @@ describe("the list of models", () => {
       { id: "b", kind: "chat", sha256: "0".repeat(64), context_length: 4096, loaded: false },
       { id: "c", kind: "chat", sha256: null, loaded: true },
       { id: "d", kind: "chat", created: null, context_length: 32_768, capabilities: [], loaded: false },
+      { id: "e", kind: "reranking", sha256: null, loaded: true },
     ]);
   });
 
   it("shows that a model is loading", async () => {
     expect(listingLines(await listings)).toEqual([
-      "a  unknown  4096 tokens   loading     no file stored",
-      "b  chat     4096 tokens   loading     98.4 MB stored",
-      "c  chat     4096 tokens   loaded      no file stored",
-      "d  chat     32768 tokens  not loaded  98.4 MB stored",
+      "a  unknown    4096 tokens   loading     no file stored",
+      "b  chat       4096 tokens   loading     98.4 MB stored",
+      "c  chat       4096 tokens   loaded      no file stored",
+      "d  chat       32768 tokens  not loaded  98.4 MB stored",
+      "e  reranking  4096 tokens   loaded      no file stored",
     ]);
   });
 });

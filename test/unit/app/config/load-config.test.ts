@@ -197,8 +197,10 @@ describe("problems of a configuration", () => {
     expect(await paths("models: [{ id: a }]\n")).toEqual(["models[0].engine"]);
     const both = "models: [{ id: a, engine: scripted, deployments: [{ engine: scripted }] }]\n";
     expect(await paths(both)).toEqual(["models[0].engine"]);
-    const mixed = "models: [{ id: a, engine: scripted, capabilities: [chat, embeddings] }]\n";
-    expect(await paths(mixed)).toEqual(["models[0].capabilities"]);
+    for (const mixed of ["chat, embeddings", "completions, rerank"]) {
+      const text = `models: [{ id: a, engine: scripted, capabilities: [${mixed}] }]\n`;
+      expect(await paths(text)).toEqual(["models[0].capabilities"]);
+    }
   });
 });
 

@@ -29,7 +29,7 @@ function open(principal: Principal): string[] {
 
 describe("Principal", () => {
   it("the scope read allows reading, read_write also inference, and only the administrator may administer (KEY-7)", () => {
-    const inference = ["create_chat_completion", "create_completion", "create_embeddings"];
+    const inference = ["create_chat_completion", "create_completion", "create_embeddings", "rerank"];
     const signIn = ["complete_setup", "sign_in"];
     const read = rows.filter(([, { need }]) => need === "read").map(([name]) => name);
     expect(read).toEqual(expect.arrayContaining(["list_models", "get_model", "watch_models", "get_version"]));

@@ -80,7 +80,7 @@ describe("serviceErrorOf", () => {
   });
 
   it("an input that is too long is named by its position (EMB-1)", () => {
-    const error = serviceErrorOf(inputOverflow({ contextLength: 512, index: 3, inputTokens: 600 }));
+    const error = serviceErrorOf(inputOverflow({ contextLength: 512, param: "input[3]", inputTokens: 600 }));
     expect(error).toMatchObject({ code: "context_length_exceeded", param: "input[3]" });
     expect(error.message).toContain("maximum context length is 512 tokens");
     expect(error.message).toContain("input[3]");

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Call } from "../../../../src/domain/call/call.js";
 import type { RateLimits } from "../../../../src/domain/call/rate-limits.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import type { Reservation } from "../../../../src/domain/inference/run.js";
+import type { Reservation } from "../../../../src/domain/inference/reservation.js";
 import { type AdmissionDeps, admitRun } from "../../../../src/domain/inference/run.js";
 import type { Admission, AdmitRequest, Budget } from "../../../../src/domain/metering/ledger.js";
 import { blindObserver, createCoreHarness } from "../../../support/core-harness.js";

@@ -7,6 +7,7 @@ import {
 } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { type CompletionParams, CompletionParamsSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
 import { type EmbeddingParams, EmbeddingParamsSchema } from "../../../../gen/unified/inference/v1/embedding_pb.js";
+import { type RerankParams, RerankParamsSchema } from "../../../../gen/unified/inference/v1/rerank_pb.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 
 /** One text part. */
@@ -32,6 +33,11 @@ export function completion(changes: MessageInitShape<typeof CompletionParamsSche
 /** A valid embeddings request with some fields changed. */
 export function embedding(changes: MessageInitShape<typeof EmbeddingParamsSchema> = {}): EmbeddingParams {
   return create(EmbeddingParamsSchema, { model: "m", input: ["a"], ...changes });
+}
+
+/** A valid rerank request with some fields changed. */
+export function reranking(changes: MessageInitShape<typeof RerankParamsSchema> = {}): RerankParams {
+  return create(RerankParamsSchema, { model: "m", query: "q", documents: ["a"], ...changes });
 }
 
 /** The ServiceError that `run` throws; null when it throws nothing. Anything else that is thrown passes through. */

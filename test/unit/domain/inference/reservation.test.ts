@@ -3,7 +3,12 @@ import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { EngineError, type GenerateInput, type GenerateRequest } from "../../../../src/domain/engine/engine.js";
 import { RunPlan } from "../../../../src/domain/inference/chat-request.js";
-import { type CountingModel, reserveForInputs, reserveForPrompts } from "../../../../src/domain/inference/run.js";
+import {
+  type CountingModel,
+  reserveForInputs,
+  reserveForPrompts,
+  reserveForRanking,
+} from "../../../../src/domain/inference/reservation.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { caps } from "../../../support/capabilities.js";
 
@@ -107,5 +112,15 @@ describe("the reservation for embeddings", () => {
       outputTokens: 0,
       isCounted: false,
     });
+  });
+});
+
+describe("the reservation for a ranking", () => {
+  it("adds up all documents, each with the query, as an estimate: engines differ in how they count the query (state RL-5)", async () => {
+    const counted = model((input) => ("prompt" in input ? input.prompt.length : 0)).counting;
+    const request = { query: "abc", documents: ["d", "ef"] };
+    const reserved = { promptTokens: 3 * 2 + 1 + 2, outputTokens: 0, isCounted: false };
+    expect(await reserveForRanking(counted, request, never)).toEqual(reserved);
+    expect(await reserveForRanking(null, request, never)).toEqual({ ...reserved, promptTokens: 2 + 2 });
   });
 });
