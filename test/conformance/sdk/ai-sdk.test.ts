@@ -1,3 +1,4 @@
+import { createCohere } from "@ai-sdk/cohere";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import {
@@ -7,6 +8,7 @@ import {
   jsonSchema,
   type LanguageModel,
   Output,
+  rerank,
   stepCountIs,
   streamText,
   tool,
@@ -155,3 +157,27 @@ it("log probabilities pass the schema of @ai-sdk/openai (RESP-9)", async () => {
 function codeOf(data: unknown): unknown {
   return (data as { error?: { code?: unknown } } | undefined)?.error?.code;
 }
+
+describe("ai with @ai-sdk/cohere", () => {
+  const model = (id: string) => createCohere({ baseURL: service.api, apiKey: service.key }).reranking(id);
+  const documents = ["Berlin", "Paris is the capital of France.", "of France"];
+
+  it("rerank returns the best documents with their scores (RANK-2, RANK-3, RANK-4, RANK-8)", async () => {
+    const { ranking } = await rerank({
+      model: model("ranks"),
+      query: "capital of France",
+      documents,
+      topN: 2,
+      maxRetries: 0,
+    });
+    expect(ranking).toEqual([
+      { originalIndex: 1, score: 1, document: documents[1] },
+      { originalIndex: 2, score: 2 / 3, document: documents[2] },
+    ]);
+  });
+
+  it("rerank raises an error with the status (GEN-13)", async () => {
+    const asked = rerank({ model: model("vectors"), query: "a", documents, maxRetries: 0 });
+    await expect(asked).rejects.toSatisfy((error) => APICallError.isInstance(error) && error.statusCode === 400);
+  });
+});

@@ -55,6 +55,7 @@ export const sdkModels: readonly object[] = [
   scripted("fails-always", { fail: { code: "upstream_error" } }),
   scripted("dies-late", { text: sayings.chat, fail: { after_tokens: 2, code: "upstream_error" } }),
   scripted("vectors", { dimensions: 8 }),
+  scripted("ranks", { rerank: true }),
 ];
 
 /** Configuration of a service with these models and a small body limit. */
