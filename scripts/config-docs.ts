@@ -4,9 +4,16 @@
  */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { stringify } from "yaml";
 import { wellKnownNames } from "../src/app/config/environment.js";
-import { listSettings, modelJsonSchema, type Setting, type SettingSchema } from "../src/app/config/setting-list.js";
+import {
+  listSettings,
+  modelJsonSchema,
+  type Setting,
+  type SettingSchema,
+  upstreamJsonSchema,
+} from "../src/app/config/setting-list.js";
 
 /** The generated files by path from the repository's root. */
 export function renderConfigFiles(): ReadonlyMap<string, string> {
@@ -37,7 +44,8 @@ editors complete settings.
 ## Secrets
 
 Secrets come only from the environment, each also from the file that \`<name>_FILE\` names, without one line break at its end. Setting
-both is an error. \`UIS_API_KEY\`, \`HF_TOKEN\`, \`REDIS_URL\` and \`UIS_STATE_REDIS_URL\` may also come from such a file.
+both is an error. \`UIS_API_KEY\`, \`HF_TOKEN\`, \`REDIS_URL\` and \`UIS_STATE_REDIS_URL\` may also come from such a file. Keys of upstreams
+may also be in files that the configuration names.
 
 | variable | meaning |
 | --- | --- |
@@ -45,6 +53,7 @@ both is an error. \`UIS_API_KEY\`, \`HF_TOKEN\`, \`REDIS_URL\` and \`UIS_STATE_R
 | \`UIS_BOOTSTRAP_API_KEY\` | An API key of your own, registered at start instead of a generated one. 8 to 256 printable characters. |
 | \`UIS_ADMIN_PASSWORD\` | The administrator's password for the dashboard. 12 to 1024 characters. It is set at every start: change it here. |
 | \`UIS_MASTER_KEY\` | Encrypts stored secrets: base64 of 32 bytes, \`openssl rand -base64 32\`. Required with Redis, the same on all replicas; otherwise generated once as \`<data_dir>/master.key\`. |
+| \`UIS_UPSTREAM_<NAME>_KEY\` | API key of the upstream with that name, in upper case, with \`_\` for every other character than a letter or digit: \`UIS_UPSTREAM_GPU_1_KEY\` for \`gpu-1\`. It takes precedence over key, key_file and keys_file. |
 
 Commands that call a running service use \`--url\`, \`UIS_URL\`, \`<data_dir>/service.json\` or the address in the configuration, in this
 order, with \`UIS_ADMIN_TOKEN\`, else the token in the data folder. \`uis run\` prefers \`UIS_API_KEY\`; \`uis usage\` uses it if neither token exists.
@@ -60,14 +69,15 @@ installed automatically: \`npm install @opentelemetry/sdk-trace-base @openteleme
 `;
 
 function renderPage(): string {
-  const settings = listSettings().filter((setting) => !isLater(setting.schema) && setting.path[0] !== "models");
+  const ownTable = ["models", "upstreams"];
+  const settings = listSettings().filter(({ schema, path }) => !isLater(schema) && !ownTable.includes(path[0] ?? ""));
   const sections = [...new Set(settings.map(groupOf))].map((group) =>
     renderGroup(
       group,
       settings.filter((setting) => groupOf(setting) === group),
     ),
   );
-  return [introduction, ...sections, renderModels(), renderLater()].join("\n");
+  return [introduction, ...sections, renderUpstreams(), renderModels(), renderLater()].join("\n");
 }
 
 function groupOf({ path }: Setting): string {
@@ -86,32 +96,56 @@ function shortNames(path: readonly string[]): string[] {
   return Object.entries(wellKnownNames).flatMap(([name, of]) => (of.join() === path.join() ? [name] : []));
 }
 
+/** The entries have names of the operator's choice, so their settings have no environment names of their own. */
+function renderUpstreams(): string {
+  return (
+    "## upstreams\n\nInference servers and providers by name: 1 to 64 of a-z, A-Z, 0-9 and . _ -. [upstreams.md](upstreams.md) has examples. " +
+    `\`UIS_UPSTREAMS\` is all of them as YAML. One entry:\n\n${tableOf(settingsWithin(upstreamJsonSchema(), ""))}`
+  );
+}
+
+function tableOf(settings: Iterable<[string, SettingSchema]>): string {
+  const rows = [...settings].map(([name, schema]) => `| \`${name}\` | ${defaultOf(schema)} | ${meaningOf(schema)} |`);
+  return `| setting | default | meaning |\n| --- | --- | --- |\n${rows.join("\n")}\n`;
+}
+
 /** The catalog: its entries are lists, so its settings have no environment names of their own. */
 function renderModels(): string {
   const model = modelJsonSchema();
-  const rows = [...settingsWithin(model, "")].map(
-    ([name, schema]) => `| \`${name}\` | ${defaultOf(schema)} | ${meaningOf(schema)} |`,
-  );
   return (
     "## models\n\nA list. Without it the catalog is the pulled and imported models, else the default models; `[]` is no model. `UIS_MODELS` is the list as YAML. One entry:\n\n" +
-    `| setting | default | meaning |\n| --- | --- | --- |\n${rows.join("\n")}\n`
+    tableOf(settingsWithin(model, ""))
   );
 }
 
 function* settingsWithin(schema: SettingSchema | undefined, prefix: string): Iterable<[string, SettingSchema]> {
-  for (const [name, inner] of Object.entries(schema?.properties ?? {})) {
-    if (isLater(inner)) continue;
+  const { properties = {} } = schema ?? {};
+  for (const [name, inner] of Object.entries(properties)) {
+    if (isLater(inner) || isGroupOfLater(inner)) continue;
     yield [`${prefix}${name}`, inner];
-    // Settings of a deployment's engine are described once, at the model.
-    if (prefix !== "" || name !== "deployments") yield* settingsWithin(inner, `${prefix}${name}.`);
+    if (name !== "deployments") {
+      yield* settingsWithin(inner, `${prefix}${name}.`);
+      continue;
+    }
+    // The others are described once, at the model.
+    const own = Object.entries(inner.items?.properties ?? {}).filter(
+      ([key, one]) => key !== "engine" && !isDeepStrictEqual(one, properties[key]),
+    );
+    for (const [key, one] of own) yield [`${prefix}${name}[].${key}`, one];
   }
+}
+
+function isGroupOfLater({ properties }: SettingSchema): boolean {
+  return properties !== undefined && Object.values(properties).every(isLater);
 }
 
 function renderLater(): string {
   const model = modelJsonSchema().properties ?? {};
   const names = [
     ...listSettings().flatMap(({ path, schema }) => (isLater(schema) ? [path.join(".")] : [])),
-    ...Object.entries(model).flatMap(([name, schema]) => (isLater(schema) ? [`models[].${name}`] : [])),
+    ...Object.entries(model).flatMap(([name, schema]) =>
+      isLater(schema) || isGroupOfLater(schema) ? [`models[].${name}`] : [],
+    ),
   ];
   return (
     "## Not in this version\n\nThese settings accept only their defaults, so that no accepted setting is ignored: " +

@@ -1,7 +1,9 @@
+import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import type { CliIo } from "../command-line/cli-io.js";
 import { type LoadedConfig, loadConfig } from "../config/load-config.js";
 import { ConfigError } from "../config/problem.js";
 import { readSecrets, type Secrets } from "../config/secrets.js";
+import { readUpstreams } from "../config/upstreams.js";
 
 /** Options that several commands share. */
 export interface CommandOptions {
@@ -34,15 +36,21 @@ export function loadForCommand(io: CliIo, options: CommandOptions): Promise<Load
   });
 }
 
-/** Loads the configuration and the secrets. Rejects with a ConfigError that has the problems of both. */
-export async function loadForStart(
-  io: CliIo,
-  options: CommandOptions,
-): Promise<LoadedConfig & { readonly secrets: Secrets }> {
+/** Everything that a start needs to know about its configuration. */
+export interface StartConfig extends LoadedConfig {
+  readonly secrets: Secrets;
+  readonly upstreams: readonly UpstreamDefinition[];
+}
+
+/** Loads the configuration, the upstreams' files and the secrets. Rejects with a ConfigError that has all problems. */
+export async function loadForStart(io: CliIo, options: CommandOptions): Promise<StartConfig> {
   const loaded = await valueOrConfigError(() => loadForCommand(io, options));
+  const upstreams = loaded instanceof ConfigError ? loaded : await valueOrConfigError(() => readUpstreams(loaded, io));
   const secrets = await valueOrConfigError(() => readSecrets(io.env));
-  if (!(loaded instanceof ConfigError || secrets instanceof ConfigError)) return { ...loaded, secrets };
-  const errors = [loaded, secrets].filter((one) => one instanceof ConfigError);
+  if (!(loaded instanceof ConfigError || upstreams instanceof ConfigError || secrets instanceof ConfigError)) {
+    return { ...loaded, secrets, upstreams };
+  }
+  const errors = [upstreams, secrets].filter((one) => one instanceof ConfigError);
   const problems = errors.flatMap((error) => error.problems);
   throw new ConfigError(problems, loaded.file);
 }

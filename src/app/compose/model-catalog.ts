@@ -4,6 +4,10 @@ import type { Catalog } from "../../domain/catalog/catalog.js";
 import type { Capability, ModelDefinition, PriceList } from "../../domain/catalog/catalog-model.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
 import type { Engine } from "../../domain/engine/engine.js";
+import { deploymentsOf, type ModelDeployment } from "../config/model-references.js";
+import { queueOf } from "../config/model-routes.js";
+import type { ModelSettings } from "../config/model-settings.js";
+import { toPriceList } from "../config/price-settings.js";
 import type { Config } from "../config/schema.js";
 import { type EngineName, engineKind } from "../engines/registry.js";
 
@@ -113,13 +117,8 @@ function putFirstThatLoads({ catalog, log }: FillCatalogDeps, attempts: readonly
   return { chosen, loaded: attempt().finally(choose) };
 }
 
-type ModelSettings = NonNullable<Config["models"]>[number];
-type DeploymentSettings = Omit<NonNullable<ModelSettings["deployments"]>[number], "upstream" | "model">;
-
 /** Default context length, in tokens of prompt and answer together. */
 export const defaultContextLength = 4096;
-const queueMaxPerSlot = 4;
-const queueMaxMax = 512;
 /** Vector length of a scripted embedding model whose configuration sets none. */
 const defaultDimensions = 8;
 const ownOrganisation = "unified-inference";
@@ -148,7 +147,7 @@ export function toModelDefinitions(models: readonly ModelSettings[], engines: En
       contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
       ...queueOf(deployment.slots ?? engineKind(deployment.engine).defaults.slots, deployment.queue_max),
       weight: deployment.weight,
-      options: optionsOf[deployment.engine](model, deployment),
+      options: optionsOf[engineKind(deployment.engine).name](model, deployment),
     })),
   }));
 }
@@ -156,19 +155,6 @@ export function toModelDefinitions(models: readonly ModelSettings[], engines: En
 /** Prices of the configured models, by id. */
 export function toPrices(models: readonly ModelSettings[]): ReadonlyMap<string, PriceList> {
   return new Map(models.map(({ id, prices }) => [id, toPriceList(prices)]));
-}
-
-function toPriceList(settings: ModelSettings["prices"]): PriceList {
-  const entries = Array.isArray(settings) ? settings : [{ from: 0, ...settings }];
-  return entries
-    .map(({ from, input, cached_input, output }) => ({
-      fromMs: from,
-      input,
-      cachedInput: cached_input ?? input,
-      output,
-    }))
-    .filter((entry, _, all) => all.length > 1 || entry.input + entry.cachedInput + entry.output > 0)
-    .sort((a, b) => a.fromMs - b.fromMs);
 }
 
 /** Catalog entry of a model stored on this machine. */
@@ -189,17 +175,8 @@ function llamaDefinition(id: string, source: string | null, engines: Engines): M
   return { id, ownedBy: ownOrganisation, capabilities: null, prices: [], deployments: [deployment] };
 }
 
-function queueOf(slots: number, queueMax: number | undefined): { readonly slots: number; readonly queueMax: number } {
-  return { slots, queueMax: queueMax ?? Math.min(queueMaxPerSlot * slots, queueMaxMax) };
-}
-
-/** A model without a list of deployments is one deployment by itself. */
-function deploymentsOf(model: ModelSettings): readonly DeploymentSettings[] {
-  return model.deployments ?? [{ ...model, engine: engineKind(model.engine).name, weight: 1 }];
-}
-
 /** The options of each engine, as its `load` reads them. */
-const optionsOf: Readonly<Record<EngineName, (model: ModelSettings, deployment: DeploymentSettings) => object>> = {
+const optionsOf: Readonly<Record<EngineName, (model: ModelSettings, deployment: ModelDeployment) => object>> = {
   llama(model, { source = null, sha256 }) {
     return { id: model.id, source, sha256: sha256?.toLowerCase() ?? null } satisfies LlamaOptions;
   },

@@ -4,6 +4,7 @@ import { constantLimits } from "./limits-settings.js";
 import { type ConfigProblem, nearestName, problemAt, type SettingPath } from "./problem.js";
 import { readSecretText, secretFileName } from "./secrets.js";
 import { listSettings, type Setting, type SettingSchema } from "./setting-list.js";
+import { upstreamKeyVariable } from "./upstream-settings.js";
 
 /** The environment of the process. The rest of the program receives it as a parameter. */
 export function processEnvironment(): Variables {
@@ -76,13 +77,17 @@ export function settingsOfEnvironment(variables: Variables): {
 
 /**
  * Unknown variables with the prefix `UIS_` whose name is similar to a known one. Others are ignored: container platforms
- * set names such as `UIS_SERVICE_HOST` by themselves.
+ * set names such as `UIS_SERVICE_HOST` by themselves. `upstreams`: names of the configuration, whose keys are known.
  */
-export function misspeltNames(variables: Variables): readonly { readonly name: string; readonly meant: string }[] {
+export function misspeltNames(
+  variables: Variables,
+  upstreams: readonly string[] = [],
+): readonly { readonly name: string; readonly meant: string }[] {
+  const secrets = [...otherNames, ...secretSettings, ...upstreams.map(upstreamKeyVariable)];
   const known = new Set<string>([
     ...listSettings().map((setting) => setting.environmentName),
     ...Object.keys(wellKnownNames),
-    ...[...otherNames, ...secretSettings].flatMap((name) => [name, secretFileName(name)]),
+    ...secrets.flatMap((name) => [name, secretFileName(name)]),
   ]);
   return Object.keys(variables).flatMap((name) => {
     if (!name.startsWith("UIS_") || known.has(name)) return [];

@@ -33,6 +33,8 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Absolute path of the file that was read; null if there is none. */
   readonly file: string | null;
+  /** Where the file has a setting; null if it comes from elsewhere. */
+  readonly positionOf: (path: SettingPath) => SourcePosition | null;
 }
 
 /** The file that is read if none is named. */
@@ -50,7 +52,13 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
     problems.push(...result.error.issues.flatMap((issue) => toProblems(issue, yaml, overrides)));
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems, file);
-  return { config: deepFreeze(result.data), file };
+  const positionOf = (path: SettingPath) => (overrideOf(path, overrides) === undefined ? yaml.positionOf(path) : null);
+  return { config: deepFreeze(result.data), file, positionOf };
+}
+
+/** The environment's or command line's value of a setting or of a group that contains it. */
+function overrideOf(path: SettingPath, overrides: readonly SettingValue[]): SettingValue | undefined {
+  return overrides.findLast((one) => one.path.every((part, i) => part === path[i]));
 }
 
 async function readConfigFile({ env, cwd, file: flag }: ConfigSources): Promise<{ file: string | null; text: string }> {
@@ -93,12 +101,11 @@ function isGroup(value: unknown): value is Group {
 
 function toProblems(issue: z.core.$ZodIssue, yaml: YamlFile, overrides: readonly SettingValue[]): ConfigProblem[] {
   const path = issue.path.map((part) => (typeof part === "number" ? part : String(part)));
-  const sourceOf = (at: SettingPath) => overrides.findLast((one) => one.path.every((part, i) => part === at[i]));
-  const positionOf = (at: SettingPath) => (sourceOf(at) === undefined ? yaml.positionOf(at) : null);
+  const positionOf = (at: SettingPath) => (overrideOf(at, overrides) === undefined ? yaml.positionOf(at) : null);
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((name) => unknownName(path, name, positionOf([...path, name])));
   }
-  const source = sourceOf(path);
+  const source = overrideOf(path, overrides);
   const message = issue.message.replace(/^Invalid input: /, "");
   const text = source === undefined ? message : `${message} (set by ${source.from})`;
   return [problemAt(formatPath(path), text, null, positionOf(path))];

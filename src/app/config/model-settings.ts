@@ -1,111 +1,44 @@
 import * as z from "zod";
 import { modelIdForm, modelIdWords } from "../../contract/names.js";
 import { modelCapabilities } from "../../domain/catalog/catalog-model.js";
-import { engineKinds, engineNames } from "../engines/registry.js";
-import { notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
-
-const tokenCount = wholeNumber(0, 1_000_000_000);
-const delay = wholeNumber(0, 3_600_000);
-
-const toolCall = z.strictObject({
-  name: text("the name of a tool").describe("Name of the called tool."),
-  arguments: z
-    .union([z.record(z.string(), z.json()), z.string()], { error: "must be an object, or JSON as text" })
-    .optional()
-    .describe("An object, or JSON as text. Default {}."),
-});
-
-/** `scripted:` of a model or deployment: output and failures of the scripted engine. */
-const scriptedSettings = z
-  .strictObject({
-    text: z.string({ error: "must be text" }).describe("Output. Default: the last user message or the prompt."),
-    tokens: tokenCount.describe("Number of tokens to which the text is repeated or cut."),
-    first_token_delay_ms: delay.describe("Milliseconds before the first token. Default 0."),
-    token_delay_ms: delay.describe("Milliseconds between tokens. Default 0."),
-    tool_call: toolCall.describe("Tool call to make if the request has tools."),
-    tool_calls: z.array(toolCall).describe("Several tool calls."),
-    finish_reason: oneOf(["content_filter"]).describe("Finish reason."),
-    fail: z
-      .strictObject({
-        after_tokens: tokenCount.describe("0: before the first token. Default 0.").optional(),
-        code: oneOf([
-          "internal_error",
-          "upstream_error",
-          "server_is_overloaded",
-          "upstream_timeout",
-          "context_length_exceeded",
-        ]),
-        times: wholeNumber(1, 1_000_000_000).describe("Number of calls that fail. Default: all.").optional(),
-      })
-      .describe("Fails instead of finishing."),
-    hang_after_tokens: tokenCount.describe("Number of tokens after which it hangs until the request is aborted."),
-    dimensions: wholeNumber(1, 65_536).describe("Vector length; makes it an embedding model."),
-    context_length: wholeNumber(1, 100_000_000).describe("Tokens of prompt and answer together. Default 4096."),
-    rerank: trueOrFalse.describe("Makes it a reranking model, which scores by shared words. Default false."),
-    token_input: trueOrFalse.describe("Whether prompts and inputs may be token ids. Default false."),
-  })
-  .partial()
-  .describe("Output and failures of the scripted engine.")
-  .check(({ value: options, issues }) => {
-    if (options.tool_call !== undefined && options.tool_calls !== undefined) {
-      const message = "excludes tool_call: set one of them";
-      issues.push({ code: "custom", input: options, path: ["tool_calls"], message });
-    }
-  });
-
-/** Ten dollars per thousand tokens: the cost of the longest context remains an exact integer. */
-const priceMax = 10_000_000;
-
-const price = wholeNumber(0, priceMax);
-
-const prices = {
-  input: price.prefault(0).describe("Per token of the prompt."),
-  cached_input: price.optional().describe("Per cached token of the prompt. Default: as input."),
-  output: price.prefault(0).describe("Per generated token."),
-};
-
-const from = z.codec(
-  z.iso.datetime({ offset: true, error: "must be a time such as 2026-01-01T00:00:00Z" }),
-  z.number(),
-  {
-    decode: (text) => Date.parse(text),
-    encode: (ms) => new Date(ms).toISOString(),
-  },
-);
-
-/** `prices:` of a model: fixed prices, or a list of prices from a time on. */
-const priceSettings = z
-  .union(
-    [
-      z.strictObject(prices),
-      z
-        .array(z.strictObject({ from, ...prices }))
-        .min(1)
-        .max(100),
-    ],
-    { error: "must be input, cached_input and output in nano-dollars per token, or a list of them with `from`" },
-  )
-  .describe(
-    "Nano-dollars per token: input, cached_input (default: as input) and output; whole numbers, default 0. Or a list of " +
-      "these, each with the time `from` which it is valid.",
-  );
+import { affinities, deploymentAbilities, deploymentOperations } from "../../domain/engine/upstream.js";
+import { engineNames, engineSettings } from "../engines/registry.js";
+import { deploymentPriceSettings, priceSettings } from "./price-settings.js";
+import { scriptedSettings } from "./scripted-settings.js";
+import { notYet, oneOf, text, wholeNumber } from "./setting-types.js";
 
 const modelId = z
   .string({ error: "must be text" })
   .regex(modelIdForm, { error: `must be ${modelIdWords}` })
   .describe(`Model name in requests. ${modelIdWords}; unique.`);
 
-const engine = oneOf([...engineNames, "openai"])
-  .refine((name) => name !== "openai", { error: `this version has only the engines ${engineNames.join(" and ")}` })
-  .describe("`llama`, the embedded engine, or `scripted`, with canned responses.");
+const engine = oneOf(engineNames).describe(
+  "`llama`, the embedded engine, `openai`, an upstream, or `scripted`, with canned responses.",
+);
+
+/** Request fields that decide where and how a request runs; they always come from the service. */
+const ownFields = ["model", "messages", "prompt", "input", "stream", "stream_options", "n"];
+
+const passedField = z
+  .string({ error: "must be the name of a request field" })
+  .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, { error: "must be the name of a request field" })
+  .refine((name) => !ownFields.includes(name), { error: "is a field that the service sets itself: remove it" });
+
+/** The largest of all engines. */
+const slotsMax = 65_536;
 
 /** Settings of a deployment that a model with one deployment has itself. */
 const deploymentSettings = {
   scripted: scriptedSettings.optional(),
   context_length: wholeNumber(1, 100_000_000)
-    .describe("Tokens of prompt and answer together. Default 4096, or the model's trained context if that is less.")
+    .nullish()
+    .describe(
+      "Tokens of prompt and answer together, 1 to 100000000. Default 4096, or the model's trained context if that is less; " +
+        "openai: as the upstream reports.",
+    ),
+  slots: wholeNumber(1, slotsMax)
+    .describe("Concurrent requests. Default 64; llama: 4, at most 256; openai: 256.")
     .optional(),
-  slots: wholeNumber(1, 4096).describe("Concurrent requests. Default 64; llama: 4, at most 256.").optional(),
   queue_max: wholeNumber(0, 512)
     .describe("Requests that may wait for a slot. Default 4 x slots, at most 512.")
     .optional(),
@@ -118,17 +51,56 @@ const deploymentSettings = {
     .regex(/^[0-9a-fA-F]{64}$/, { error: "must be 64 hex digits" })
     .describe("Expected SHA-256 of the file.")
     .optional(),
+  upstream: text("the name of an upstream").nullish().describe("Engine openai: name in `upstreams`."),
+  model: z
+    .string({ error: "must be text" })
+    .regex(/^[\x21-\x7e]([\x20-\x7e]{0,254}[\x21-\x7e])?$/, { error: "must be 1 to 256 printable ASCII characters" })
+    .nullish()
+    .describe("Engine openai: name of the model at the upstream. Default: the id of the model."),
+  pass_through: z
+    .array(passedField, { error: "must be a list of names of request fields" })
+    .max(64, { error: "must have at most 64 names" })
+    .optional()
+    .describe(
+      "Engine openai: further fields of requests that are sent to the upstream, such as guided_json. Default: none.",
+    ),
 };
+
+const capabilityNames = [...deploymentOperations, ...deploymentAbilities] as const;
+
+/** Capabilities of a deployment, which replace the discovered ones. */
+const deploymentCapabilities = z
+  .array(oneOf(capabilityNames), { error: "must be a list of operations and abilities" })
+  .nullish()
+  .describe(
+    "Engine openai: everything that the deployment can do, instead of what was discovered: operations " +
+      `(${deploymentOperations.join(", ")}) and abilities (${deploymentAbilities.join(", ")}).`,
+  );
 
 const deployment = z.strictObject({
   engine,
   ...deploymentSettings,
+  id: z
+    .string({ error: "must be text" })
+    .regex(/^[\x21-\x7e]{1,320}$/, { error: "must be 1 to 320 printable ASCII characters without spaces" })
+    .nullish()
+    .describe(
+      "Name in headers, metrics and logs; unique. Default: `<upstream>/<model>`, otherwise `embedded/<model id>`; the " +
+        "second with the same id gets `#2` at its end.",
+    ),
   weight: wholeNumber(1, 1000)
     .prefault(1)
     .describe("Share of the model's requests, relative to its other deployments."),
-  upstream: notYet(null),
-  model: notYet(null),
+  priority: wholeNumber(0, 100)
+    .prefault(0)
+    .describe("Deployments of the next number are used only while none of a lower number can answer."),
+  prices: deploymentPriceSettings.prefault({}),
+  capabilities: deploymentCapabilities,
 });
+
+export type DeploymentSettings = z.output<typeof deployment>;
+
+const samplingDefaults = ["temperature", "top_p", "min_p", "repetition_penalty", "max_tokens", "stop", "system"];
 
 /** One entry of `models:`. */
 export const modelSettings = z
@@ -146,12 +118,22 @@ export const modelSettings = z
       .array(deployment, { error: "must be a list of deployments" })
       .min(1, { error: "must have at least one deployment" })
       .optional()
+      .describe("Several ways to run it. Each entry has `engine` and the settings of its engine, and the following."),
+    affinity: oneOf(affinities)
+      .nullish()
       .describe(
-        "Several ways to run it: each entry has engine, scripted, context_length, slots, queue_max, source, sha256, and " +
-          "weight (1 to 1000, default 1), its share of the requests.",
+        "Which requests prefer the same deployment, for its prompt cache: those of one prompt `prefix` or one `session`, or " +
+          "`none`. Default: `prefix` if several deployments are of kind vllm, sglang or llama-server, else `none`.",
       ),
+    fallbacks: z
+      .array(modelId, { error: "must be a list of model ids" })
+      .max(16, { error: "must have at most 16 models" })
+      .prefault([])
+      .describe(
+        "Models that answer, in this order, when no deployment of this one can. Their own fallbacks are not followed.",
+      ),
+    defaults: z.strictObject(Object.fromEntries(samplingDefaults.map((name) => [name, notYet(null)]))).prefault({}),
     prices: priceSettings.prefault({}),
-    fallbacks: notYet([]),
   })
   .check(({ value: model, issues }) => {
     const report = (path: (string | number)[], message: string) =>
@@ -159,41 +141,76 @@ export const modelSettings = z
     const does = model.capabilities ?? [];
     const generates = does.includes("chat") || does.includes("completions");
     if (generates && (does.includes("embeddings") || does.includes("rerank"))) {
-      report(
-        ["capabilities"],
-        "a model that creates text creates neither embeddings nor rankings: use one model for each",
-      );
+      report(["capabilities"], textOrInput);
     }
-    for (const [path, entry] of entriesOf(model)) {
-      const kind = engineKinds.find(({ name }) => name === entry.engine);
-      if (kind !== undefined && (entry.slots ?? 0) > kind.defaults.slotsMax) {
-        report([...path, "slots"], `must be at most ${kind.defaults.slotsMax} for the engine ${kind.name}`);
-      }
-      for (const name of foreignSettings(entry)) report([...path, name], `is not valid for the engine ${entry.engine}`);
+    if (model.fallbacks.includes(model.id)) {
+      report(["fallbacks", model.fallbacks.indexOf(model.id)], "is the model itself: remove it");
     }
+    reportDoubles(model.fallbacks, "fallbacks", report);
+    for (const [path, entry] of entriesOf(model)) checkEntry(path, entry, report);
     if (model.deployments === undefined) {
       if (model.engine === undefined) report(["engine"], "is required: a model needs an engine or deployments");
       return;
     }
     for (const name of ["engine", ...Object.keys(deploymentSettings)] as (keyof typeof model)[]) {
-      if (model[name] !== undefined) report([name], "must be set in the entries of deployments, which this model has");
+      if (model[name] != null) report([name], "must be set in the entries of deployments, which this model has");
     }
   });
 
-type Entry = Pick<z.output<typeof deployment>, "scripted" | "source" | "sha256" | "slots"> & {
-  readonly engine?: string | undefined;
+export type ModelSettings = z.output<typeof modelSettings>;
+
+type Report = (path: (string | number)[], message: string) => void;
+
+const textOrInput = "a model that creates text creates neither embeddings nor rankings: use one model for each";
+
+/** A deployment, or a model that is its only deployment. */
+type Entry = Pick<DeploymentSettings, keyof typeof deploymentSettings | "capabilities"> & {
+  readonly engine?: DeploymentSettings["engine"] | undefined;
 };
 
-function entriesOf(model: Entry & { readonly deployments?: readonly Entry[] | undefined }) {
-  const below = (model.deployments ?? []).map(
-    (entry, i) => [["deployments", i] as (string | number)[], entry] as const,
-  );
-  return [[[] as (string | number)[], model] as const, ...below];
+type Path = readonly (string | number)[];
+
+function entriesOf(
+  model: Entry & { readonly deployments?: readonly DeploymentSettings[] | undefined },
+): readonly (readonly [Path, Entry])[] {
+  const below = (model.deployments ?? []).map((entry, i) => [["deployments", i], entry] as const);
+  return [[[], model], ...below];
 }
 
-/** Settings of other engines. */
-function foreignSettings(entry: Entry): readonly string[] {
-  if (entry.engine === undefined) return [];
-  const others = engineKinds.filter(({ name }) => name !== entry.engine);
-  return others.flatMap(({ settings }) => settings.filter((name) => entry[name] !== undefined));
+function checkEntry(path: Path, entry: Entry, report: Report): void {
+  const kind = engineSettings.find(({ name }) => name === entry.engine);
+  if (kind === undefined) return;
+  const { slots = 0 } = entry;
+  if (slots > kind.defaults.slotsMax && slots <= slotsMax) {
+    report([...path, "slots"], `must be at most ${kind.defaults.slotsMax} for the engine ${kind.name}`);
+  }
+  const others = engineSettings.filter((other) => other !== kind).flatMap((other): readonly string[] => other.settings);
+  const foreign = path.length > 0 && kind.name !== "openai" ? [...others, "capabilities"] : others;
+  for (const name of foreign as (keyof typeof entry)[]) {
+    if (entry[name] != null) report([...path, name], `is not valid for the engine ${kind.name}`);
+  }
+  if (kind.name !== "openai") return;
+  if (entry.upstream == null) {
+    report([...path, "upstream"], "is required for the engine openai: set the name of an entry of upstreams");
+  }
+  reportDoubles(entry.pass_through ?? [], [...path, "pass_through"], report);
+  if (path.length > 0 && entry.capabilities != null) {
+    checkCapabilities(entry.capabilities, [...path, "capabilities"], report);
+  }
+}
+
+function checkCapabilities(listed: readonly string[], path: Path, report: Report): void {
+  const operations = listed.filter((name) => deploymentOperations.some((one) => one === name));
+  if (operations.length === 0) {
+    report([...path], `needs an operation: the list is complete, so add one of ${deploymentOperations.join(", ")}`);
+  }
+  if (listed.includes("embeddings") && ["chat", "completions"].some((name) => listed.includes(name))) {
+    report([...path], textOrInput);
+  }
+  reportDoubles(listed, path, report);
+}
+
+function reportDoubles(listed: readonly string[], path: Path | string, report: Report): void {
+  const at = listed.findIndex((name, i) => listed.indexOf(name) !== i);
+  if (at >= 0) report([...(typeof path === "string" ? [path] : path), at], "is listed twice: remove one");
 }

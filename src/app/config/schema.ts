@@ -1,8 +1,10 @@
 import { isIPv6 } from "node:net";
 import * as z from "zod";
 import { limitsSettings, rateLimitSettings } from "./limits-settings.js";
+import { checkModels } from "./model-references.js";
 import { modelSettings } from "./model-settings.js";
 import { duration, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
+import { upstreamsSettings } from "./upstream-settings.js";
 import { webhookSettings } from "./webhook-settings.js";
 
 const port = wholeNumber(0, 65_535);
@@ -138,7 +140,7 @@ export const configSchema = z
       .prefault({}),
     limits: limitsSettings.prefault({}),
     core: z.strictObject({ addresses: notYet([]), token: notYet(null) }).prefault({}),
-    upstreams: notYet({}),
+    upstreams: upstreamsSettings,
     engine: engineSettings.prefault({}),
     rate_limits: rateLimitSettings.prefault({}),
     webhooks: webhookSettings.prefault({}),
@@ -150,7 +152,7 @@ export const configSchema = z
     if (config.state.redis_url !== null && config.state.durability === "none") {
       report(["state", "durability"], "is none, but redis_url is set: remove one of them");
     }
-    checkModelIds(config.models ?? [], report);
+    checkModels(config.models ?? [], config.upstreams, report);
   });
 
 export type Config = z.output<typeof configSchema>;
@@ -171,14 +173,6 @@ function checkServer(settings: z.output<typeof server>, report: Report): void {
     if (taken !== undefined) report(["server", name], `is the same as ${taken}: each listener needs its own port`);
     if (settings[name] !== 0) seen.set(settings[name], name);
   }
-}
-
-function checkModelIds(models: readonly { id: string }[], report: Report): void {
-  const seen = new Set<string>();
-  models.forEach(({ id }, i) => {
-    if (seen.has(id)) report(["models", i, "id"], `"${id}" is used by another model`);
-    seen.add(id);
-  });
 }
 
 function isOrigin(text: string): boolean {

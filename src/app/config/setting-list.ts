@@ -65,6 +65,11 @@ export function modelJsonSchema(): SettingSchema {
   return listSchema(configJsonSchema().properties?.["models"])?.items ?? {};
 }
 
+/** JSON Schema of an entry of `upstreams`. */
+export function upstreamJsonSchema(): SettingSchema {
+  return configJsonSchema().properties?.["upstreams"]?.additionalProperties || {};
+}
+
 /** A group that may also be a list is one of several alternatives. */
 function groupSchema(schema: SettingSchema | undefined): SettingSchema | undefined {
   return schema?.anyOf?.find((form) => form.type === "object") ?? schema;
@@ -75,10 +80,10 @@ function listSchema(schema: SettingSchema | undefined): SettingSchema | undefine
   return schema?.anyOf?.find((form) => form.items !== undefined) ?? schema;
 }
 
-const secretNames: ReadonlySet<string> = new Set(["api_key", "token", "secret", "password"]);
+const secretNames: ReadonlySet<string> = new Set(["api_key", "key", "token", "secret", "password"]);
 const hidden = "***";
 
-/** Settings without passwords in addresses, keys and tokens: those read `***`. */
+/** Settings without passwords in addresses, keys, tokens and values of headers: those read `***`. */
 export function redacted<T>(settings: T): T {
   return redactedValue("", settings) as T;
 }
@@ -86,7 +91,10 @@ export function redacted<T>(settings: T): T {
 function redactedValue(name: string, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => redactedValue(name, item));
   if (typeof value === "object" && value !== null) {
-    return Object.fromEntries(Object.entries(value).map(([inner, held]) => [inner, redactedValue(inner, held)]));
+    const nameOf = (inner: string) => (name === "headers" ? "secret" : inner);
+    return Object.fromEntries(
+      Object.entries(value).map(([inner, held]) => [inner, redactedValue(nameOf(inner), held)]),
+    );
   }
   if (typeof value !== "string" || value === "") return value;
   return secretNames.has(name) ? hidden : withoutLogin(name, value);

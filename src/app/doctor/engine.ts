@@ -127,8 +127,8 @@ function plannedOf({ models }: Pick<Config, "models">, stored: readonly LocalMod
     const model = stored.find(({ id }) => id === settings.id);
     const deployments = (settings.deployments ?? [settings]).filter(({ engine }) => engine === "llama");
     if (model === undefined) return [];
-    return deployments.map(({ context_length: contextLength = defaultContextLength, slots = slotsDefault }) => {
-      return { model, contextLength, slots };
+    return deployments.map(({ context_length: contextLength, slots = slotsDefault }) => {
+      return { model, contextLength: contextLength ?? defaultContextLength, slots };
     });
   });
 }

@@ -116,7 +116,7 @@ function toWarnings(checks: readonly Check[]): readonly string[] {
 
 /** Risks of settings. Each is allowed, but the operator should be aware of it. */
 export function settingChecks(config: Config, env: Variables): readonly Check[] {
-  return [...stateChecks(config), bindCheck(config), ...egressChecks(config), ...variableChecks(env)];
+  return [...stateChecks(config), bindCheck(config), ...egressChecks(config), ...variableChecks(config, env)];
 }
 
 function stateChecks({ state }: Config): readonly Check[] {
@@ -156,8 +156,8 @@ function egressChecks({ webhooks }: Config): readonly Check[] {
   return [ok("webhook_egress", webhooks.deliver ? detail : `${detail}; another process sends`)];
 }
 
-function variableChecks(env: Variables): readonly Check[] {
-  return misspeltNames(env).map(({ name, meant }) =>
+function variableChecks({ upstreams }: Config, env: Variables): readonly Check[] {
+  return misspeltNames(env, Object.keys(upstreams)).map(({ name, meant }) =>
     warn("variables", `the variable ${name} is unknown and has no effect`, `did you mean ${meant}?`),
   );
 }

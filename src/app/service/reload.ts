@@ -108,7 +108,7 @@ function isSwapped(name: string, before: Config, after: Config): boolean {
 /** Names of the settings that differ: `server.port`, `models`. */
 function changedSettings(before: Config, after: Config): string[] {
   const old = new Map<string, unknown>(Object.entries(before));
-  return Object.entries(after).flatMap(([group, value]) => {
+  return Object.entries<unknown>(after).flatMap(([group, value]) => {
     const oldValue = old.get(group);
     if (isDeepStrictEqual(oldValue, value)) return [];
     if (!isGroup(value) || !isGroup(oldValue)) return [group];

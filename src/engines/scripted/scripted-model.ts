@@ -35,7 +35,7 @@ export interface ScriptedEngineDeps {
 export const scriptedEngine = {
   name: "scripted",
   settings: ["scripted"],
-  defaults: { slots: 64, slotsMax: 4096 },
+  defaults: { slots: 64, slotsMax: 65_536 },
   create: (deps: ScriptedEngineDeps): Engine => ({
     load: async (spec) => new ScriptedModel(deps, spec, spec.options as ScriptedOptions),
   }),

@@ -175,7 +175,7 @@ describe("problems of a configuration", () => {
         line: 6,
         column: 5,
         path: "models[0].slots",
-        message: "must be a whole number between 1 and 4096",
+        message: "must be a whole number between 1 and 65536",
         hint: null,
       },
       { line: 5, column: 5, path: "models[0].slot", message: "unknown setting", hint: 'did you mean "slots"?' },
@@ -220,10 +220,9 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
   });
 
   it.each([
-    ["upstreams: { a: { base_url: http://h } }", "upstreams"],
     ["core: { token: secret-of-the-core }", "core.token"],
     ["server: { role: gateway }", "server.role"],
-    ["models: [{ id: a, engine: openai }]", "models[0].engine"],
+    ["models: [{ id: a, engine: scripted, defaults: { stop: x } }]", "models[0].defaults.stop"],
   ])("reject every other value: %s", async (text, path) => {
     const problems = await problemsOf(`${text}\n`);
     expect(problems.map((problem) => problem.path)).toEqual([path]);

@@ -1,0 +1,110 @@
+import type { Affinity } from "../../domain/engine/upstream.js";
+import type { DeploymentSettings, ModelSettings } from "./model-settings.js";
+import { embeddedName, type UpstreamSettings } from "./upstream-settings.js";
+
+type Upstreams = Readonly<Record<string, UpstreamSettings>>;
+type Report = (path: (string | number)[], message: string) => void;
+/** A deployment, or the part of a model that is its only deployment. */
+export type ModelDeployment = Omit<DeploymentSettings, "engine"> & {
+  readonly engine: DeploymentSettings["engine"] | undefined;
+};
+
+/** Checks what models say about each other and about upstreams. */
+export function checkModels(models: readonly ModelSettings[], upstreams: Upstreams, report: Report): void {
+  const ids = new Set<string>();
+  models.forEach(({ id }, i) => {
+    if (ids.has(id)) report(["models", i, "id"], `"${id}" is used by another model`);
+    ids.add(id);
+  });
+  const taken = new Set<string>();
+  eachDeployment(models, (deployment, path) => {
+    checkUpstream(deployment, path, upstreams, report);
+    const { id } = deployment;
+    if (id == null) return;
+    if (taken.has(id)) report([...path, "id"], `"${id}" is used by another deployment`);
+    taken.add(id);
+  });
+  if (discoversModels(models, upstreams)) return;
+  models.forEach(({ fallbacks }, i) => {
+    fallbacks.forEach((id, j) => {
+      if (ids.has(id)) return;
+      const cause = `"${id}" is not in models, and no upstream discovers models`;
+      report(["models", i, "fallbacks", j], `${cause}: add the model, or set discover of the upstream that has it`);
+    });
+  });
+}
+
+function checkUpstream({ upstream }: ModelDeployment, path: Path, upstreams: Upstreams, report: Report): void {
+  if (upstream == null || Object.hasOwn(upstreams, upstream)) return;
+  const names = Object.keys(upstreams);
+  const choice = names.length === 0 ? "there is none" : `there are ${names.join(", ")}`;
+  report([...path, "upstream"], `"${upstream}" is not in upstreams: add it there, or name another; ${choice}`);
+}
+
+type Path = readonly (string | number)[];
+
+function eachDeployment(
+  models: readonly ModelSettings[],
+  visit: (deployment: ModelDeployment, path: Path) => void,
+): void {
+  models.forEach((model, i) => {
+    const inList = model.deployments !== undefined;
+    deploymentsOf(model).forEach((one, j) => {
+      visit(one, inList ? ["models", i, "deployments", j] : ["models", i]);
+    });
+  });
+}
+
+/** A model without a list of deployments is one deployment by itself. */
+export function deploymentsOf(model: ModelSettings): readonly ModelDeployment[] {
+  if (model.deployments !== undefined) return model.deployments;
+  const { capabilities: _, ...shared } = model;
+  return [{ ...shared, id: null, engine: model.engine, capabilities: null, weight: 1, priority: 0, prices: {} }];
+}
+
+function discoversModels(models: readonly ModelSettings[], upstreams: Upstreams): boolean {
+  return Object.keys(upstreams).some((name) => discoverMs(name, models, upstreams) !== null);
+}
+
+/** Interval at which models of new upstreams are listed. */
+const discoverDefaultMs = 30_000;
+
+/** Interval at which the models of an upstream are listed; null: they are not. */
+export function discoverMs(name: string, models: readonly ModelSettings[], upstreams: Upstreams): number | null {
+  const set = upstreams[name]?.discover ?? null;
+  if (set !== null) return set === "off" ? null : set;
+  const isNamed = models.some((model) => deploymentsOf(model).some(({ upstream }) => upstream === name));
+  return isNamed ? null : discoverDefaultMs;
+}
+
+/** Kinds that keep the computed prompts of earlier requests. */
+const cachingKinds: readonly string[] = ["vllm", "sglang", "llama-server"];
+
+export function affinityOf(model: ModelSettings, upstreams: Upstreams): Affinity {
+  if (model.affinity != null) return model.affinity;
+  const caching = deploymentsOf(model).filter(({ upstream }) =>
+    cachingKinds.includes(upstreams[upstream ?? ""]?.kind ?? ""),
+  );
+  return caching.length > 1 ? "prefix" : "none";
+}
+
+/**
+ * The ids of all deployments, model by model: as set, else the default, which gets `#2`, `#3` and so on where the id is
+ * taken. An id depends only on the entries before it and on the ids that are set.
+ */
+export function deploymentIds(models: readonly ModelSettings[]): readonly (readonly string[])[] {
+  const taken = new Set<string>();
+  eachDeployment(models, ({ id }) => {
+    if (id != null) taken.add(id);
+  });
+  return models.map((model) =>
+    deploymentsOf(model).map(({ id, upstream, model: upstreamModel }) => {
+      if (id != null) return id;
+      const base = upstream == null ? `${embeddedName}/${model.id}` : `${upstream}/${upstreamModel ?? model.id}`;
+      let free = base;
+      for (let number = 2; taken.has(free); number += 1) free = `${base}#${number}`;
+      taken.add(free);
+      return free;
+    }),
+  );
+}

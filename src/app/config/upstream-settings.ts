@@ -1,0 +1,181 @@
+import * as z from "zod";
+import { nativeApis, upstreamKinds } from "../../domain/engine/upstream.js";
+import { checkUpstreamUrl } from "../../domain/engine/upstream-url.js";
+import { duration, oneOf, text } from "./setting-types.js";
+
+const minute = 60_000;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+/** The first part of a deployment's id: no slash, and nothing that a variable or a header cannot have. */
+const upstreamNameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const upstreamNameWords = "1 to 64 of a-z, A-Z, 0-9 and . _ -, beginning with a letter or digit";
+
+/** Begins the ids of deployments of the embedded engines. */
+export const embeddedName = "embedded";
+
+const upstreamName = z
+  .string()
+  .regex(upstreamNameForm, { error: `must be a name of an upstream: ${upstreamNameWords}` })
+  .refine((name) => name !== embeddedName, { error: "is reserved for deployments without an upstream: rename it" });
+
+/** `UIS_UPSTREAM_GPU_1_KEY` of `gpu-1`: upper case, and `_` for every other character than a letter or digit. */
+export function upstreamKeyVariable(name: string): string {
+  return `UIS_UPSTREAM_${name.toUpperCase().replace(/[^A-Z0-9]/g, "_")}_KEY`;
+}
+
+/** One API key. */
+export const keyForm = /^[\x21-\x7e]{1,8192}$/;
+export const keyWords = "1 to 8,192 printable ASCII characters without spaces";
+
+const url = z
+  .string({ error: "must be text" })
+  .check(({ value, issues }) => {
+    const checked = checkUpstreamUrl(value);
+    if ("refusal" in checked) issues.push({ code: "custom", input: value, message: checked.refusal });
+  })
+  .describe("Base URL, to which paths such as /chat/completions are added; kind azure: the resource.");
+
+/** The error of a key of a map where that is invalid, otherwise the text. */
+const orOfKey = (message: string) => (issue: z.core.$ZodRawIssue) =>
+  issue.code === "invalid_key" ? issue.issues[0]?.message : message;
+
+const file = (description: string) =>
+  text("the path of a file").nullable().prefault(null).describe(`${description} Null: none.`);
+
+/** Headers that the service or the connection sets. */
+const ownHeaders = /^(host|connection|content-.*|transfer-encoding|accept|accept-encoding|te|trailer|upgrade|expect)$/;
+
+/** Headers that carry the key, by the kind of the upstream. */
+export const credentialHeaders: readonly string[] = ["authorization", "api-key", "x-api-key"];
+
+const headerName = z
+  .string()
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, { error: "must be the name of a header" })
+  .refine((name) => !ownHeaders.test(name.toLowerCase()), { error: "is set by the service: remove it" });
+
+const headerValue = z.string({ error: "must be text" }).regex(/^[\x21-\x7e]([\x20-\x7e]{0,8190}[\x21-\x7e])?$/, {
+  error: "must be 1 to 8,192 printable ASCII characters, without a space at the begin or end",
+});
+
+const discoverError = "must be off, or a time between 1s and 1d such as 30s";
+
+const discover = z
+  .union([z.literal("off"), duration(1_000, day)], { error: discoverError })
+  .nullable()
+  .prefault(null)
+  .describe(
+    "Interval at which its models are listed and offered, or `off`. Null: `30s` if no model names the upstream, else `off`.",
+  );
+
+const tlsSettings = z.strictObject({
+  ca_file: file("CA certificates of the server, PEM, instead of the system's."),
+  cert_file: file("Client certificate, PEM."),
+  key_file: file("Its private key, PEM."),
+  server_name: text("a host name")
+    .nullable()
+    .prefault(null)
+    .describe("Name in the certificate of the server. Null: the host of the URL."),
+});
+
+/** One entry of `upstreams:`. */
+const upstream = z
+  .strictObject({
+    url,
+    kind: oneOf(upstreamKinds)
+      .prefault("generic")
+      .describe("Program or provider behind the URL; `generic` for any other with OpenAI's API."),
+    api_version: text("a version such as 2024-10-21")
+      .regex(/^[A-Za-z0-9.-]{1,32}$/, { error: "must be a version such as 2024-10-21" })
+      .nullable()
+      .prefault(null)
+      .describe("Kind azure: version for the paths of deployments. Null: the paths below /openai/v1."),
+    key: z
+      .string({ error: "must be text: an API key" })
+      .regex(keyForm, { error: `must be ${keyWords}` })
+      .nullable()
+      .prefault(null)
+      .describe(`API key. Write \`\${NAME}\` to take it from a variable; better set a file. Null: none.`),
+    key_file: file("File with one API key."),
+    keys_file: file("File with several API keys, one a line. Empty lines and those that begin with # are skipped."),
+    headers: z
+      .record(headerName, headerValue, { error: orOfKey("must be text by the names of headers") })
+      .prefault({})
+      .describe("Further headers of every request to it. Their values are treated as secrets."),
+    discover,
+    connect: duration(10, 10 * minute)
+      .prefault("5s")
+      .describe("Establishing a connection. 10ms to 10m."),
+    first_byte: duration(10, day)
+      .prefault("60s")
+      .describe("From the request to the first byte of the answer. 10ms to 1d."),
+    idle: duration(10, hour).prefault("30s").describe("Silence between two parts of an answer. 10ms to 1h."),
+    total: duration(10, day)
+      .prefault("600s")
+      .describe("A whole call, 10ms to 1d. `limits.deadline` counts if it is less."),
+    tls: tlsSettings.prefault({}).describe("TLS of the connection, if the url begins with https://."),
+    native: z
+      .array(oneOf(nativeApis), { error: "must be a list of responses and messages" })
+      .prefault([])
+      .describe("API families that it serves itself, whose requests it receives unchanged: responses, messages."),
+  })
+  .check(({ value: settings, issues }) => {
+    const report = (path: (string | number)[], message: string) =>
+      issues.push({ code: "custom", input: settings, path, message });
+    checkKeys(settings, report);
+    checkAzure(settings, report);
+    checkTls(settings, report);
+    const names = Object.keys(settings.headers).map((name) => name.toLowerCase());
+    const twice = names.find((name, i) => names.indexOf(name) !== i);
+    if (twice !== undefined) report(["headers"], `${twice} is set twice, in different spellings: remove one`);
+    const repeated = settings.native.find((name, i) => settings.native.indexOf(name) !== i);
+    if (repeated !== undefined) report(["native"], `${repeated} is listed twice: remove one`);
+  });
+
+export type UpstreamSettings = z.output<typeof upstream>;
+
+type Report = (path: (string | number)[], message: string) => void;
+
+function checkKeys(settings: { readonly [Name in "key" | "key_file" | "keys_file"]: string | null }, report: Report) {
+  const [first, second] = (["key", "key_file", "keys_file"] as const).filter((name) => settings[name] !== null);
+  if (first !== undefined && second !== undefined) report([second], `is set, and ${first} too: set one of them`);
+}
+
+function checkAzure(
+  { kind, api_version, url }: { readonly kind: string; readonly api_version: string | null; readonly url: string },
+  report: Report,
+) {
+  if (kind !== "azure") {
+    if (api_version !== null) report(["api_version"], "is only for the kind azure: remove it, or set kind: azure");
+  } else if (URL.canParse(url) && /^\/openai(\/|$)/.test(new URL(url).pathname)) {
+    report(["url"], "must be the resource for the kind azure, such as https://NAME.openai.azure.com, without /openai");
+  }
+}
+
+function checkTls({ url, tls }: { readonly url: string; readonly tls: z.output<typeof tlsSettings> }, report: Report) {
+  const { cert_file, key_file } = tls;
+  const isSet = Object.values(tls).some((value) => value !== null);
+  if (isSet && url.startsWith("http:")) report(["tls"], "is set, but the url begins with http://: use https://");
+  if ((cert_file === null) !== (key_file === null)) {
+    const missing = cert_file === null ? "cert_file" : "key_file";
+    report(["tls", missing], "is required: set the certificate and its key together");
+  }
+}
+
+/** `upstreams:` of the configuration. */
+export const upstreamsSettings = z
+  .record(upstreamName, upstream, { error: orOfKey("must be settings by the names of upstreams") })
+  .prefault({})
+  .check(({ value: upstreams, issues }) => {
+    const taken = new Map<string, string>();
+    for (const name of Object.keys(upstreams)) {
+      const variable = upstreamKeyVariable(name);
+      const other = taken.get(variable);
+      if (other !== undefined) {
+        const message = `has the variable ${variable}, as ${other} has: rename one of them`;
+        issues.push({ code: "custom", input: upstreams, path: [name], message });
+      }
+      taken.set(variable, name);
+    }
+  })
+  .describe("Inference servers and providers by name. See docs/upstreams.md.");

@@ -1,0 +1,101 @@
+import type { Secret } from "../../lib/secret.js";
+
+/** Dialects of upstream servers; `generic` is OpenAI's API without known peculiarities. */
+export const upstreamKinds = [
+  "openai",
+  "azure",
+  "vllm",
+  "sglang",
+  "llama-server",
+  "ollama",
+  "ray",
+  "anthropic",
+  "generic",
+] as const;
+
+export type UpstreamKind = (typeof upstreamKinds)[number];
+
+/** API families that an upstream can receive as they came. */
+export const nativeApis = ["responses", "messages"] as const;
+
+export type NativeApi = (typeof nativeApis)[number];
+
+/** Operations that a deployment can offer. */
+export const deploymentOperations = ["chat", "completions", "embeddings", "rerank"] as const;
+
+export type DeploymentOperation = (typeof deploymentOperations)[number];
+
+/** Further abilities of a deployment. A request that needs another one goes to another deployment. */
+export const deploymentAbilities = [
+  "tools",
+  "tool_choice",
+  "json_object",
+  "json_schema",
+  "logprobs",
+  "n",
+  "vision",
+  "audio",
+  "reasoning",
+] as const;
+
+export type DeploymentAbility = (typeof deploymentAbilities)[number];
+
+/** How requests with equal beginnings find the same deployment: by prompt prefix, by session, or not at all. */
+export const affinities = ["prefix", "session", "none"] as const;
+
+export type Affinity = (typeof affinities)[number];
+
+/** A server that runs models, with all settings resolved. Two definitions are deeply equal exactly if nothing changed. */
+export interface UpstreamDefinition {
+  /** Printable ASCII without a slash: the first part of its deployments' ids. */
+  readonly name: string;
+  readonly kind: UpstreamKind;
+  /** Base URL without a slash at its end; of Azure the resource. */
+  readonly url: string;
+  /** Azure: version of the API with paths of deployments; null: the paths below `/openai/v1`. */
+  readonly apiVersion: string | null;
+  /** Credentials, without doubles; empty: requests have none. */
+  readonly keys: readonly Secret[];
+  /** Further request headers by lower-case name. */
+  readonly headers: Readonly<Record<string, Secret>>;
+  /** Interval at which its models are listed; null: they are not. */
+  readonly discoverMs: number | null;
+  readonly connectMs: number;
+  readonly firstByteMs: number;
+  /** Silence between two parts of an answer. */
+  readonly idleMs: number;
+  /** Whole call; never above the limit `deadlineMs`. */
+  readonly totalMs: number;
+  readonly tls: UpstreamTls;
+  readonly native: readonly NativeApi[];
+}
+
+/** Contents of PEM files; null where there is none. */
+export interface UpstreamTls {
+  /** Null: the system's CAs. */
+  readonly ca: string | null;
+  /** Client certificate, with its key. */
+  readonly cert: string | null;
+  readonly key: Secret | null;
+  /** Name in the certificate of the server; null: the host of the URL. */
+  readonly serverName: string | null;
+}
+
+/** What a deployment of an upstream runs: the options of the engine. */
+export interface UpstreamModel {
+  readonly upstream: UpstreamDefinition;
+  /** Name at the upstream. */
+  readonly model: string;
+  /** Names of further request fields that are sent to it. */
+  readonly passThrough: readonly string[];
+  /** Tokens of prompt and answer together; null: as discovered, else unknown. */
+  readonly contextLength: number | null;
+  /** Complete: it offers nothing else. Null: as discovered. */
+  readonly capabilities: UpstreamCapabilities | null;
+}
+
+export interface UpstreamCapabilities {
+  /** At least one. */
+  readonly operations: readonly DeploymentOperation[];
+  readonly abilities: readonly DeploymentAbility[];
+}
