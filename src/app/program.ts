@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { modelIdForm, modelIdWords } from "../contract/names.js";
 import { version } from "../contract/version.js";
 import { addKeys, addThresholds, addUsage } from "./accounts-program.js";
@@ -181,7 +181,7 @@ function addBackup(program: Command, commands: CommandSet): void {
 }
 
 function addConfig(program: Command, commands: CommandSet): void {
-  const summary = "check and show the configuration";
+  const summary = "check, show and import configurations";
   const config = addGroup(program, "config", { summary }, "uis config check", "uis config show");
   const code = () => import("./commands/config.js");
   const check = config
@@ -207,5 +207,16 @@ function addConfig(program: Command, commands: CommandSet): void {
     async () => (await code()).showConfig,
     "uis config show",
     "uis config show --config uis.yaml --json",
+  );
+  const importing = config
+    .command("import")
+    .description("print the configuration of another proxy as uis.yaml")
+    .addArgument(new Argument("<source>", "the proxy").choices(["litellm"]))
+    .argument("<file>", "its configuration file")
+    .addOption(jsonOption());
+  commands.plain(
+    importing,
+    async () => (await import("./commands/import-config.js")).importConfig,
+    "uis config import litellm config.yaml > uis.yaml",
   );
 }

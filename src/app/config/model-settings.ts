@@ -102,6 +102,9 @@ export type DeploymentSettings = z.output<typeof deployment>;
 
 const samplingDefaults = ["temperature", "top_p", "min_p", "repetition_penalty", "max_tokens", "stop", "system"];
 
+/** Fallbacks of one model. */
+export const fallbacksMax = 16;
+
 /** One entry of `models:`. */
 export const modelSettings = z
   .strictObject({
@@ -127,7 +130,7 @@ export const modelSettings = z
       ),
     fallbacks: z
       .array(modelId, { error: "must be a list of model ids" })
-      .max(16, { error: "must have at most 16 models" })
+      .max(fallbacksMax, { error: `must have at most ${fallbacksMax} models` })
       .prefault([])
       .describe(
         "Models that answer, in this order, when no deployment of this one can. Their own fallbacks are not followed.",

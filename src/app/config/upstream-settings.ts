@@ -49,14 +49,19 @@ const ownHeaders = /^(host|connection|content-.*|transfer-encoding|accept|accept
 /** Headers that carry the key, by the kind of the upstream. */
 export const credentialHeaders: readonly string[] = ["authorization", "api-key", "x-api-key"];
 
-const headerName = z
+/** A header that the configuration may set. */
+export const headerName = z
   .string()
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, { error: "must be the name of a header" })
   .refine((name) => !ownHeaders.test(name.toLowerCase()), { error: "is set by the service: remove it" });
 
-const headerValue = z.string({ error: "must be text" }).regex(/^[\x21-\x7e]([\x20-\x7e]{0,8190}[\x21-\x7e])?$/, {
+export const headerValue = z.string({ error: "must be text" }).regex(/^[\x21-\x7e]([\x20-\x7e]{0,8190}[\x21-\x7e])?$/, {
   error: "must be 1 to 8,192 printable ASCII characters, without a space at the begin or end",
 });
+
+export const apiVersion = z
+  .string({ error: "must be text" })
+  .regex(/^[A-Za-z0-9.-]{1,32}$/, { error: "must be a version such as 2024-10-21" });
 
 const discoverError = "must be off, or a time between 1s and 1d such as 30s";
 
@@ -85,8 +90,7 @@ const upstream = z
     kind: oneOf(upstreamKinds)
       .prefault("generic")
       .describe("Program or provider behind the URL; `generic` for any other with OpenAI's API."),
-    api_version: text("a version such as 2024-10-21")
-      .regex(/^[A-Za-z0-9.-]{1,32}$/, { error: "must be a version such as 2024-10-21" })
+    api_version: apiVersion
       .nullable()
       .prefault(null)
       .describe("Kind azure: version for the paths of deployments. Null: the paths below /openai/v1."),

@@ -19,6 +19,7 @@ const handWritten = [
   "docs/operations.md",
   "docs/state.md",
   "docs/threat-model.md",
+  "docs/upstreams.md",
 ];
 
 const textOf = (page: string) => readFileSync(page, "utf8");

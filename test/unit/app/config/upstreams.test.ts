@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { loadConfig } from "../../../../src/app/config/load-config.js";
 import { ConfigError, formatProblem } from "../../../../src/app/config/problem.js";
 import { readUpstreams } from "../../../../src/app/config/upstreams.js";
+import { uis } from "../../../support/cli-run.js";
 import { type Authority, makeAuthority } from "../../../support/receivers/authority.js";
 
 let folder: string;
@@ -116,6 +117,21 @@ describe("the keys of an upstream", () => {
     expect(await problemsOf("", { UIS_UPSTREAM_GPU_KEY: "a", UIS_UPSTREAM_GPU_KEY_FILE: "b" })).toEqual([
       "UIS_UPSTREAM_GPU_KEY: is set, and UIS_UPSTREAM_GPU_KEY_FILE too: set one of them",
     ]);
+  });
+});
+
+describe("uis config check", () => {
+  it("reads the files of upstreams, and reports all problems with those of other secrets", async () => {
+    await put("uis.yaml", "upstreams:\n  gpu: { url: http://h/v1, key_file: gone }\n");
+    const env = { UIS_ADMIN_TOKEN: "short" };
+    const { code, stdout } = await uis(["config", "check", "--json"], { cwd: folder, env });
+    expect(code).toBe(2);
+    expect(JSON.parse(stdout)).toMatchObject([
+      { line: 2, column: 28, path: "upstreams.gpu.key_file" },
+      { line: null, column: null, path: "UIS_ADMIN_TOKEN" },
+    ]);
+    await put("gone", "sk-1");
+    expect((await uis(["config", "check"], { cwd: folder })).code).toBe(0);
   });
 });
 
