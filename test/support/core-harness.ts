@@ -8,7 +8,8 @@ import type { CallTracer, Observer } from "../../src/domain/call/observer.js";
 import type { Logger } from "../../src/domain/call/ports.js";
 import { type RateLimitDefaults, unlimited } from "../../src/domain/call/rate-limits.js";
 import { Catalog } from "../../src/domain/catalog/catalog.js";
-import type { DeploymentDefinition, PriceList } from "../../src/domain/catalog/catalog-model.js";
+import type { DeploymentDefinition } from "../../src/domain/catalog/deployment.js";
+import type { PriceList } from "../../src/domain/catalog/prices.js";
 import type { Engine } from "../../src/domain/engine/engine.js";
 import { Accounting } from "../../src/domain/metering/accounting.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";
@@ -18,6 +19,7 @@ import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { AbortSource } from "../../src/lib/abort-source.js";
 import { createRandomIds } from "../../src/lib/crypto.js";
 import { openMemoryState } from "../../src/state/embedded/memory-state.js";
+import { deploymentOn } from "./deployments.js";
 import { FakeClock } from "./fake-clock.js";
 import { silentLog } from "./silent-log.js";
 
@@ -63,15 +65,8 @@ export async function createCoreHarness(options: {
       ownedBy: "test",
       capabilities: null,
       prices: options.prices ?? [],
-      deployments: options.engines.map((engine) => ({
-        engine,
-        contextLength: 4096,
-        slots: 4,
-        queueMax: 16,
-        weight: 1,
-        options: {},
-        ...options.deployment,
-      })),
+      affinity: "none",
+      deployments: options.engines.map((engine, priority) => deploymentOn(engine, { priority, ...options.deployment })),
     },
   ]);
   const core = new ServiceCore({

@@ -1,4 +1,3 @@
-import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
 import { createMetricsPage } from "../../telemetry/metrics/metrics-page.js";
 import { createConnectRoutes } from "../../transports/connect/routes.js";
 import { createStaticRoutes } from "../../transports/dashboard/static-files.js";
@@ -69,7 +68,7 @@ function composeMetrics({ observer, clock }: Context, domain: Domain) {
   return createMetricsPage(observer, {
     models: () =>
       catalog.all().map((model) => {
-        const { busy: running, waiting, restarts: engineRestarts } = sumsOf(model);
+        const { busy: running, waiting, restarts: engineRestarts } = model.sums();
         return { id: model.id, running, waiting, engineRestarts };
       }),
     spooled,
@@ -102,7 +101,7 @@ async function stateOfProcess({ clock }: Context, domain: Domain, { http, grpc, 
       by_stage: stages,
     },
     models: catalog.all().map((model) => {
-      const { slots, busy, waiting, producedTokens: produced_tokens } = sumsOf(model);
+      const { slots, busy, waiting, producedTokens: produced_tokens } = model.sums();
       return { id: model.id, slots, busy, waiting, produced_tokens };
     }),
     connections: { http: http.connections(), grpc: grpc.connections() },
@@ -112,18 +111,4 @@ async function stateOfProcess({ clock }: Context, domain: Domain, { http, grpc, 
     deliveries: { due: await state.deliveries.due(), in_flight: sending?.inFlight() ?? 0 },
     live_leases: await ledger.liveLeases(),
   };
-}
-
-/** Sums over the deployments of a model. */
-function sumsOf({ deployments }: CatalogModel) {
-  const sums = { slots: 0, busy: 0, waiting: 0, producedTokens: 0, restarts: 0 };
-  for (const { queue, model } of deployments) {
-    const { producedTokens = 0, restarts = 0 } = model?.stats() ?? {};
-    sums.slots += queue.slots;
-    sums.busy += queue.busy;
-    sums.waiting += queue.waiting;
-    sums.producedTokens += producedTokens;
-    sums.restarts += restarts;
-  }
-  return sums;
 }

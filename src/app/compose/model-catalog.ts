@@ -1,8 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
-import type { Capability, ModelDefinition, PriceList } from "../../domain/catalog/catalog-model.js";
+import type { Capability, ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
+import type { PriceList } from "../../domain/catalog/prices.js";
 import type { Engine } from "../../domain/engine/engine.js";
 import { deploymentsOf, type ModelDeployment } from "../config/model-references.js";
 import { queueOf } from "../config/model-routes.js";
@@ -135,6 +136,8 @@ export interface LlamaOptions {
   readonly sha256: string | null;
 }
 
+const inThisProcess = { id: null, upstream: null, weight: 1, priority: 0, prices: null } as const;
+
 /** The configured models as catalog entries. */
 export function toModelDefinitions(models: readonly ModelSettings[], engines: Engines): readonly ModelDefinition[] {
   return models.map((model) => ({
@@ -142,11 +145,14 @@ export function toModelDefinitions(models: readonly ModelSettings[], engines: En
     ownedBy: model.owned_by,
     capabilities: model.capabilities ?? null,
     prices: toPriceList(model.prices),
+    affinity: "none",
     deployments: deploymentsOf(model).map((deployment) => ({
       engine: engines[engineKind(deployment.engine).name],
       contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
       ...queueOf(deployment.slots ?? engineKind(deployment.engine).defaults.slots, deployment.queue_max),
+      ...inThisProcess,
       weight: deployment.weight,
+      priority: deployment.priority,
       options: optionsOf[engineKind(deployment.engine).name](model, deployment),
     })),
   }));
@@ -171,8 +177,8 @@ function llamaDefinition(id: string, source: string | null, engines: Engines): M
   const options: LlamaOptions = { id, source, sha256: null };
   const { slots } = engineKind("llama").defaults;
   const contextLength = defaultContextLength;
-  const deployment = { engine: engines.llama, contextLength, ...queueOf(slots, undefined), weight: 1, options };
-  return { id, ownedBy: ownOrganisation, capabilities: null, prices: [], deployments: [deployment] };
+  const deployment = { engine: engines.llama, contextLength, ...queueOf(slots, undefined), ...inThisProcess, options };
+  return { id, ownedBy: ownOrganisation, capabilities: null, prices: [], affinity: "none", deployments: [deployment] };
 }
 
 /** The options of each engine, as its `load` reads them. */

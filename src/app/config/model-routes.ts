@@ -1,4 +1,4 @@
-import type { PriceList } from "../../domain/catalog/catalog-model.js";
+import type { PriceList } from "../../domain/catalog/prices.js";
 import type {
   Affinity,
   DeploymentAbility,

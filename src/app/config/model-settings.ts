@@ -207,7 +207,8 @@ function checkCapabilities(listed: readonly string[], path: Path, report: Report
   if (operations.length === 0) {
     report([...path], `needs an operation: the list is complete, so add one of ${deploymentOperations.join(", ")}`);
   }
-  if (listed.includes("embeddings") && ["chat", "completions"].some((name) => listed.includes(name))) {
+  const has = (names: readonly string[]): boolean => names.some((name) => listed.includes(name));
+  if (has(["embeddings", "rerank"]) && has(["chat", "completions"])) {
     report([...path], textOrInput);
   }
   reportDoubles(listed, path, report);

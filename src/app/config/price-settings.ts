@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { PriceList } from "../../domain/catalog/catalog-model.js";
+import type { PriceList } from "../../domain/catalog/prices.js";
 import { wholeNumber } from "./setting-types.js";
 
 /** Ten dollars per thousand tokens: the cost of the longest context remains an exact integer. */

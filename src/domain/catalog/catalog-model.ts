@@ -1,34 +1,22 @@
 import { create } from "@bufbuild/protobuf";
 import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
-import type { ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { rememberLast } from "../../lib/json-string.js";
-import { errorOfEnd } from "../call/call-context.js";
-import type { UsageTotal } from "../call/live-requests.js";
-import type { Clock, Logger } from "../call/ports.js";
-import { ServiceError } from "../call/service-error.js";
-import { type Capabilities, type Engine, EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
-import { ModelQueue } from "../engine/model-queue.js";
+import { invariant } from "../call/service-error.js";
+import type { Capabilities, LoadedModel } from "../engine/engine.js";
+import type { Affinity } from "../engine/upstream.js";
+import { Affinity as AffinityChoice } from "../routing/affinity.js";
+import { EjectionGroup } from "../routing/ejection-group.js";
+import { evenlySpread } from "../routing/pick.js";
+import { RetryBudget } from "../routing/retry-budget.js";
+import { WaitingRoom } from "../routing/waiting-room.js";
+import { Deployment, type DeploymentDefinition, type DeploymentDeps } from "./deployment.js";
+import type { PriceList } from "./prices.js";
 
 /** Operations of models, in the order in which they are listed. */
 export const modelCapabilities = ["chat", "completions", "embeddings", "rerank"] as const;
 
 export type Capability = (typeof modelCapabilities)[number];
-
-/** One way to run a model, as configured. */
-export interface DeploymentDefinition {
-  readonly engine: Engine;
-  /** Tokens of prompt and answer together. */
-  readonly contextLength: number;
-  /** Concurrent requests. */
-  readonly slots: number;
-  /** Requests that may wait for a slot. */
-  readonly queueMax: number;
-  /** Share of the model's requests, relative to its other deployments. Above 0. */
-  readonly weight: number;
-  /** The engine's own options. */
-  readonly options: unknown;
-}
 
 /** A catalog entry, as configured. */
 export interface ModelDefinition {
@@ -37,46 +25,9 @@ export interface ModelDefinition {
   /** Null: as reported by the engine. */
   readonly capabilities: readonly Capability[] | null;
   readonly prices: PriceList;
+  readonly affinity: Affinity;
   /** At least one. */
   readonly deployments: readonly DeploymentDefinition[];
-}
-
-/** Nano-dollars per token: 1,000 are a dollar for a million tokens. Integers, 0 or more (USE-8). */
-export interface Prices {
-  readonly input: number;
-  /** Price of cached prompt tokens. */
-  readonly cachedInput: number;
-  readonly output: number;
-}
-
-/** Prices of a model from a point in time. */
-export interface PricesFrom extends Prices {
-  /** Wall-clock milliseconds; 0: from the beginning. */
-  readonly fromMs: number;
-}
-
-/** Prices in ascending order of their start; an empty list means free of charge. */
-export type PriceList = readonly PricesFrom[];
-
-const free: Prices = Object.freeze({ input: 0, cachedInput: 0, output: 0 });
-
-/** Prices at a point in time. */
-export function pricesAt(list: PriceList, atMs: number): Prices {
-  return list.findLast(({ fromMs }) => fromMs <= atMs) ?? free;
-}
-
-/**
- * Cost of a request in nano-dollars, fixed when it is settled. A safe integer: prices are bounded by the configuration so
- * that the largest context stays below 2^53.
- */
-export function costNano(
-  prices: Prices,
-  usage: Pick<UsageTotal, "promptTokens" | "cachedTokens" | "completionTokens">,
-): number {
-  const cached = Math.min(usage.cachedTokens, usage.promptTokens);
-  return (
-    (usage.promptTokens - cached) * prices.input + cached * prices.cachedInput + usage.completionTokens * prices.output
-  );
 }
 
 /** A catalog entry with its deployments. */
@@ -85,21 +36,47 @@ export class CatalogModel {
   readonly ownedBy: string;
   readonly createdAtMs: number;
   readonly deployments: readonly Deployment[];
+  /** The slots of its loaded deployments. */
+  readonly room: WaitingRoom<Deployment>;
+  readonly retryBudget: RetryBudget;
+  readonly affinity: Affinity;
   /** Prices of future settlements; a reload replaces them (USE-8). */
   prices: PriceList;
   readonly #configured: readonly Capability[] | null;
   readonly #offeredBy = rememberLast(offeredBy);
 
-  constructor(definition: ModelDefinition, createdAtMs: number, deployments: readonly Deployment[]) {
+  /** Begins to load its deployments. */
+  constructor(deps: DeploymentDeps, definition: ModelDefinition, createdAtMs: number) {
+    const { clock, limits } = deps;
     this.id = definition.id;
     this.ownedBy = definition.ownedBy;
     this.createdAtMs = createdAtMs;
-    this.deployments = deployments;
     this.prices = definition.prices;
+    this.affinity = definition.affinity;
     this.#configured = definition.capabilities;
+    this.retryBudget = new RetryBudget(clock);
+    this.room = new WaitingRoom<Deployment>(clock, {
+      deployments: [],
+      waitingMax: definition.deployments.reduce((sum, { queueMax }) => sum + queueMax, 0),
+      limits,
+      policy: {
+        random: evenlySpread(Math.random),
+        affinity: definition.affinity === "none" ? null : new AffinityChoice(clock),
+      },
+    });
+    const group = new EjectionGroup(clock);
+    this.deployments = definition.deployments.map(
+      (deployment, position) =>
+        new Deployment(deps, deployment, {
+          modelId: this.id,
+          position,
+          group,
+          onChange: () => this.#listUsable(),
+        }),
+    );
   }
 
-  /** Capabilities of the engine; null while no deployment is loaded. */
+  /** Capabilities of the first loaded deployment; null while none is loaded. */
   get caps(): Capabilities | null {
     return this.loaded?.caps ?? null;
   }
@@ -128,11 +105,24 @@ export class CatalogModel {
     return this.deployments.flatMap(({ model }) => model?.caps ?? []);
   }
 
-  /** Deployments to try, least loaded first: of the loaded ones those that `can` run the request, otherwise all. */
-  byLoad(can: (caps: Capabilities) => boolean): readonly Deployment[] {
-    if (this.deployments.length === 1) return this.deployments;
-    const able = this.deployments.filter(({ model }) => model !== null && can(model.caps));
-    return (able.length > 0 ? able : [...this.deployments]).sort((a, b) => a.load - b.load);
+  /** Resolves once a deployment is loaded. Rejects like Deployment.onceLoaded, of the first deployment. */
+  async onceLoaded(stop: AbortFlag): Promise<void> {
+    const loading = this.deployments.map((deployment) => deployment.onceLoaded(stop));
+    invariant(loading[0] !== undefined, "a catalog model has a deployment");
+    // Without any loaded one, awaiting the first throws its error.
+    await Promise.any(loading).catch(() => loading[0]);
+  }
+
+  /** Sums over the deployments, for status pages. */
+  sums() {
+    const sums = { slots: 0, busy: this.room.busy, waiting: this.room.waiting, producedTokens: 0, restarts: 0 };
+    for (const { slots, model } of this.deployments) {
+      const { producedTokens = 0, restarts = 0 } = model?.stats() ?? {};
+      sums.slots += slots;
+      sums.producedTokens += producedTokens;
+      sums.restarts += restarts;
+    }
+    return sums;
   }
 
   toMessage(): Model {
@@ -147,6 +137,10 @@ export class CatalogModel {
       ...(caps?.chat ? { toolCalling: caps.tools } : {}),
     });
   }
+
+  #listUsable(): void {
+    this.room.deployments = this.deployments.filter(({ isUsable }) => isUsable);
+  }
 }
 
 function offeredBy(caps: Capabilities): readonly Capability[] {
@@ -156,109 +150,4 @@ function offeredBy(caps: Capabilities): readonly Capability[] {
   if (caps.embeddings) offered.push("embeddings");
   if (caps.rerank) offered.push("rerank");
   return offered;
-}
-
-export interface DeploymentDeps {
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly limits: Pick<ServiceLimits, "queueWaitMs">;
-}
-
-/** Grace for running requests of a removed deployment. */
-const unloadGraceMs = 120_000;
-/** Retry-After when a load did not finish in time. */
-const loadingRetryMs = 10_000;
-
-/** A model loaded in an engine, with the queue in front of it. */
-export class Deployment {
-  /** `<model>/<position>`, for logs and headers. */
-  readonly id: string;
-  readonly queue: ModelQueue;
-  readonly contextLength: number;
-  /** The loaded model; null while it loads or when that failed. */
-  model: LoadedModel | null = null;
-  /** Load progress; null once finished. */
-  progress: LoadProgress | null = { stage: "loading", share: 0 };
-  /** Load error; null while loading and when loaded. */
-  failure: EngineError | null = null;
-  /** Resolves when loading ends; never rejects. */
-  readonly loadEnded: Promise<void>;
-  readonly #deps: DeploymentDeps;
-  readonly #weight: number;
-  readonly #abortLoad = new AbortController();
-
-  constructor(deps: DeploymentDeps, modelId: string, position: number, definition: DeploymentDefinition) {
-    const { contextLength, slots, queueMax: waitingMax, weight } = definition;
-    this.id = `${modelId}/${position}`;
-    this.queue = new ModelQueue(deps.clock, { slots, waitingMax, limits: deps.limits });
-    this.contextLength = contextLength;
-    this.#deps = deps;
-    this.#weight = weight;
-    this.loadEnded = this.#load(modelId, definition);
-  }
-
-  /** Running and waiting requests per slot and weight. */
-  get load(): number {
-    return this.queue.load / this.#weight;
-  }
-
-  /** Lets running requests finish, then frees the engine's memory. */
-  async retire(): Promise<void> {
-    this.#abortLoad.abort(new EngineError("aborted", "the model was removed from the catalog"));
-    await this.loadEnded;
-    await this.model?.unload(unloadGraceMs);
-  }
-
-  async #load(id: string, { engine, contextLength, slots, options }: DeploymentDefinition): Promise<void> {
-    const onProgress = (progress: LoadProgress): void => {
-      if (this.progress !== null) this.progress = progress;
-    };
-    try {
-      this.model = await engine.load({ id, contextLength, slots, options }, onProgress, this.#abortLoad.signal);
-    } catch (cause) {
-      const isKnown = cause instanceof EngineError;
-      this.failure = isKnown ? cause : new EngineError("internal", "the engine failed to load the model", { cause });
-      this.#deps.log.error({ deployment: this.id, err: cause }, "model failed to load");
-    }
-    this.progress = null;
-  }
-
-  /**
-   * Resolves with the model once loaded (RETRY-4). Rejects with `model_loading` after `queueWaitMs`, with
-   * `model_not_loaded` when loading failed, and with the call's own error when `stop` aborts.
-   */
-  async onceLoaded(stop: AbortFlag): Promise<LoadedModel> {
-    const { clock, limits } = this.#deps;
-    await new Promise<void>((resolve, reject) => {
-      if (stop.aborted) return reject(errorOfEnd(stop.reason));
-      const onAbort = (): void => {
-        cancelTimer();
-        reject(errorOfEnd(stop.reason));
-      };
-      const cancelTimer = clock.after(limits.queueWaitMs, () => {
-        stop.removeEventListener("abort", onAbort);
-        reject(new ServiceError("model_loading", stillLoadingText(this.progress), { retryAfterMs: loadingRetryMs }));
-      });
-      stop.addEventListener("abort", onAbort);
-      void this.loadEnded.then(() => {
-        cancelTimer();
-        stop.removeEventListener("abort", onAbort);
-        resolve();
-      });
-    });
-    if (this.model !== null) return this.model;
-    throw new ServiceError("model_not_loaded", notLoadedText, { cause: this.failure, retryAfterMs: loadingRetryMs });
-  }
-}
-
-/** Names the three ways to get a model; the log has the cause. */
-const notLoadedText =
-  "The model could not be fetched or loaded; the service's log says why, and the list of models shows what can be used. " +
-  "Its operator can fetch it from a mirror " +
-  "(uis models pull SOURCE --id ID), import a file (uis models import FILE --id ID), or configure another engine.";
-
-function stillLoadingText(progress: LoadProgress | null): string {
-  if (progress === null || progress.share <= 0) return "The model is still being loaded.";
-  const percent = Math.floor(progress.share * 100);
-  return `The model is still being ${progress.stage === "fetching" ? "fetched" : "loaded"}: ${percent} % are done.`;
 }

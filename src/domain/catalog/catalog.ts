@@ -1,7 +1,9 @@
 import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant, ServiceError } from "../call/service-error.js";
-import type { Capability, ModelDefinition, PriceList } from "./catalog-model.js";
-import { CatalogModel, Deployment, type DeploymentDeps } from "./catalog-model.js";
+import type { Capability, ModelDefinition } from "./catalog-model.js";
+import { CatalogModel } from "./catalog-model.js";
+import type { DeploymentDeps } from "./deployment.js";
+import type { PriceList } from "./prices.js";
 
 export interface CatalogDeps extends DeploymentDeps {
   readonly store: CatalogStore;
@@ -117,9 +119,7 @@ export class Catalog {
     const ids = definitions.map((definition) => definition.id);
     const createdAtMs = await this.#deps.store.firstSeen(ids, nowMs);
     const opened = definitions.map((definition, i) => {
-      const { id, deployments } = definition;
-      const loading = deployments.map((deployment, position) => new Deployment(this.#deps, id, position, deployment));
-      return new CatalogModel(definition, createdAtMs[i] ?? nowMs, loading);
+      return new CatalogModel(this.#deps, definition, createdAtMs[i] ?? nowMs);
     });
     this.#change((models) => {
       for (const model of opened) if (!models.has(model.id)) models.set(model.id, model);

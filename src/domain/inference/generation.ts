@@ -3,7 +3,8 @@ import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import type { Call } from "../call/call.js";
 import { type AnswerHead, Ended, errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
-import type { Deployment } from "../catalog/catalog-model.js";
+import { invariant } from "../call/service-error.js";
+import type { Deployment } from "../catalog/deployment.js";
 import {
   EngineError,
   type EngineUsage,
@@ -12,8 +13,9 @@ import {
   type GenerateRequest,
   type LoadedModel,
 } from "../engine/engine.js";
-import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
-import type { Slot } from "../engine/model-queue.js";
+import { serviceErrorOf } from "../engine/engine-error.js";
+import type { Slot } from "../routing/waiting-room.js";
+import { Attempts, routeOfPrompt } from "./attempts.js";
 import { type AnswerIdentity, CompleteCalls } from "./chat-answer.js";
 import type { Prompt, RunPlan } from "./chat-request.js";
 import type { Run } from "./run.js";
@@ -150,8 +152,9 @@ export class Generation {
       }
     };
     let helpers: Promise<void>[] | null = null;
-    const startHelpers = ({ queue }: Deployment): void => {
-      helpers ??= Array.from({ length: Math.min(prompts.length, queue.slots) - 1 }, () => runRest(true));
+    const startHelpers = (): void => {
+      const { slots } = this.#prepared.run.model.room;
+      helpers ??= Array.from({ length: Math.min(prompts.length, slots) - 1 }, () => runRest(true));
     };
     const onStop = (): void => this.#abort?.abort(stop.reason);
     stop.addEventListener("abort", onStop);
@@ -161,39 +164,42 @@ export class Generation {
     if (failures.length > 0) throw failures[0];
   }
 
-  /** Tries the model's deployments in order of load. One function for all tries: each await costs every request. */
-  async #runPrompt(
-    prompt: Prompt,
-    continuing: boolean,
-    onSlot: ((deployment: Deployment) => void) | null,
-  ): Promise<void> {
-    const call = this.#call;
-    const { plan } = this.#prepared;
-    const deployments = this.#prepared.run.model.byLoad((caps) => plan.can(caps));
-    for (const deployment of deployments) {
-      let slot: Slot | null = null;
+  /** One function for all tries: each await costs every request. */
+  async #runPrompt(prompt: Prompt, continuing: boolean, onSlot: (() => void) | null): Promise<void> {
+    const { plan, run } = this.#prepared;
+    const { call } = run;
+    const { clock } = this.#deps;
+    const attempts = new Attempts(
+      run,
+      () => routeOfPrompt(run, prompt.request),
+      (caps) => plan.can(caps),
+    );
+    for (;;) {
+      let slot: Slot<Deployment> | null = null;
       let hasContent = false;
       const finished: FinishReason[] = [];
       try {
         this.#attempts += 1;
-        if (this.#signal.aborted) throw errorOfEnd(this.#signal.reason);
         if (!continuing) call.stage = "queued";
-        const loaded = deployment.model ?? (await deployment.onceLoaded(this.#signal));
-        // Further prompts always queue, so that the first one starts first.
-        slot = continuing ? null : deployment.queue.tryAcquire();
-        slot ??= await deployment.queue.acquire(call.principal, this.#signal, continuing);
-        if (!continuing) this.#granted(deployment, loaded, slot.queueMs);
-        onSlot?.(deployment);
+        const next = attempts.next(this.#signal, continuing);
+        const granted = next instanceof Promise ? await next : next;
+        slot = granted;
+        const { model: loaded } = granted.deployment;
+        invariant(loaded !== null, "a slot is of a loaded deployment");
+        if (!continuing) this.#granted(granted.deployment, loaded, granted.queueMs);
+        onSlot?.();
+        const grantedMs = clock.monotonic();
         const calls = new CompleteCalls();
-        await loaded.generate(
-          this.#toRequest(plan.requestOf(prompt, loaded.caps), slot.queueMs),
-          this.#signal,
-          (event) => {
-            if (event.type === "finish") finished.push(event.reason);
-            else if (event.type !== "accepted" && event.type !== "usage") hasContent = true;
-            return this.#take(prompt, event, calls);
-          },
-        );
+        const request = this.#toRequest(plan.requestOf(prompt, loaded.caps), granted.queueMs);
+        await loaded.generate(request, this.#signal, (event) => {
+          if (event.type === "finish") finished.push(event.reason);
+          else if (event.type !== "accepted" && event.type !== "usage") {
+            if (hasContent) attempts.produced(granted, 1);
+            else attempts.answered(granted, clock.monotonic() - grantedMs, attempts.tokens >> 1);
+            hasContent = true;
+          }
+          return this.#take(prompt, event, calls);
+        });
         if (finished.length < prompt.request.n) {
           throw new EngineError("upstream_error", "the engine ended before it finished");
         }
@@ -201,13 +207,13 @@ export class Generation {
         return;
       } catch (thrown) {
         const error = serviceErrorOf(thrown);
-        const isFinal = (hasContent && this.#reader.restart === null) || this.#signal.aborted || !mayFailOver(error);
-        if (isFinal || deployment === deployments.at(-1)) {
+        const canRestart = !hasContent || this.#reader.restart !== null;
+        if (!attempts.failed(slot, error, canRestart, this.#signal)) {
           if (thrown instanceof EngineError && thrown.usage !== null) this.#noteUsage(prompt, thrown.usage);
           throw error;
         }
         this.#restart(prompt);
-        call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
+        call.log.warn({ deployment: slot?.deployment.id, error: error.code }, "deployment failed, trying another one");
       } finally {
         slot?.release();
       }
@@ -222,6 +228,7 @@ export class Generation {
 
   #granted(deployment: Deployment, model: LoadedModel, queueMs: number): void {
     this.#deployment = deployment;
+    this.#prepared.run.deployment = deployment;
     this.#prepared.identity.answeredBy(model);
     this.#queueMs += queueMs;
     this.#call.stage = "running";

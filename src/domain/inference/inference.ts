@@ -13,7 +13,7 @@ import type { Call, ClientLabels } from "../call/call.js";
 import { type Answer, type AnswerHead, errorOfEnd, type StreamAnswer } from "../call/call-context.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import type { IdSource } from "../call/ports.js";
-import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
+import { ServiceError, toServiceError } from "../call/service-error.js";
 import { type Catalog, requireCapability } from "../catalog/catalog.js";
 import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
 import type { Capabilities, EmbedRequest, RerankRequest } from "../engine/engine.js";
@@ -144,8 +144,8 @@ export class Inference {
       call.labels = kind.labels();
       return this.#model(call, kind.model, kind.capability);
     });
-    let candidates = model.deployedCaps();
-    if (candidates.length === 0) candidates = [await this.#capsOnceLoaded(model, call)];
+    if (model.loaded === null) await model.onceLoaded(call.stop);
+    const candidates = model.deployedCaps();
     const plan = chargeRefusal(call, () => kind.plan(candidates));
     const reserve = () => kind.reserve(model.loaded, plan, call.stop);
     const admitting = admitRun(this.#deps, call, model, reserve);
@@ -186,13 +186,6 @@ export class Inference {
     requireCapability(model, capability);
     call.model = model.id;
     return model;
-  }
-
-  /** Waits until a deployment of the model is loaded. */
-  async #capsOnceLoaded(model: CatalogModel, call: Call): Promise<Capabilities> {
-    const deployment = model.deployments[0];
-    invariant(deployment !== undefined, "a catalog model has a deployment");
-    return (await deployment.onceLoaded(call.stop)).caps;
   }
 }
 

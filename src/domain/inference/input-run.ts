@@ -1,9 +1,11 @@
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { type Answer, type AnswerHead, errorOfEnd } from "../call/call-context.js";
 import { invariant } from "../call/service-error.js";
-import type { Deployment } from "../catalog/catalog-model.js";
+import type { Deployment } from "../catalog/deployment.js";
 import { type Capabilities, EngineError, type LoadedModel } from "../engine/engine.js";
-import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
+import { serviceErrorOf } from "../engine/engine-error.js";
+import type { Slot } from "../routing/waiting-room.js";
+import { Attempts } from "./attempts.js";
 import { canBuild } from "./chat-request.js";
 import { type Run, settleFailure } from "./run.js";
 
@@ -59,49 +61,38 @@ async function workInTurn<Q, R>(
   build: BuildInput<Q>,
   work: InputWork<Q, R>,
 ): Promise<{ head: AnswerHead; result: R }> {
-  const { call, model } = run;
-  let attempts = 0;
+  const { call } = run;
+  const attempts = new Attempts(
+    run,
+    () => ({ tokens: 1, affinityKey: null }),
+    (caps) => canBuild(() => build(caps)),
+  );
   let queueMs = 0;
-  const waited = (ms: number): void => {
-    queueMs += ms;
-    call.waited(queueMs);
-  };
   try {
-    const deployments = [...model.byLoad((caps) => canBuild(() => build(caps)))];
-    for (let deployment = deployments.shift(); deployment !== undefined; deployment = deployments.shift()) {
-      attempts += 1;
+    for (;;) {
+      let slot: Slot<Deployment> | null = null;
       try {
-        const result = await workOn(deployment, run, build, work, waited);
-        return { head: run.head(deployment.id, attempts, queueMs), result };
+        call.stage = "queued";
+        slot = await attempts.next(call.stop, false);
+        const { deployment } = slot;
+        invariant(deployment.model !== null, "a slot is of a loaded deployment");
+        run.deployment = deployment;
+        call.stage = "running";
+        queueMs += slot.queueMs;
+        call.waited(queueMs);
+        const result = await work(deployment.model, { ...build(deployment.model.caps), queueMs: slot.queueMs });
+        attempts.answered(slot, null, attempts.tokens);
+        return { head: run.head(deployment.id, attempts.count, queueMs), result };
       } catch (thrown) {
         const error = serviceErrorOf(thrown);
-        if (deployments.length === 0 || call.stop.aborted || !mayFailOver(error)) throw thrown;
-        call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
+        if (!attempts.failed(slot, error, true, call.stop)) throw thrown;
+        call.log.warn({ deployment: slot?.deployment.id, error: error.code }, "deployment failed, trying another one");
+      } finally {
+        slot?.release();
       }
     }
-    invariant(false, "a catalog model has a deployment");
   } finally {
     run.engineEnded();
-  }
-}
-
-async function workOn<Q, R>(
-  deployment: Deployment,
-  { call }: Run,
-  build: BuildInput<Q>,
-  work: InputWork<Q, R>,
-  waited: (ms: number) => void,
-): Promise<R> {
-  call.stage = "queued";
-  const loaded = deployment.model ?? (await deployment.onceLoaded(call.stop));
-  const request = build(loaded.caps);
-  const slot = await deployment.queue.acquire(call.principal, call.stop);
-  try {
-    call.stage = "running";
-    waited(slot.queueMs);
-    return await work(loaded, { ...request, queueMs: slot.queueMs });
-  } finally {
-    slot.release();
   }
 }
 

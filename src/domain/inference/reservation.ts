@@ -114,6 +114,11 @@ function estimate(input: GenerateInput): number {
   return typeof prompt === "string" ? tokensOfBytes(Buffer.byteLength(prompt)) : prompt.length;
 }
 
+/** Estimated tokens of a prompt and its answers, to compare the load of deployments. */
+export function estimateTokens({ input, n, maxTokens }: GenerateRequest): number {
+  return estimate(input) + n * (maxTokens ?? outputTokensDefault);
+}
+
 function tokensOfBytes(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }

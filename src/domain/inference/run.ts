@@ -5,6 +5,7 @@ import type { Observer } from "../call/observer.js";
 import type { Clock } from "../call/ports.js";
 import type { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
+import type { Deployment } from "../catalog/deployment.js";
 import { serviceErrorOf } from "../engine/engine-error.js";
 import type { Accounting } from "../metering/accounting.js";
 import { leaseMs } from "../metering/lease-keeper.js";
@@ -32,6 +33,8 @@ export class Run {
   readonly call: Call;
   readonly model: CatalogModel;
   readonly tally = new UsageTally();
+  /** The deployment that runs it, the last one of several tries; null before the first slot. */
+  deployment: Deployment | null = null;
   readonly #deps: RunDeps;
   readonly #admission: Admitted;
   #hasEnded = false;
@@ -81,7 +84,9 @@ export class Run {
     try {
       const { requestId, operation } = call;
       const { account, keyId } = call.principal;
-      const request = { requestId, account, keyId, operation, model: this.model, degraded: this.#admission.degraded };
+      const prices = this.deployment?.prices ?? null;
+      const model = prices === null ? this.model : { id: this.model.id, prices };
+      const request = { requestId, account, keyId, operation, model, degraded: this.#admission.degraded };
       const latencyMs = clock.now() - call.receivedAtMs;
       const settling = ledger.settle(accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs }));
       if (settling instanceof Promise) return this.#written(settling);

@@ -3,7 +3,7 @@ import type { EndReason } from "../call/call-context.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import type { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
-import { costNano, pricesAt } from "../catalog/catalog-model.js";
+import { costNano, pricesAt } from "../catalog/prices.js";
 import { type EventDraft, type RequestFacts, requestCompleted, requestFailed } from "../events/events.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
 import type { Budget, LostRequest, Settlement } from "./ledger.js";

@@ -1,4 +1,4 @@
-import type { QueueOwner } from "../engine/model-queue.js";
+import type { QueueOwner } from "./fair-queue.js";
 
 /** Health of a deployment. A request goes to one of the lowest rank; the higher ranks are used when nothing else is there. */
 export const rank = {

@@ -88,20 +88,13 @@ async function dueOrNone(deliveries: ServiceStatusDeps["state"]["deliveries"]): 
 }
 
 function modelFields(model: CatalogModel) {
-  const sums = { slots: 0, running: 0, waiting: 0, producedTokens: 0, restarts: 0 };
-  for (const { queue, model: loaded } of model.deployments) {
-    sums.slots += queue.slots;
-    sums.running += queue.busy;
-    sums.waiting += queue.waiting;
-    const { producedTokens = 0, restarts = 0 } = loaded?.stats() ?? {};
-    sums.producedTokens += producedTokens;
-    sums.restarts += restarts;
-  }
+  const { busy: running, producedTokens, ...sums } = model.sums();
   return {
     id: model.id,
     state: stateOf(model),
     ...sums,
-    producedTokens: BigInt(sums.producedTokens),
+    running,
+    producedTokens: BigInt(producedTokens),
     problem: model.deployments.find(({ failure }) => failure !== null)?.failure?.message ?? "",
   };
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { toModelDefinitions } from "../../../src/app/compose/model-catalog.js";
 import { configSchema } from "../../../src/app/config/schema.js";
 import type { Engine } from "../../../src/domain/engine/engine.js";
+import { deploymentOn } from "../../support/deployments.js";
 
 // Distinguished by their functions.
 const scripted: Engine = { load: () => Promise.reject(new Error("scripted: not asked for")) };
@@ -18,9 +19,8 @@ describe("toModelDefinitions", () => {
         ownedBy: "unified-inference",
         capabilities: null,
         prices: [],
-        deployments: [
-          { engine: scripted, contextLength: 4096, slots: 64, queueMax: 256, weight: 1, options: { text: "x" } },
-        ],
+        affinity: "none",
+        deployments: [deploymentOn(scripted, { slots: 64, queueMax: 256, options: { text: "x" } })],
       },
     ]);
   });
@@ -83,14 +83,7 @@ describe("toModelDefinitions", () => {
   it("gives a model of the embedded engine four slots and the sources of its file", () => {
     const sha256 = "AB".repeat(32);
     expect(definitionsOf([{ id: "m", engine: "llama", source: "file:/m.gguf", sha256 }])[0]?.deployments).toEqual([
-      {
-        engine: llama,
-        contextLength: 4096,
-        slots: 4,
-        queueMax: 16,
-        weight: 1,
-        options: { id: "m", source: "file:/m.gguf", sha256: sha256.toLowerCase() },
-      },
+      deploymentOn(llama, { options: { id: "m", source: "file:/m.gguf", sha256: sha256.toLowerCase() } }),
     ]);
   });
 

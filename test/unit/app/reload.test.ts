@@ -3,7 +3,7 @@ import { constantLimits, limitSettingName, toServiceLimits } from "../../../src/
 import { configSchema } from "../../../src/app/config/schema.js";
 import { createLiveLimits, createReload, type ReloadDeps } from "../../../src/app/service/reload.js";
 import { defaultLimits, type ServiceLimits } from "../../../src/contract/limits.js";
-import type { PriceList } from "../../../src/domain/catalog/catalog-model.js";
+import type { PriceList } from "../../../src/domain/catalog/prices.js";
 import { silentLog } from "../../support/silent-log.js";
 
 const configOf = (settings: object) => configSchema.parse(settings);

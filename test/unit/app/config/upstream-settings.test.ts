@@ -227,7 +227,7 @@ describe("deployments of upstreams", () => {
     ],
     [
       "    deployments:\n      - { engine: openai, upstream: gpu, capabilities: [embeddings, chat] }\n",
-      "6:42: models[0].deployments[0].capabilities: a model creates either embeddings or text: use one model for each",
+      "6:42: models[0].deployments[0].capabilities: a model that creates text creates neither embeddings nor rankings: use one model for each",
     ],
     [
       "    deployments:\n      - { engine: openai, upstream: gpu, capabilities: [chat, tool] }\n",

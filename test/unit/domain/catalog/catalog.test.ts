@@ -5,6 +5,7 @@ import type { ModelDefinition } from "../../../../src/domain/catalog/catalog-mod
 import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { caps } from "../../../support/capabilities.js";
+import { deploymentOn } from "../../../support/deployments.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 
@@ -44,7 +45,8 @@ function setUp() {
     ownedBy: "test",
     capabilities: ["chat"],
     prices: [],
-    deployments: [{ engine: slow.engine, contextLength: 100, slots: 1, queueMax: 1, weight: 1, options: {} }],
+    affinity: "none",
+    deployments: [deploymentOn(slow.engine, { slots: 1 })],
   });
   const begun = (count: number) => expect.poll(() => slow.loads.length).toBe(count);
   const fingerprint = () => catalog.find("m", tokenAdministrator)?.deployments[0]?.model?.fingerprint ?? null;

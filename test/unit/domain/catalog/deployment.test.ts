@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { Ended } from "../../../../src/domain/call/call-context.js";
-import { Deployment } from "../../../../src/domain/catalog/catalog-model.js";
+import { Deployment } from "../../../../src/domain/catalog/deployment.js";
 import type { Engine, LoadedModel } from "../../../../src/domain/engine/engine.js";
+import { EjectionGroup } from "../../../../src/domain/routing/ejection-group.js";
+import { deploymentOn } from "../../../support/deployments.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 
@@ -22,8 +24,9 @@ function setUp() {
       });
     },
   };
-  const definition = { engine, contextLength: 100, slots: 1, queueMax: 1, weight: 1, options: {} };
-  const deployment = new Deployment({ clock, log: silentLog, limits: { queueWaitMs } }, "m", 0, definition);
+  const place = { modelId: "m", position: 0, group: new EjectionGroup(clock), onChange: () => {} };
+  const deps = { clock, log: silentLog, limits: { queueWaitMs } };
+  const deployment = new Deployment(deps, deploymentOn(engine), place);
   const waiting = deployment.onceLoaded(abort.signal);
   return { clock, abort, end, fail, waiting };
 }

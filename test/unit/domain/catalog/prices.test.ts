@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { costNano, pricesAt } from "../../../../src/domain/catalog/catalog-model.js";
+import { costNano, pricesAt } from "../../../../src/domain/catalog/prices.js";
 
 const list = [
   { fromMs: 0, input: 10, cachedInput: 1, output: 20 },

@@ -84,7 +84,7 @@ describe("embed", () => {
     const { core, open, clock, catalog, settlements } = await createCoreHarness({ engines: [engine] });
     const { ctx, end } = await open("create_embeddings");
     const answering = core.createEmbeddings(params(1), ctx).catch((error: unknown) => error);
-    const queue = catalog.all()[0]?.deployments[0]?.queue;
+    const queue = catalog.all()[0]?.room;
     await expect.poll(() => queue?.busy).toBe(1);
     end("client_left");
     await new Promise(setImmediate);

@@ -199,7 +199,7 @@ describe("the end of a request", () => {
     await engine.run();
     const { ctx, end } = await open();
     const waiting = failure(core.createChatCompletion(chat(), ctx));
-    const queue = catalog.all()[0]?.deployments[0]?.queue;
+    const queue = catalog.all()[0]?.room;
     await expect.poll(() => queue?.waiting).toBe(1);
     end("client_left");
     await waiting;
@@ -307,7 +307,7 @@ describe("deployments and prompts", () => {
     const params = create(CompletionParamsSchema, { model: "m", prompt: ["a", "b", "c", "d"] });
     const answering = failure(core.createCompletion(params, (await open("create_completion")).ctx));
     await engine.run(1);
-    const queue = catalog.all()[0]?.deployments[0]?.queue;
+    const queue = catalog.all()[0]?.room;
     expect([engine.runs.length, queue?.busy]).toEqual([2, 2]);
     engine.runs[1]?.fail(new EngineError("internal", "broken"));
     expect((await answering).code).toBe("internal_error");

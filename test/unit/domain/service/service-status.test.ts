@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { CallFigures } from "../../../../src/domain/call/observer.js";
-import type { CatalogModel } from "../../../../src/domain/catalog/catalog-model.js";
+import { CatalogModel } from "../../../../src/domain/catalog/catalog-model.js";
 import { EngineError } from "../../../../src/domain/engine/engine.js";
 import { ServiceStatus, type ServiceStatusDeps } from "../../../../src/domain/service/service-status.js";
 
@@ -17,16 +17,14 @@ const calls: CallFigures = {
 };
 
 const deployment = (state: { loaded?: { producedTokens: number; restarts: number }; failure?: EngineError }) => ({
-  queue: { slots: 2, busy: 1, waiting: 3 },
+  slots: 2,
   model: state.loaded === undefined ? null : { stats: () => ({ slotsBusy: 1, ...state.loaded }) },
   failure: state.failure ?? null,
 });
 
 /** The parts of a model that the status reads. */
 function modelOf(id: string, deployments: readonly ReturnType<typeof deployment>[]): CatalogModel {
-  const loaded = deployments.find(({ model }) => model !== null)?.model ?? null;
-  const hasFailed = deployments.every(({ failure }) => failure !== null);
-  return { id, deployments, loaded, hasFailed } as unknown as CatalogModel;
+  return Object.assign(Object.create(CatalogModel.prototype), { id, deployments, room: { busy: 2, waiting: 6 } });
 }
 
 function statusOf(changes: Partial<ServiceStatusDeps> = {}): ServiceStatus {

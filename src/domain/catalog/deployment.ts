@@ -1,0 +1,198 @@
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { Clock, Logger } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
+import { type Engine, EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
+import type { Ejection, EjectionState } from "../routing/ejection.js";
+import type { EjectionGroup } from "../routing/ejection-group.js";
+import type { RoutedDeployment } from "../routing/waiting-room.js";
+import type { PriceList } from "./prices.js";
+
+/** One way to run a model, as configured. */
+export interface DeploymentDefinition {
+  readonly engine: Engine;
+  /** Unique among all deployments; null: `<model>/<position>`. */
+  readonly id: string | null;
+  /** Name of its upstream; null: it runs in this process or a child of it. */
+  readonly upstream: string | null;
+  /** Tokens of prompt and answer together. */
+  readonly contextLength: number;
+  /** Concurrent requests. */
+  readonly slots: number;
+  /** Requests that may wait for a slot; a model's deployments have one waiting room for all of theirs. */
+  readonly queueMax: number;
+  /** Share of the model's requests, relative to its other deployments. Above 0. */
+  readonly weight: number;
+  /** Deployments of the lowest number are used first. */
+  readonly priority: number;
+  /** Null: the prices of the model. */
+  readonly prices: PriceList | null;
+  /** The engine's own options. */
+  readonly options: unknown;
+}
+
+export interface DeploymentDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly limits: Pick<ServiceLimits, "queueWaitMs">;
+}
+
+/** Grace for running requests of a removed deployment. */
+const unloadGraceMs = 120_000;
+/** Retry-After when a load did not finish in time. */
+const loadingRetryMs = 10_000;
+
+/** Its place in a model. */
+interface DeploymentPlace {
+  readonly modelId: string;
+  /** From 0. */
+  readonly position: number;
+  readonly group: EjectionGroup;
+  /** Called when it becomes usable or stops being so. */
+  readonly onChange: () => void;
+}
+
+/** As `/debug/state` and the dashboard show it. */
+export interface DeploymentState {
+  readonly state: EjectionState["state"] | "loading" | "draining" | "failed";
+  /** For people; null while nothing is wrong. */
+  readonly reason: string | null;
+  /** ISO 8601; null when no end is known. */
+  readonly until: string | null;
+}
+
+function timeOf({ untilMs }: EjectionState): string | null {
+  return untilMs === null ? null : new Date(untilMs).toISOString();
+}
+
+/** A model loaded in an engine. */
+export class Deployment implements RoutedDeployment {
+  /** For logs and headers. */
+  readonly id: string;
+  readonly modelId: string;
+  /** Null: it runs in this process or a child of it. */
+  readonly upstream: string | null;
+  readonly contextLength: number;
+  readonly slots: number;
+  readonly weight: number;
+  readonly priority: number;
+  readonly prices: PriceList | null;
+  readonly ejection: Ejection;
+  outstandingRequests = 0;
+  outstandingTokens = 0;
+  /** The loaded model; null while it loads or when that failed. */
+  model: LoadedModel | null = null;
+  /** Load progress; null once finished. */
+  progress: LoadProgress | null = { stage: "loading", share: 0 };
+  /** Load error; null while loading and when loaded. */
+  failure: EngineError | null = null;
+  /** Resolves when loading ends; never rejects. */
+  readonly loadEnded: Promise<void>;
+  readonly #deps: DeploymentDeps;
+  readonly #onChange: () => void;
+  #isDraining = false;
+  readonly #abortLoad = new AbortController();
+
+  constructor(deps: DeploymentDeps, definition: DeploymentDefinition, place: DeploymentPlace) {
+    const { modelId, position, group } = place;
+    this.id = definition.id ?? `${modelId}/${position}`;
+    this.modelId = modelId;
+    this.upstream = definition.upstream;
+    this.contextLength = definition.contextLength;
+    this.slots = definition.slots;
+    this.weight = definition.weight;
+    this.priority = definition.priority;
+    this.prices = definition.prices;
+    this.ejection = group.add((state) => {
+      const fields = { deployment: this.id, reason: state.reason, until: timeOf(state) };
+      if (state.state === "ready") deps.log.info(fields, "deployment is in use again");
+      else deps.log.warn(fields, `deployment is ${state.state}`);
+    });
+    this.#deps = deps;
+    this.#onChange = place.onChange;
+    this.loadEnded = this.#load(definition);
+  }
+
+  /** Whether new requests may run on it. */
+  get isUsable(): boolean {
+    return this.model !== null && !this.#isDraining;
+  }
+
+  /** State, reason and end of the state, for people. */
+  get state(): DeploymentState {
+    if (this.#isDraining) return { state: "draining", reason: null, until: null };
+    if (this.failure !== null) return { state: "failed", reason: this.failure.message, until: null };
+    if (this.model === null) return { state: "loading", reason: null, until: null };
+    const { state } = this.ejection;
+    return { state: state.state, reason: state.reason, until: timeOf(state) };
+  }
+
+  /** While it drains, new requests use the other deployments; running ones end normally. */
+  set isDraining(isDraining: boolean) {
+    this.#isDraining = isDraining;
+    this.#onChange();
+  }
+
+  /** Lets running requests finish, then frees the engine's memory. */
+  async retire(): Promise<void> {
+    this.#abortLoad.abort(new EngineError("aborted", "the model was removed from the catalog"));
+    await this.loadEnded;
+    await this.model?.unload(unloadGraceMs);
+  }
+
+  async #load({ engine, contextLength, slots, options }: DeploymentDefinition): Promise<void> {
+    const id = this.modelId;
+    const onProgress = (progress: LoadProgress): void => {
+      if (this.progress !== null) this.progress = progress;
+    };
+    try {
+      this.model = await engine.load({ id, contextLength, slots, options }, onProgress, this.#abortLoad.signal);
+    } catch (cause) {
+      const isKnown = cause instanceof EngineError;
+      this.failure = isKnown ? cause : new EngineError("internal", "the engine failed to load the model", { cause });
+      this.#deps.log.error({ deployment: this.id, err: cause }, "model failed to load");
+    }
+    this.progress = null;
+    if (this.model !== null) this.#onChange();
+  }
+
+  /**
+   * Resolves with the model once loaded (RETRY-4). Rejects with `model_loading` after `queueWaitMs`, with
+   * `model_not_loaded` when loading failed, and with the call's own error when `stop` aborts.
+   */
+  async onceLoaded(stop: AbortFlag): Promise<LoadedModel> {
+    const { clock, limits } = this.#deps;
+    await new Promise<void>((resolve, reject) => {
+      if (stop.aborted) return reject(errorOfEnd(stop.reason));
+      const onAbort = (): void => {
+        cancelTimer();
+        reject(errorOfEnd(stop.reason));
+      };
+      const cancelTimer = clock.after(limits.queueWaitMs, () => {
+        stop.removeEventListener("abort", onAbort);
+        reject(new ServiceError("model_loading", stillLoadingText(this.progress), { retryAfterMs: loadingRetryMs }));
+      });
+      stop.addEventListener("abort", onAbort);
+      void this.loadEnded.then(() => {
+        cancelTimer();
+        stop.removeEventListener("abort", onAbort);
+        resolve();
+      });
+    });
+    if (this.model !== null) return this.model;
+    throw new ServiceError("model_not_loaded", notLoadedText, { cause: this.failure, retryAfterMs: loadingRetryMs });
+  }
+}
+
+/** Names the three ways to get a model; the log has the cause. */
+const notLoadedText =
+  "The model could not be fetched or loaded; the service's log says why, and the list of models shows what can be used. " +
+  "Its operator can fetch it from a mirror " +
+  "(uis models pull SOURCE --id ID), import a file (uis models import FILE --id ID), or configure another engine.";
+
+function stillLoadingText(progress: LoadProgress | null): string {
+  if (progress === null || progress.share <= 0) return "The model is still being loaded.";
+  const percent = Math.floor(progress.share * 100);
+  return `The model is still being ${progress.stage === "fetching" ? "fetched" : "loaded"}: ${percent} % are done.`;
+}

@@ -1,0 +1,122 @@
+import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { ServiceError } from "../call/service-error.js";
+import type { CatalogModel } from "../catalog/catalog-model.js";
+import type { Deployment } from "../catalog/deployment.js";
+import type { Capabilities, GenerateRequest } from "../engine/engine.js";
+import { mayFailOver } from "../engine/engine-error.js";
+import { affinityKey } from "../routing/affinity.js";
+import type { RoutedRequest } from "../routing/candidate.js";
+import type { QueueOwner } from "../routing/fair-queue.js";
+import type { Slot } from "../routing/waiting-room.js";
+import { estimateTokens } from "./reservation.js";
+import type { Run } from "./run.js";
+
+/** What routing needs to know of a request beside its owner. */
+export interface Route {
+  /** Estimated tokens of prompt and answer. */
+  readonly tokens: number;
+  readonly affinityKey: number | null;
+}
+
+const noRoute: Route = Object.freeze({ tokens: 1, affinityKey: null });
+
+/**
+ * The tries of one prompt or input among the deployments of its model. Among several deployments another one is tried
+ * after a failure, within the model's retry budget, as long as one is left that was not tried.
+ */
+export class Attempts implements RoutedRequest<Deployment> {
+  readonly owner: QueueOwner;
+  readonly tokens: number;
+  readonly accepts: ((deployment: Deployment) => boolean) | null;
+  readonly affinityKey: number | null;
+  tried: Deployment[] | null = null;
+  /** Tries so far. */
+  count = 0;
+  readonly #model: CatalogModel;
+  readonly #hasChoice: boolean;
+
+  /** `route` is called only where there are several deployments, `can` only for those whose model is loaded. */
+  constructor({ call, model }: Run, route: () => Route, can: (caps: Capabilities) => boolean) {
+    this.#model = model;
+    this.owner = call.principal;
+    this.#hasChoice = model.deployments.length > 1;
+    const { tokens, affinityKey } = this.#hasChoice ? route() : noRoute;
+    this.tokens = tokens;
+    this.affinityKey = affinityKey;
+    this.accepts = this.#hasChoice ? ({ model: loaded }) => loaded !== null && can(loaded.caps) : null;
+    if (this.#hasChoice) model.retryBudget.requested();
+  }
+
+  /**
+   * The slot of the next try, without a promise if one is free. A `continuing` prompt always queues, so that the first one
+   * of its request starts first. Throws or rejects as WaitingRoom.acquire and CatalogModel.onceLoaded do.
+   */
+  next(signal: AbortFlag, continuing: boolean): Slot<Deployment> | Promise<Slot<Deployment>> {
+    if (signal.aborted) throw errorOfEnd(signal.reason);
+    this.count += 1;
+    const { room } = this.#model;
+    if (room.deployments.length === 0) return this.#onceLoaded(signal, continuing);
+    return (continuing ? null : room.tryAcquire(this)) ?? room.acquire(this, signal, continuing);
+  }
+
+  /** Call at the first content of a try. `firstTokenMs`: since the slot was granted; null where there is no first token. */
+  answered(slot: Slot<Deployment>, firstTokenMs: number | null, promptTokens: number): void {
+    if (!this.#hasChoice) return;
+    slot.succeeded(firstTokenMs);
+    slot.processed(promptTokens);
+  }
+
+  /** Call for each further content: the tokens that are left to the deployment. */
+  produced(slot: Slot<Deployment>, tokens: number): void {
+    if (this.#hasChoice) slot.processed(tokens);
+  }
+
+  /**
+   * Records a failed try. Returns whether another deployment is tried. `slot` null: it had none. `canRestart`: the client has
+   * received nothing of it.
+   */
+  failed(slot: Slot<Deployment> | null, error: ServiceError, canRestart: boolean, signal: AbortFlag): boolean {
+    // Without a slot no deployment has failed: the room waits for all of them.
+    if (slot === null || signal.aborted || !this.#hasChoice) return false;
+    const { room, retryBudget } = this.#model;
+    if (error.code === "upstream_rate_limited") slot.deployment.ejection.cool(error.retryAfterMs, error.message);
+    else if (mayFailOver(error) || error.code === "internal_error") slot.failed(error.message);
+    else slot.succeeded(null);
+    this.tried ??= [];
+    this.tried.push(slot.deployment);
+    return canRestart && mayFailOver(error) && room.hasChoice(this) && retryBudget.take(this.count);
+  }
+
+  async #onceLoaded(signal: AbortFlag, continuing: boolean): Promise<Slot<Deployment>> {
+    await this.#model.onceLoaded(signal);
+    return this.#model.room.acquire(this, signal, continuing);
+  }
+}
+
+/** The route of a prompt. Its affinity key is that of its conversation. */
+export function routeOfPrompt({ call, model }: Run, request: GenerateRequest): Route {
+  const { affinity, id } = model;
+  const { account } = call.principal;
+  const tokens = estimateTokens(request);
+  const session = request.passOn?.promptCacheKey ?? null;
+  if (affinity === "none" || (affinity === "session" && session === null)) return { tokens, affinityKey: null };
+  const { tools, beginning } = beginningOf(request);
+  return { tokens, affinityKey: affinityKey({ account, session, model: id, tools, beginning }) };
+}
+
+/** Texts that stay equal while a conversation grows: the tools, and the messages up to the first one of the user. */
+function beginningOf({ input }: GenerateRequest): { readonly tools: string; readonly beginning: readonly string[] } {
+  if (!("messages" in input)) {
+    const { prompt } = input;
+    return { tools: "", beginning: [typeof prompt === "string" ? prompt : prompt.slice(0, 256).join(" ")] };
+  }
+  const first = input.messages.findIndex(({ role }) => role === Role.USER);
+  const messages = first < 0 ? input.messages : input.messages.slice(0, first + 1);
+  const beginning = messages.flatMap(({ content }) =>
+    content.flatMap(({ part }) => (part.case === "text" ? [part.value] : [])),
+  );
+  const tools = input.tools.map((tool) => `${tool.function?.name} ${tool.function?.parametersJson ?? ""}`).join("\n");
+  return { tools, beginning };
+}
