@@ -1,0 +1,91 @@
+import { EngineError } from "../../domain/engine/engine.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
+import type { AnswerReader, Exchange } from "./exchange.js";
+import { type AnswerHeaders, InvalidResponse } from "./upstream-failure.js";
+
+/** Collects a body up to a bound. */
+export class BodyCollector {
+  readonly #bytesMax: number;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** False when the body is longer than the bound; its beginning is kept. */
+  add(chunk: Buffer): boolean {
+    const room = this.#bytesMax - this.#bytes;
+    if (room > 0) this.#chunks.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
+    this.#bytes += chunk.length;
+    return this.#bytes <= this.#bytesMax;
+  }
+
+  text(): string {
+    return Buffer.concat(this.#chunks).toString("utf8");
+  }
+}
+
+/** What is read of the body of an error. */
+export const errorBytesMax = 64 * 1_024;
+
+export interface WholeAnswer {
+  readonly status: number;
+  readonly headers: AnswerHeaders;
+  readonly body: string;
+}
+
+/** An answer that is read as a whole. `result` rejects with EngineError; `stop` ends it with that error. */
+export interface WholeExchange {
+  readonly result: Promise<WholeAnswer>;
+  stop(error: EngineError): void;
+  /** As for Exchange. */
+  readonly firstByteMs: () => number | null;
+}
+
+/**
+ * Reads a whole answer. `bytesMax` bounds the body of a success, above which it is an InvalidResponse; that of an error is cut.
+ */
+export function readWhole(
+  start: (reader: AnswerReader) => Exchange,
+  bytesMax: number,
+  signal: AbortFlag,
+): WholeExchange {
+  let exchange: Exchange | null = null;
+  let stop: (error: EngineError) => void = () => {};
+  const result = new Promise<WholeAnswer>((resolve, reject) => {
+    let status = 0;
+    let headers: AnswerHeaders = {};
+    let body = new BodyCollector(bytesMax);
+    const onAbort = (): void => stop(new EngineError("aborted", "the request was aborted"));
+    const settled = (): void => signal.removeEventListener("abort", onAbort);
+    stop = (error) => {
+      exchange?.cancel();
+      settled();
+      reject(error);
+    };
+    const end = (): void => {
+      settled();
+      resolve({ status, headers, body: body.text() });
+    };
+    signal.addEventListener("abort", onAbort);
+    exchange = start({
+      head(given, headersGiven) {
+        status = given;
+        headers = headersGiven;
+        if (status !== 200) body = new BodyCollector(errorBytesMax);
+      },
+      data(chunk) {
+        if (body.add(chunk)) return;
+        if (status === 200) stop(new InvalidResponse(`the upstream's answer has more than ${bytesMax} bytes`));
+        else {
+          exchange?.cancel();
+          end();
+        }
+      },
+      end,
+      fail: stop,
+    });
+  });
+  return { result, stop: (error) => stop(error), firstByteMs: () => exchange?.firstByteMs ?? null };
+}

@@ -1,0 +1,139 @@
+import type { Clock } from "../../domain/call/ports.js";
+import { EngineError } from "../../domain/engine/engine.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
+import { readWhole, type WholeAnswer } from "./body-collector.js";
+import { guessOperations, type operationNames, type UpstreamKind } from "./kinds.js";
+import type { Upstream } from "./upstream.js";
+import { countOf, engineErrorOf, InvalidResponse, isObject, parseJson } from "./upstream-failure.js";
+
+/** Bytes of a model list: hosted services list thousands. */
+const listBytesMax = 8 * 1_024 * 1_024;
+const modelsMax = 10_000;
+const modelIdCharsMax = 256;
+
+export interface DiscoveredModel {
+  /** Id on the server. */
+  readonly id: string;
+  /** Tokens of prompt and answer together; null: the server does not say. */
+  readonly contextLength: number | null;
+  readonly embeddingDims: number | null;
+  /** Operations, by the kind of the server and the id of the model. */
+  readonly operations: readonly (typeof operationNames)[number][];
+}
+
+/** The models that the server lists. Rejects with EngineError. */
+export async function discoverModels(
+  upstream: Upstream,
+  clock: Clock,
+  signal: AbortFlag,
+): Promise<readonly DiscoveredModel[]> {
+  return readModels(await getModels(upstream, clock, signal), upstream.settings.kind);
+}
+
+/** Facts about a server, to be shown to an operator: nothing of its answers but ids, numbers and a version. */
+export interface UpstreamFacts {
+  /** What the server says it is; null: nothing that distinguishes it. */
+  readonly kind: UpstreamKind | null;
+  readonly version: string | null;
+  readonly models: readonly DiscoveredModel[];
+  /** Of the list of models. */
+  readonly latencyMs: number;
+}
+
+/** Asks a server what it is. Rejects with EngineError when it cannot be reached or does not list models. */
+export async function checkUpstream(upstream: Upstream, clock: Clock, signal: AbortFlag): Promise<UpstreamFacts> {
+  const startedAtMs = clock.monotonic();
+  const answer = await getModels(upstream, clock, signal);
+  const latencyMs = Math.round(clock.monotonic() - startedAtMs);
+  const kind = kindOf(upstream.settings.url, answer);
+  const version = await versionOf(upstream, signal);
+  return { kind, version, models: readModels(answer, kind ?? upstream.settings.kind), latencyMs };
+}
+
+/** Whether the server can serve requests, by a request that costs it nothing. */
+export async function isHealthy(upstream: Upstream, signal: AbortFlag): Promise<boolean> {
+  const { healthPath } = upstream.profile;
+  try {
+    const { status } = await (healthPath === null ? list(upstream, signal) : get(upstream, healthPath, signal));
+    // Without a list of models, any answer of the application counts.
+    return status === 200 || (healthPath === null && status === 404);
+  } catch (error) {
+    if (error instanceof EngineError) return false;
+    throw error;
+  }
+}
+
+async function getModels(upstream: Upstream, clock: Clock, signal: AbortFlag): Promise<WholeAnswer> {
+  const answer = await list(upstream, signal);
+  if (answer.status === 200) return answer;
+  const request = { promptParam: "", contextLength: null, keys: upstream.keys.texts, promptText: () => "" };
+  throw engineErrorOf(answer, request, clock.now());
+}
+
+async function list(upstream: Upstream, signal: AbortFlag): Promise<WholeAnswer> {
+  const key = upstream.keys.pick("", []);
+  if (key === null) throw new EngineError("unauthorized", "the upstream has no usable key");
+  const call = { operation: "models", model: "", body: null, key, requestId: null } as const;
+  return await readWhole((reader) => upstream.send(call, reader), listBytesMax, signal).result;
+}
+
+async function get(upstream: Upstream, path: string, signal: AbortFlag): Promise<WholeAnswer> {
+  const key = upstream.keys.pick("", []);
+  if (key === null) throw new EngineError("unauthorized", "the upstream has no usable key");
+  return await readWhole((reader) => upstream.get(path, key, reader), listBytesMax, signal).result;
+}
+
+function readModels({ body }: WholeAnswer, kind: UpstreamKind): readonly DiscoveredModel[] {
+  const parsed = parseJson(body);
+  const entries: unknown = isObject(parsed) ? parsed["data"] : parsed;
+  if (!Array.isArray(entries)) throw new InvalidResponse("the upstream's list of models is not one");
+  const models: DiscoveredModel[] = [];
+  for (const entry of entries.slice(0, modelsMax)) {
+    const id: unknown = isObject(entry) ? entry["id"] : null;
+    if (!isObject(entry) || typeof id !== "string" || id === "" || id.length > modelIdCharsMax) continue;
+    const meta = isObject(entry["meta"]) ? entry["meta"] : {};
+    const length = countOf(entry["max_model_len"]) ?? countOf(meta["n_ctx"]) ?? countOf(entry["context_length"]);
+    const embeddingDims = countOf(meta["n_embd"]);
+    models.push({ id, contextLength: length === 0 ? null : length, embeddingDims, operations: guessOperations(kind, id) });
+  }
+  return models;
+}
+
+const kindOfOwner: Readonly<Record<string, UpstreamKind>> = {
+  vllm: "vllm",
+  sglang: "sglang",
+  llamacpp: "llama-server",
+  library: "ollama",
+  openai: "openai",
+  system: "openai",
+};
+
+function kindOf(url: string, { headers, body }: WholeAnswer): UpstreamKind | null {
+  const { hostname } = new URL(url);
+  if (hostname === "api.openai.com") return "openai";
+  if (hostname === "api.anthropic.com") return "anthropic";
+  if (/\.(openai\.azure|cognitiveservices\.azure)\.com$/.test(hostname)) return "azure";
+  if (headers["server"] === "llama.cpp") return "llama-server";
+  const parsed = parseJson(body);
+  const entries: unknown = isObject(parsed) ? parsed["data"] : null;
+  const first: unknown = Array.isArray(entries) ? entries[0] : null;
+  const owner = isObject(first) ? first["owned_by"] : null;
+  return typeof owner === "string" && Object.hasOwn(kindOfOwner, owner) ? (kindOfOwner[owner] ?? null) : null;
+}
+
+const versionCharsMax = 100;
+
+/** Null when the server does not tell it. */
+async function versionOf(upstream: Upstream, signal: AbortFlag): Promise<string | null> {
+  const { version } = upstream.profile;
+  if (version === null) return null;
+  try {
+    const { status, body } = await get(upstream, version.path, signal);
+    const parsed = status === 200 ? parseJson(body) : null;
+    const value = isObject(parsed) ? parsed[version.member] : null;
+    return typeof value === "string" ? value.replace(/[^\x20-\x7e]/g, "").slice(0, versionCharsMax) : null;
+  } catch (error) {
+    if (error instanceof EngineError && error.code !== "aborted") return null;
+    throw error;
+  }
+}

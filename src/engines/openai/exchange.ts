@@ -1,0 +1,242 @@
+import type { Dispatcher, Pool } from "undici";
+import type { Clock } from "../../domain/call/ports.js";
+import { EngineError } from "../../domain/engine/engine.js";
+import { type AnswerHeaders, InvalidResponse } from "./upstream-failure.js";
+
+/** Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. It may cancel in each. */
+export interface AnswerReader {
+  head(status: number, headers: AnswerHeaders): void;
+  data(chunk: Buffer): void;
+  end(): void;
+  /** A deadline, the network or the protocol. */
+  fail(error: EngineError): void;
+}
+
+export interface ExchangeRequest {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly body: string | null;
+}
+
+export interface Deadlines {
+  readonly connectMs: number;
+  readonly firstByteMs: number;
+  readonly idleMs: number;
+  readonly totalMs: number;
+}
+
+/** Maximum number of 1xx answers before the final one. */
+const informationalMax = 100;
+
+/**
+ * One HTTP request on a pooled connection, with four deadlines. One timer per exchange checks them: a read only notes its
+ * time. A connection that the server closed while it was idle is replaced once.
+ */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly #pool: Pool;
+  readonly #clock: Clock;
+  readonly #request: ExchangeRequest;
+  readonly #deadlines: Deadlines;
+  readonly #reader: AnswerReader;
+  readonly #onClosed: () => void;
+  readonly #startedAtMs: number;
+  #controller: Dispatcher.DispatchController | null = null;
+  #phase: "connect" | "first_byte" | "idle" = "connect";
+  /** Start of the phase, or the last read. */
+  #sinceMs: number;
+  #isPaused = false;
+  #isOver = false;
+  #mayBeStale: boolean;
+  #hasHead = false;
+  #informational = 0;
+  #cancelTimer: () => void = () => {};
+  /** From the start to the first byte of the body; null: there was none. */
+  firstByteMs: number | null = null;
+
+  /** `mayBeStale`: an idle connection may be reused. `onClosed` runs once, when the connection is free or closed. */
+  constructor(
+    { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
+    request: ExchangeRequest,
+    deadlines: Deadlines,
+    mayBeStale: boolean,
+    reader: AnswerReader,
+    onClosed: () => void,
+  ) {
+    this.#pool = pool;
+    this.#clock = clock;
+    this.#request = request;
+    this.#deadlines = deadlines;
+    this.#mayBeStale = mayBeStale;
+    this.#reader = reader;
+    this.#onClosed = onClosed;
+    this.#startedAtMs = clock.monotonic();
+    this.#sinceMs = this.#startedAtMs;
+  }
+
+  start(): void {
+    this.#arm(this.#startedAtMs);
+    this.#dispatch();
+  }
+
+  /** Stops reading from the connection. No deadline but `total` runs meanwhile. */
+  pause(): void {
+    if (this.#isOver || this.#isPaused) return;
+    this.#isPaused = true;
+    this.#controller?.pause();
+  }
+
+  /** Never call it from within a callback of another exchange. */
+  resume(): void {
+    if (this.#isOver || !this.#isPaused) return;
+    this.#isPaused = false;
+    this.#sinceMs = this.#clock.monotonic();
+    this.#controller?.resume();
+  }
+
+  /** Closes the connection at once; the reader receives nothing more. */
+  cancel(): void {
+    if (!this.#finish()) return;
+    this.#controller?.abort(new Error("cancelled"));
+  }
+
+  /** The answer is complete for the reader: what is left of it is discarded, within a second. */
+  discardRest(): void {
+    if (!this.#finish()) return;
+    this.#controller?.resume();
+    this.#cancelTimer = this.#clock.after(discardMs, () => this.#controller?.abort(new Error("the answer did not end")));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#isOver) {
+      controller.abort(new Error("cancelled before it was sent"));
+      return;
+    }
+    this.#enter("first_byte");
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
+    if (this.#isOver) return;
+    if (status < 200) {
+      this.#informational += 1;
+      if (this.#informational > informationalMax) this.#fail(new InvalidResponse("too many 1xx answers"));
+      return;
+    }
+    this.#hasHead = true;
+    this.#controller = controller;
+    this.#reader.head(status, headers);
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isOver) return;
+    if (this.#phase === "idle") this.#sinceMs = this.#clock.monotonic();
+    else {
+      this.#enter("idle");
+      this.firstByteMs = this.#sinceMs - this.#startedAtMs;
+    }
+    this.#reader.data(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#onClosed();
+    if (this.#finish()) this.#reader.end();
+    else this.#cancelTimer();
+  }
+
+  onRequestUpgrade(): void {
+    this.#fail(new InvalidResponse("the upstream switched to another protocol"));
+  }
+
+  onResponseError(_: Dispatcher.DispatchController | null, error: Error): void {
+    if (this.#mayBeStale && !this.#isOver && !this.#hasHead && isDisconnect(error)) {
+      this.#mayBeStale = false;
+      this.#dispatch();
+      return;
+    }
+    this.#onClosed();
+    if (this.#isOver) this.#cancelTimer();
+    this.#fail(networkError(error));
+  }
+
+  #dispatch(): void {
+    const { method, path, headers, body } = this.#request;
+    try {
+      this.#pool.dispatch({ method, path, headers, body }, this);
+    } catch (error) {
+      // An invalid path or header, or a pool that is closed.
+      this.#onClosed();
+      this.#fail(new EngineError("upstream_error", "the request could not be sent", { cause: error }));
+    }
+  }
+
+  #enter(phase: "first_byte" | "idle"): void {
+    this.#phase = phase;
+    this.#sinceMs = this.#clock.monotonic();
+  }
+
+  /** Sets the timer for the next deadline, or for the shortest one: a phase that begins meanwhile may end earlier. */
+  #arm(nowMs: number): void {
+    const { connectMs, firstByteMs, idleMs } = this.#deadlines;
+    const shortestMs = Math.min(connectMs, firstByteMs, idleMs);
+    const waitMs = Math.max(1, Math.min(this.#dueAtMs() - nowMs, shortestMs));
+    this.#cancelTimer = this.#clock.after(Math.ceil(waitMs), () => this.#check());
+  }
+
+  #check(): void {
+    const nowMs = this.#clock.monotonic();
+    if (nowMs < this.#dueAtMs()) {
+      this.#arm(nowMs);
+      return;
+    }
+    const isTotal = nowMs >= this.#startedAtMs + this.#deadlines.totalMs;
+    this.#fail(
+      new EngineError("timeout", `the upstream exceeded the deadline '${isTotal ? "total" : this.#phase}'`, {
+        retryable: true,
+      }),
+    );
+  }
+
+  #dueAtMs(): number {
+    const { connectMs, firstByteMs, idleMs, totalMs } = this.#deadlines;
+    const totalAtMs = this.#startedAtMs + totalMs;
+    if (this.#isPaused) return totalAtMs;
+    const limitMs = { connect: connectMs, first_byte: firstByteMs, idle: idleMs }[this.#phase];
+    return Math.min(totalAtMs, this.#sinceMs + limitMs);
+  }
+
+  #fail(error: EngineError): void {
+    if (!this.#finish()) return;
+    this.#controller?.abort(error);
+    this.#reader.fail(error);
+  }
+
+  /** False when it was over before. */
+  #finish(): boolean {
+    if (this.#isOver) return false;
+    this.#isOver = true;
+    this.#cancelTimer();
+    return true;
+  }
+}
+
+const discardMs = 1_000;
+
+const disconnects = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
+
+function isDisconnect(error: Error): boolean {
+  return "code" in error && disconnects.has(String(error.code));
+}
+
+const timeouts = new Set(["UND_ERR_CONNECT_TIMEOUT", "ETIMEDOUT"]);
+
+function networkError(error: Error): EngineError {
+  const code = "code" in error ? String(error.code) : "";
+  if (timeouts.has(code)) {
+    return new EngineError("timeout", "no connection to the upstream in time", { retryable: true, cause: error });
+  }
+  // Codes of undici's parser and bounds: the server does not follow HTTP.
+  const isInvalid = code.startsWith("HPE_") || code.startsWith("UND_ERR_RES") || code === "UND_ERR_HEADERS_OVERFLOW";
+  if (isInvalid) return new InvalidResponse("the upstream's answer is not valid HTTP", { cause: error });
+  return new EngineError("upstream_error", "the connection to the upstream failed", { retryable: true, cause: error });
+}

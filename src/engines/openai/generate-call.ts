@@ -1,0 +1,270 @@
+import { type EmitEvent, EngineError, type EngineUsage, type GenEvent } from "../../domain/engine/engine.js";
+import type { Clock } from "../../domain/call/ports.js";
+import { AnswerEvents, type AnswerOptions } from "./answer-events.js";
+import { BodyCollector, errorBytesMax } from "./body-collector.js";
+import type { AnswerReader, Exchange } from "./exchange.js";
+import { eventBytesMax, SseReader } from "./sse-reader.js";
+import {
+  type AnswerHeaders,
+  engineErrorOf,
+  type FailedRequest,
+  InvalidResponse,
+  parseJson,
+  withUsage,
+} from "./upstream-failure.js";
+
+/** How long the usage may take after the last finish. */
+const tailMs = 5_000;
+
+export interface GenerateCallOptions {
+  readonly clock: Clock;
+  readonly answer: AnswerOptions;
+  readonly request: FailedRequest;
+  readonly emit: EmitEvent;
+}
+
+/**
+ * One attempt of a generation: reads the answer, emits its events in order, and stops reading while the consumer has not
+ * taken one. Errors and ends of the connection are handled after the events that came before them.
+ */
+export class GenerateCall implements AnswerReader {
+  readonly #options: GenerateCallOptions;
+  readonly #answer: AnswerEvents;
+  readonly #events = new SseReader();
+  #exchange: Exchange | null = null;
+  #form: "events" | "whole" | "error" = "events";
+  #status = 0;
+  #headers: AnswerHeaders = {};
+  #body = new BodyCollector(eventBytesMax);
+  /** Events that wait for the consumer; null: the consumer is ready. */
+  #held: GenEvent[] | null = null;
+  /** The connection has ended, with an error or without. */
+  #end: { readonly error: EngineError | null } | null = null;
+  /** All events are emitted or held. */
+  #isComplete = false;
+  #isSettled = false;
+  #consumerFailed: { readonly error: unknown } | null = null;
+  #cancelTail: (() => void) | null = null;
+  #resolve: () => void = () => {};
+  #reject: (error: unknown) => void = () => {};
+
+  constructor(options: GenerateCallOptions) {
+    this.#options = options;
+    this.#answer = new AnswerEvents(options.answer, (event) => this.#send(event));
+  }
+
+  /** Resolves after the last event was taken. Rejects with EngineError, or with what the consumer threw. Call it once. */
+  run(start: (reader: AnswerReader) => Exchange): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      const exchange = start(this);
+      this.#exchange = exchange;
+      if (this.#isSettled) exchange.cancel();
+    });
+  }
+
+  /** Closes the connection at once and rejects with the error and the usage so far. */
+  stop(error: EngineError): void {
+    this.#settle(withUsage(error, this.usage));
+  }
+
+  /** Zero before the answer began. */
+  get usage(): EngineUsage {
+    return this.#answer.usageSoFar ?? { promptTokens: 0, outTokens: 0, cachedTokens: 0 };
+  }
+
+  get fingerprint(): string {
+    return this.#answer.fingerprint;
+  }
+
+  get firstByteMs(): number | null {
+    return this.#exchange?.firstByteMs ?? null;
+  }
+
+  head(status: number, headers: AnswerHeaders): void {
+    this.#status = status;
+    this.#headers = headers;
+    if (status !== 200) {
+      this.#form = "error";
+      this.#body = new BodyCollector(errorBytesMax);
+      return;
+    }
+    const type = String(headers["content-type"] ?? "").toLowerCase();
+    const encoding = String(headers["content-encoding"] ?? "identity");
+    // A server that cannot stream answers with the whole as JSON.
+    if (type.startsWith("application/json")) this.#form = "whole";
+    else if (!type.startsWith("text/event-stream")) {
+      this.#fail(new InvalidResponse(`the upstream's answer has the content type '${type.slice(0, 100)}'`));
+    }
+    if (encoding !== "identity") this.#fail(new InvalidResponse("the upstream's answer is compressed"));
+  }
+
+  data(chunk: Buffer): void {
+    if (this.#isSettled || this.#isComplete) return;
+    if (this.#form === "events") {
+      this.#events.push(chunk);
+      this.#drain();
+    } else if (!this.#body.add(chunk)) {
+      if (this.#form === "error") this.#failedAnswer();
+      else this.#fail(new InvalidResponse(`the upstream's answer has more than ${eventBytesMax} bytes`));
+    }
+  }
+
+  end(): void {
+    this.#ended(null);
+  }
+
+  fail(error: EngineError): void {
+    this.#ended(error);
+  }
+
+  #ended(error: EngineError | null): void {
+    if (this.#isSettled || this.#isComplete) return;
+    this.#end = { error };
+    if (this.#form === "events") {
+      if (error === null) this.#events.end();
+      this.#drain();
+    } else if (error !== null) this.#fail(error);
+    else if (this.#form === "error") this.#failedAnswer();
+    else this.#takeWhole();
+  }
+
+  #failedAnswer(): void {
+    const answer = { status: this.#status, headers: this.#headers, body: this.#body.text() };
+    this.#fail(engineErrorOf(answer, this.#options.request, this.#options.clock.now()));
+  }
+
+  #takeWhole(): void {
+    const answer = parseJson(this.#body.text());
+    try {
+      if (answer === undefined) throw new InvalidResponse("the upstream's answer is not JSON");
+      this.#answer.takeChunk(answer);
+      this.#complete();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Takes the events that have come, until the consumer has to be waited for. */
+  #drain(): void {
+    try {
+      while (this.#held === null && !this.#isComplete && !this.#isSettled) {
+        const data = this.#events.next();
+        if (data === null) {
+          this.#atGap();
+          return;
+        }
+        if (data === "[DONE]" || data.trim() === "[DONE]") this.#complete();
+        else if (this.#events.lastIsError) throw new InvalidResponse("the upstream reported an error in its answer");
+        else if (data !== "") this.#answer.take(data);
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Everything that has come is taken. */
+  #atGap(): void {
+    if (this.#end !== null) {
+      if (this.#end.error !== null) this.#fail(this.#end.error);
+      else this.#complete();
+      return;
+    }
+    if (!this.#answer.isFinished) return;
+    this.#cancelTail ??= this.#options.clock.after(tailMs, () =>
+      this.#fail(new InvalidResponse("the upstream's answer did not end")),
+    );
+  }
+
+  #complete(): void {
+    this.#answer.end();
+    this.#isComplete = true;
+    if (this.#held === null) this.#settle(null);
+  }
+
+  #send(event: GenEvent): void {
+    if (this.#held !== null) {
+      this.#held.push(event);
+      return;
+    }
+    let taken: Promise<void> | undefined;
+    try {
+      taken = this.#options.emit(event);
+    } catch (error) {
+      this.#consumerFailed = { error };
+      throw error;
+    }
+    if (taken !== undefined) this.#hold(taken, []);
+  }
+
+  #hold(taken: Promise<void>, held: GenEvent[]): void {
+    this.#held = held;
+    this.#exchange?.pause();
+    taken.then(
+      () => this.#release(),
+      (error: unknown) => {
+        this.#consumerFailed = { error };
+        this.#fail(error);
+      },
+    );
+  }
+
+  /** The consumer is ready: emits what was held, then reads on. */
+  #release(): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    if (this.#isSettled) return;
+    try {
+      for (const [i, event] of held.entries()) {
+        const taken = this.#options.emit(event);
+        if (taken === undefined) continue;
+        this.#hold(taken, held.slice(i + 1));
+        return;
+      }
+    } catch (error) {
+      this.#consumerFailed = { error };
+      this.#fail(error);
+      return;
+    }
+    if (this.#isComplete) this.#settle(null);
+    else {
+      this.#drain();
+      if (this.#held === null) this.#exchange?.resume();
+    }
+  }
+
+  /** An answer whose choices have all finished is complete, whatever happens to the connection afterwards. */
+  #fail(error: unknown): void {
+    if (this.#isSettled) return;
+    if (this.#consumerFailed !== null) {
+      this.#settle(this.#consumerFailed.error);
+      return;
+    }
+    if (this.#answer.isFinished && !this.#isComplete) {
+      try {
+        this.#complete();
+      } catch (thrown) {
+        this.#settle(thrown);
+      }
+      return;
+    }
+    const { usageSoFar } = this.#answer;
+    const hasUsage = error instanceof EngineError && usageSoFar !== null;
+    this.#settle(hasUsage ? withUsage(error, usageSoFar) : error);
+  }
+
+  /** `error` null: success. */
+  #settle(error: unknown): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#cancelTail?.();
+    if (error === null) {
+      this.#exchange?.discardRest();
+      this.#resolve();
+    } else {
+      this.#exchange?.cancel();
+      this.#reject(error);
+    }
+  }
+}

@@ -1,0 +1,271 @@
+import type { Capabilities } from "../../domain/engine/engine.js";
+
+/** Kinds of upstream servers, as the configuration writes them. */
+export const upstreamKindNames = [
+  "openai",
+  "azure",
+  "vllm",
+  "sglang",
+  "llama-server",
+  "ollama",
+  "ray",
+  "anthropic",
+  "generic",
+] as const;
+
+export type UpstreamKind = (typeof upstreamKindNames)[number];
+
+/** What a kind of server differs in. Everything else about it is the OpenAI protocol. */
+export interface KindProfile {
+  readonly abilities: Abilities;
+  readonly dialect: RequestDialect;
+  readonly credential: "bearer" | "api-key" | "x-api-key";
+  /** GET below the server's root that answers 200 when it can serve; null: the list of models is asked for. */
+  readonly healthPath: string | null;
+  /** GET below the server's root that returns its version, and the member of the answer; null: there is none. */
+  readonly version: { readonly path: string; readonly member: string } | null;
+  /** Whether `GET /models` lists the models. */
+  readonly listsModels: boolean;
+}
+
+/** Abilities of the models of a kind, unless the configuration of a deployment names others. */
+export interface Abilities
+  extends Pick<
+    Capabilities,
+    | "completion"
+    | "embeddings"
+    | "rerank"
+    | "tools"
+    | "toolChoice"
+    | "parallelTools"
+    | "jsonObject"
+    | "jsonSchema"
+    | "grammar"
+    | "logprobs"
+    | "echoLogprobs"
+    | "logitBias"
+    | "penalties"
+    | "nativeN"
+    | "vision"
+    | "audio"
+  > {
+  /** `prompts`: token ids for completions, but not for embeddings. */
+  readonly tokenInput: "all" | "prompts" | "none";
+  readonly shortenableEmbeddings: boolean;
+}
+
+export interface RequestDialect {
+  /** Name of the limit of output tokens in chat; `as_sent`: as the client named it. */
+  readonly maxTokensField: "max_tokens" | "max_completion_tokens" | "as_sent";
+  /** Names of sampling options outside OpenAI's API; null: the server has none, and the option is left out. */
+  readonly topK: string | null;
+  readonly minP: string | null;
+  readonly repetitionPenalty: string | null;
+  readonly chatTemplateKwargs: boolean;
+  readonly reasoningEffort: boolean;
+  /** Whether the role `developer` exists; otherwise `system` is sent. */
+  readonly developerRole: boolean;
+  /** Whether a function can be forced by name; otherwise `required` with that function alone has the same effect. */
+  readonly namedToolChoice: boolean;
+  readonly parallelToolCalls: boolean;
+  /** Whether usage can come with every chunk, which makes the bill of an aborted stream exact. */
+  readonly continuousUsage: boolean;
+  /** Whether chunks are padded unless the request declines it. */
+  readonly paddedChunks: boolean;
+  /** Whether the server implements `echo`; otherwise this engine puts the prompt before the text. */
+  readonly echo: boolean;
+}
+
+const abilities: Abilities = {
+  completion: true,
+  embeddings: true,
+  rerank: false,
+  tools: "auto",
+  toolChoice: true,
+  parallelTools: true,
+  jsonObject: true,
+  jsonSchema: "full",
+  grammar: true,
+  logprobs: 20,
+  echoLogprobs: false,
+  logitBias: true,
+  penalties: true,
+  nativeN: false,
+  vision: true,
+  audio: false,
+  tokenInput: "prompts",
+  shortenableEmbeddings: true,
+};
+
+const dialect: RequestDialect = {
+  maxTokensField: "max_tokens",
+  topK: "top_k",
+  minP: "min_p",
+  repetitionPenalty: "repetition_penalty",
+  chatTemplateKwargs: true,
+  reasoningEffort: true,
+  developerRole: false,
+  namedToolChoice: true,
+  parallelToolCalls: true,
+  continuousUsage: false,
+  paddedChunks: false,
+  echo: true,
+};
+
+const withoutExtensions = { topK: null, minP: null, repetitionPenalty: null, chatTemplateKwargs: false } as const;
+
+const generic: KindProfile = {
+  abilities,
+  dialect: { ...dialect, maxTokensField: "as_sent" },
+  credential: "bearer",
+  healthPath: null,
+  version: null,
+  listsModels: true,
+};
+
+const openai: KindProfile = {
+  ...generic,
+  abilities: { ...abilities, nativeN: true, audio: true, tokenInput: "all" },
+  // Reasoning models reject `max_tokens`, and all chat models take the newer name.
+  dialect: {
+    ...dialect,
+    ...withoutExtensions,
+    maxTokensField: "max_completion_tokens",
+    developerRole: true,
+    paddedChunks: true,
+  },
+};
+
+export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
+  openai,
+  azure: {
+    ...openai,
+    dialect: { ...openai.dialect, paddedChunks: false },
+    credential: "api-key",
+    listsModels: false,
+  },
+  vllm: {
+    ...generic,
+    abilities: { ...abilities, rerank: true, nativeN: true, audio: true, echoLogprobs: true },
+    dialect: { ...dialect, continuousUsage: true },
+    healthPath: "/health",
+    version: { path: "/version", member: "version" },
+  },
+  sglang: {
+    ...generic,
+    abilities: { ...abilities, rerank: true, nativeN: true },
+    dialect: { ...dialect, continuousUsage: true },
+    healthPath: "/health",
+    version: { path: "/get_server_info", member: "version" },
+  },
+  "llama-server": {
+    ...generic,
+    // `n` is limited to the number of its slots, and `dimensions` is ignored.
+    abilities: { ...abilities, rerank: true, jsonSchema: "subset", shortenableEmbeddings: false },
+    dialect: { ...dialect, repetitionPenalty: "repeat_penalty", namedToolChoice: false, echo: false },
+    healthPath: "/health",
+    version: { path: "/props", member: "build_info" },
+  },
+  ollama: {
+    ...generic,
+    // Its request has no field for these: they would be ignored without an error.
+    abilities: { ...abilities, toolChoice: false, grammar: false, logprobs: 0, logitBias: false, tokenInput: "none" },
+    dialect: { ...dialect, ...withoutExtensions, namedToolChoice: false, parallelToolCalls: false, echo: false },
+    healthPath: "/",
+    version: { path: "/api/version", member: "version" },
+  },
+  ray: { ...generic, dialect, healthPath: "/-/healthz" },
+  anthropic: {
+    ...generic,
+    abilities: {
+      ...abilities,
+      completion: false,
+      embeddings: false,
+      jsonObject: false,
+      jsonSchema: "none",
+      grammar: false,
+      logprobs: 0,
+      logitBias: false,
+      penalties: false,
+      tokenInput: "none",
+    },
+    dialect: { ...dialect, ...withoutExtensions, reasoningEffort: false, echo: false },
+    credential: "x-api-key",
+  },
+  generic,
+};
+
+/** Names that a deployment's `capabilities` may list. */
+export const operationNames = ["chat", "completions", "embeddings", "rerank"] as const;
+export const abilityNames = [
+  "tools",
+  "tool_choice",
+  "json_object",
+  "json_schema",
+  "logprobs",
+  "n",
+  "vision",
+  "audio",
+  "reasoning",
+] as const;
+export type CapabilityName = (typeof operationNames)[number] | (typeof abilityNames)[number];
+
+/** What is known about a model besides the kind of its server. */
+export interface ModelFacts {
+  /** Id on the upstream server. */
+  readonly model: string;
+  readonly contextLength: number | null;
+  readonly embeddingDims: number | null;
+  /** From the configuration. Operations replace the found ones if it names any; so do abilities. Null: neither. */
+  readonly capabilities: readonly CapabilityName[] | null;
+}
+
+const isEmbedder = /embed|(^|[/_-])(bge|e5|gte|minilm|nomic|jina)([/_.-]|$)|all-minilm/i;
+const isReranker = /rerank|cross-encoder/i;
+
+/** Operations of a model, by its id: model lists do not name them. */
+export function guessOperations(kind: UpstreamKind, model: string): readonly (typeof operationNames)[number][] {
+  const { completion, embeddings, rerank } = kindProfiles[kind].abilities;
+  if (isReranker.test(model)) return rerank ? ["rerank"] : ["chat"];
+  if (isEmbedder.test(model)) return embeddings ? ["embeddings"] : ["chat"];
+  return completion ? ["chat", "completions"] : ["chat"];
+}
+
+export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilities {
+  const { tokenInput, shortenableEmbeddings, ...found } = withConfigured(kindProfiles[kind].abilities, facts);
+  const named = facts.capabilities?.filter((name) => operationNames.some((operation) => operation === name)) ?? [];
+  const operations: readonly string[] = named.length > 0 ? named : guessOperations(kind, facts.model);
+  const embeddings = operations.includes("embeddings");
+  const generates = operations.includes("chat") || operations.includes("completions");
+  return {
+    ...found,
+    chat: operations.includes("chat"),
+    completion: operations.includes("completions"),
+    embeddings,
+    rerank: operations.includes("rerank"),
+    contextLength: facts.contextLength,
+    maxOutput: null,
+    ...(embeddings ? { shortenableEmbeddings } : {}),
+    ...(embeddings && facts.embeddingDims !== null ? { embeddingDims: facts.embeddingDims } : {}),
+    ...(embeddings && facts.contextLength !== null ? { maxEmbedTokens: facts.contextLength } : {}),
+    tokenInput: tokenInput === "all" || (tokenInput === "prompts" && generates),
+  };
+}
+
+/** The abilities that the configuration names, or the given ones when it names none. */
+function withConfigured(found: Abilities, { capabilities }: ModelFacts): Abilities {
+  const named = new Set<string>(capabilities?.filter((name) => abilityNames.some((ability) => ability === name)) ?? []);
+  if (named.size === 0) return found;
+  const tools = named.has("tools") || named.has("tool_choice");
+  return {
+    ...found,
+    tools: tools ? "auto" : "none",
+    toolChoice: named.has("tool_choice"),
+    jsonObject: named.has("json_object") || named.has("json_schema"),
+    jsonSchema: named.has("json_schema") ? "full" : "none",
+    logprobs: named.has("logprobs") ? 20 : 0,
+    nativeN: named.has("n"),
+    vision: named.has("vision"),
+    audio: named.has("audio"),
+  };
+}

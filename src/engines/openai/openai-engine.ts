@@ -1,0 +1,154 @@
+import type { Clock, IdSource, Logger } from "../../domain/call/ports.js";
+import { type Engine, EngineError, type EngineKind, type LoadedModel, type ModelSpec } from "../../domain/engine/engine.js";
+import { AbortSource } from "../../lib/abort-source.js";
+import { discoverModels } from "./discovery.js";
+import { capabilitiesOf, kindProfiles, type ModelFacts } from "./kinds.js";
+import { OpenAiModel, type OpenAiModelSpec, type UpstreamOutcome } from "./openai-model.js";
+import { Upstream } from "./upstream.js";
+import type { UpstreamDeployment, UpstreamSettings } from "./upstream-settings.js";
+
+export interface OpenAiEngineDeps {
+  readonly clock: Clock;
+  readonly ids: Pick<IdSource, "text">;
+  readonly log: Logger;
+  /** Called once per attempt, for metrics. */
+  readonly onOutcome?: (
+    deployment: { readonly upstream: string; readonly model: string },
+    outcome: UpstreamOutcome,
+    firstByteMs: number | null,
+  ) => void;
+}
+
+/** Models on servers with an OpenAI-compatible API. */
+export const openAiEngine = {
+  name: "openai",
+  settings: ["upstream", "model", "pass_through", "context_length", "capabilities"],
+  defaults: { slots: 256, slotsMax: 65_536 },
+  create(deps: OpenAiEngineDeps): Engine {
+    const upstreams = new SharedUpstreams(deps.clock);
+    return { load: (spec, _, signal) => load(deps, upstreams, spec, signal) };
+  },
+} as const satisfies EngineKind<OpenAiEngineDeps>;
+
+/** Wait of a load for the server; afterwards the model is used without what the server would have said. */
+const discoveryWaitMs = 2_000;
+/** Delay before the next question to a server that did not answer; doubles up to the maximum. */
+const retryMs = 1_000;
+const retryMaxMs = 60_000;
+
+/**
+ * Loads a model without waiting long for its server: one that is away answers requests with an error, so that other
+ * deployments take them, and what it would have said is asked for again until it answers.
+ */
+async function load(
+  deps: OpenAiEngineDeps,
+  upstreams: SharedUpstreams,
+  { id, slots, options }: ModelSpec,
+  signal: AbortSignal,
+): Promise<LoadedModel> {
+  const { upstream: settings, model, passThrough, contextLength, capabilities } = options as UpstreamDeployment;
+  const { kind } = settings;
+  const upstream = upstreams.take(settings);
+  const facts: ModelFacts = { model, contextLength, embeddingDims: null, capabilities };
+  const spec: OpenAiModelSpec = {
+    id,
+    slots,
+    body: { model, dialect: kindProfiles[kind].dialect, passThrough },
+    caps: capabilitiesOf(kind, facts),
+  };
+  const stop = new AbortSource();
+  const learn = (found: Pick<ModelFacts, "contextLength" | "embeddingDims">): void => {
+    spec.caps = capabilitiesOf(kind, { ...facts, ...found, contextLength: contextLength ?? found.contextLength });
+  };
+  if (upstream.profile.listsModels) await learnWithin(deps, upstream, model, learn, stop, signal);
+  if (signal.aborted) {
+    stop.abort(signal.reason);
+    await upstreams.release(settings);
+    throw new EngineError("aborted", "the load was aborted");
+  }
+  return new OpenAiModel(
+    {
+      clock: deps.clock,
+      ids: deps.ids,
+      upstream,
+      onOutcome: (outcome, firstByteMs) => deps.onOutcome?.({ upstream: settings.name, model }, outcome, firstByteMs),
+      onUnloaded: async () => {
+        stop.abort(new Error("unloaded"));
+        await upstreams.release(settings);
+      },
+    },
+    spec,
+  );
+}
+
+/** Resolves when the server has answered, or after `discoveryWaitMs`; then it is asked in the background. */
+function learnWithin(
+  { clock, log }: OpenAiEngineDeps,
+  upstream: Upstream,
+  model: string,
+  learn: (found: Pick<ModelFacts, "contextLength" | "embeddingDims">) => void,
+  stop: AbortSource,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name } = upstream.settings;
+  return new Promise((resolve) => {
+    let cancelRetry = (): void => {};
+    const cancelWait = clock.after(discoveryWaitMs, resolve);
+    const waited = (): void => {
+      cancelWait();
+      resolve();
+    };
+    signal.addEventListener("abort", waited);
+    stop.addEventListener("abort", () => {
+      cancelRetry();
+      waited();
+    });
+    const ask = (delayMs: number): void => {
+      discoverModels(upstream, clock, stop)
+        .then(
+          (models) => {
+            const found = models.find((listed) => listed.id === model);
+            if (found !== undefined) learn(found);
+            else log.warn({ upstream: name, model }, "the upstream does not list the model");
+          },
+          (error: unknown) => {
+            if (stop.aborted) return;
+            const code = error instanceof EngineError ? error.code : "internal";
+            log.warn({ upstream: name, model, error: code, err: error }, "the upstream does not list its models");
+            // An answer of the server that will not change by itself.
+            if (code === "unauthorized" || code === "bad_input") return;
+            cancelRetry = clock.after(delayMs, () => ask(Math.min(2 * delayMs, retryMaxMs)));
+          },
+        )
+        .finally(waited);
+    };
+    ask(retryMs);
+  });
+}
+
+/** The upstreams in use: models with the same settings object share one. */
+class SharedUpstreams {
+  readonly #clock: Clock;
+  readonly #inUse = new Map<UpstreamSettings, { readonly upstream: Upstream; users: number }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  take(settings: UpstreamSettings): Upstream {
+    const shared = this.#inUse.get(settings) ?? { upstream: new Upstream(this.#clock, settings), users: 0 };
+    shared.users += 1;
+    this.#inUse.set(settings, shared);
+    return shared.upstream;
+  }
+
+  /** Closes the upstream after its last model. */
+  async release(settings: UpstreamSettings): Promise<void> {
+    const shared = this.#inUse.get(settings);
+    if (shared === undefined) return;
+    shared.users -= 1;
+    if (shared.users > 0) return;
+    this.#inUse.delete(settings);
+    await shared.upstream.close();
+  }
+}

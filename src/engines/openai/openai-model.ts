@@ -1,0 +1,239 @@
+import type { Clock, IdSource } from "../../domain/call/ports.js";
+import {
+  type Capabilities,
+  type EmbedRequest,
+  type EmbedResult,
+  type EmitEvent,
+  EngineError,
+  type EngineStats,
+  type GenerateRequest,
+  type LoadedModel,
+} from "../../domain/engine/engine.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
+import { readWhole } from "./body-collector.js";
+import { embeddingBytesMax, readEmbeddings } from "./embedding-answer.js";
+import { GenerateCall } from "./generate-call.js";
+import type { UpstreamKey } from "./key-ring.js";
+import { estimatedInputTokens, estimatedPromptTokens, longestInput, promptText } from "./prompt-text.js";
+import { type BodySettings, embedBody, generateBody } from "./request-body.js";
+import { type Upstream, type UpstreamCall, withKeys } from "./upstream.js";
+import { engineErrorOf, type FailedRequest, InvalidResponse } from "./upstream-failure.js";
+
+/** How an attempt ended. `success` includes answers that reject the request for a fault of the caller. */
+export type UpstreamOutcome =
+  | "success"
+  | "cancelled"
+  | "upstream_error"
+  | "timeout"
+  | "rate_limited"
+  | "unauthorized"
+  | "invalid_response";
+
+export interface OpenAiModelDeps {
+  readonly clock: Clock;
+  readonly ids: Pick<IdSource, "text">;
+  readonly upstream: Upstream;
+  /** Called once per attempt; `firstByteMs` null: no byte of a body came. */
+  readonly onOutcome: (outcome: UpstreamOutcome, firstByteMs: number | null) => void;
+  /** Called once, when the model is unloaded. */
+  readonly onUnloaded: () => Promise<void>;
+}
+
+export interface OpenAiModelSpec {
+  /** Catalog id. */
+  readonly id: string;
+  readonly slots: number;
+  readonly body: BodySettings;
+  /** What is known now; discovery may learn more later. */
+  caps: Capabilities;
+}
+
+/** Words of the prompt that are kept out of the log. */
+const scrubbedCharsMax = 65_536;
+
+/** A model of an upstream server. */
+export class OpenAiModel implements LoadedModel {
+  readonly id: string;
+  /** The last one that the server named; empty before. */
+  fingerprint = "";
+  readonly #deps: OpenAiModelDeps;
+  readonly #spec: OpenAiModelSpec;
+  /** What stops each running call. */
+  readonly #running = new Set<Stoppable>();
+  #whenIdle: (() => void) | null = null;
+  #producedTokens = 0;
+  #isUnloaded = false;
+
+  constructor(deps: OpenAiModelDeps, spec: OpenAiModelSpec) {
+    this.id = spec.id;
+    this.#deps = deps;
+    this.#spec = spec;
+  }
+
+  get caps(): Capabilities {
+    return this.#spec.caps;
+  }
+
+  /** Only the server has the tokenizer. */
+  async countTokens(): Promise<null> {
+    return null;
+  }
+
+  async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
+    const operation = "messages" in request.input ? "chat/completions" : "completions";
+    const body = generateBody(request, this.#spec.body);
+    await this.#run(signal, request.cacheKey, (key, running) => {
+      const call = new GenerateCall({
+        clock: this.#deps.clock,
+        answer: this.#answerOptions(request),
+        request: this.#failedRequest(
+          "messages" in request.input ? "messages" : "prompt",
+          () => promptText(request.input, scrubbedCharsMax),
+        ),
+        emit,
+      });
+      running.stop = (error) => call.stop(error);
+      const { model } = this.#spec.body;
+      const done = call.run((reader) =>
+        this.#deps.upstream.send({ operation, model, body, key, requestId: request.requestId }, reader),
+      );
+      const ended = (): void => {
+        this.#producedTokens += call.usage.outTokens;
+        this.fingerprint = call.fingerprint;
+      };
+      return { done: done.finally(ended), firstByteMs: () => call.firstByteMs };
+    });
+  }
+
+  async embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
+    const { model } = this.#spec.body;
+    const body = embedBody(request, this.#spec.body);
+    return await this.#run(signal, "", (key, running) => {
+      const call: UpstreamCall = { operation: "embeddings", model, body, key, requestId: null };
+      const exchange = readWhole((reader) => this.#deps.upstream.send(call, reader), embeddingBytesMax, running.signal);
+      running.stop = exchange.stop;
+      const done = exchange.result.then((answer) => {
+        if (answer.status === 200) return readEmbeddings(answer.body, request, () => estimatedInputTokens(request));
+        const text = (): string => request.inputs.join("\n").slice(0, scrubbedCharsMax);
+        const failed = this.#failedRequest(`input[${longestInput(request)}]`, text);
+        throw engineErrorOf(answer, failed, this.#deps.clock.now());
+      });
+      return { done, firstByteMs: exchange.firstByteMs };
+    });
+  }
+
+  stats(): EngineStats {
+    return { slotsBusy: this.#running.size, producedTokens: this.#producedTokens, restarts: 0 };
+  }
+
+  async unload(graceMs: number): Promise<void> {
+    if (this.#isUnloaded) return;
+    this.#isUnloaded = true;
+    if (this.#running.size > 0) {
+      const idle = new Promise<void>((resolve) => {
+        this.#whenIdle = resolve;
+      });
+      const cancel = this.#deps.clock.after(graceMs, () => {
+        for (const running of this.#running) {
+          running.stop(new EngineError("engine_restarted", "the model was unloaded", { retryable: true }));
+        }
+      });
+      await idle;
+      cancel();
+    }
+    await this.#deps.onUnloaded();
+  }
+
+  /** Runs attempts in a slot. The outcome of each is reported. */
+  async #run<T>(
+    signal: AbortFlag,
+    tenant: string,
+    attempt: (key: UpstreamKey, running: Stoppable) => Attempt<T>,
+  ): Promise<T> {
+    if (this.#isUnloaded) throw new EngineError("model_not_loaded", "the model was unloaded", { retryable: true });
+    if (signal.aborted) throw abortedBefore();
+    if (this.#running.size >= this.#spec.slots) {
+      throw new EngineError("overloaded", "all slots are busy", { retryable: true });
+    }
+    const running: Stoppable = { signal, stop: () => {} };
+    const onAbort = (): void => running.stop(new EngineError("aborted", "the request was aborted"));
+    signal.addEventListener("abort", onAbort);
+    this.#running.add(running);
+    try {
+      return await withKeys(this.#deps.upstream.keys, tenant, async (key) => {
+        if (signal.aborted) throw abortedBefore();
+        const { done, firstByteMs } = attempt(key, running);
+        try {
+          const result = await done;
+          this.#deps.onOutcome("success", firstByteMs());
+          return result;
+        } catch (error) {
+          this.#deps.onOutcome(outcomeOf(error), firstByteMs());
+          throw error;
+        }
+      });
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+      this.#running.delete(running);
+      if (this.#running.size === 0) this.#whenIdle?.();
+    }
+  }
+
+  #answerOptions(request: GenerateRequest) {
+    const { input } = request;
+    const isChat = "messages" in input;
+    const isEchoed = request.echo === true && !this.#spec.body.dialect.echo;
+    return {
+      choices: request.n,
+      logprobs: request.logprobs,
+      isForced: isChat && input.tools.length > 0 && ["required", "named"].includes(input.toolChoice.mode),
+      parallelToolCalls: !isChat || input.parallelToolCalls,
+      joins: request.deltas === "joined",
+      fingerprint: this.fingerprint,
+      echo: isEchoed && !isChat && typeof input.prompt === "string" ? input.prompt : "",
+      estimatedPromptTokens: () => estimatedPromptTokens(input),
+      newCallId: () => this.#deps.ids.text("call_"),
+    };
+  }
+
+  #failedRequest(promptParam: string, prompt: () => string): FailedRequest {
+    const { contextLength } = this.#spec.caps;
+    return { promptParam, contextLength, keys: this.#deps.upstream.keys.texts, promptText: prompt };
+  }
+}
+
+interface Stoppable {
+  readonly signal: AbortFlag;
+  stop(error: EngineError): void;
+}
+
+interface Attempt<T> {
+  readonly done: Promise<T>;
+  readonly firstByteMs: () => number | null;
+}
+
+function abortedBefore(): EngineError {
+  return new EngineError("aborted", "the request was aborted", {
+    usage: { promptTokens: 0, outTokens: 0, cachedTokens: 0 },
+  });
+}
+
+function outcomeOf(error: unknown): UpstreamOutcome {
+  if (error instanceof InvalidResponse) return "invalid_response";
+  if (!(error instanceof EngineError)) return "cancelled";
+  switch (error.code) {
+    case "aborted":
+    case "engine_restarted":
+      return "cancelled";
+    case "timeout":
+    case "rate_limited":
+    case "unauthorized":
+      return error.code;
+    case "bad_input":
+    case "context_overflow":
+    case "unsupported":
+      return "success";
+    default:
+      return "upstream_error";
+  }
+}

@@ -1,0 +1,239 @@
+import { type ContentPart, type Message, Role, type Tool } from "../../../gen/unified/inference/v1/chat_pb.js";
+import {
+  type EmbedRequest,
+  EngineError,
+  type GenerateInput,
+  type GenerateRequest,
+  type PassOn,
+  type ToolChoiceSpec,
+} from "../../domain/engine/engine.js";
+import { jsonString } from "../../lib/json-string.js";
+import type { RequestDialect } from "./kinds.js";
+import { parseJson } from "./upstream-failure.js";
+
+export interface BodySettings {
+  /** Id of the model on the server. */
+  readonly model: string;
+  readonly dialect: RequestDialect;
+  /** Fields outside the contract that may be passed on. */
+  readonly passThrough: readonly string[];
+}
+
+/** A JSON object under construction. Absent values add nothing: what the client did not set, the server does not receive. */
+class JsonObject {
+  #text = "{";
+
+  add(name: string, json: string | null | undefined): this {
+    if (json === null || json === undefined) return this;
+    this.#text += `${this.#text === "{" ? "" : ","}"${name}":${json}`;
+    return this;
+  }
+
+  text(name: string, value: string | undefined): this {
+    return value === undefined ? this : this.add(name, jsonString(value));
+  }
+
+  number(name: string | null, value: number | bigint | undefined): this {
+    return value === undefined || name === null ? this : this.add(name, String(value));
+  }
+
+  toString(): string {
+    return `${this.#text}}`;
+  }
+}
+
+/** The body of a chat or text completion. It always streams: only then does an abort reach every kind of server. */
+export function generateBody(request: GenerateRequest, settings: BodySettings): string {
+  const { dialect } = settings;
+  const body = new JsonObject().text("model", settings.model);
+  if ("messages" in request.input) addChat(body, request, request.input, dialect);
+  else addCompletion(body, request, request.input.prompt, dialect);
+  body
+    .number("n", request.n > 1 ? request.n : undefined)
+    .add("stop", request.stop.length > 0 ? JSON.stringify(request.stop) : null)
+    .number("temperature", request.temperature)
+    .number("top_p", request.topP)
+    .number(dialect.topK, request.topK)
+    .number(dialect.minP, request.minP)
+    .number(dialect.repetitionPenalty, request.repetitionPenalty)
+    .number("seed", request.seed)
+    .number("frequency_penalty", request.frequencyPenalty)
+    .number("presence_penalty", request.presencePenalty)
+    .add("logit_bias", request.logitBias && JSON.stringify(Object.fromEntries(request.logitBias)))
+    .add("stream", "true")
+    .add("stream_options", streamOptions(dialect));
+  if (request.passOn !== undefined) addPassOn(body, request.passOn, settings.passThrough);
+  return body.toString();
+}
+
+function streamOptions({ continuousUsage, paddedChunks }: RequestDialect): string {
+  return new JsonObject()
+    .add("include_usage", "true")
+    .add("continuous_usage_stats", continuousUsage ? "true" : null)
+    .add("include_obfuscation", paddedChunks ? "false" : null)
+    .toString();
+}
+
+type ChatInput = Extract<GenerateInput, { messages: unknown }>;
+
+function addChat(body: JsonObject, request: GenerateRequest, input: ChatInput, dialect: RequestDialect): void {
+  const { maxTokensField } = dialect;
+  const asSent = request.passOn?.hasMaxCompletionTokens === true ? "max_completion_tokens" : "max_tokens";
+  body
+    .add("messages", `[${input.messages.map((message) => messageJson(message, dialect)).join()}]`)
+    .number(maxTokensField === "as_sent" ? asSent : maxTokensField, request.maxTokens ?? undefined)
+    .add("response_format", formatJson(request.format))
+    .text("reasoning_effort", dialect.reasoningEffort ? request.reasoningEffort : undefined)
+    .add(
+      "chat_template_kwargs",
+      dialect.chatTemplateKwargs ? checkedJson(request.chatTemplateKwargsJson, "chat_template_kwargs") : null,
+    );
+  if (request.logprobs !== undefined) {
+    body.add("logprobs", "true").number("top_logprobs", request.logprobs > 0 ? request.logprobs : undefined);
+  }
+  if (input.tools.length === 0) return;
+  body
+    .add("tools", `[${input.tools.map(toolJson).join()}]`)
+    .add("tool_choice", toolChoiceJson(input.toolChoice, dialect))
+    .add("parallel_tool_calls", dialect.parallelToolCalls && !input.parallelToolCalls ? "false" : null);
+}
+
+function addCompletion(
+  body: JsonObject,
+  request: GenerateRequest,
+  prompt: string | readonly number[],
+  dialect: RequestDialect,
+): void {
+  if (request.echo === true && !dialect.echo && typeof prompt !== "string") {
+    throw new EngineError("unsupported", "The server cannot echo a prompt of token ids.", { param: "echo" });
+  }
+  body
+    .add("prompt", JSON.stringify(prompt))
+    .number("max_tokens", request.maxTokens ?? undefined)
+    .number("logprobs", request.logprobs)
+    .add("echo", request.echo === true && dialect.echo ? "true" : null);
+}
+
+function addPassOn(body: JsonObject, passOn: PassOn, passThrough: readonly string[]): void {
+  body
+    .text("user", passOn.user)
+    .text("safety_identifier", passOn.safetyIdentifier)
+    .text("prompt_cache_key", passOn.promptCacheKey)
+    .add("metadata", passOn.metadata && JSON.stringify(passOn.metadata))
+    .add("store", passOn.store === undefined ? null : String(passOn.store))
+    .text("service_tier", passOn.serviceTier)
+    .text("verbosity", passOn.verbosity);
+  const { fieldsJson } = passOn;
+  if (fieldsJson === undefined) return;
+  for (const name of passThrough) {
+    if (Object.hasOwn(fieldsJson, name) && !ownFields.has(name)) {
+      body.add(JSON.stringify(name).slice(1, -1), checkedJson(fieldsJson[name], name));
+    }
+  }
+}
+
+/** Fields that this engine sets itself: a second one of the same name could replace it. */
+const ownFields = new Set(["model", "messages", "prompt", "stream", "stream_options", "n", "tools", "tool_choice"]);
+
+/** JSON text that is inserted as it is, so that large numbers stay exact. Throws for text that is not one JSON value. */
+function checkedJson(text: string | undefined, param: string): string | null {
+  if (text === undefined) return null;
+  if (parseJson(text) === undefined) throw new EngineError("bad_input", `'${param}' is not JSON.`, { param });
+  return text;
+}
+
+const roles: Readonly<Record<Role, string>> = {
+  [Role.UNSPECIFIED]: "user",
+  [Role.SYSTEM]: "system",
+  [Role.DEVELOPER]: "developer",
+  [Role.USER]: "user",
+  [Role.ASSISTANT]: "assistant",
+  [Role.TOOL]: "tool",
+  [Role.FUNCTION]: "function",
+};
+
+function messageJson(message: Message, { developerRole }: RequestDialect): string {
+  const isDeveloper = message.role === Role.DEVELOPER && !developerRole;
+  const calls = message.toolCalls.map(({ id, function: called }) =>
+    new JsonObject()
+      .text("id", id)
+      .add("type", '"function"')
+      .add(
+        "function",
+        new JsonObject().text("name", called?.name ?? "").text("arguments", called?.argumentsJson ?? "{}").toString(),
+      )
+      .toString(),
+  );
+  return new JsonObject()
+    .text("role", isDeveloper ? "system" : roles[message.role])
+    .add("content", contentJson(message))
+    .text("name", message.name)
+    .add("tool_calls", calls.length > 0 ? `[${calls.join()}]` : null)
+    .text("tool_call_id", message.toolCallId)
+    .toString();
+}
+
+/** Text parts joined to one string, which every server takes; null when the message has only tool calls. */
+function contentJson({ content }: Message): string {
+  if (content.length === 0) return "null";
+  if (content.every(({ part }) => part.case === "text")) {
+    return jsonString(content.map(({ part }) => (part.case === "text" ? part.value : "")).join(""));
+  }
+  return `[${content.map(partJson).join()}]`;
+}
+
+function partJson({ part }: ContentPart): string {
+  switch (part.case) {
+    case "text":
+      return `{"type":"text","text":${jsonString(part.value)}}`;
+    case "refusal":
+      return `{"type":"refusal","refusal":${jsonString(part.value)}}`;
+    case "imageUrl": {
+      const image = new JsonObject().text("url", part.value.url).text("detail", part.value.detail);
+      return `{"type":"image_url","image_url":${image}}`;
+    }
+    case "inputAudio": {
+      const audio = new JsonObject().text("data", part.value.data).text("format", part.value.format);
+      return `{"type":"input_audio","input_audio":${audio}}`;
+    }
+    default:
+      throw new EngineError("unsupported", "Files are not supported by the model.", { param: "messages" });
+  }
+}
+
+function toolJson({ function: offered }: Tool, index: number): string {
+  const definition = new JsonObject()
+    .text("name", offered?.name ?? "")
+    .text("description", offered?.description)
+    .add("parameters", checkedJson(offered?.parametersJson, `tools[${index}].function.parameters`))
+    .add("strict", offered?.strict === undefined ? null : String(offered.strict));
+  return `{"type":"function","function":${definition}}`;
+}
+
+/** Null where the server's own default applies: `auto`. */
+function toolChoiceJson(choice: ToolChoiceSpec, dialect: RequestDialect): string | null {
+  if (choice.mode === "auto") return null;
+  if (choice.mode !== "named") return `"${choice.mode}"`;
+  // The core offers only the named function, so `required` forces it.
+  return dialect.namedToolChoice ? `{"type":"function","function":{"name":${jsonString(choice.name)}}}` : '"required"';
+}
+
+function formatJson(format: GenerateRequest["format"]): string | null {
+  if (format === undefined) return null;
+  if (format.type === "json_object") return '{"type":"json_object"}';
+  const schema = new JsonObject()
+    .text("name", format.name)
+    .add("schema", checkedJson(format.schemaJson, "response_format.json_schema.schema"))
+    .add("strict", format.strict ? "true" : null);
+  return `{"type":"json_schema","json_schema":${schema}}`;
+}
+
+/** The body of an embeddings request. base64 is a third of the bytes, and needs no numbers in decimal. */
+export function embedBody({ inputs, dimensions }: EmbedRequest, { model }: Pick<BodySettings, "model">): string {
+  return new JsonObject()
+    .text("model", model)
+    .add("input", JSON.stringify(inputs))
+    .add("encoding_format", '"base64"')
+    .number("dimensions", dimensions)
+    .toString();
+}

@@ -1,0 +1,60 @@
+import type { TokenLogprob, TokenLogprobInfo } from "../../domain/engine/engine.js";
+import { isObject } from "./upstream-failure.js";
+
+/** Stands for "never" (RESP-9). */
+const never = -9_999;
+
+/**
+ * Log probabilities in either form: chat's `{ content: [{ token, logprob, bytes, top_logprobs }] }`, which llama.cpp sends for
+ * text completions too, or the lists of text completions. `topMax`: alternatives per position that the request asked for.
+ */
+export function readLogprobs(value: unknown, topMax: number): readonly TokenLogprobInfo[] {
+  if (!isObject(value)) return [];
+  const { content, tokens } = value;
+  if (Array.isArray(content)) {
+    return content.filter(isObject).map((entry) => ({ ...tokenOf(entry), top: topOf(entry["top_logprobs"], topMax) }));
+  }
+  return Array.isArray(tokens) ? tokens.map((token: unknown, i) => positionOf(value, token, i, topMax)) : [];
+}
+
+type Entry = Readonly<Record<string, unknown>>;
+
+function topOf(list: unknown, topMax: number): readonly TokenLogprob[] {
+  return Array.isArray(list) ? list.filter(isObject).slice(0, topMax).map(tokenOf) : [];
+}
+
+function tokenOf(entry: Entry): TokenLogprob {
+  const token = textOf(entry["token"]);
+  const bytes = entry["bytes"];
+  const own = { token, logprob: numberOf(entry["logprob"]) };
+  return isBytes(bytes) && !Buffer.from(token).equals(Uint8Array.from(bytes)) ? { ...own, bytes } : own;
+}
+
+/** A position of the lists of text completions; the alternatives are an object from token to log probability. */
+function positionOf(lists: Entry, token: unknown, i: number, topMax: number): TokenLogprobInfo {
+  const { token_logprobs: logprobs, top_logprobs: tops } = lists;
+  const top: unknown = Array.isArray(tops) ? tops[i] : null;
+  const alternatives = isObject(top) ? Object.entries(top) : [];
+  return {
+    token: textOf(token),
+    logprob: numberOf(Array.isArray(logprobs) ? logprobs[i] : null),
+    top: alternatives
+      .map(([name, logprob]) => ({ token: name, logprob: numberOf(logprob) }))
+      .sort((a, b) => b.logprob - a.logprob)
+      .slice(0, topMax),
+  };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function numberOf(value: unknown): number {
+  return typeof value === "number" && Number.isFinite(value) ? Math.max(never, value) : never;
+}
+
+function isBytes(value: unknown): value is readonly number[] {
+  return (
+    Array.isArray(value) && value.every((byte: unknown) => Number.isInteger(byte) && Number(byte) >= 0 && Number(byte) < 256)
+  );
+}

@@ -1,0 +1,219 @@
+import { EngineError, type EngineErrorCode, type EngineUsage } from "../../domain/engine/engine.js";
+import { printableLine } from "../../lib/display-text.js";
+
+export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/** The upstream answered with something that is not the protocol, or not a complete answer. */
+export class InvalidResponse extends EngineError {
+  constructor(message: string, options: { readonly cause?: unknown; readonly usage?: EngineUsage } = {}) {
+    super("upstream_error", message, { ...options, retryable: true });
+  }
+}
+
+/** The same error with the usage until then. */
+export function withUsage(error: EngineError, usage: EngineUsage): EngineError {
+  const { code, message, retryable, param, retryAfterMs } = error;
+  if (error instanceof InvalidResponse) return new InvalidResponse(message, { usage, cause: error.cause ?? error });
+  return new EngineError(code, message, {
+    retryable,
+    usage,
+    cause: error.cause ?? error,
+    ...(param === null ? {} : { param }),
+    ...(retryAfterMs === null ? {} : { retryAfterMs }),
+  });
+}
+
+/** An answer with a status other than 200. */
+export interface FailedAnswer {
+  readonly status: number;
+  readonly headers: AnswerHeaders;
+  /** The start of the body. */
+  readonly body: string;
+}
+
+/** What of the request an error may concern. */
+export interface FailedRequest {
+  /** Field of the prompt, for errors about the length of the context. */
+  readonly promptParam: string;
+  /** Of the model; null: not known. */
+  readonly contextLength: number | null;
+  /** Texts that a log must not contain: keys, and the words of the prompt. */
+  readonly keys: readonly string[];
+  readonly promptText: () => string;
+}
+
+const publicCharsMax = 1_000;
+const loggedCharsMax = 300;
+
+/** Converts a failed answer to the error for the core. Only the caller's faults carry the upstream's words to the caller. */
+export function engineErrorOf(answer: FailedAnswer, request: FailedRequest, nowMs: number): EngineError {
+  const { status, headers } = answer;
+  const told = readError(answer.body);
+  if (isCallersFault(status, told)) return callersError(told, request);
+  const code = codeOf(status, told);
+  const wait = retryAfterMs(headers, nowMs);
+  const retryAfter = wait !== null && (code === "rate_limited" || status === 503 || status === 529) ? wait : null;
+  return new EngineError(code, `the upstream answered ${status}`, {
+    retryable: code !== "unauthorized",
+    cause: new Error(`HTTP ${status}: ${forLog(told.message, request)}`),
+    ...(retryAfter === null ? {} : { retryAfterMs: retryAfter }),
+  });
+}
+
+function isCallersFault(status: number, told: ToldError): boolean {
+  if (status === 400 || status === 413 || status === 422) return true;
+  return status === 500 && blamesRequest.test(told.message);
+}
+
+/** Texts of llama.cpp's 500 answers to requests that no other server could serve either. */
+const blamesRequest = /too large to process|(image|audio|video|multimodal) input is not supported|invalid (grammar|json schema)/i;
+
+function codeOf(status: number, told: ToldError): EngineErrorCode {
+  switch (status) {
+    case 401:
+    case 403:
+      return "unauthorized";
+    case 408:
+    case 504:
+      return "timeout";
+    case 429:
+      return "rate_limited";
+    case 503:
+      return /\bloading\b/i.test(told.message) ? "model_loading" : "overloaded";
+    case 529:
+      return "overloaded";
+    default:
+      return "upstream_error";
+  }
+}
+
+const aboutContext =
+  /context[ _](length|size|window)|maximum context|exceed_context_size|too large to process|maximum (model|input|sequence) length|prompt is too long/i;
+
+function callersError(told: ToldError, { promptParam, contextLength, keys }: FailedRequest): EngineError {
+  const message = forCaller(told.message, keys);
+  if (told.code === "context_length_exceeded" || aboutContext.test(`${told.type} ${told.message}`)) {
+    return new EngineError("context_overflow", contextMessage(message, told, contextLength), { param: promptParam });
+  }
+  return new EngineError("bad_input", message, told.param === null ? {} : { param: told.param });
+}
+
+/** Client tools search for the first words (ERR-26); llama.cpp uses others. */
+function contextMessage(message: string, told: ToldError, ofModel: number | null): string {
+  const contextLength = told.contextLength ?? ofModel;
+  if (/maximum context length is \d/.test(message) || contextLength === null) return message;
+  const promptTokens = told.promptTokens ?? /\((\d+) tokens\)/.exec(message)?.[1] ?? null;
+  const prompt = promptTokens === null ? "" : `, but the prompt has ${promptTokens} tokens`;
+  return `This model's maximum context length is ${contextLength} tokens${prompt}. The server says: ${message}`;
+}
+
+/** An error as servers spell it, in one form. */
+interface ToldError {
+  readonly message: string;
+  readonly type: string;
+  readonly code: string;
+  readonly param: string | null;
+  /** Figures of llama.cpp. */
+  readonly contextLength: number | null;
+  readonly promptTokens: number | null;
+}
+
+/**
+ * Reads `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, `{"message": …}`, a list with one of these, plain text, and
+ * HTML, of which only the title is kept.
+ */
+export function readError(body: string): ToldError {
+  const parsed = parseJson(body);
+  const inner = Array.isArray(parsed) ? parsed[0] : parsed;
+  if (!isObject(inner)) return told(typeof inner === "string" ? inner : plainText(body), {});
+  const error = inner["error"] ?? inner["detail"] ?? inner["errors"] ?? inner;
+  if (typeof error === "string") return told(error, {});
+  // FastAPI: a list of `{ loc, msg }`.
+  const first = Array.isArray(error) ? error[0] : error;
+  if (typeof first === "string") return told(first, {});
+  if (!isObject(first)) return told("", {});
+  const message = first["message"] ?? first["msg"] ?? first["detail"];
+  return told(typeof message === "string" ? message : "", first);
+}
+
+function told(message: string, error: Readonly<Record<string, unknown>>): ToldError {
+  const named = /\(parameter=([^,)\s]+)[^)]*\)/.exec(message);
+  const given = error["param"];
+  const param = typeof given === "string" && given !== "" ? given : (named?.[1] ?? pathOf(error["loc"]));
+  return {
+    message: message.replace(/\s*\(parameter=[^)]*\)/, "").trim(),
+    type: textOf(error["type"]),
+    code: textOf(error["code"]),
+    param: param === null ? null : param.replace(/^body\./, "").slice(0, 128),
+    contextLength: countOf(error["n_ctx"]),
+    promptTokens: countOf(error["n_prompt_tokens"]),
+  };
+}
+
+/** `["body", "messages", 0, "role"]` as `messages[0].role`. */
+function pathOf(loc: unknown): string | null {
+  if (!Array.isArray(loc)) return null;
+  const steps: readonly unknown[] = loc[0] === "body" ? loc.slice(1) : loc;
+  const path = steps.map((step) => (typeof step === "number" ? `[${step}]` : `.${String(step)}`)).join("");
+  return path === "" ? null : path.replace(/^\./, "");
+}
+
+function plainText(body: string): string {
+  if (!/^\s*</.test(body)) return body.trim();
+  return /<title>([^<]*)</i.exec(body)?.[1]?.trim() ?? "an HTML page";
+}
+
+/** The message for the caller: one line without addresses and keys. */
+function forCaller(message: string, keys: readonly string[]): string {
+  const line = withoutSecrets(printableLine(message), keys).slice(0, publicCharsMax);
+  return line === "" ? "The upstream server rejected the request without a reason." : line;
+}
+
+/** The message for the log: short, and without words of the prompt, which some servers repeat. */
+function forLog(message: string, { keys, promptText }: FailedRequest): string {
+  const line = withoutSecrets(printableLine(message), keys).slice(0, loggedCharsMax);
+  if (line === "") return "without a message";
+  const prompt = promptText();
+  return line.replace(/[^\s"'`,;:()[\]{}]{6,}/g, (word) => (prompt.includes(word) ? "…" : word));
+}
+
+function withoutSecrets(text: string, keys: readonly string[]): string {
+  let clean = text;
+  for (const key of keys) clean = clean.replaceAll(key, "…");
+  return clean.replace(/\bsk-[\w*-]{6,}/g, "…").replace(/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>)]+/gi, "…");
+}
+
+const retryAfterMaxMs = 3_600_000;
+
+/** The wait that the headers name, in milliseconds; null: none. */
+export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | null {
+  const exact = Number(headers["retry-after-ms"] ?? Number.NaN);
+  if (exact >= 0) return Math.min(Math.ceil(exact), retryAfterMaxMs);
+  const text = headers["retry-after"];
+  if (typeof text !== "string") return null;
+  const seconds = /^\s*\d+(\.\d+)?\s*$/.test(text) ? Number(text) : (Date.parse(text) - nowMs) / 1_000;
+  if (Number.isNaN(seconds)) return null;
+  return Math.min(Math.max(0, Math.ceil(seconds * 1_000)), retryAfterMaxMs);
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Undefined for a text that is not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A non-negative integer up to 2^31 - 1; null for everything else. */
+export function countOf(value: unknown): number | null {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 2_147_483_647 ? Number(value) : null;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+}

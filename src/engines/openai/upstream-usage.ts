@@ -1,0 +1,107 @@
+import type { EngineUsage } from "../../domain/engine/engine.js";
+import { countOf, isObject } from "./upstream-failure.js";
+
+export interface UsageFigures extends EngineUsage {
+  readonly reasoningTokens: number;
+}
+
+/** What one `usage` object says; null for figures that it lacks. */
+interface ReadUsage {
+  readonly promptTokens: number | null;
+  readonly outTokens: number | null;
+  readonly cachedTokens: number | null;
+  readonly reasoningTokens: number | null;
+}
+
+/** Reads `usage` of a chunk in the spellings of all providers. Null: there is none. */
+export function readUsage(chunk: Readonly<Record<string, unknown>>): ReadUsage | null {
+  const groq = chunk["x_groq"];
+  const usage = chunk["usage"] ?? (isObject(groq) ? groq["usage"] : null);
+  if (!isObject(usage)) return null;
+  const ofPrompt = isObject(usage["prompt_tokens_details"]) ? usage["prompt_tokens_details"] : {};
+  const ofAnswer = isObject(usage["completion_tokens_details"]) ? usage["completion_tokens_details"] : {};
+  return {
+    promptTokens: countOf(usage["prompt_tokens"]),
+    outTokens: countOf(usage["completion_tokens"]),
+    // DeepSeek has its own name.
+    cachedTokens: countOf(ofPrompt["cached_tokens"]) ?? countOf(usage["prompt_cache_hit_tokens"]),
+    reasoningTokens: countOf(ofAnswer["reasoning_tokens"]) ?? countOf(usage["reasoning_tokens"]),
+  };
+}
+
+/**
+ * Usage of one answer. Until the server states exact figures, a chunk with content counts as one token. A usage object on a
+ * chunk of one choice is that choice's, so those of all choices are added up; one on a chunk without choices is the total.
+ */
+export class AnswerUsage {
+  readonly #estimatedPromptTokens: () => number;
+  #promptTokens: number | null = null;
+  #cachedTokens = 0;
+  #reasoningTokens = 0;
+  #totalOut: number | null = null;
+  /** Output tokens of each choice: exact, or the number of chunks. */
+  readonly #ofChoice: { tokens: number; chunks: number; isExact: boolean }[];
+
+  constructor(choices: number, estimatedPromptTokens: () => number) {
+    this.#estimatedPromptTokens = estimatedPromptTokens;
+    this.#ofChoice = Array.from({ length: choices }, () => ({ tokens: 0, chunks: 0, isExact: false }));
+  }
+
+  /** Counts a chunk with content. Returns the tokens of the choice until then. */
+  chunk(choice: number): number {
+    const counts = this.#ofChoice[choice];
+    if (counts === undefined) return 0;
+    counts.chunks += 1;
+    if (!counts.isExact) counts.tokens = counts.chunks;
+    return counts.tokens;
+  }
+
+  /** Sets the exact number of output tokens of a choice so far; it never falls. */
+  exact(choice: number, tokens: number): void {
+    const counts = this.#ofChoice[choice];
+    if (counts === undefined) return;
+    counts.tokens = counts.isExact ? Math.max(counts.tokens, tokens) : tokens;
+    counts.isExact = true;
+  }
+
+  /** `choice` null: the usage of the whole answer. */
+  take(usage: ReadUsage, choice: number | null): void {
+    this.#promptTokens = usage.promptTokens ?? this.#promptTokens;
+    this.#cachedTokens = usage.cachedTokens ?? this.#cachedTokens;
+    this.#reasoningTokens = usage.reasoningTokens ?? this.#reasoningTokens;
+    if (usage.outTokens === null) return;
+    if (choice === null) this.#totalOut = usage.outTokens;
+    else this.exact(choice, usage.outTokens);
+  }
+
+  get promptTokens(): number | null {
+    return this.#promptTokens;
+  }
+
+  get cachedTokens(): number {
+    return this.#cachedTokens;
+  }
+
+  /** Output tokens of a choice: the server's figure for it, or the total when it is the only one. */
+  outTokens(choice: number): number {
+    return this.#ofChoice.length === 1 ? this.#out() : (this.#ofChoice[choice]?.tokens ?? 0);
+  }
+
+  /** The figures so far. */
+  figures(): UsageFigures {
+    const promptTokens = this.#promptTokens ?? this.#estimatedPromptTokens();
+    const outTokens = this.#out();
+    return {
+      promptTokens,
+      outTokens,
+      cachedTokens: Math.min(this.#cachedTokens, promptTokens),
+      reasoningTokens: Math.min(this.#reasoningTokens, outTokens),
+    };
+  }
+
+  /** A total of 0 beside chunks with content is a server without a count. */
+  #out(): number {
+    const counted = this.#ofChoice.reduce((sum, { tokens }) => sum + tokens, 0);
+    return this.#totalOut === null || (this.#totalOut === 0 && counted > 0) ? counted : this.#totalOut;
+  }
+}

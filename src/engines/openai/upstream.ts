@@ -1,0 +1,172 @@
+import { Pool } from "undici";
+import { version } from "../../contract/version.js";
+import type { Clock } from "../../domain/call/ports.js";
+import { EngineError } from "../../domain/engine/engine.js";
+import { type AnswerReader, Exchange } from "./exchange.js";
+import { KeyRing, type UpstreamKey } from "./key-ring.js";
+import { type KindProfile, kindProfiles } from "./kinds.js";
+import type { UpstreamSettings } from "./upstream-settings.js";
+
+/** Below the 5 s after which uvicorn and Node close idle connections, so that few requests meet a closing socket. */
+const idleConnectionMs = 4_000;
+/** Age after which a connection is replaced, so that a server that moved to another address is found. */
+const connectionAgeMs = 60_000;
+const responseHeaderBytesMax = 16 * 1_024;
+/** Keys that one request tries. */
+const keysPerRequestMax = 4;
+
+export type UpstreamOperation = "chat/completions" | "completions" | "embeddings" | "models" | "rerank";
+
+export interface UpstreamCall {
+  readonly operation: UpstreamOperation;
+  /** Id of the model on the server; Azure has it in the path. */
+  readonly model: string;
+  /** JSON; null: a GET. */
+  readonly body: string | null;
+  readonly key: UpstreamKey;
+  readonly requestId: string | null;
+}
+
+/** One upstream server: its addresses, credentials and connections. */
+export class Upstream {
+  readonly settings: UpstreamSettings;
+  readonly profile: KindProfile;
+  readonly keys: KeyRing;
+  readonly #clock: Clock;
+  readonly #pool: Pool;
+  readonly #base: URL;
+  /** Open connections, and exchanges that use one. */
+  #connections = 0;
+  #running = 0;
+
+  /** Throws TypeError for a URL or a certificate that cannot be read. */
+  constructor(clock: Clock, settings: UpstreamSettings) {
+    this.settings = settings;
+    this.profile = kindProfiles[settings.kind];
+    this.keys = new KeyRing(clock, settings.keys);
+    this.#clock = clock;
+    this.#base = new URL(settings.url);
+    const { ca, cert, key } = settings.tls;
+    this.#pool = new Pool(this.#base.origin, {
+      pipelining: 1,
+      keepAliveTimeout: idleConnectionMs,
+      clientTtl: connectionAgeMs,
+      maxHeaderSize: responseHeaderBytesMax,
+      // Exchange has deadlines of its own.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: {
+        timeout: settings.connectMs,
+        minVersion: "TLSv1.2",
+        // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED can turn verification off.
+        rejectUnauthorized: true,
+        ...(ca === null ? {} : { ca }),
+        ...(cert === null ? {} : { cert }),
+        ...(key === null ? {} : { key }),
+      },
+    });
+    this.#pool.on("connect", () => {
+      this.#connections += 1;
+    });
+    this.#pool.on("disconnect", () => {
+      this.#connections -= 1;
+    });
+  }
+
+  /** Starts a request. */
+  send(call: UpstreamCall, reader: AnswerReader): Exchange {
+    return this.#exchange(this.#pathOf(call), call, reader, call.body);
+  }
+
+  /** Starts a GET for a path below the root of the server. */
+  get(path: string, key: UpstreamKey, reader: AnswerReader): Exchange {
+    return this.#exchange(path, { key, requestId: null }, reader, null);
+  }
+
+  /** Closes all connections; running requests fail. */
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  #exchange(
+    path: string,
+    { key, requestId }: Pick<UpstreamCall, "key" | "requestId">,
+    reader: AnswerReader,
+    body: string | null,
+  ): Exchange {
+    const mayBeStale = this.#connections > this.#running;
+    this.#running += 1;
+    const ended = (): void => {
+      this.#running -= 1;
+    };
+    const exchange = new Exchange(
+      { pool: this.#pool, clock: this.#clock },
+      { method: body === null ? "GET" : "POST", path, headers: this.#headers(key, requestId, body !== null), body },
+      this.settings,
+      mayBeStale,
+      reader,
+      ended,
+    );
+    exchange.start();
+    return exchange;
+  }
+
+  #headers(key: UpstreamKey, requestId: string | null, hasBody: boolean): Record<string, string> {
+    const headers: Record<string, string> = {
+      accept: hasBody ? "text/event-stream, application/json" : "application/json",
+      "user-agent": `unified-inference/${version}`,
+    };
+    if (hasBody) headers["content-type"] = "application/json";
+    if (requestId !== null && requestId !== "") headers["x-request-id"] = requestId;
+    if (key.text !== null) {
+      const { credential } = this.profile;
+      if (credential === "api-key") headers["api-key"] = key.text;
+      else headers["authorization"] = `Bearer ${key.text}`;
+      if (credential === "x-api-key") {
+        headers["x-api-key"] = key.text;
+        headers["anthropic-version"] = "2023-06-01";
+      }
+    }
+    for (const [name, value] of Object.entries(this.settings.headers)) headers[name.toLowerCase()] = value;
+    return headers;
+  }
+
+  #pathOf({ operation, model }: UpstreamCall): string {
+    const { kind, apiVersion } = this.settings;
+    const base = this.#base.pathname.replace(/\/+$/, "");
+    if (kind !== "azure") return `${base === "" ? "/v1" : base}/${operation}`;
+    if (apiVersion === null) return `${base}/openai/v1/${operation}`;
+    const query = `?api-version=${encodeURIComponent(apiVersion)}`;
+    if (operation === "models") return `${base}/openai/models${query}`;
+    return `${base}/openai/deployments/${encodeURIComponent(model)}/${operation}${query}`;
+  }
+}
+
+/**
+ * Runs attempts of one request with different keys: a key that the upstream rejects or limits is held, and the next one is
+ * tried. Both answers come before any content. Rejects with the last error.
+ */
+export async function withKeys<T>(
+  keys: KeyRing,
+  tenant: string,
+  attempt: (key: UpstreamKey) => Promise<T>,
+): Promise<T> {
+  const tried: UpstreamKey[] = [];
+  let failure: unknown = new EngineError("unauthorized", "the upstream has no usable key");
+  for (let key = keys.pick(tenant, tried); key !== null; key = keys.pick(tenant, tried)) {
+    tried.push(key);
+    try {
+      const result = await attempt(key);
+      keys.accepted(key);
+      return result;
+    } catch (error) {
+      failure = error;
+      const code = error instanceof EngineError ? error.code : null;
+      if (code === "unauthorized") keys.rejected(key);
+      else if (code === "rate_limited" && error instanceof EngineError) keys.limited(key, error.retryAfterMs);
+      else throw error;
+      if (tried.length >= keysPerRequestMax) break;
+    }
+  }
+  throw failure;
+}
