@@ -166,7 +166,12 @@ export class AnswerEvents {
     const reasoning = stringOf(delta["reasoning_content"]) || stringOf(delta["reasoning"]) || thinking;
     if (reasoning !== "") {
       this.#flush(index, choice);
-      this.#emit({ type: "reasoning", choice: index, text: wellFormed(reasoning), outTokens: this.#usage.chunk(index) });
+      this.#emit({
+        type: "reasoning",
+        choice: index,
+        text: wellFormed(reasoning),
+        outTokens: this.#usage.chunk(index),
+      });
     }
     this.#text(index, text);
     const refusal = stringOf(delta["refusal"]);

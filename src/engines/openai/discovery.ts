@@ -94,7 +94,12 @@ function readModels({ body }: WholeAnswer, kind: UpstreamKind): readonly Discove
     const meta = isObject(entry["meta"]) ? entry["meta"] : {};
     const length = countOf(entry["max_model_len"]) ?? countOf(meta["n_ctx"]) ?? countOf(entry["context_length"]);
     const embeddingDims = countOf(meta["n_embd"]);
-    models.push({ id, contextLength: length === 0 ? null : length, embeddingDims, operations: guessOperations(kind, id) });
+    models.push({
+      id,
+      contextLength: length === 0 ? null : length,
+      embeddingDims,
+      operations: guessOperations(kind, id),
+    });
   }
   return models;
 }

@@ -1,4 +1,4 @@
-import { EngineError, type EmbedRequest, type EmbedResult } from "../../domain/engine/engine.js";
+import { type EmbedRequest, type EmbedResult, EngineError } from "../../domain/engine/engine.js";
 import { countOf, InvalidResponse, isObject, parseJson } from "./upstream-failure.js";
 
 /** Bytes of an answer: 128 inputs with vectors of 8,192 numbers in decimal. */
@@ -28,7 +28,9 @@ export function readEmbeddings(
   }
   const length = complete[0]?.length ?? 0;
   if (complete.some((vector) => vector.length !== length || !vector.every(Number.isFinite))) {
-    throw new InvalidResponse("the upstream returned vectors of different lengths, or with numbers that are not finite");
+    throw new InvalidResponse(
+      "the upstream returned vectors of different lengths, or with numbers that are not finite",
+    );
   }
   if (dimensions !== undefined && length !== dimensions) {
     throw new EngineError("unsupported", `The server cannot shorten vectors: they have ${length} dimensions.`, {

@@ -104,7 +104,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
   discardRest(): void {
     if (!this.#finish()) return;
     this.#controller?.resume();
-    this.#cancelTimer = this.#clock.after(discardMs, () => this.#controller?.abort(new Error("the answer did not end")));
+    this.#cancelTimer = this.#clock.after(discardMs, () =>
+      this.#controller?.abort(new Error("the answer did not end")),
+    );
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {

@@ -1,5 +1,5 @@
-import { type EmitEvent, EngineError, type EngineUsage, type GenEvent } from "../../domain/engine/engine.js";
 import type { Clock } from "../../domain/call/ports.js";
+import { type EmitEvent, EngineError, type EngineUsage, type GenEvent } from "../../domain/engine/engine.js";
 import { AnswerEvents, type AnswerOptions } from "./answer-events.js";
 import { BodyCollector, errorBytesMax } from "./body-collector.js";
 import type { AnswerReader, Exchange } from "./exchange.js";

@@ -1,5 +1,11 @@
 import type { Clock, IdSource, Logger } from "../../domain/call/ports.js";
-import { type Engine, EngineError, type EngineKind, type LoadedModel, type ModelSpec } from "../../domain/engine/engine.js";
+import {
+  type Engine,
+  EngineError,
+  type EngineKind,
+  type LoadedModel,
+  type ModelSpec,
+} from "../../domain/engine/engine.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { discoverModels } from "./discovery.js";
 import { capabilitiesOf, kindProfiles, type ModelFacts } from "./kinds.js";

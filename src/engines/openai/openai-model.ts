@@ -86,9 +86,8 @@ export class OpenAiModel implements LoadedModel {
       const call = new GenerateCall({
         clock: this.#deps.clock,
         answer: this.#answerOptions(request),
-        request: this.#failedRequest(
-          "messages" in request.input ? "messages" : "prompt",
-          () => promptText(request.input, scrubbedCharsMax),
+        request: this.#failedRequest("messages" in request.input ? "messages" : "prompt", () =>
+          promptText(request.input, scrubbedCharsMax),
         ),
         emit,
       });

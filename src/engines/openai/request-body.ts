@@ -160,7 +160,10 @@ function messageJson(message: Message, { developerRole }: RequestDialect): strin
       .add("type", '"function"')
       .add(
         "function",
-        new JsonObject().text("name", called?.name ?? "").text("arguments", called?.argumentsJson ?? "{}").toString(),
+        new JsonObject()
+          .text("name", called?.name ?? "")
+          .text("arguments", called?.argumentsJson ?? "{}")
+          .toString(),
       )
       .toString(),
   );

@@ -105,7 +105,7 @@ export class SseReader {
       return false;
     }
     if (isField(bytes, from, end, "data")) this.#addData(bytes, from + 4, end);
-    else if (isField(bytes, from, end, "event")) this.#isError = valueOf(bytes, from + 5, end) === "error";
+    else if (isField(bytes, from, end, "event")) this.#isError = fieldValue(bytes, from + 5, end) === "error";
     else if (isField(bytes, from, end, "error")) {
       this.#isError = true;
       this.#addData(bytes, from + 5, end);
@@ -114,7 +114,7 @@ export class SseReader {
   }
 
   #addData(bytes: Buffer, from: number, end: number): void {
-    const value = valueOf(bytes, from, end);
+    const value = fieldValue(bytes, from, end);
     if (this.#data !== null && this.#data.length + value.length > eventBytesMax) throw tooLong();
     this.#data = this.#data === null ? value : `${this.#data}\n${value}`;
   }
@@ -145,7 +145,7 @@ function isField(bytes: Buffer, from: number, end: number, name: string): boolea
 }
 
 /** The text after the colon, without one space. */
-function valueOf(bytes: Buffer, colonAt: number, end: number): string {
+function fieldValue(bytes: Buffer, colonAt: number, end: number): string {
   const from = bytes[colonAt + 1] === space && colonAt + 1 < end ? colonAt + 2 : colonAt + 1;
   return from >= end ? "" : bytes.toString("utf8", from, end);
 }

@@ -5,7 +5,8 @@ const numbers = /("(?:created|completion_tokens|total_tokens)":\s*)(\d+)/g;
 /** Templates in a row that were of little use: more are a sign that the chunks of a stream have no common form. */
 const templatesMax = 16;
 const usefulMatches = 8;
-const notInJsonString = /[\\\u0000-\u001f]/;
+/** Backslashes, and control characters, of which JSON strings contain none below U+0020. */
+const needsParser = /[\\\p{Cc}]/u;
 
 /**
  * Reads chunks that differ from an earlier one only in their text, without JSON.parse. The form of such chunks is learned:
@@ -32,7 +33,7 @@ export class TextTemplate {
     const textEnd = data.indexOf('"', prefix.length);
     if (textEnd === -1) return null;
     const text = data.slice(prefix.length, textEnd);
-    if (notInJsonString.test(text) || !this.#matchesRest(data, textEnd)) return null;
+    if (needsParser.test(text) || !this.#matchesRest(data, textEnd)) return null;
     this.#matches += 1;
     return text;
   }
@@ -48,7 +49,8 @@ export class TextTemplate {
       const numberAt = at;
       while (isDigit(data.charCodeAt(at))) at += 1;
       // JSON has no number without digits or with a leading zero; counts have fewer digits.
-      if (at === numberAt || at - numberAt > 15 || (data.charCodeAt(numberAt) === 48 && at - numberAt > 1)) return false;
+      if (at === numberAt || at - numberAt > 15 || (data.charCodeAt(numberAt) === 48 && at - numberAt > 1))
+        return false;
       if (i === this.#tokensHole) this.outTokens = Number(data.slice(numberAt, at));
     }
     return at === data.length;
@@ -103,7 +105,13 @@ export class TextTemplate {
 }
 
 /** Whether other values in the holes change the text and the counts of the chunk, and nothing else. */
-function probeShows(prefix: string, parts: readonly string[], tokensHole: number, data: string, chunk: unknown): boolean {
+function probeShows(
+  prefix: string,
+  parts: readonly string[],
+  tokensHole: number,
+  data: string,
+  chunk: unknown,
+): boolean {
   const probeText = "probe";
   const rest = parts.map((part, i) => (i === parts.length - 1 ? part : `${part}${i === tokensHole ? 4_242 : 17}`));
   let probe: unknown;
@@ -122,11 +130,14 @@ function probeShows(prefix: string, parts: readonly string[], tokensHole: number
 /** A copy whose counts, creation time and text are neutral. */
 function without(chunk: unknown, text: string): unknown {
   const copy: unknown = JSON.parse(JSON.stringify(chunk), (key, value: unknown) =>
-    (key === "created" || key === "completion_tokens" || key === "total_tokens") && typeof value === "number" ? 0 : value,
+    (key === "created" || key === "completion_tokens" || key === "total_tokens") && typeof value === "number"
+      ? 0
+      : value,
   );
   const choice = isObject(copy) && Array.isArray(copy["choices"]) ? copy["choices"][0] : null;
   for (const place of [choice?.delta, choice]) {
-    for (const key of ["content", "text"]) if (isObject(place) && place[key] === text) Object.assign(place, { [key]: "" });
+    for (const key of ["content", "text"])
+      if (isObject(place) && place[key] === text) Object.assign(place, { [key]: "" });
   }
   return copy;
 }

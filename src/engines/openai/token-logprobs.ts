@@ -55,6 +55,7 @@ function numberOf(value: unknown): number {
 
 function isBytes(value: unknown): value is readonly number[] {
   return (
-    Array.isArray(value) && value.every((byte: unknown) => Number.isInteger(byte) && Number(byte) >= 0 && Number(byte) < 256)
+    Array.isArray(value) &&
+    value.every((byte: unknown) => Number.isInteger(byte) && Number(byte) >= 0 && Number(byte) < 256)
   );
 }

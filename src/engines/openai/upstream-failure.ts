@@ -66,7 +66,8 @@ function isCallersFault(status: number, told: ToldError): boolean {
 }
 
 /** Texts of llama.cpp's 500 answers to requests that no other server could serve either. */
-const blamesRequest = /too large to process|(image|audio|video|multimodal) input is not supported|invalid (grammar|json schema)/i;
+const blamesRequest =
+  /too large to process|(image|audio|video|multimodal) input is not supported|invalid (grammar|json schema)/i;
 
 function codeOf(status: number, told: ToldError): EngineErrorCode {
   switch (status) {
@@ -125,7 +126,8 @@ interface ToldError {
 export function readError(body: string): ToldError {
   const parsed = parseJson(body);
   const inner = Array.isArray(parsed) ? parsed[0] : parsed;
-  if (!isObject(inner)) return told(typeof inner === "string" ? inner : plainText(body), {});
+  if (typeof inner === "string") return told(inner, {});
+  if (!isObject(inner)) return told(parsed === undefined ? plainText(body) : "", {});
   const error = inner["error"] ?? inner["detail"] ?? inner["errors"] ?? inner;
   if (typeof error === "string") return told(error, {});
   // FastAPI: a list of `{ loc, msg }`.

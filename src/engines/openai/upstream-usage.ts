@@ -99,9 +99,14 @@ export class AnswerUsage {
     };
   }
 
-  /** A total of 0 beside chunks with content is a server without a count. */
+  /**
+   * A total of 0 beside chunks with content is a server without a count. With several choices, llama.cpp states the tokens
+   * of the last one as the total.
+   */
   #out(): number {
     const counted = this.#ofChoice.reduce((sum, { tokens }) => sum + tokens, 0);
-    return this.#totalOut === null || (this.#totalOut === 0 && counted > 0) ? counted : this.#totalOut;
+    const total = this.#totalOut;
+    if (total === null || (total === 0 && counted > 0)) return counted;
+    return this.#ofChoice.length > 1 ? Math.max(total, counted) : total;
   }
 }

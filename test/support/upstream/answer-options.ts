@@ -1,0 +1,19 @@
+import type { GenerateRequest } from "../../../src/domain/engine/engine.js";
+import type { AnswerOptions } from "../../../src/engines/openai/answer-events.js";
+
+/** Options for the answer to a request; ids of calls are counted. */
+export function answerOptions(request: GenerateRequest): AnswerOptions {
+  const { input } = request;
+  let calls = 0;
+  return {
+    choices: request.n,
+    logprobs: request.logprobs,
+    isForced: "messages" in input && ["required", "named"].includes(input.toolChoice.mode),
+    parallelToolCalls: !("messages" in input) || input.parallelToolCalls,
+    joins: request.deltas === "joined",
+    fingerprint: "",
+    echo: "",
+    estimatedPromptTokens: () => 7,
+    newCallId: () => `call_${++calls}`,
+  };
+}

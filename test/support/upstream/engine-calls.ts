@@ -1,0 +1,116 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { MessageSchema, Role, ToolSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
+import {
+  EngineError,
+  type GenEvent,
+  type GenerateRequest,
+  type LoadedModel,
+  type ToolChoiceSpec,
+} from "../../../src/domain/engine/engine.js";
+import { type OpenAiEngineDeps, openAiEngine } from "../../../src/engines/openai/openai-engine.js";
+import type { UpstreamDeployment, UpstreamSettings } from "../../../src/engines/openai/upstream-settings.js";
+import type { AbortFlag } from "../../../src/lib/abort-source.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { createRandomIds } from "../../../src/lib/crypto.js";
+import { silentLog } from "../silent-log.js";
+
+export const never: AbortFlag = new AbortController().signal;
+
+export function upstreamSettings(url: string, changes: Partial<UpstreamSettings> = {}): UpstreamSettings {
+  return {
+    name: "up",
+    url,
+    kind: "generic",
+    apiVersion: null,
+    keys: [],
+    headers: {},
+    connectMs: 5_000,
+    firstByteMs: 10_000,
+    idleMs: 10_000,
+    totalMs: 60_000,
+    tls: { ca: null, cert: null, key: null },
+    ...changes,
+  };
+}
+
+/** A model on an upstream server. Azure settings ask for no list of models, so tests use that kind where it would disturb. */
+export async function loadUpstreamModel(
+  upstream: UpstreamSettings,
+  changes: Partial<UpstreamDeployment> & { readonly slots?: number } = {},
+  deps: Partial<OpenAiEngineDeps> = {},
+): Promise<LoadedModel> {
+  const { slots = 8, ...deployment } = changes;
+  const engine = openAiEngine.create({ clock: createSystemClock(), ids: createRandomIds(), log: silentLog, ...deps });
+  const options: UpstreamDeployment = {
+    upstream,
+    model: "smollm2",
+    passThrough: [],
+    contextLength: null,
+    capabilities: null,
+    ...deployment,
+  };
+  return await engine.load({ id: "m", contextLength: 4_096, slots, options }, () => {}, new AbortController().signal);
+}
+
+type MessageInit = MessageInitShape<typeof MessageSchema>;
+
+export function userMessage(text: string): MessageInit {
+  return { role: Role.USER, content: [{ part: { case: "text", value: text } }] };
+}
+
+export const weatherTool = create(ToolSchema, {
+  function: { name: "get_weather", parametersJson: '{"type":"object","properties":{"city":{"type":"string"}}}' },
+});
+
+/** A chat request; `forced` and `auto` offer the weather tool. */
+export function chatRequest(
+  changes: Partial<GenerateRequest> & {
+    readonly tool?: ToolChoiceSpec;
+    readonly messages?: readonly MessageInit[];
+  } = {},
+): GenerateRequest {
+  const { tool, messages = [userMessage("Say hello in five words.")], ...others } = changes;
+  return {
+    requestId: "req_1",
+    input: {
+      messages: messages.map((message) => create(MessageSchema, message)),
+      tools: tool === undefined ? [] : [weatherTool],
+      toolChoice: tool ?? { mode: "none" },
+      parallelToolCalls: true,
+    },
+    n: 1,
+    maxTokens: null,
+    stop: [],
+    queueMs: 0,
+    cacheKey: "default",
+    deltas: "each",
+    ...others,
+  };
+}
+
+export function completionRequest(changes: Partial<GenerateRequest> = {}): GenerateRequest {
+  return { ...chatRequest(), input: { prompt: "The capital of France is" }, ...changes };
+}
+
+/** The events of a run, and its error; null: it succeeded. */
+export async function runEvents(
+  model: LoadedModel,
+  request: GenerateRequest,
+  signal: AbortFlag = never,
+): Promise<{ readonly events: readonly GenEvent[]; readonly error: EngineError | null }> {
+  const events: GenEvent[] = [];
+  try {
+    await model.generate(request, signal, (event) => {
+      events.push(event);
+      return undefined;
+    });
+    return { events, error: null };
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+    return { events, error };
+  }
+}
+
+export function textOf(events: readonly GenEvent[], choice = 0): string {
+  return events.map((event) => (event.type === "text" && event.choice === choice ? event.text : "")).join("");
+}

@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import {
+  capabilitiesOf,
+  guessOperations,
+  type ModelFacts,
+  upstreamKindNames,
+} from "../../../../src/engines/openai/kinds.js";
+
+const facts = (changes: Partial<ModelFacts> = {}): ModelFacts => ({
+  model: "meta-llama/Llama-3.3-70B-Instruct",
+  contextLength: null,
+  embeddingDims: null,
+  capabilities: null,
+  ...changes,
+});
+
+describe("capabilities of models on upstream servers", () => {
+  it("every kind has chat models without a known context", () => {
+    for (const kind of upstreamKindNames) {
+      expect(capabilitiesOf(kind, facts()), kind).toMatchObject({ chat: true, embeddings: false, contextLength: null });
+    }
+  });
+
+  it("Ollama's models cannot what its server would ignore without an error", () => {
+    expect(capabilitiesOf("ollama", facts())).toMatchObject({
+      tools: "auto",
+      toolChoice: false,
+      logitBias: false,
+      nativeN: false,
+      logprobs: 0,
+      tokenInput: false,
+    });
+  });
+
+  it.each([
+    ["text-embedding-3-small", "openai", ["embeddings"]],
+    ["BAAI/bge-m3", "vllm", ["embeddings"]],
+    ["intfloat/e5-large", "vllm", ["embeddings"]],
+    ["models/minilm.gguf", "llama-server", ["embeddings"]],
+    ["BAAI/bge-reranker-v2-m3", "vllm", ["rerank"]],
+    ["gpt-5-mini", "openai", ["chat", "completions"]],
+    ["claude-x", "anthropic", ["chat"]],
+  ] as const)("the operations of %s on %s are %j", (model, kind, operations) => {
+    expect(guessOperations(kind, model)).toEqual(operations);
+  });
+
+  it("the configuration replaces the operations when it names any, and the abilities when it names any", () => {
+    expect(
+      capabilitiesOf("vllm", facts({ capabilities: ["embeddings"], embeddingDims: 8, contextLength: 512 })),
+    ).toMatchObject({
+      chat: false,
+      completion: false,
+      embeddings: true,
+      embeddingDims: 8,
+      maxEmbedTokens: 512,
+      tokenInput: false,
+    });
+    expect(capabilitiesOf("vllm", facts({ capabilities: ["tools", "json_object"] }))).toMatchObject({
+      chat: true,
+      tools: "auto",
+      toolChoice: false,
+      jsonObject: true,
+      jsonSchema: "none",
+      logprobs: 0,
+      nativeN: false,
+      vision: false,
+    });
+  });
+});
