@@ -259,7 +259,7 @@ describe("an upstream server with a fault (REL-6)", () => {
     expect(model.stats().slotsBusy).toBe(0);
     isFaulty = false;
     expect((await runEvents(model, chatRequest({ deltas }))).error).toBeNull();
-    await eventually(() => upstream.sockets.size === 0, "the closed connections");
+    await eventually(() => upstream.isIdle, "the closed connections");
   });
 
   it("a 429 carries the wait, a timeout in mid-answer the usage until then", async () => {

@@ -39,6 +39,11 @@ export class RawUpstream {
     return upstream;
   }
 
+  /** Whether every connection that brought a request is closed: undici opens one anew after an abort. */
+  get isIdle(): boolean {
+    return [...this.sockets].every(({ bytesRead }) => bytesRead === 0);
+  }
+
   /** Base of its API. */
   get url(): string {
     return `${this.#scheme}://127.0.0.1:${this.port}/v1`;
