@@ -1,6 +1,7 @@
 import type { Dispatcher, Pool } from "undici";
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
+import type { PausableConnection, PausableRequest } from "./pausable-pool.js";
 import { type AnswerHeaders, InvalidResponse } from "./upstream-failure.js";
 
 /** Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. It may cancel in each. */
@@ -29,9 +30,14 @@ export interface Deadlines {
 /** Maximum number of 1xx answers before the final one. */
 const informationalMax = 100;
 
+/** Connections that were closed while they were idle, and are replaced for one request. */
+const staleMax = 3;
+/** A failure later than this is no sign of a connection that was closed while it was idle. */
+const staleWithinMs = 1_000;
+
 /**
  * One HTTP request on a pooled connection, with four deadlines. One timer per exchange checks them: a read only notes its
- * time. A connection that the server closed while it was idle is replaced once.
+ * time. A request whose connection the server closed while it was idle is sent again.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #pool: Pool;
@@ -39,37 +45,35 @@ export class Exchange implements Dispatcher.DispatchHandler {
   readonly #request: ExchangeRequest;
   readonly #deadlines: Deadlines;
   readonly #reader: AnswerReader;
-  readonly #onClosed: () => void;
   readonly #startedAtMs: number;
   #controller: Dispatcher.DispatchController | null = null;
+  #connection: PausableConnection | null = null;
+  /** What the connection had read before this request. */
+  #bytesReadBefore = 0;
+  #staleCount = 0;
   #phase: "connect" | "first_byte" | "idle" = "connect";
   /** Start of the phase, or the last read. */
   #sinceMs: number;
   #isPaused = false;
   #isOver = false;
-  #mayBeStale: boolean;
   #hasHead = false;
   #informational = 0;
   #cancelTimer: () => void = () => {};
   /** From the start to the first byte of the body; null: there was none. */
   firstByteMs: number | null = null;
 
-  /** `mayBeStale`: an idle connection may be reused. `onClosed` runs once, when the connection is free or closed. */
+  /** The pool is one of `createPausablePool`. */
   constructor(
     { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
     request: ExchangeRequest,
     deadlines: Deadlines,
-    mayBeStale: boolean,
     reader: AnswerReader,
-    onClosed: () => void,
   ) {
     this.#pool = pool;
     this.#clock = clock;
     this.#request = request;
     this.#deadlines = deadlines;
-    this.#mayBeStale = mayBeStale;
     this.#reader = reader;
-    this.#onClosed = onClosed;
     this.#startedAtMs = clock.monotonic();
     this.#sinceMs = this.#startedAtMs;
   }
@@ -79,19 +83,18 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#dispatch();
   }
 
-  /** Stops reading from the connection. No deadline but `total` runs meanwhile. */
+  /** Stops reading from the connection; what was read is still delivered. No deadline but `total` runs meanwhile. */
   pause(): void {
     if (this.#isOver || this.#isPaused) return;
     this.#isPaused = true;
-    this.#controller?.pause();
+    this.#connection?.pause();
   }
 
-  /** Never call it from within a callback of another exchange. */
   resume(): void {
     if (this.#isOver || !this.#isPaused) return;
     this.#isPaused = false;
     this.#sinceMs = this.#clock.monotonic();
-    this.#controller?.resume();
+    this.#connection?.resume();
   }
 
   /** Closes the connection at once; the reader receives nothing more. */
@@ -103,7 +106,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** The answer is complete for the reader: what is left of it is discarded, within a second. */
   discardRest(): void {
     if (!this.#finish()) return;
-    this.#controller?.resume();
     this.#cancelTimer = this.#clock.after(discardMs, () =>
       this.#controller?.abort(new Error("the answer did not end")),
     );
@@ -115,6 +117,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       controller.abort(new Error("cancelled before it was sent"));
       return;
     }
+    this.#bytesReadBefore = this.#connection?.bytesRead ?? 0;
     this.#enter("first_byte");
   }
 
@@ -141,7 +144,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.#onClosed();
     if (this.#finish()) this.#reader.end();
     else this.#cancelTimer();
   }
@@ -151,23 +153,38 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Dispatcher.DispatchController | null, error: Error): void {
-    if (this.#mayBeStale && !this.#isOver && !this.#hasHead && isDisconnect(error)) {
-      this.#mayBeStale = false;
-      this.#dispatch();
-      return;
-    }
-    this.#onClosed();
     if (this.#isOver) this.#cancelTimer();
-    this.#fail(networkError(error));
+    else if (this.#wasStale(error)) {
+      this.#staleCount += 1;
+      this.#phase = "connect";
+      this.#dispatch();
+    } else this.#fail(networkError(error));
+  }
+
+  /** Whether the server closed a connection that had served others, before it read this request. */
+  #wasStale(error: Error): boolean {
+    return (
+      this.#phase === "first_byte" &&
+      !this.#hasHead &&
+      this.#staleCount < staleMax &&
+      this.#bytesReadBefore > 0 &&
+      this.#connection?.bytesRead === this.#bytesReadBefore &&
+      this.#clock.monotonic() - this.#sinceMs < staleWithinMs &&
+      "code" in error &&
+      disconnects.has(String(error.code))
+    );
   }
 
   #dispatch(): void {
     const { method, path, headers, body } = this.#request;
+    const onConnection = (connection: PausableConnection): void => {
+      this.#connection = connection;
+    };
+    const request: PausableRequest = { method, path, headers, body, onConnection };
     try {
-      this.#pool.dispatch({ method, path, headers, body }, this);
+      this.#pool.dispatch(request, this);
     } catch (error) {
       // An invalid path or header, or a pool that is closed.
-      this.#onClosed();
       this.#fail(new EngineError("upstream_error", "the request could not be sent", { cause: error }));
     }
   }
@@ -218,6 +235,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (this.#isOver) return false;
     this.#isOver = true;
     this.#cancelTimer();
+    if (this.#isPaused) this.#connection?.resume();
     return true;
   }
 }
@@ -225,10 +243,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
 const discardMs = 1_000;
 
 const disconnects = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
-
-function isDisconnect(error: Error): boolean {
-  return "code" in error && disconnects.has(String(error.code));
-}
 
 const timeouts = new Set(["UND_ERR_CONNECT_TIMEOUT", "ETIMEDOUT"]);
 

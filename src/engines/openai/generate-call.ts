@@ -31,6 +31,8 @@ export class GenerateCall implements AnswerReader {
   readonly #options: GenerateCallOptions;
   readonly #answer: AnswerEvents;
   readonly #events = new SseReader();
+  /** Reads that came after the consumer had to be waited for: at most what the socket had read. */
+  readonly #reads: Buffer[] = [];
   #exchange: Exchange | null = null;
   #form: "events" | "whole" | "error" = "events";
   #status = 0;
@@ -40,6 +42,8 @@ export class GenerateCall implements AnswerReader {
   #held: GenEvent[] | null = null;
   /** The connection has ended, with an error or without. */
   #end: { readonly error: EngineError | null } | null = null;
+  /** The end has reached the reader of events. */
+  #isEnded = false;
   /** All events are emitted or held. */
   #isComplete = false;
   #isSettled = false;
@@ -103,7 +107,7 @@ export class GenerateCall implements AnswerReader {
   data(chunk: Buffer): void {
     if (this.#isSettled || this.#isComplete) return;
     if (this.#form === "events") {
-      this.#events.push(chunk);
+      this.#reads.push(chunk);
       this.#drain();
     } else if (!this.#body.add(chunk)) {
       if (this.#form === "error") this.#failedAnswer();
@@ -123,7 +127,6 @@ export class GenerateCall implements AnswerReader {
     if (this.#isSettled || this.#isComplete) return;
     this.#end = { error };
     if (this.#form === "events") {
-      if (error === null) this.#events.end();
       this.#drain();
     } else if (error !== null) this.#fail(error);
     else if (this.#form === "error") this.#failedAnswer();
@@ -150,7 +153,7 @@ export class GenerateCall implements AnswerReader {
   #drain(): void {
     try {
       while (this.#held === null && !this.#isComplete && !this.#isSettled) {
-        const data = this.#events.next();
+        const data = this.#next();
         if (data === null) {
           this.#atGap();
           return;
@@ -161,6 +164,20 @@ export class GenerateCall implements AnswerReader {
       }
     } catch (error) {
       this.#fail(error);
+    }
+  }
+
+  /** The next event of what has come; null: there is none. */
+  #next(): string | null {
+    for (;;) {
+      const data = this.#events.next();
+      if (data !== null) return data;
+      const read = this.#reads.shift();
+      if (read !== undefined) this.#events.push(read);
+      else if (this.#end?.error === null && !this.#isEnded) {
+        this.#isEnded = true;
+        this.#events.end();
+      } else return null;
     }
   }
 

@@ -1,10 +1,11 @@
-import { Pool } from "undici";
+import type { Pool } from "undici";
 import { version } from "../../contract/version.js";
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
 import { type AnswerReader, Exchange } from "./exchange.js";
 import { KeyRing, type UpstreamKey } from "./key-ring.js";
 import { type KindProfile, kindProfiles } from "./kinds.js";
+import { createPausablePool } from "./pausable-pool.js";
 import type { UpstreamSettings } from "./upstream-settings.js";
 
 /** Below the 5 s after which uvicorn and Node close idle connections, so that few requests meet a closing socket. */
@@ -35,9 +36,6 @@ export class Upstream {
   readonly #clock: Clock;
   readonly #pool: Pool;
   readonly #base: URL;
-  /** Open connections, and exchanges that use one. */
-  #connections = 0;
-  #running = 0;
 
   /** Throws TypeError for a URL or a certificate that cannot be read. */
   constructor(clock: Clock, settings: UpstreamSettings) {
@@ -47,7 +45,7 @@ export class Upstream {
     this.#clock = clock;
     this.#base = new URL(settings.url);
     const { ca, cert, key } = settings.tls;
-    this.#pool = new Pool(this.#base.origin, {
+    this.#pool = createPausablePool(this.#base.origin, {
       pipelining: 1,
       keepAliveTimeout: idleConnectionMs,
       clientTtl: connectionAgeMs,
@@ -64,12 +62,6 @@ export class Upstream {
         ...(cert === null ? {} : { cert }),
         ...(key === null ? {} : { key }),
       },
-    });
-    this.#pool.on("connect", () => {
-      this.#connections += 1;
-    });
-    this.#pool.on("disconnect", () => {
-      this.#connections -= 1;
     });
   }
 
@@ -94,18 +86,11 @@ export class Upstream {
     reader: AnswerReader,
     body: string | null,
   ): Exchange {
-    const mayBeStale = this.#connections > this.#running;
-    this.#running += 1;
-    const ended = (): void => {
-      this.#running -= 1;
-    };
     const exchange = new Exchange(
       { pool: this.#pool, clock: this.#clock },
       { method: body === null ? "GET" : "POST", path, headers: this.#headers(key, requestId, body !== null), body },
       this.settings,
-      mayBeStale,
       reader,
-      ended,
     );
     exchange.start();
     return exchange;

