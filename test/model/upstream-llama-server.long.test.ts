@@ -57,13 +57,13 @@ afterAll(async () => {
 
 describe("llama.cpp's own server as an upstream", () => {
   it("tells its context length and the length of its vectors", (context) => {
-    if (reason !== null) return context.skip(reason);
+    if (reason !== null) return context.skip(`no server: ${reason}`);
     expect(chat.caps).toMatchObject({ chat: true, contextLength });
     expect(embedder.caps).toMatchObject({ embeddings: true, embeddingDims: 384 });
   });
 
   it("streams an answer with exact usage", async (context) => {
-    if (reason !== null) return context.skip(reason);
+    if (reason !== null) return context.skip(`no server: ${reason}`);
     const { events, error } = await runEvents(chat, chatRequest({ maxTokens: 8, temperature: 0 }));
     expect(error).toBeNull();
     expect(textOf(events).length).toBeGreaterThan(4);
@@ -72,7 +72,7 @@ describe("llama.cpp's own server as an upstream", () => {
   });
 
   it("completes a prompt with log probabilities, and an echo that the server itself ignores", async (context) => {
-    if (reason !== null) return context.skip(reason);
+    if (reason !== null) return context.skip(`no server: ${reason}`);
     const { events, error } = await runEvents(
       chat,
       completionRequest({ maxTokens: 3, temperature: 0, logprobs: 2, echo: true }),
@@ -85,14 +85,14 @@ describe("llama.cpp's own server as an upstream", () => {
   });
 
   it("rejects a prompt above its context with the words that clients search for (ERR-26)", async (context) => {
-    if (reason !== null) return context.skip(reason);
+    if (reason !== null) return context.skip(`no server: ${reason}`);
     const { error } = await runEvents(chat, chatRequest({ messages: [userMessage("word ".repeat(2_000))] }));
     expect(error).toMatchObject({ code: "context_overflow", param: "messages" });
     expect(error?.message).toContain(`maximum context length is ${contextLength} tokens`);
   });
 
   it("frees its only slot when a request is aborted, streamed or not (REL-2)", async (context) => {
-    if (reason !== null) return context.skip(reason);
+    if (reason !== null) return context.skip(`no server: ${reason}`);
     for (const deltas of ["each", "joined"] as const) {
       const abort = new AbortController();
       const request = chatRequest({
@@ -114,7 +114,7 @@ describe("llama.cpp's own server as an upstream", () => {
   });
 
   it("returns unit vectors in base64", async (context) => {
-    if (reason !== null) return context.skip(reason);
+    if (reason !== null) return context.skip(`no server: ${reason}`);
     const { vectors, promptTokens } = await embedder.embed({ inputs: ["a cat", "a dog"] }, never);
     expect(vectors).toHaveLength(2);
     for (const vector of vectors) expect(Math.hypot(...vector)).toBeCloseTo(1, 3);

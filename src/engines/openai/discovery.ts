@@ -1,10 +1,10 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { readWhole, type WholeAnswer } from "./body-collector.js";
-import { guessOperations, type operationNames, type UpstreamKind } from "./kinds.js";
-import type { Upstream } from "./upstream.js";
-import { countOf, engineErrorOf, InvalidResponse, isObject, parseJson } from "./upstream-failure.js";
+import { readWhole, type WholeAnswer } from "./connection/body-collector.js";
+import type { Upstream } from "./connection/upstream.js";
+import { guessOperations, type operationNames, type UpstreamKind } from "./protocol/kinds.js";
+import { countOf, engineErrorOf, InvalidResponse, isObject, parseJson } from "./protocol/upstream-failure.js";
 
 /** Bytes of a model list: hosted services list thousands. */
 const listBytesMax = 8 * 1_024 * 1_024;

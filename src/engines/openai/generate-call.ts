@@ -1,9 +1,9 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { type EmitEvent, EngineError, type EngineUsage, type GenEvent } from "../../domain/engine/engine.js";
-import { AnswerEvents, type AnswerOptions } from "./answer-events.js";
-import { BodyCollector, errorBytesMax } from "./body-collector.js";
-import type { AnswerReader, Exchange } from "./exchange.js";
-import { eventBytesMax, SseReader } from "./sse-reader.js";
+import { AnswerEvents, type AnswerOptions } from "./answer/answer-events.js";
+import { eventBytesMax, SseReader } from "./answer/sse-reader.js";
+import { BodyCollector, errorBytesMax } from "./connection/body-collector.js";
+import type { AnswerReader, Exchange } from "./connection/exchange.js";
 import {
   type AnswerHeaders,
   engineErrorOf,
@@ -11,7 +11,7 @@ import {
   InvalidResponse,
   parseJson,
   withUsage,
-} from "./upstream-failure.js";
+} from "./protocol/upstream-failure.js";
 
 /** How long the usage may take after the last finish. */
 const tailMs = 5_000;
@@ -158,7 +158,7 @@ export class GenerateCall implements AnswerReader {
           this.#atGap();
           return;
         }
-        if (data === "[DONE]" || data.trim() === "[DONE]") this.#complete();
+        if (data.length < 16 && data.trim() === "[DONE]") this.#complete();
         else if (this.#events.lastIsError) throw new InvalidResponse("the upstream reported an error in its answer");
         else if (data !== "") this.#answer.take(data);
       }

@@ -7,11 +7,11 @@ import {
   type ModelSpec,
 } from "../../domain/engine/engine.js";
 import { AbortSource } from "../../lib/abort-source.js";
+import { Upstream } from "./connection/upstream.js";
 import { discoverModels } from "./discovery.js";
-import { capabilitiesOf, kindProfiles, type ModelFacts } from "./kinds.js";
 import { OpenAiModel, type OpenAiModelSpec, type UpstreamOutcome } from "./openai-model.js";
-import { Upstream } from "./upstream.js";
-import type { UpstreamDeployment, UpstreamSettings } from "./upstream-settings.js";
+import { capabilitiesOf, kindProfiles, type ModelFacts } from "./protocol/kinds.js";
+import type { UpstreamDeployment, UpstreamSettings } from "./protocol/upstream-settings.js";
 
 export interface OpenAiEngineDeps {
   readonly clock: Clock;
@@ -120,9 +120,10 @@ function learnWithin(
           (error: unknown) => {
             if (stop.aborted) return;
             const code = error instanceof EngineError ? error.code : "internal";
-            log.warn({ upstream: name, model, error: code, err: error }, "the upstream does not list its models");
-            // An answer of the server that will not change by itself.
-            if (code === "unauthorized" || code === "bad_input") return;
+            // Once: the upstream's later requests show whether it is still away.
+            if (delayMs === retryMs) {
+              log.warn({ upstream: name, model, error: code }, "the upstream does not list its models; asking again");
+            }
             cancelRetry = clock.after(delayMs, () => ask(Math.min(2 * delayMs, retryMaxMs)));
           },
         )

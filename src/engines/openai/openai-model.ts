@@ -10,14 +10,14 @@ import {
   type LoadedModel,
 } from "../../domain/engine/engine.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { readWhole } from "./body-collector.js";
-import { embeddingBytesMax, readEmbeddings } from "./embedding-answer.js";
+import { embeddingBytesMax, readEmbeddings } from "./answer/embedding-answer.js";
+import { readWhole } from "./connection/body-collector.js";
+import type { UpstreamKey } from "./connection/key-ring.js";
+import { type Upstream, type UpstreamCall, withKeys } from "./connection/upstream.js";
 import { GenerateCall } from "./generate-call.js";
-import type { UpstreamKey } from "./key-ring.js";
 import { estimatedInputTokens, estimatedPromptTokens, longestInput, promptText } from "./prompt-text.js";
-import { type BodySettings, embedBody, generateBody } from "./request-body.js";
-import { type Upstream, type UpstreamCall, withKeys } from "./upstream.js";
-import { engineErrorOf, type FailedRequest, InvalidResponse } from "./upstream-failure.js";
+import { type BodySettings, embedBody, generateBody } from "./protocol/request-body.js";
+import { engineErrorOf, type FailedRequest, InvalidResponse } from "./protocol/upstream-failure.js";
 
 /** How an attempt ended. `success` includes answers that reject the request for a fault of the caller. */
 export type UpstreamOutcome =

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { Upstream } from "../../../src/engines/openai/connection/upstream.js";
 import { checkUpstream, discoverModels, isHealthy } from "../../../src/engines/openai/discovery.js";
-import { Upstream } from "../../../src/engines/openai/upstream.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { eventually } from "../../support/eventually.js";
 import {

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { EngineErrorCode, LoadedModel } from "../../../src/domain/engine/engine.js";
-import type { UpstreamSettings } from "../../../src/engines/openai/upstream-settings.js";
+import type { UpstreamSettings } from "../../../src/engines/openai/protocol/upstream-settings.js";
 import { eventually } from "../../support/eventually.js";
 import { makeAuthority } from "../../support/receivers/authority.js";
 import {

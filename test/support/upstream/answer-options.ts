@@ -1,5 +1,5 @@
 import type { GenerateRequest } from "../../../src/domain/engine/engine.js";
-import type { AnswerOptions } from "../../../src/engines/openai/answer-events.js";
+import type { AnswerOptions } from "../../../src/engines/openai/answer/answer-events.js";
 
 /** Options for the answer to a request; ids of calls are counted. */
 export function answerOptions(request: GenerateRequest): AnswerOptions {

@@ -8,7 +8,7 @@ import {
   type ToolChoiceSpec,
 } from "../../../src/domain/engine/engine.js";
 import { type OpenAiEngineDeps, openAiEngine } from "../../../src/engines/openai/openai-engine.js";
-import type { UpstreamDeployment, UpstreamSettings } from "../../../src/engines/openai/upstream-settings.js";
+import type { UpstreamDeployment, UpstreamSettings } from "../../../src/engines/openai/protocol/upstream-settings.js";
 import type { AbortFlag } from "../../../src/lib/abort-source.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { createRandomIds } from "../../../src/lib/crypto.js";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { GenEvent, GenerateRequest } from "../../../../src/domain/engine/engine.js";
-import { AnswerEvents } from "../../../../src/engines/openai/answer-events.js";
+import { AnswerEvents } from "../../../../src/engines/openai/answer/answer-events.js";
 import { answerOptions } from "../../../support/upstream/answer-options.js";
 import { chatRequest, completionRequest, textOf } from "../../../support/upstream/engine-calls.js";
 
@@ -91,6 +91,13 @@ describe("dialects of upstream servers", () => {
   it("vLLM: a fingerprint on the last chunk comes as a further `accepted`", () => {
     const seen = events([chunk({ content: "a" }), stop, { choices: [], system_fingerprint: "vllm-0.32.0-ab" }]);
     expect(seen.filter(({ type }) => type === "accepted")).toMatchObject([{}, { fingerprint: "vllm-0.32.0-ab" }]);
+  });
+
+  it("a fingerprint that changes back and forth is noticed in chunks of a known form", () => {
+    const a = chunk({ content: "a" }, null, { system_fingerprint: "a" });
+    const b = chunk({ refusal: "b" }, null, { system_fingerprint: "b" });
+    const seen = events([a, a, b, a, stop]);
+    expect(seen.flatMap((event) => (event.type === "accepted" ? [event.fingerprint] : []))).toEqual(["a", "b", "a"]);
   });
 
   it("a fingerprint loses `fp_`, and everything but printable ASCII (SEC-24)", () => {

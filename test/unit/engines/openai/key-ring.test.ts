@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { EngineError } from "../../../../src/domain/engine/engine.js";
-import { KeyRing } from "../../../../src/engines/openai/key-ring.js";
-import { withKeys } from "../../../../src/engines/openai/upstream.js";
+import { KeyRing } from "../../../../src/engines/openai/connection/key-ring.js";
+import { withKeys } from "../../../../src/engines/openai/connection/upstream.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 function ring(...keys: string[]): { clock: FakeClock; keys: KeyRing } {

@@ -4,7 +4,7 @@ import {
   guessOperations,
   type ModelFacts,
   upstreamKindNames,
-} from "../../../../src/engines/openai/kinds.js";
+} from "../../../../src/engines/openai/protocol/kinds.js";
 
 const facts = (changes: Partial<ModelFacts> = {}): ModelFacts => ({
   model: "meta-llama/Llama-3.3-70B-Instruct",

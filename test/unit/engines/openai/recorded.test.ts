@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { GenEvent, GenerateRequest } from "../../../../src/domain/engine/engine.js";
-import { AnswerEvents } from "../../../../src/engines/openai/answer-events.js";
-import { SseReader } from "../../../../src/engines/openai/sse-reader.js";
-import { InvalidResponse } from "../../../../src/engines/openai/upstream-failure.js";
+import { AnswerEvents } from "../../../../src/engines/openai/answer/answer-events.js";
+import { SseReader } from "../../../../src/engines/openai/answer/sse-reader.js";
+import { InvalidResponse } from "../../../../src/engines/openai/protocol/upstream-failure.js";
 import { answerOptions } from "../../../support/upstream/answer-options.js";
 import { chatRequest } from "../../../support/upstream/engine-calls.js";
 import {

@@ -2,8 +2,8 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { Role, ToolSchema } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import type { GenerateRequest } from "../../../../src/domain/engine/engine.js";
-import { kindProfiles, type UpstreamKind, upstreamKindNames } from "../../../../src/engines/openai/kinds.js";
-import { embedBody, generateBody } from "../../../../src/engines/openai/request-body.js";
+import { kindProfiles, type UpstreamKind, upstreamKindNames } from "../../../../src/engines/openai/protocol/kinds.js";
+import { embedBody, generateBody } from "../../../../src/engines/openai/protocol/request-body.js";
 import { chatRequest, completionRequest, userMessage } from "../../../support/upstream/engine-calls.js";
 
 function body(request: GenerateRequest, kind: UpstreamKind = "generic", passThrough: readonly string[] = []) {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { eventBytesMax, SseReader } from "../../../../src/engines/openai/sse-reader.js";
-import { InvalidResponse } from "../../../../src/engines/openai/upstream-failure.js";
+import { eventBytesMax, SseReader } from "../../../../src/engines/openai/answer/sse-reader.js";
+import { InvalidResponse } from "../../../../src/engines/openai/protocol/upstream-failure.js";
 
 /** The data of all events in a stream that comes in the given reads. */
 function read(...reads: readonly (string | Buffer)[]): { readonly data: string[]; readonly errors: boolean[] } {

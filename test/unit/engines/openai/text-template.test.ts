@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../../src/domain/engine/engine.js";
-import { AnswerEvents } from "../../../../src/engines/openai/answer-events.js";
-import { TextTemplate } from "../../../../src/engines/openai/text-template.js";
+import { AnswerEvents } from "../../../../src/engines/openai/answer/answer-events.js";
+import { TextTemplate } from "../../../../src/engines/openai/answer/text-template.js";
 import { answerOptions } from "../../../support/upstream/answer-options.js";
 import { chatRequest } from "../../../support/upstream/engine-calls.js";
 

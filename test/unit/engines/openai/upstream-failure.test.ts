@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { serviceErrorOf } from "../../../../src/domain/engine/engine-error.js";
-import { engineErrorOf, type FailedRequest, retryAfterMs } from "../../../../src/engines/openai/upstream-failure.js";
+import {
+  engineErrorOf,
+  type FailedRequest,
+  retryAfterMs,
+} from "../../../../src/engines/openai/protocol/upstream-failure.js";
 import { recordedAnswer } from "../../../support/upstream/recorded-answers.js";
 
 const nowMs = Date.UTC(2026, 0, 1);

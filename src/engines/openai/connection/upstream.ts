@@ -1,12 +1,12 @@
 import type { Pool } from "undici";
-import { version } from "../../contract/version.js";
-import type { Clock } from "../../domain/call/ports.js";
-import { EngineError } from "../../domain/engine/engine.js";
+import { version } from "../../../contract/version.js";
+import type { Clock } from "../../../domain/call/ports.js";
+import { EngineError } from "../../../domain/engine/engine.js";
+import { type KindProfile, kindProfiles } from "../protocol/kinds.js";
+import type { UpstreamSettings } from "../protocol/upstream-settings.js";
 import { type AnswerReader, Exchange } from "./exchange.js";
 import { KeyRing, type UpstreamKey } from "./key-ring.js";
-import { type KindProfile, kindProfiles } from "./kinds.js";
 import { createPausablePool } from "./pausable-pool.js";
-import type { UpstreamSettings } from "./upstream-settings.js";
 
 /** Below the 5 s after which uvicorn and Node close idle connections, so that few requests meet a closing socket. */
 const idleConnectionMs = 4_000;
@@ -137,7 +137,7 @@ export async function withKeys<T>(
   attempt: (key: UpstreamKey) => Promise<T>,
 ): Promise<T> {
   const tried: UpstreamKey[] = [];
-  let failure: unknown = new EngineError("unauthorized", "the upstream has no usable key");
+  let failure: unknown = null;
   for (let key = keys.pick(tenant, tried); key !== null; key = keys.pick(tenant, tried)) {
     tried.push(key);
     try {
@@ -153,5 +153,5 @@ export async function withKeys<T>(
       if (tried.length >= keysPerRequestMax) break;
     }
   }
-  throw failure;
+  throw failure ?? new EngineError("unauthorized", "the upstream has no usable key");
 }

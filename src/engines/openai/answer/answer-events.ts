@@ -1,8 +1,18 @@
-import type { EngineUsage, FinishReason, GenEvent, TokenLogprobInfo } from "../../domain/engine/engine.js";
+import type { EngineUsage, FinishReason, GenEvent, TokenLogprobInfo } from "../../../domain/engine/engine.js";
+import { InvalidResponse, isObject, parseJson } from "../protocol/upstream-failure.js";
+import {
+  contentOf,
+  errorKind,
+  fingerprintOf,
+  finishReasonOf,
+  indexOf,
+  type Json,
+  stringOf,
+  wellFormed,
+} from "./chunk-values.js";
 import { TextTemplate } from "./text-template.js";
 import { readLogprobs } from "./token-logprobs.js";
 import { ToolCalls } from "./tool-calls.js";
-import { InvalidResponse, isObject, parseJson } from "./upstream-failure.js";
 import { AnswerUsage, readUsage } from "./upstream-usage.js";
 
 export interface AnswerOptions {
@@ -22,11 +32,14 @@ export interface AnswerOptions {
   readonly newCallId: () => string;
 }
 
-type Json = Readonly<Record<string, unknown>>;
 type Emit = (event: GenEvent) => void;
 
 /** Characters of joined text after which an event is emitted all the same. */
 const joinedCharsMax = 16_384;
+/** Characters before a forced call. */
+const forcedCharsMax = 1_048_576;
+/** Positions whose text has not come. */
+const heldLogprobsMax = 1_024;
 
 interface Choice {
   reason: FinishReason | null;
@@ -153,7 +166,11 @@ export class AnswerEvents {
     const delta = isObject(value["delta"]) ? value["delta"] : isObject(value["message"]) ? value["message"] : null;
     if (this.#options.logprobs !== undefined) {
       const logprobs = readLogprobs(value["logprobs"], this.#options.logprobs);
-      if (logprobs.length > 0) choice.logprobs = [...(choice.logprobs ?? []), ...logprobs];
+      if (logprobs.length > 0) {
+        choice.logprobs ??= [];
+        choice.logprobs.push(...logprobs);
+        if (choice.logprobs.length >= heldLogprobsMax) this.#flush(index, choice);
+      }
     }
     if (delta === null) this.#text(index, stringOf(value["text"]));
     else this.#takeDelta(index, choice, delta);
@@ -199,6 +216,7 @@ export class AnswerEvents {
     const { isForced, joins } = this.#options;
     if (isForced && choice.calls.isEmpty) {
       choice.waiting += whole;
+      if (choice.waiting.length > forcedCharsMax) throw notForced();
       return;
     }
     // The first text is emitted at once: it is the time of the first token.
@@ -250,7 +268,7 @@ export class AnswerEvents {
     choice.calls.end();
     const hasCalls = !choice.calls.isEmpty;
     if (this.#options.isForced && !hasCalls && (choice.waiting !== "" || reason !== "length")) {
-      throw new InvalidResponse("the upstream did not make the tool call that the request forces");
+      throw notForced();
     }
     if (hasCalls && reason === "stop") choice.reason = "tool_calls";
     else choice.reason = !hasCalls && reason === "tool_calls" ? "stop" : reason;
@@ -276,64 +294,6 @@ export class AnswerEvents {
   }
 }
 
-/** Halves of a character that stand alone become U+FFFD. */
-function wellFormed(text: string): string {
-  return text.replace(/\p{Surrogate}/gu, "\ufffd");
-}
-
-function indexOf(choice: Json): number {
-  return Number.isInteger(choice["index"]) ? Number(choice["index"]) : 0;
-}
-
-function stringOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
-/** Content as a string, or as Mistral's parts: texts are joined, thinking is apart. */
-function contentOf(content: unknown): { readonly text: string; readonly thinking: string } {
-  if (!Array.isArray(content)) return { text: stringOf(content), thinking: "" };
-  let text = "";
-  let thinking = "";
-  for (const part of content.filter(isObject)) {
-    text += stringOf(part["text"]);
-    const inner: unknown = part["thinking"];
-    thinking += Array.isArray(inner) ? contentOf(inner).text : stringOf(inner);
-  }
-  return { text, thinking };
-}
-
-const reasons: Readonly<Record<string, FinishReason>> = {
-  stop: "stop",
-  length: "length",
-  max_tokens: "length",
-  model_length: "length",
-  tool_calls: "tool_calls",
-  function_call: "tool_calls",
-  content_filter: "content_filter",
-  safety: "content_filter",
-};
-
-/** Null: not finished. Throws InvalidResponse when the server gave up. */
-function finishReasonOf(value: unknown): FinishReason | null {
-  const name = stringOf(value).toLowerCase();
-  if (name === "") return null;
-  if (name === "error" || name === "abort") throw new InvalidResponse(`the upstream ended the answer with '${name}'`);
-  return Object.hasOwn(reasons, name) ? (reasons[name] ?? "stop") : "stop";
-}
-
-const fingerprintCharsMax = 64;
-
-/** Printable ASCII without `fp_`, which the core adds. */
-function fingerprintOf(value: unknown): string | null {
-  const text = stringOf(value)
-    .replace(/[^\x21-\x7e]/g, "")
-    .replace(/^fp_/, "");
-  return text === "" ? null : text.slice(0, fingerprintCharsMax);
-}
-
-/** Type and code of an error in a stream; its text may repeat the prompt. */
-function errorKind(chunk: Json): string {
-  const error = isObject(chunk["error"]) ? chunk["error"] : chunk;
-  const kind = [error["type"], error["code"]].filter((part) => typeof part === "string" || typeof part === "number");
-  return kind.join(" ").slice(0, 100) || "without a type";
+function notForced(): InvalidResponse {
+  return new InvalidResponse("the upstream did not make the tool call that the request forces");
 }

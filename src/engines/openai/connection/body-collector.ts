@@ -1,7 +1,7 @@
-import { EngineError } from "../../domain/engine/engine.js";
-import type { AbortFlag } from "../../lib/abort-source.js";
+import { EngineError } from "../../../domain/engine/engine.js";
+import type { AbortFlag } from "../../../lib/abort-source.js";
+import { type AnswerHeaders, InvalidResponse } from "../protocol/upstream-failure.js";
 import type { AnswerReader, Exchange } from "./exchange.js";
-import { type AnswerHeaders, InvalidResponse } from "./upstream-failure.js";
 
 /** Collects a body up to a bound. */
 export class BodyCollector {

@@ -1,5 +1,5 @@
-import type { EngineUsage } from "../../domain/engine/engine.js";
-import { countOf, isObject } from "./upstream-failure.js";
+import type { EngineUsage } from "../../../domain/engine/engine.js";
+import { countOf, isObject } from "../protocol/upstream-failure.js";
 
 export interface UsageFigures extends EngineUsage {
   readonly reasoningTokens: number;

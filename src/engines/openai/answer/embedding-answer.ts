@@ -1,5 +1,5 @@
-import { type EmbedRequest, type EmbedResult, EngineError } from "../../domain/engine/engine.js";
-import { countOf, InvalidResponse, isObject, parseJson } from "./upstream-failure.js";
+import { type EmbedRequest, type EmbedResult, EngineError } from "../../../domain/engine/engine.js";
+import { countOf, InvalidResponse, isObject, parseJson } from "../protocol/upstream-failure.js";
 
 /** Bytes of an answer: 128 inputs with vectors of 8,192 numbers in decimal. */
 export const embeddingBytesMax = 32 * 1_024 * 1_024;

@@ -1,4 +1,4 @@
-import { InvalidResponse } from "./upstream-failure.js";
+import { InvalidResponse } from "../protocol/upstream-failure.js";
 
 /** Maximum bytes of one event. */
 export const eventBytesMax = 10 * 1_024 * 1_024;

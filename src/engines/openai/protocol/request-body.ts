@@ -1,4 +1,4 @@
-import { type ContentPart, type Message, Role, type Tool } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { type ContentPart, type Message, Role, type Tool } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import {
   type EmbedRequest,
   EngineError,
@@ -6,8 +6,8 @@ import {
   type GenerateRequest,
   type PassOn,
   type ToolChoiceSpec,
-} from "../../domain/engine/engine.js";
-import { jsonString } from "../../lib/json-string.js";
+} from "../../../domain/engine/engine.js";
+import { jsonString } from "../../../lib/json-string.js";
 import type { RequestDialect } from "./kinds.js";
 import { parseJson } from "./upstream-failure.js";
 

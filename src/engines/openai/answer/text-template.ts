@@ -1,4 +1,4 @@
-import { isObject } from "./upstream-failure.js";
+import { isObject, parseJson } from "../protocol/upstream-failure.js";
 
 /** Members of a chunk that change from one to the next and have no other effect than the count of output tokens. */
 const numbers = /("(?:created|completion_tokens|total_tokens)":\s*)(\d+)/g;
@@ -69,7 +69,7 @@ export class TextTemplate {
       const at = data.indexOf(key + literal);
       if (at === -1) continue;
       const textAt = at + key.length + 1;
-      this.#use(data.slice(0, textAt), data.slice(textAt + literal.length - 2), data, chunk);
+      this.#use(data.slice(0, textAt), data.slice(textAt + literal.length - 2), chunk);
       return;
     }
   }
@@ -79,7 +79,7 @@ export class TextTemplate {
     this.#matches = 0;
   }
 
-  #use(prefix: string, rest: string, data: string, chunk: unknown): void {
+  #use(prefix: string, rest: string, chunk: unknown): void {
     const pieces = rest.split(numbers);
     const parts: string[] = [];
     let literal = "";
@@ -89,15 +89,12 @@ export class TextTemplate {
       literal += pieces[i] ?? "";
       const name = pieces[i + 1];
       if (name === undefined) break;
-      if (name.startsWith('"completion_tokens"')) {
-        if (tokensHole !== -1) return;
-        tokensHole = parts.length;
-      }
+      if (name.startsWith('"completion_tokens"')) tokensHole = parts.length;
       parts.push(literal + name);
       literal = "";
     }
     parts.push(literal);
-    if (!probeShows(prefix, parts, tokensHole, data, chunk)) return;
+    if (!probeShows(prefix, parts, tokensHole, chunk)) return;
     this.#prefix = prefix;
     this.#parts = parts;
     this.#tokensHole = tokensHole;
@@ -105,41 +102,39 @@ export class TextTemplate {
 }
 
 /** Whether other values in the holes change the text and the counts of the chunk, and nothing else. */
-function probeShows(
-  prefix: string,
-  parts: readonly string[],
-  tokensHole: number,
-  data: string,
-  chunk: unknown,
-): boolean {
-  const probeText = "probe";
+function probeShows(prefix: string, parts: readonly string[], tokensHole: number, chunk: unknown): boolean {
   const rest = parts.map((part, i) => (i === parts.length - 1 ? part : `${part}${i === tokensHole ? 4_242 : 17}`));
-  let probe: unknown;
-  let original: unknown;
-  try {
-    probe = JSON.parse(prefix + probeText + rest.join(""));
-    original = JSON.parse(data);
-  } catch {
-    return false;
-  }
-  if (textOf(probe) !== probeText || (tokensHole !== -1 && tokensOf(probe) !== 4_242)) return false;
-  const text = textOf(chunk) ?? "";
-  return JSON.stringify(without(probe, probeText)) === JSON.stringify(without(original, text));
+  const probe = parseJson(`${prefix}probe${rest.join("")}`);
+  const text = textOf(chunk);
+  if (text === null || textOf(probe) !== "probe" || (tokensHole !== -1 && tokensOf(probe) !== 4_242)) return false;
+  return isSame(probe, chunk, { probe: "probe", text, left: 1 });
 }
 
-/** A copy whose counts, creation time and text are neutral. */
-function without(chunk: unknown, text: string): unknown {
-  const copy: unknown = JSON.parse(JSON.stringify(chunk), (key, value: unknown) =>
-    (key === "created" || key === "completion_tokens" || key === "total_tokens") && typeof value === "number"
-      ? 0
-      : value,
-  );
-  const choice = isObject(copy) && Array.isArray(copy["choices"]) ? copy["choices"][0] : null;
-  for (const place of [choice?.delta, choice]) {
-    for (const key of ["content", "text"])
-      if (isObject(place) && place[key] === text) Object.assign(place, { [key]: "" });
+const numberNames = new Set(["created", "completion_tokens", "total_tokens"]);
+
+/** Whether two values are the same, but for numbers of these names and one text. */
+function isSame(
+  a: unknown,
+  b: unknown,
+  texts: { readonly probe: string; readonly text: string; left: number },
+): boolean {
+  if (Array.isArray(a))
+    return Array.isArray(b) && a.length === b.length && a.every((value, i) => isSame(value, b[i], texts));
+  if (!isObject(a) || !isObject(b)) {
+    if (a === texts.probe && b === texts.text && texts.left > 0) {
+      texts.left -= 1;
+      return true;
+    }
+    return a === b;
   }
-  return copy;
+  const names = Object.keys(a);
+  return (
+    names.length === Object.keys(b).length &&
+    names.every((name) => {
+      const isNumber = numberNames.has(name) && typeof a[name] === "number" && typeof b[name] === "number";
+      return isNumber || (Object.hasOwn(b, name) && isSame(a[name], b[name], texts));
+    })
+  );
 }
 
 function tokensOf(chunk: unknown): unknown {

@@ -1,4 +1,4 @@
-import type { Capabilities } from "../../domain/engine/engine.js";
+import type { Capabilities } from "../../../domain/engine/engine.js";
 
 /** Kinds of upstream servers, as the configuration writes them. */
 export const upstreamKindNames = [

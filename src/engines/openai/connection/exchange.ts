@@ -1,8 +1,8 @@
 import type { Dispatcher, Pool } from "undici";
-import type { Clock } from "../../domain/call/ports.js";
-import { EngineError } from "../../domain/engine/engine.js";
+import type { Clock } from "../../../domain/call/ports.js";
+import { EngineError } from "../../../domain/engine/engine.js";
+import { type AnswerHeaders, InvalidResponse } from "../protocol/upstream-failure.js";
 import type { PausableConnection, PausableRequest } from "./pausable-pool.js";
-import { type AnswerHeaders, InvalidResponse } from "./upstream-failure.js";
 
 /** Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. It may cancel in each. */
 export interface AnswerReader {
@@ -56,6 +56,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #sinceMs: number;
   #isPaused = false;
   #isOver = false;
+  #isDiscarding = false;
+  #discardedBytes = 0;
   #hasHead = false;
   #informational = 0;
   #cancelTimer: () => void = () => {};
@@ -103,12 +105,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#controller?.abort(new Error("cancelled"));
   }
 
-  /** The answer is complete for the reader: what is left of it is discarded, within a second. */
+  /** The answer is complete for the reader: what is left of it is discarded, up to a bound, so that the connection stays. */
   discardRest(): void {
-    if (!this.#finish()) return;
-    this.#cancelTimer = this.#clock.after(discardMs, () =>
-      this.#controller?.abort(new Error("the answer did not end")),
-    );
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#isDiscarding = true;
+    if (this.#isPaused) this.#connection?.resume();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -134,6 +136,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isDiscarding) {
+      this.#discardedBytes += chunk.length;
+      if (this.#discardedBytes > discardedBytesMax) this.#stopDiscarding();
+    }
     if (this.#isOver) return;
     if (this.#phase === "idle") this.#sinceMs = this.#clock.monotonic();
     else {
@@ -146,6 +152,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     if (this.#finish()) this.#reader.end();
     else this.#cancelTimer();
+    this.#isDiscarding = false;
   }
 
   onRequestUpgrade(): void {
@@ -202,7 +209,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#cancelTimer = this.#clock.after(Math.ceil(waitMs), () => this.#check());
   }
 
+  #stopDiscarding(): void {
+    this.#isDiscarding = false;
+    this.#controller?.abort(new Error("the answer did not end"));
+  }
+
   #check(): void {
+    // At most the shortest deadline has passed since the answer was complete.
+    if (this.#isDiscarding) this.#stopDiscarding();
+    if (this.#isOver) return;
     const nowMs = this.#clock.monotonic();
     if (nowMs < this.#dueAtMs()) {
       this.#arm(nowMs);
@@ -240,7 +255,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-const discardMs = 1_000;
+const discardedBytesMax = 64 * 1_024;
 
 const disconnects = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
 

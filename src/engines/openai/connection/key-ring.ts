@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Clock } from "../../domain/call/ports.js";
+import type { Clock } from "../../../domain/call/ports.js";
 
 /** A key that was rejected is used again after this time, if other keys work. */
 const rejectedHoldMs = 60_000;

@@ -1,5 +1,5 @@
-import { EngineError, type EngineErrorCode, type EngineUsage } from "../../domain/engine/engine.js";
-import { printableLine } from "../../lib/display-text.js";
+import { EngineError, type EngineErrorCode, type EngineUsage } from "../../../domain/engine/engine.js";
+import { printableLine } from "../../../lib/display-text.js";
 
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 

@@ -1,5 +1,5 @@
-import type { GenEvent } from "../../domain/engine/engine.js";
-import { InvalidResponse, isObject } from "./upstream-failure.js";
+import type { GenEvent } from "../../../domain/engine/engine.js";
+import { InvalidResponse, isObject } from "../protocol/upstream-failure.js";
 
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 

@@ -1,0 +1,67 @@
+import type { FinishReason } from "../../../domain/engine/engine.js";
+import { InvalidResponse, isObject } from "../protocol/upstream-failure.js";
+
+/** Values of a chunk, in the spellings of all servers. */
+export type Json = Readonly<Record<string, unknown>>;
+
+/** Halves of a character that stand alone become U+FFFD. */
+export function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, "\ufffd");
+}
+
+export function indexOf(choice: Json): number {
+  return Number.isInteger(choice["index"]) ? Number(choice["index"]) : 0;
+}
+
+export function stringOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** Content as a string, or as Mistral's parts: texts are joined, thinking is apart. */
+export function contentOf(content: unknown): { readonly text: string; readonly thinking: string } {
+  if (!Array.isArray(content)) return { text: stringOf(content), thinking: "" };
+  let text = "";
+  let thinking = "";
+  for (const part of content.filter(isObject)) {
+    text += stringOf(part["text"]);
+    const inner: unknown = part["thinking"];
+    thinking += Array.isArray(inner) ? contentOf(inner).text : stringOf(inner);
+  }
+  return { text, thinking };
+}
+
+const reasons: Readonly<Record<string, FinishReason>> = {
+  stop: "stop",
+  length: "length",
+  max_tokens: "length",
+  model_length: "length",
+  tool_calls: "tool_calls",
+  function_call: "tool_calls",
+  content_filter: "content_filter",
+  safety: "content_filter",
+};
+
+/** Null: not finished. Throws InvalidResponse when the server gave up. */
+export function finishReasonOf(value: unknown): FinishReason | null {
+  const name = stringOf(value).toLowerCase();
+  if (name === "") return null;
+  if (name === "error" || name === "abort") throw new InvalidResponse(`the upstream ended the answer with '${name}'`);
+  return Object.hasOwn(reasons, name) ? (reasons[name] ?? "stop") : "stop";
+}
+
+const fingerprintCharsMax = 64;
+
+/** Printable ASCII without `fp_`, which the core adds. */
+export function fingerprintOf(value: unknown): string | null {
+  const text = stringOf(value)
+    .replace(/[^\x21-\x7e]/g, "")
+    .replace(/^fp_/, "");
+  return text === "" ? null : text.slice(0, fingerprintCharsMax);
+}
+
+/** Type and code of an error in a stream; its text may repeat the prompt. */
+export function errorKind(chunk: Json): string {
+  const error = isObject(chunk["error"]) ? chunk["error"] : chunk;
+  const kind = [error["type"], error["code"]].filter((part) => typeof part === "string" || typeof part === "number");
+  return kind.join(" ").slice(0, 100) || "without a type";
+}
