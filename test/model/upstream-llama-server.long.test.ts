@@ -29,7 +29,7 @@ async function load(python: string, kind: "chat" | "embedding"): Promise<LoadedM
   const options = { file, embedding: kind === "embedding", threads: 1, slots: 1, contextLength: length };
   const server = await startLlamaServer({ python, ...options });
   servers.push(server);
-  const capabilities = kind === "embedding" ? (["embeddings"] as const) : null;
+  const capabilities = kind === "embedding" ? ({ operations: ["embeddings"], abilities: [] } as const) : null;
   return await loadUpstreamModel(
     upstreamSettings(server.url, { kind: "llama-server", idleMs: 60_000, firstByteMs: 60_000 }),
     {

@@ -35,4 +35,5 @@ describeEngine("openai", {
   slowChat: () => load("chat", slow),
   ownSlowChat: () => load("chat", slow),
   embeddings: () => load("embedder"),
+  rerank: () => load("reranker"),
 });

@@ -1,9 +1,10 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
+import type { DeploymentOperation, UpstreamKind } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { readWhole, type WholeAnswer } from "./connection/body-collector.js";
 import type { Upstream } from "./connection/upstream.js";
-import { guessOperations, type operationNames, type UpstreamKind } from "./protocol/kinds.js";
+import { guessOperations } from "./protocol/kinds.js";
 import { countOf, engineErrorOf, InvalidResponse, isObject, parseJson } from "./protocol/upstream-failure.js";
 
 /** Bytes of a model list: hosted services list thousands. */
@@ -18,7 +19,7 @@ export interface DiscoveredModel {
   readonly contextLength: number | null;
   readonly embeddingDims: number | null;
   /** Operations, by the kind of the server and the id of the model. */
-  readonly operations: readonly (typeof operationNames)[number][];
+  readonly operations: readonly DeploymentOperation[];
 }
 
 /** The models that the server lists. Rejects with EngineError. */

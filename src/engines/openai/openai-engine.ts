@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Clock, IdSource, Logger } from "../../domain/call/ports.js";
 import {
   type Engine,
@@ -6,20 +7,20 @@ import {
   type LoadedModel,
   type ModelSpec,
 } from "../../domain/engine/engine.js";
+import type { UpstreamDefinition, UpstreamModel } from "../../domain/engine/upstream.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { Upstream } from "./connection/upstream.js";
 import { discoverModels } from "./discovery.js";
 import { OpenAiModel, type OpenAiModelSpec, type UpstreamOutcome } from "./openai-model.js";
 import { capabilitiesOf, kindProfiles, type ModelFacts } from "./protocol/kinds.js";
-import type { UpstreamDeployment, UpstreamSettings } from "./protocol/upstream-settings.js";
 
 export interface OpenAiEngineDeps {
   readonly clock: Clock;
   readonly ids: Pick<IdSource, "text">;
   readonly log: Logger;
-  /** Called once per attempt, for metrics. */
+  /** Called once per attempt, for metrics. `id` is that of the model in the catalog. */
   readonly onOutcome?: (
-    deployment: { readonly upstream: string; readonly model: string },
+    deployment: { readonly id: string; readonly upstream: string; readonly model: string },
     outcome: UpstreamOutcome,
     firstByteMs: number | null,
   ) => void;
@@ -28,7 +29,7 @@ export interface OpenAiEngineDeps {
 /** Models on servers with an OpenAI-compatible API. */
 export const openAiEngine = {
   name: "openai",
-  settings: ["upstream", "model", "pass_through", "context_length", "capabilities"],
+  settings: ["upstream", "model", "pass_through"],
   defaults: { slots: 256, slotsMax: 65_536 },
   create(deps: OpenAiEngineDeps): Engine {
     const upstreams = new SharedUpstreams(deps.clock);
@@ -52,7 +53,7 @@ async function load(
   { id, slots, options }: ModelSpec,
   signal: AbortSignal,
 ): Promise<LoadedModel> {
-  const { upstream: settings, model, passThrough, contextLength, capabilities } = options as UpstreamDeployment;
+  const { upstream: settings, model, passThrough, contextLength, capabilities } = options as UpstreamModel;
   const { kind } = settings;
   const upstream = upstreams.take(settings);
   const facts: ModelFacts = { model, contextLength, embeddingDims: null, capabilities };
@@ -69,7 +70,7 @@ async function load(
   if (upstream.profile.listsModels) await learnWithin(deps, upstream, model, learn, stop, signal);
   if (signal.aborted) {
     stop.abort(signal.reason);
-    await upstreams.release(settings);
+    await upstreams.release(upstream);
     throw new EngineError("aborted", "the load was aborted");
   }
   return new OpenAiModel(
@@ -77,10 +78,11 @@ async function load(
       clock: deps.clock,
       ids: deps.ids,
       upstream,
-      onOutcome: (outcome, firstByteMs) => deps.onOutcome?.({ upstream: settings.name, model }, outcome, firstByteMs),
+      onOutcome: (outcome, firstByteMs) =>
+        deps.onOutcome?.({ id, upstream: settings.name, model }, outcome, firstByteMs),
       onUnloaded: async () => {
         stop.abort(new Error("unloaded"));
-        await upstreams.release(settings);
+        await upstreams.release(upstream);
       },
     },
     spec,
@@ -133,29 +135,34 @@ function learnWithin(
   });
 }
 
-/** The upstreams in use: models with the same settings object share one. */
+/** The upstreams in use: models with equal definitions share one, and with it connections and the state of keys. */
 class SharedUpstreams {
   readonly #clock: Clock;
-  readonly #inUse = new Map<UpstreamSettings, { readonly upstream: Upstream; users: number }>();
+  readonly #inUse = new Set<{ readonly upstream: Upstream; users: number }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  take(settings: UpstreamSettings): Upstream {
-    const shared = this.#inUse.get(settings) ?? { upstream: new Upstream(this.#clock, settings), users: 0 };
-    shared.users += 1;
-    this.#inUse.set(settings, shared);
-    return shared.upstream;
+  take(definition: UpstreamDefinition): Upstream {
+    for (const shared of this.#inUse) {
+      if (!isDeepStrictEqual(shared.upstream.settings, definition)) continue;
+      shared.users += 1;
+      return shared.upstream;
+    }
+    const upstream = new Upstream(this.#clock, definition);
+    this.#inUse.add({ upstream, users: 1 });
+    return upstream;
   }
 
   /** Closes the upstream after its last model. */
-  async release(settings: UpstreamSettings): Promise<void> {
-    const shared = this.#inUse.get(settings);
-    if (shared === undefined) return;
-    shared.users -= 1;
-    if (shared.users > 0) return;
-    this.#inUse.delete(settings);
-    await shared.upstream.close();
+  async release(upstream: Upstream): Promise<void> {
+    for (const shared of this.#inUse) {
+      if (shared.upstream !== upstream) continue;
+      shared.users -= 1;
+      if (shared.users > 0) return;
+      this.#inUse.delete(shared);
+      await upstream.close();
+    }
   }
 }

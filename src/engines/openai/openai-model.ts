@@ -8,15 +8,18 @@ import {
   type EngineStats,
   type GenerateRequest,
   type LoadedModel,
+  type RerankRequest,
+  type RerankResult,
 } from "../../domain/engine/engine.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { embeddingBytesMax, readEmbeddings } from "./answer/embedding-answer.js";
+import { readScores, rerankBytesMax } from "./answer/rerank-answer.js";
 import { readWhole } from "./connection/body-collector.js";
 import type { UpstreamKey } from "./connection/key-ring.js";
 import { type Upstream, type UpstreamCall, withKeys } from "./connection/upstream.js";
 import { GenerateCall } from "./generate-call.js";
 import { estimatedInputTokens, estimatedPromptTokens, longestInput, promptText } from "./prompt-text.js";
-import { type BodySettings, embedBody, generateBody } from "./protocol/request-body.js";
+import { type BodySettings, embedBody, generateBody, rerankBody } from "./protocol/request-body.js";
 import { engineErrorOf, type FailedRequest, InvalidResponse } from "./protocol/upstream-failure.js";
 
 /** How an attempt ended. `success` includes answers that reject the request for a fault of the caller. */
@@ -105,16 +108,42 @@ export class OpenAiModel implements LoadedModel {
   }
 
   async embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
-    const { model } = this.#spec.body;
-    const body = embedBody(request, this.#spec.body);
-    return await this.#run(signal, "", (key, running) => {
-      const call: UpstreamCall = { operation: "embeddings", model, body, key, requestId: null };
-      const exchange = readWhole((reader) => this.#deps.upstream.send(call, reader), embeddingBytesMax, running.signal);
+    const { inputs } = request;
+    const call = {
+      operation: "embeddings",
+      body: embedBody(request, this.#spec.body),
+      bytesMax: embeddingBytesMax,
+    } as const;
+    const of = { param: `input[${longestInput(inputs)}]`, text: () => inputs.join("\n") };
+    return await this.#whole(call, of, signal, (body) =>
+      readEmbeddings(body, request, () => estimatedInputTokens(inputs)),
+    );
+  }
+
+  async rerank(request: RerankRequest, signal: AbortFlag): Promise<RerankResult> {
+    if (!this.caps.rerank) throw new EngineError("unsupported", `The model '${this.id}' does not rerank.`);
+    const { query, documents } = request;
+    const call = { operation: "rerank", body: rerankBody(request, this.#spec.body), bytesMax: rerankBytesMax } as const;
+    const of = { param: `documents[${longestInput(documents)}]`, text: () => [query, ...documents].join("\n") };
+    return await this.#whole(call, of, signal, (body) =>
+      readScores(body, request, () => estimatedInputTokens([query, ...documents])),
+    );
+  }
+
+  /** Runs a request whose answer is read as a whole. `of` tells what an error may concern. */
+  #whole<T>(
+    { bytesMax, ...sent }: { readonly bytesMax: number } & Pick<UpstreamCall, "operation" | "body">,
+    of: { readonly param: string; readonly text: () => string },
+    signal: AbortFlag,
+    read: (body: string) => T,
+  ): Promise<T> {
+    return this.#run(signal, "", (key, running) => {
+      const call: UpstreamCall = { ...sent, model: this.#spec.body.model, key, requestId: null };
+      const exchange = readWhole((reader) => this.#deps.upstream.send(call, reader), bytesMax, running.signal);
       running.stop = exchange.stop;
       const done = exchange.result.then((answer) => {
-        if (answer.status === 200) return readEmbeddings(answer.body, request, () => estimatedInputTokens(request));
-        const text = (): string => request.inputs.join("\n").slice(0, scrubbedCharsMax);
-        const failed = this.#failedRequest(`input[${longestInput(request)}]`, text);
+        if (answer.status === 200) return read(answer.body);
+        const failed = this.#failedRequest(of.param, () => of.text().slice(0, scrubbedCharsMax));
         throw engineErrorOf(answer, failed, this.#deps.clock.now());
       });
       return { done, firstByteMs: exchange.firstByteMs };

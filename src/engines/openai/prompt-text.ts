@@ -1,5 +1,5 @@
 import type { Message } from "../../../gen/unified/inference/v1/chat_pb.js";
-import type { EmbedRequest, GenerateInput } from "../../domain/engine/engine.js";
+import type { GenerateInput } from "../../domain/engine/engine.js";
 
 /** UTF-8 bytes of a token on average, and tokens that a chat template adds to a message. */
 const bytesPerToken = 4;
@@ -11,8 +11,10 @@ export function estimatedPromptTokens(input: GenerateInput): number {
   return input.messages.reduce((sum, message) => sum + tokensPerMessage + inputTokens(textOf(message)), 0);
 }
 
-/** The same for all inputs of an embeddings request. */
-export function estimatedInputTokens({ inputs }: EmbedRequest): number {
+type Inputs = readonly (string | readonly number[])[];
+
+/** The same for inputs that are embedded or ranked. */
+export function estimatedInputTokens(inputs: Inputs): number {
   return inputs.reduce((sum, input) => sum + inputTokens(input), 0);
 }
 
@@ -20,8 +22,8 @@ function inputTokens(input: string | readonly number[]): number {
   return typeof input === "string" ? Math.max(1, Math.ceil(Buffer.byteLength(input) / bytesPerToken)) : input.length;
 }
 
-/** The longest input: a server's error about the length of an input does not name it. */
-export function longestInput({ inputs }: EmbedRequest): number {
+/** Index of the longest input: a server's error about the length of an input does not name it. */
+export function longestInput(inputs: Inputs): number {
   const lengths = inputs.map(inputTokens);
   return Math.max(0, lengths.indexOf(Math.max(...lengths)));
 }

@@ -103,7 +103,7 @@ describe("load of a model on an upstream server", () => {
     expect(found.caps).toMatchObject({ chat: true, contextLength: 2_048 });
     const configured = await loadUpstreamModel(upstreamSettings(server.url, { kind: "vllm" }), {
       contextLength: 1_000,
-      capabilities: ["chat", "tools"],
+      capabilities: { operations: ["chat"], abilities: ["tools"] },
     });
     expect(configured.caps).toMatchObject({ chat: true, completion: false, contextLength: 1_000, toolChoice: false });
     await found.unload(0);

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { EngineErrorCode, LoadedModel } from "../../../src/domain/engine/engine.js";
-import type { UpstreamSettings } from "../../../src/engines/openai/protocol/upstream-settings.js";
+import type { UpstreamDefinition } from "../../../src/domain/engine/upstream.js";
 import { eventually } from "../../support/eventually.js";
 import { makeAuthority } from "../../support/receivers/authority.js";
 import {
@@ -271,7 +271,7 @@ describe("an upstream server with a fault (REL-6)", () => {
 });
 
 describe("an upstream server that cannot be connected to (REL-6)", () => {
-  const codeOf = async (settings: UpstreamSettings): Promise<{ code: string | undefined; tookMs: number }> => {
+  const codeOf = async (settings: UpstreamDefinition): Promise<{ code: string | undefined; tookMs: number }> => {
     const model = await loadUpstreamModel(settings);
     const startedAtMs = performance.now();
     const { error } = await runEvents(model, chatRequest());
@@ -314,7 +314,7 @@ describe("an upstream server that cannot be connected to (REL-6)", () => {
       rejectUnauthorized: true,
     });
     const tls = { ca: authority.ca, ...client };
-    const settings = (changes: Partial<UpstreamSettings["tls"]>) =>
+    const settings = (changes: { ca?: string | null; cert?: null; key?: null }) =>
       upstreamSettings(upstream.url, { kind: "azure", ...limits, tls: { ...tls, ...changes } });
     expect((await codeOf(settings({}))).code).toBeUndefined();
     expect((await codeOf(settings({ ca: null }))).code).toBe("upstream_error");

@@ -7,41 +7,55 @@ import {
   type LoadedModel,
   type ToolChoiceSpec,
 } from "../../../src/domain/engine/engine.js";
+import type { UpstreamDefinition, UpstreamModel } from "../../../src/domain/engine/upstream.js";
 import { type OpenAiEngineDeps, openAiEngine } from "../../../src/engines/openai/openai-engine.js";
-import type { UpstreamDeployment, UpstreamSettings } from "../../../src/engines/openai/protocol/upstream-settings.js";
 import type { AbortFlag } from "../../../src/lib/abort-source.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { createRandomIds } from "../../../src/lib/crypto.js";
+import { Secret } from "../../../src/lib/secret.js";
 import { silentLog } from "../silent-log.js";
 
 export const never: AbortFlag = new AbortController().signal;
 
-export function upstreamSettings(url: string, changes: Partial<UpstreamSettings> = {}): UpstreamSettings {
+/** Changes of a definition; keys and headers as plain texts. */
+export type UpstreamChanges = Partial<Omit<UpstreamDefinition, "keys" | "headers" | "tls">> & {
+  readonly keys?: readonly string[];
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly tls?: { readonly ca?: string | null; readonly cert?: string | null; readonly key?: string | null };
+};
+
+export function upstreamSettings(url: string, changes: UpstreamChanges = {}): UpstreamDefinition {
+  const { keys = [], headers = {}, tls = {}, ...others } = changes;
+  const { ca = null, cert = null, key = null } = tls;
   return {
     name: "up",
     url,
     kind: "generic",
     apiVersion: null,
-    keys: [],
-    headers: {},
+    keys: keys.map((text) => new Secret(text)),
+    headers: Object.fromEntries(
+      Object.entries(headers).map(([name, value]) => [name.toLowerCase(), new Secret(value)]),
+    ),
+    discoverMs: null,
+    native: [],
     connectMs: 5_000,
     firstByteMs: 10_000,
     idleMs: 10_000,
     totalMs: 60_000,
-    tls: { ca: null, cert: null, key: null },
-    ...changes,
+    tls: { ca, cert, key: key === null ? null : new Secret(key), serverName: null },
+    ...others,
   };
 }
 
 /** A model on an upstream server. Azure settings ask for no list of models, so tests use that kind where it would disturb. */
 export async function loadUpstreamModel(
-  upstream: UpstreamSettings,
-  changes: Partial<UpstreamDeployment> & { readonly slots?: number } = {},
+  upstream: UpstreamDefinition,
+  changes: Partial<UpstreamModel> & { readonly slots?: number } = {},
   deps: Partial<OpenAiEngineDeps> = {},
 ): Promise<LoadedModel> {
   const { slots = 8, ...deployment } = changes;
   const engine = openAiEngine.create({ clock: createSystemClock(), ids: createRandomIds(), log: silentLog, ...deps });
-  const options: UpstreamDeployment = {
+  const options: UpstreamModel = {
     upstream,
     model: "smollm2",
     passThrough: [],

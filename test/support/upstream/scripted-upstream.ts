@@ -18,6 +18,7 @@ export async function startScriptedUpstream(script: UpstreamScript): Promise<Raw
     const request: unknown = body === "" ? {} : JSON.parse(body);
     if (path === "/v1/models") socket.write(json(models(script)));
     else if (path === "/v1/embeddings") answerEmbeddings(socket, script, request as EmbedBody);
+    else if (path === "/v1/rerank") answerRerank(socket, script, request as RerankBody);
     else answerChat(socket, script, request as ChatBody);
   });
 }
@@ -27,6 +28,11 @@ interface ChatBody {
   readonly max_tokens?: number;
   readonly stop?: readonly string[];
   readonly n?: number;
+}
+
+interface RerankBody {
+  readonly query: string;
+  readonly documents: readonly string[];
 }
 
 interface EmbedBody {
@@ -44,6 +50,7 @@ function models({ contextLength, embeddingDims }: UpstreamScript): object {
     data: [
       { id: "chat", ...own },
       { id: "embedder", ...own, meta: { n_embd: embeddingDims } },
+      { id: "reranker", ...own },
     ],
   };
 }
@@ -140,4 +147,18 @@ function answerEmbeddings(
     return { index, embedding: Buffer.from(unit.buffer).toString("base64") };
   });
   socket.write(json({ data, usage: { prompt_tokens: input.reduce((sum, text) => sum + count(text), 0) } }));
+}
+
+/** Scores by the number of shared words, best first. */
+function answerRerank(socket: Socket, { contextLength }: UpstreamScript, { query, documents }: RerankBody): void {
+  const longest = Math.max(...documents.map(count));
+  if (longest > contextLength) {
+    socket.write(json(tooLong(contextLength, longest, "input_tokens"), "400 Bad Request"));
+    return;
+  }
+  const words = new Set(query.split(" "));
+  const results = documents
+    .map((text, index) => ({ index, relevance_score: text.split(" ").filter((word) => words.has(word)).length }))
+    .sort((a, b) => b.relevance_score - a.relevance_score);
+  socket.write(json({ results, usage: { total_tokens: documents.length * count(query) } }));
 }

@@ -15,8 +15,9 @@ export async function load(
   upstream: RawUpstream,
   settings: Parameters<typeof upstreamSettings>[1] = {},
   deps: Parameters<typeof loadUpstreamModel>[2] = {},
+  options: Parameters<typeof loadUpstreamModel>[1] = {},
 ): Promise<LoadedModel> {
-  const model = await loadUpstreamModel(upstreamSettings(upstream.url, { kind: "azure", ...settings }), {}, deps);
+  const model = await loadUpstreamModel(upstreamSettings(upstream.url, { kind: "azure", ...settings }), options, deps);
   onTestFinished(() => model.unload(0));
   return model;
 }

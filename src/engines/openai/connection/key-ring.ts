@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../../domain/call/ports.js";
+import type { Secret } from "../../../lib/secret.js";
 
 /** A key that was rejected is used again after this time, if other keys work. */
 const rejectedHoldMs = 60_000;
@@ -22,9 +23,9 @@ export class KeyRing {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #keys: readonly UpstreamKey[];
 
-  constructor(clock: Pick<Clock, "monotonic">, keys: readonly string[]) {
+  constructor(clock: Pick<Clock, "monotonic">, keys: readonly Secret[]) {
     this.#clock = clock;
-    const texts: readonly (string | null)[] = keys.length === 0 ? [null] : keys;
+    const texts = keys.length === 0 ? [null] : keys.map((key) => key.reveal());
     this.#keys = texts.map((text) => ({ text, heldUntilMs: 0 }));
   }
 

@@ -2,8 +2,8 @@ import type { Pool } from "undici";
 import { version } from "../../../contract/version.js";
 import type { Clock } from "../../../domain/call/ports.js";
 import { EngineError } from "../../../domain/engine/engine.js";
+import type { UpstreamDefinition } from "../../../domain/engine/upstream.js";
 import { type KindProfile, kindProfiles } from "../protocol/kinds.js";
-import type { UpstreamSettings } from "../protocol/upstream-settings.js";
 import { type AnswerReader, Exchange } from "./exchange.js";
 import { KeyRing, type UpstreamKey } from "./key-ring.js";
 import { createPausablePool } from "./pausable-pool.js";
@@ -30,21 +30,20 @@ export interface UpstreamCall {
 
 /** One upstream server: its addresses, credentials and connections. */
 export class Upstream {
-  readonly settings: UpstreamSettings;
+  readonly settings: UpstreamDefinition;
   readonly profile: KindProfile;
   readonly keys: KeyRing;
   readonly #clock: Clock;
   readonly #pool: Pool;
   readonly #base: URL;
 
-  /** Throws TypeError for a URL or a certificate that cannot be read. */
-  constructor(clock: Clock, settings: UpstreamSettings) {
+  constructor(clock: Clock, settings: UpstreamDefinition) {
     this.settings = settings;
     this.profile = kindProfiles[settings.kind];
     this.keys = new KeyRing(clock, settings.keys);
     this.#clock = clock;
     this.#base = new URL(settings.url);
-    const { ca, cert, key } = settings.tls;
+    const { ca, cert, key, serverName } = settings.tls;
     this.#pool = createPausablePool(this.#base.origin, {
       pipelining: 1,
       keepAliveTimeout: idleConnectionMs,
@@ -60,7 +59,8 @@ export class Upstream {
         rejectUnauthorized: true,
         ...(ca === null ? {} : { ca }),
         ...(cert === null ? {} : { cert }),
-        ...(key === null ? {} : { key }),
+        ...(key === null ? {} : { key: key.reveal() }),
+        ...(serverName === null ? {} : { servername: serverName }),
       },
     });
   }
@@ -112,7 +112,7 @@ export class Upstream {
         headers["anthropic-version"] = "2023-06-01";
       }
     }
-    for (const [name, value] of Object.entries(this.settings.headers)) headers[name.toLowerCase()] = value;
+    for (const [name, value] of Object.entries(this.settings.headers)) headers[name] = value.reveal();
     return headers;
   }
 

@@ -1,19 +1,5 @@
 import type { Capabilities } from "../../../domain/engine/engine.js";
-
-/** Kinds of upstream servers, as the configuration writes them. */
-export const upstreamKindNames = [
-  "openai",
-  "azure",
-  "vllm",
-  "sglang",
-  "llama-server",
-  "ollama",
-  "ray",
-  "anthropic",
-  "generic",
-] as const;
-
-export type UpstreamKind = (typeof upstreamKindNames)[number];
+import type { DeploymentOperation, UpstreamCapabilities, UpstreamKind } from "../../../domain/engine/upstream.js";
 
 /** What a kind of server differs in. Everything else about it is the OpenAI protocol. */
 export interface KindProfile {
@@ -195,36 +181,21 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
   generic,
 };
 
-/** Names that a deployment's `capabilities` may list. */
-export const operationNames = ["chat", "completions", "embeddings", "rerank"] as const;
-export const abilityNames = [
-  "tools",
-  "tool_choice",
-  "json_object",
-  "json_schema",
-  "logprobs",
-  "n",
-  "vision",
-  "audio",
-  "reasoning",
-] as const;
-export type CapabilityName = (typeof operationNames)[number] | (typeof abilityNames)[number];
-
 /** What is known about a model besides the kind of its server. */
 export interface ModelFacts {
   /** Id on the upstream server. */
   readonly model: string;
   readonly contextLength: number | null;
   readonly embeddingDims: number | null;
-  /** From the configuration. Operations replace the found ones if it names any; so do abilities. Null: neither. */
-  readonly capabilities: readonly CapabilityName[] | null;
+  /** From the configuration, complete; null: those of the kind, and operations by the id. */
+  readonly capabilities: UpstreamCapabilities | null;
 }
 
 const isEmbedder = /embed|(^|[/_-])(bge|e5|gte|minilm|nomic|jina)([/_.-]|$)|all-minilm/i;
 const isReranker = /rerank|cross-encoder/i;
 
 /** Operations of a model, by its id: model lists do not name them. */
-export function guessOperations(kind: UpstreamKind, model: string): readonly (typeof operationNames)[number][] {
+export function guessOperations(kind: UpstreamKind, model: string): readonly DeploymentOperation[] {
   const { completion, embeddings, rerank } = kindProfiles[kind].abilities;
   if (isReranker.test(model)) return rerank ? ["rerank"] : ["chat"];
   if (isEmbedder.test(model)) return embeddings ? ["embeddings"] : ["chat"];
@@ -232,9 +203,9 @@ export function guessOperations(kind: UpstreamKind, model: string): readonly (ty
 }
 
 export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilities {
-  const { tokenInput, shortenableEmbeddings, ...found } = withConfigured(kindProfiles[kind].abilities, facts);
-  const named = facts.capabilities?.filter((name) => operationNames.some((operation) => operation === name)) ?? [];
-  const operations: readonly string[] = named.length > 0 ? named : guessOperations(kind, facts.model);
+  const { model, contextLength, embeddingDims, capabilities } = facts;
+  const { tokenInput, shortenableEmbeddings, ...found } = configured(kindProfiles[kind].abilities, capabilities);
+  const operations = capabilities?.operations ?? guessOperations(kind, model);
   const embeddings = operations.includes("embeddings");
   const generates = operations.includes("chat") || operations.includes("completions");
   return {
@@ -243,29 +214,29 @@ export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilit
     completion: operations.includes("completions"),
     embeddings,
     rerank: operations.includes("rerank"),
-    contextLength: facts.contextLength,
+    contextLength,
     maxOutput: null,
     ...(embeddings ? { shortenableEmbeddings } : {}),
-    ...(embeddings && facts.embeddingDims !== null ? { embeddingDims: facts.embeddingDims } : {}),
-    ...(embeddings && facts.contextLength !== null ? { maxEmbedTokens: facts.contextLength } : {}),
+    ...(embeddings && embeddingDims !== null ? { embeddingDims } : {}),
+    ...(embeddings && contextLength !== null ? { maxEmbedTokens: contextLength } : {}),
     tokenInput: tokenInput === "all" || (tokenInput === "prompts" && generates),
   };
 }
 
-/** The abilities that the configuration names, or the given ones when it names none. */
-function withConfigured(found: Abilities, { capabilities }: ModelFacts): Abilities {
-  const named = new Set<string>(capabilities?.filter((name) => abilityNames.some((ability) => ability === name)) ?? []);
-  if (named.size === 0) return found;
-  const tools = named.has("tools") || named.has("tool_choice");
+/** The abilities that the configuration lists, or the given ones when it lists nothing. */
+function configured(found: Abilities, capabilities: UpstreamCapabilities | null): Abilities {
+  if (capabilities === null) return found;
+  const { abilities } = capabilities;
+  const choice = abilities.includes("tool_choice");
   return {
     ...found,
-    tools: tools ? "auto" : "none",
-    toolChoice: named.has("tool_choice"),
-    jsonObject: named.has("json_object") || named.has("json_schema"),
-    jsonSchema: named.has("json_schema") ? "full" : "none",
-    logprobs: named.has("logprobs") ? 20 : 0,
-    nativeN: named.has("n"),
-    vision: named.has("vision"),
-    audio: named.has("audio"),
+    tools: choice || abilities.includes("tools") ? "auto" : "none",
+    toolChoice: choice,
+    jsonObject: abilities.includes("json_object") || abilities.includes("json_schema"),
+    jsonSchema: abilities.includes("json_schema") ? "full" : "none",
+    logprobs: abilities.includes("logprobs") ? 20 : 0,
+    nativeN: abilities.includes("n"),
+    vision: abilities.includes("vision"),
+    audio: abilities.includes("audio"),
   };
 }

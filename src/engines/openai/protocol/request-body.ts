@@ -5,6 +5,7 @@ import {
   type GenerateInput,
   type GenerateRequest,
   type PassOn,
+  type RerankRequest,
   type ToolChoiceSpec,
 } from "../../../domain/engine/engine.js";
 import { jsonString } from "../../../lib/json-string.js";
@@ -238,5 +239,15 @@ export function embedBody({ inputs, dimensions }: EmbedRequest, { model }: Pick<
     .add("input", JSON.stringify(inputs))
     .add("encoding_format", '"base64"')
     .number("dimensions", dimensions)
+    .toString();
+}
+
+/** The body of a rerank request. Without `top_n`, all documents are scored. */
+export function rerankBody({ query, documents }: RerankRequest, { model }: Pick<BodySettings, "model">): string {
+  return new JsonObject()
+    .text("model", model)
+    .text("query", query)
+    .add("documents", JSON.stringify(documents))
+    .add("return_documents", "false")
     .toString();
 }

@@ -2,11 +2,18 @@ import { describe, expect, it } from "vitest";
 import { EngineError } from "../../../../src/domain/engine/engine.js";
 import { KeyRing } from "../../../../src/engines/openai/connection/key-ring.js";
 import { withKeys } from "../../../../src/engines/openai/connection/upstream.js";
+import { Secret } from "../../../../src/lib/secret.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 function ring(...keys: string[]): { clock: FakeClock; keys: KeyRing } {
   const clock = new FakeClock();
-  return { clock, keys: new KeyRing(clock, keys) };
+  return {
+    clock,
+    keys: new KeyRing(
+      clock,
+      keys.map((key) => new Secret(key)),
+    ),
+  };
 }
 
 /** The keys that a request with an always failing upstream tries. */

@@ -1,10 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  capabilitiesOf,
-  guessOperations,
-  type ModelFacts,
-  upstreamKindNames,
-} from "../../../../src/engines/openai/protocol/kinds.js";
+import { upstreamKinds } from "../../../../src/domain/engine/upstream.js";
+import { capabilitiesOf, guessOperations, type ModelFacts } from "../../../../src/engines/openai/protocol/kinds.js";
 
 const facts = (changes: Partial<ModelFacts> = {}): ModelFacts => ({
   model: "meta-llama/Llama-3.3-70B-Instruct",
@@ -16,7 +12,7 @@ const facts = (changes: Partial<ModelFacts> = {}): ModelFacts => ({
 
 describe("capabilities of models on upstream servers", () => {
   it("every kind has chat models without a known context", () => {
-    for (const kind of upstreamKindNames) {
+    for (const kind of upstreamKinds) {
       expect(capabilitiesOf(kind, facts()), kind).toMatchObject({ chat: true, embeddings: false, contextLength: null });
     }
   });
@@ -44,9 +40,12 @@ describe("capabilities of models on upstream servers", () => {
     expect(guessOperations(kind, model)).toEqual(operations);
   });
 
-  it("the configuration replaces the operations when it names any, and the abilities when it names any", () => {
+  it("the configuration is complete: what it does not list, the model cannot", () => {
     expect(
-      capabilitiesOf("vllm", facts({ capabilities: ["embeddings"], embeddingDims: 8, contextLength: 512 })),
+      capabilitiesOf(
+        "vllm",
+        facts({ capabilities: { operations: ["embeddings"], abilities: [] }, embeddingDims: 8, contextLength: 512 }),
+      ),
     ).toMatchObject({
       chat: false,
       completion: false,
@@ -55,7 +54,9 @@ describe("capabilities of models on upstream servers", () => {
       maxEmbedTokens: 512,
       tokenInput: false,
     });
-    expect(capabilitiesOf("vllm", facts({ capabilities: ["tools", "json_object"] }))).toMatchObject({
+    expect(
+      capabilitiesOf("vllm", facts({ capabilities: { operations: ["chat"], abilities: ["tools", "json_object"] } })),
+    ).toMatchObject({
       chat: true,
       tools: "auto",
       toolChoice: false,

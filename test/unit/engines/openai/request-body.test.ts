@@ -2,8 +2,9 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { Role, ToolSchema } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import type { GenerateRequest } from "../../../../src/domain/engine/engine.js";
-import { kindProfiles, type UpstreamKind, upstreamKindNames } from "../../../../src/engines/openai/protocol/kinds.js";
-import { embedBody, generateBody } from "../../../../src/engines/openai/protocol/request-body.js";
+import { type UpstreamKind, upstreamKinds } from "../../../../src/domain/engine/upstream.js";
+import { kindProfiles } from "../../../../src/engines/openai/protocol/kinds.js";
+import { embedBody, generateBody, rerankBody } from "../../../../src/engines/openai/protocol/request-body.js";
 import { chatRequest, completionRequest, userMessage } from "../../../support/upstream/engine-calls.js";
 
 function body(request: GenerateRequest, kind: UpstreamKind = "generic", passThrough: readonly string[] = []) {
@@ -140,7 +141,7 @@ describe("bodies of requests to upstream servers", () => {
     const options = (kind: UpstreamKind) => body(chatRequest(), kind).stream_options;
     expect(options("vllm")).toEqual({ include_usage: true, continuous_usage_stats: true });
     expect(options("openai")).toEqual({ include_usage: true, include_obfuscation: false });
-    for (const kind of upstreamKindNames) expect(options(kind)).toMatchObject({ include_usage: true });
+    for (const kind of upstreamKinds) expect(options(kind)).toMatchObject({ include_usage: true });
   });
 
   it("writes tools and their choice; llama.cpp is forced with `required`", () => {
@@ -225,5 +226,14 @@ describe("bodies of requests to upstream servers", () => {
       dimensions: 8,
     });
     expect(JSON.parse(embedBody({ inputs: [[1, 2]] }, { model: "e" }))).toMatchObject({ input: [[1, 2]] });
+  });
+
+  it("asks for the scores of all documents, without their texts", () => {
+    expect(JSON.parse(rerankBody({ query: "q", documents: ["a", "b"] }, { model: "r" }))).toEqual({
+      model: "r",
+      query: "q",
+      documents: ["a", "b"],
+      return_documents: false,
+    });
   });
 });
