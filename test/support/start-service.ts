@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { loadConfig } from "../../src/app/config/load-config.js";
 import type { SettingPath } from "../../src/app/config/problem.js";
 import { readSecrets } from "../../src/app/config/secrets.js";
+import { readUpstreams } from "../../src/app/config/upstreams.js";
 import { type Service, startService as start } from "../../src/app/service/service.js";
 import { createLogger, type LogLevel } from "../../src/telemetry/logger.js";
 
@@ -97,7 +98,9 @@ async function startIn(folder: string, { config = {}, env = {}, logLevel = "info
   const sink = { write: (line: string) => logs.push(JSON.parse(line) as Record<string, unknown>) };
   const log = createLogger({ level: logLevel, sink });
   const environment = { PATH: process.env["PATH"], ...env };
-  return { service: await start({ config: loaded.config, secrets: readSecrets(env), log, environment }), logs };
+  const { config: whole } = loaded;
+  const upstreams = await readUpstreams(loaded, { env, cwd: folder });
+  return { service: await start({ config: whole, secrets: readSecrets(env), upstreams, log, environment }), logs };
 }
 
 async function toRunningService(

@@ -8,6 +8,7 @@ import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
 import { createLogger, openStderrSink } from "../../telemetry/logger.js";
 import { type CliIo, CommandError, print, UsageError } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
+import { readUpstreams } from "../config/upstreams.js";
 import { warningsOf } from "../doctor/settings.js";
 import { type Service, startService } from "../service/service.js";
 import { type CommandOptions, loadForCommand, loadForStart } from "./load-for-command.js";
@@ -24,8 +25,7 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
     data_dir: resolve(io.cwd, config.data_dir),
     spill_dir: config.spill_dir === null ? null : resolve(io.cwd, config.spill_dir),
   });
-  const load = async (): Promise<Config> => inFolder((await loadForCommand(io, options)).config);
-  const { config: loaded, secrets } = await loadForStart(io, options);
+  const { config: loaded, secrets, upstreams } = await loadForStart(io, options);
   const config = inFolder(loaded);
   if (options.model !== undefined && config.models !== null) {
     throw new UsageError("--model replaces the default chat model, but the configuration has its own `models`");
@@ -39,9 +39,20 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
   exitOnUnhandledErrors(log, exit);
   const { stopped, stop } = onStopSignal(log, exit);
   try {
-    const service = await startService({ config, secrets, log, environment: io.env, chatModel: options.model });
+    const service = await startService({
+      config,
+      secrets,
+      upstreams,
+      log,
+      environment: io.env,
+      chatModel: options.model,
+    });
     for (const warning of warningsOf(config, io.env)) log.warn({}, warning);
-    onReloadSignal(io, stop, async () => service.reload.apply(await load()), log);
+    const reload = async (): Promise<void> => {
+      const next = await loadForCommand(io, options);
+      await service.reload.apply(inFolder(next.config), await readUpstreams(next, io));
+    };
+    onReloadSignal(io, stop, reload, log);
     if (options.json) print(io, options, readyLine(service));
     else await greet(io, service, stopped);
     await stopped;

@@ -26,6 +26,7 @@ import type { WebhookSender } from "../../domain/webhooks/delivery.js";
 import { Dispatcher } from "../../domain/webhooks/dispatcher.js";
 import { WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
 import { llamaEngine } from "../../engines/llama/llama-engine.js";
+import { openAiEngine } from "../../engines/openai/openai-engine.js";
 import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 import type { SecretBox } from "../../lib/crypto.js";
 import * as passwordHash from "../../lib/crypto.js";
@@ -210,6 +211,7 @@ function composeEngines(context: Context, store: ModelStore): Engines {
   const { stall: stallMs, circuit_crashes: circuitCrashes, threads, module_dir: moduleDir } = config.engine;
   return {
     scripted: scriptedEngine.create({ clock, ids }),
+    openai: openAiEngine.create({ clock, ids, log }),
     llama: llamaEngine.create({
       clock: backgroundClock,
       log,

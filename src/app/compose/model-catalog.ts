@@ -1,12 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
+import { invariant } from "../../domain/call/service-error.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
 import type { Capability, ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
 import type { PriceList } from "../../domain/catalog/prices.js";
 import type { Engine } from "../../domain/engine/engine.js";
+import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { deploymentsOf, type ModelDeployment } from "../config/model-references.js";
-import { queueOf } from "../config/model-routes.js";
+import { queueOf, toModelRoutes } from "../config/model-routes.js";
 import type { ModelSettings } from "../config/model-settings.js";
 import { toPriceList } from "../config/price-settings.js";
 import type { Config } from "../config/schema.js";
@@ -16,8 +18,8 @@ interface FillCatalogDeps {
   readonly catalog: Catalog;
   readonly engines: Engines;
   readonly modelStore: Pick<ModelStore, "list" | "defaults" | "idOf">;
-  /** Null: the default catalog. */
-  readonly models: Config["models"];
+  /** Without `models`: the default catalog. */
+  readonly configured: ConfiguredModels;
   /** Source of the chat model from `--model`, which replaces the default one. */
   readonly chatSource: string | null;
   readonly log: Logger;
@@ -36,9 +38,9 @@ interface Filling {
  * listed: from then on a model that is not in the catalog does not exist. Rejects when the store fails.
  */
 export async function fillCatalog(deps: FillCatalogDeps): Promise<Filling> {
-  const { catalog, models, engines } = deps;
-  if (models === null) return await fillWithDefaults(deps);
-  const definitions = toModelDefinitions(models, engines);
+  const { catalog, configured, engines } = deps;
+  if (configured.config.models === null) return await fillWithDefaults(deps);
+  const definitions = toModelDefinitions(configured, engines);
   return await whenListed(catalog, definitions, { chosen: Promise.resolve(), loaded: catalog.replace(definitions) });
 }
 
@@ -138,23 +140,37 @@ export interface LlamaOptions {
 
 const inThisProcess = { id: null, upstream: null, weight: 1, priority: 0, prices: null } as const;
 
+/** The configured models and the definitions of the upstreams that they name. */
+export interface ConfiguredModels {
+  readonly config: Pick<Config, "models" | "upstreams">;
+  readonly upstreams: readonly UpstreamDefinition[];
+}
+
 /** The configured models as catalog entries. */
-export function toModelDefinitions(models: readonly ModelSettings[], engines: Engines): readonly ModelDefinition[] {
-  return models.map((model) => ({
+export function toModelDefinitions(
+  { config, upstreams }: ConfiguredModels,
+  engines: Engines,
+): readonly ModelDefinition[] {
+  const routes = toModelRoutes(config, upstreams);
+  return (config.models ?? []).map((model, i) => ({
     id: model.id,
     ownedBy: model.owned_by,
     capabilities: model.capabilities ?? null,
     prices: toPriceList(model.prices),
-    affinity: "none",
-    deployments: deploymentsOf(model).map((deployment) => ({
-      engine: engines[engineKind(deployment.engine).name],
-      contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
-      ...queueOf(deployment.slots ?? engineKind(deployment.engine).defaults.slots, deployment.queue_max),
-      ...inThisProcess,
-      weight: deployment.weight,
-      priority: deployment.priority,
-      options: optionsOf[engineKind(deployment.engine).name](model, deployment),
-    })),
+    affinity: routes[i]?.affinity ?? "none",
+    deployments: deploymentsOf(model).map((deployment, j) => {
+      const { name } = engineKind(deployment.engine);
+      const route = routes[i]?.deployments[j];
+      invariant(route !== undefined, "a deployment has a route");
+      const { upstream, ...routed } = route;
+      return {
+        ...routed,
+        engine: engines[name],
+        upstream: upstream?.upstream.name ?? null,
+        contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
+        options: upstream ?? optionsOf[name](model, deployment),
+      };
+    }),
   }));
 }
 
@@ -186,6 +202,8 @@ const optionsOf: Readonly<Record<EngineName, (model: ModelSettings, deployment: 
   llama(model, { source = null, sha256 }) {
     return { id: model.id, source, sha256: sha256?.toLowerCase() ?? null } satisfies LlamaOptions;
   },
+  // A deployment of an upstream has its own options, which readUpstreams and toModelRoutes resolve.
+  openai: () => ({}),
   scripted(model, { scripted }) {
     const does = (capability: Capability): boolean => model.capabilities?.includes(capability) === true;
     return {

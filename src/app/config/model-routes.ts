@@ -8,7 +8,7 @@ import type {
   UpstreamModel,
 } from "../../domain/engine/upstream.js";
 import { deploymentAbilities, deploymentOperations } from "../../domain/engine/upstream.js";
-import { engineSettings } from "../engines/registry.js";
+import { engineKinds } from "../engines/registry.js";
 import { affinityOf, deploymentIds, deploymentsOf, type ModelDeployment } from "./model-references.js";
 import type { ModelSettings } from "./model-settings.js";
 import { toDeploymentPrices } from "./price-settings.js";
@@ -63,7 +63,7 @@ export function toModelRoutes(
 }
 
 function defaultSlots({ engine }: ModelDeployment): number {
-  return engineSettings.find(({ name }) => name === engine)?.defaults.slots ?? 1;
+  return engineKinds.find(({ name }) => name === engine)?.defaults.slots ?? 1;
 }
 
 const queueMaxPerSlot = 4;

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { modelIdForm, modelIdWords } from "../../contract/names.js";
 import { modelCapabilities } from "../../domain/catalog/catalog-model.js";
 import { affinities, deploymentAbilities, deploymentOperations } from "../../domain/engine/upstream.js";
-import { engineNames, engineSettings } from "../engines/registry.js";
+import { engineKinds, engineNames } from "../engines/registry.js";
 import { deploymentPriceSettings, priceSettings } from "./price-settings.js";
 import { scriptedSettings } from "./scripted-settings.js";
 import { notYet, oneOf, text, wholeNumber } from "./setting-types.js";
@@ -181,13 +181,13 @@ function entriesOf(
 }
 
 function checkEntry(path: Path, entry: Entry, report: Report): void {
-  const kind = engineSettings.find(({ name }) => name === entry.engine);
+  const kind = engineKinds.find(({ name }) => name === entry.engine);
   if (kind === undefined) return;
   const { slots = 0 } = entry;
   if (slots > kind.defaults.slotsMax && slots <= slotsMax) {
     report([...path, "slots"], `must be at most ${kind.defaults.slotsMax} for the engine ${kind.name}`);
   }
-  const others = engineSettings.filter((other) => other !== kind).flatMap((other): readonly string[] => other.settings);
+  const others = engineKinds.filter((other) => other !== kind).flatMap((other): readonly string[] => other.settings);
   const foreign = path.length > 0 && kind.name !== "openai" ? [...others, "capabilities"] : others;
   for (const name of foreign as (keyof typeof entry)[]) {
     if (entry[name] != null) report([...path, name], `is not valid for the engine ${kind.name}`);

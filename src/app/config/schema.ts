@@ -17,7 +17,7 @@ const origin = z.string({ error: "must be text" }).refine((value) => value === "
 });
 
 /** `engine:`, the processes of the embedded engine. */
-const engineSettings = z.strictObject({
+const engineKinds = z.strictObject({
   stall: duration(100, 600_000)
     .prefault("30s")
     .describe("How long an engine process may be silent before it is restarted."),
@@ -141,7 +141,7 @@ export const configSchema = z
     limits: limitsSettings.prefault({}),
     core: z.strictObject({ addresses: notYet([]), token: notYet(null) }).prefault({}),
     upstreams: upstreamsSettings,
-    engine: engineSettings.prefault({}),
+    engine: engineKinds.prefault({}),
     rate_limits: rateLimitSettings.prefault({}),
     webhooks: webhookSettings.prefault({}),
   })

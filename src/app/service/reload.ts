@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Logger } from "../../domain/call/ports.js";
+import type { ModelDefinition } from "../../domain/catalog/catalog-model.js";
+import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import type { Parts } from "../compose/compose.js";
 import { toModelDefinitions, toPrices } from "../compose/model-catalog.js";
 import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "../config/limits-settings.js";
@@ -8,8 +10,9 @@ import type { Config } from "../config/schema.js";
 import { loadTls, type TlsSettings, watchTlsFiles } from "../process/listeners.js";
 
 export interface ReloadDeps {
-  /** The configuration at the start. */
+  /** The configuration at the start, with the upstreams that it defines. */
   readonly config: Config;
+  readonly upstreams: readonly UpstreamDefinition[];
   readonly limits: LiveLimits;
   readonly parts: Pick<Parts, "catalog" | "engines" | "http" | "grpc" | "limitBook">;
   readonly log: Logger;
@@ -23,16 +26,17 @@ export interface Reload {
    * Replaces models, prices, limits, rate limits and TLS files, and logs which other changes need a restart. Rejects, and
    * changes nothing, if the TLS files are unusable.
    */
-  apply(next: Config): Promise<void>;
+  apply(next: Config, upstreams: readonly UpstreamDefinition[]): Promise<void>;
   close(): void;
 }
 
 /** Settings that can be replaced; all others are read once, at the start. */
-const swapped = ["models", "server.tls", "rate_limits"];
+const swapped = ["models", "upstreams", "server.tls", "rate_limits"];
 const swappedLimits: ReadonlySet<string> = new Set(liveLimitNames.map((name) => `limits.${limitSettingName(name)}`));
 
-export function createReload({ config, limits, parts, log, track }: ReloadDeps): Reload {
+export function createReload({ config, upstreams, limits, parts, log, track }: ReloadDeps): Reload {
   let current = config;
+  let definitions = toModelDefinitions({ config, upstreams }, parts.engines);
   let unwatch = watch(config.server.tls);
 
   function watch(settings: TlsSettings): () => void {
@@ -48,7 +52,7 @@ export function createReload({ config, limits, parts, log, track }: ReloadDeps):
   }
 
   return {
-    async apply(next) {
+    async apply(next, upstreams) {
       const changed = changedSettings(current, next);
       const waiting = changed.filter((name) => !isSwapped(name, current, next));
       await swapTls(next.server.tls);
@@ -62,10 +66,14 @@ export function createReload({ config, limits, parts, log, track }: ReloadDeps):
         log.info({}, "rate limits reloaded");
       }
       if (current.models !== null && next.models !== null) parts.catalog.reprice(toPrices(next.models));
-      if (changesModels(current, next)) {
-        const definitions = toModelDefinitions(next.models ?? [], parts.engines);
-        track("loading the models", parts.catalog.replace(definitions, unchangedModels(current, next)));
-        log.info({ models: (next.models ?? []).map((model) => model.id) }, "models reloaded");
+      if (current.models !== null && next.models !== null) {
+        const former = definitions;
+        definitions = toModelDefinitions({ config: next, upstreams }, parts.engines);
+        const unchanged = unchangedModels(former, definitions);
+        if (unchanged.size < definitions.length || former.length !== definitions.length) {
+          track("loading the models", parts.catalog.replace(definitions, unchanged));
+          log.info({ models: definitions.map(({ id }) => id) }, "models reloaded");
+        }
       }
       if (waiting.length > 0) log.warn({ settings: waiting }, "changed settings need a restart");
       unwatch();
@@ -76,20 +84,14 @@ export function createReload({ config, limits, parts, log, track }: ReloadDeps):
   };
 }
 
-/** Whether the models differ in anything but prices, which are replaced in place. */
-function changesModels(before: Config, after: Config): boolean {
-  if (before.models === null || after.models === null) return false;
-  return !isDeepStrictEqual(before.models.map(withoutPrices), after.models.map(withoutPrices));
-}
-
-/** Ids of the models that are not loaded again. */
-function unchangedModels(before: Config, after: Config): ReadonlySet<string> {
-  const former = new Map(before.models?.map((model) => [model.id, withoutPrices(model)]));
-  const same = (after.models ?? []).filter((model) => isDeepStrictEqual(former.get(model.id), withoutPrices(model)));
+/** Ids of the models that differ in nothing but prices, which are replaced in place: they are not loaded again. */
+function unchangedModels(before: readonly ModelDefinition[], after: readonly ModelDefinition[]): ReadonlySet<string> {
+  const former = new Map(before.map((model) => [model.id, withoutPrices(model)]));
+  const same = after.filter((model) => isDeepStrictEqual(former.get(model.id), withoutPrices(model)));
   return new Set(same.map(({ id }) => id));
 }
 
-function withoutPrices({ prices: _, ...model }: NonNullable<Config["models"]>[number]): object {
+function withoutPrices({ prices: _, ...model }: ModelDefinition): object {
   return model;
 }
 

@@ -5,6 +5,7 @@ import { theService } from "../../domain/access/audit.js";
 import { keyDetails } from "../../domain/access/key-store.js";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
+import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { isLoopback } from "../../lib/network.js";
 import { compose, type Parts } from "../compose/compose.js";
 import { fillCatalog } from "../compose/model-catalog.js";
@@ -23,6 +24,8 @@ import { createLiveLimits, createReload, type LiveLimits, type Reload } from "./
 interface ServiceInput {
   readonly config: Config;
   readonly secrets: Secrets;
+  /** Upstreams of the configuration, with their keys and certificates. */
+  readonly upstreams: readonly UpstreamDefinition[];
   readonly log: Logger;
   /** Variables for downloads and for the engine's processes: proxies, PATH, HF_ENDPOINT. */
   readonly environment: Variables;
@@ -109,14 +112,21 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   const { addresses, listening } = await listenAll(parts, config.server);
   parts.status.listensOn(listening);
   const chatSource = input.chatModel ?? null;
-  const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, models: config.models, chatSource, log });
+  const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, configured: input, chatSource, log });
   listed();
   lifecycle.track("loading the models", loaded);
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
   lifecycle.onClose("admin token", await writeAdminToken(config.data_dir, adminToken));
   const { http: url, grpc, ops } = addresses;
   lifecycle.onClose("service.json", await writeServiceFile(config.data_dir, { url, grpc, ops, pid: process.pid }));
-  const reload = createReload({ config, limits, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
+  const reload = createReload({
+    config,
+    upstreams: input.upstreams,
+    limits,
+    parts,
+    log,
+    track: (what, promise) => lifecycle.track(what, promise),
+  });
   lifecycle.onClose("reload", () => reload.close());
 
   await passwordSet;

@@ -131,7 +131,7 @@ export class CatalogModel {
       id: this.id,
       created: BigInt(Math.floor(this.createdAtMs / 1000)),
       ownedBy: this.ownedBy,
-      contextLength: caps?.contextLength ?? this.deployments[0]?.contextLength ?? 0,
+      contextLength: (caps === null ? this.deployments[0]?.contextLength : caps.contextLength) ?? 0,
       capabilities: [...this.capabilities],
       ...(caps?.embeddings && caps.embeddingDims !== undefined ? { dimensions: caps.embeddingDims } : {}),
       ...(caps?.chat ? { toolCalling: caps.tools } : {}),

@@ -231,9 +231,9 @@ describe("limits of a running service", () => {
     const { reload, config: before } = service.service;
     const { api } = await limited({});
     const limits = { ...before.rate_limits.default_key, requests_per_minute: 7 };
-    await reload.apply({ ...before, rate_limits: { ...before.rate_limits, default_key: limits } });
+    await reload.apply({ ...before, rate_limits: { ...before.rate_limits, default_key: limits } }, []);
     expect(limitHeaders(await api.chat())).toMatchObject({ "x-ratelimit-limit-requests": "7" });
-    await reload.apply(before);
+    await reload.apply(before, []);
     expect(limitHeaders(await api.chat())).toEqual({});
   });
 

@@ -8,8 +8,10 @@ import { deploymentOn } from "../../support/deployments.js";
 const scripted: Engine = { load: () => Promise.reject(new Error("scripted: not asked for")) };
 const llama: Engine = { load: () => Promise.reject(new Error("llama: not asked for")) };
 
+const openai: Engine = { load: () => Promise.reject(new Error("openai: not asked for")) };
+
 const definitionsOf = (models: object[]) =>
-  toModelDefinitions(configSchema.parse({ models }).models ?? [], { scripted, llama });
+  toModelDefinitions({ config: configSchema.parse({ models }), upstreams: [] }, { scripted, llama, openai });
 
 describe("toModelDefinitions", () => {
   it("creates one deployment from the short form, with the documented defaults", () => {
@@ -20,7 +22,7 @@ describe("toModelDefinitions", () => {
         capabilities: null,
         prices: [],
         affinity: "none",
-        deployments: [deploymentOn(scripted, { slots: 64, queueMax: 256, options: { text: "x" } })],
+        deployments: [deploymentOn(scripted, { id: "embedded/m", slots: 64, queueMax: 256, options: { text: "x" } })],
       },
     ]);
   });
@@ -36,9 +38,10 @@ describe("toModelDefinitions", () => {
   });
 
   it("throws for an unknown engine", () => {
-    const settings = configSchema.parse({ models: [{ id: "m", engine: "scripted" }] }).models ?? [];
-    const unknown = settings.map((model) => ({ ...model, engine: "openai" as never }));
-    expect(() => toModelDefinitions(unknown, { scripted, llama })).toThrow("there is no engine 'openai'");
+    const config = configSchema.parse({ models: [{ id: "m", engine: "scripted" }] });
+    const models = config.models?.map((model) => ({ ...model, engine: "oip" as never })) ?? [];
+    const configured = { config: { ...config, models }, upstreams: [] };
+    expect(() => toModelDefinitions(configured, { scripted, llama, openai })).toThrow("there is no engine 'oip'");
     expect(() => definitionsOf([{ id: "m", engine: "vllm" }])).toThrow("must be one of scripted, llama, openai");
   });
 
@@ -83,7 +86,10 @@ describe("toModelDefinitions", () => {
   it("gives a model of the embedded engine four slots and the sources of its file", () => {
     const sha256 = "AB".repeat(32);
     expect(definitionsOf([{ id: "m", engine: "llama", source: "file:/m.gguf", sha256 }])[0]?.deployments).toEqual([
-      deploymentOn(llama, { options: { id: "m", source: "file:/m.gguf", sha256: sha256.toLowerCase() } }),
+      deploymentOn(llama, {
+        id: "embedded/m",
+        options: { id: "m", source: "file:/m.gguf", sha256: sha256.toLowerCase() },
+      }),
     ]);
   });
 

@@ -25,6 +25,7 @@ function reloadFrom(settings: object) {
   const limits = createLiveLimits(toServiceLimits(config.limits));
   const reload = createReload({
     config,
+    upstreams: [],
     limits,
     parts: parts as unknown as ReloadDeps["parts"],
     log: {
@@ -39,24 +40,24 @@ function reloadFrom(settings: object) {
 describe("reloading the configuration", () => {
   it("replaces models only if they changed", async () => {
     const { reload, told } = reloadFrom({ models: [model("a")] });
-    await reload.apply(configOf({ models: [model("a")] }));
+    await reload.apply(configOf({ models: [model("a")] }), []);
     expect(told).toEqual([]);
-    await reload.apply(configOf({ models: [model("a"), model("b")] }));
+    await reload.apply(configOf({ models: [model("a"), model("b")] }), []);
     expect(told).toEqual([["a", "b"]]);
-    await reload.apply(configOf({ models: [model("a"), model("b")] }));
+    await reload.apply(configOf({ models: [model("a"), model("b")] }), []);
     expect(told).toEqual([["a", "b"]]);
   });
 
   it("changes prices without reloading a model (USE-8)", async () => {
     const { reload, told, repriced } = reloadFrom({ models: [model("a")] });
-    await reload.apply(configOf({ models: [{ ...model("a"), prices: { input: 3 } }] }));
+    await reload.apply(configOf({ models: [{ ...model("a"), prices: { input: 3 } }] }), []);
     expect(told).toEqual([]);
     expect(repriced.at(-1)?.get("a")).toMatchObject([{ input: 3 }]);
   });
 
   it("names the settings that need a restart", async () => {
     const { reload, told } = reloadFrom({});
-    await reload.apply(configOf({ server: { port: 1 }, limits: { header_bytes_max: "2KiB" }, data_dir: "x" }));
+    await reload.apply(configOf({ server: { port: 1 }, limits: { header_bytes_max: "2KiB" }, data_dir: "x" }), []);
     expect(told).toEqual([{ settings: ["server.port", "data_dir", "limits.header_bytes_max"] }]);
   });
 
@@ -68,7 +69,7 @@ describe("reloading the configuration", () => {
     // 1234 is out of the range of these.
     const lower = { n_max: 1000 };
     const next = configOf({ limits: { ...Object.fromEntries(changed), ...lower } });
-    await reload.apply(next);
+    await reload.apply(next, []);
     const fixed = [
       "headerBytesMax",
       "headersTimeoutMs",
@@ -85,7 +86,7 @@ describe("reloading the configuration", () => {
     const { reload, told, limits } = reloadFrom({ models: [model("a")] });
     const tls = { cert_file: "/gone/cert.pem", key_file: "/gone/key.pem" };
     const next = configOf({ server: { tls }, limits: { n_max: 2 }, models: [model("b")] });
-    await expect(reload.apply(next)).rejects.toThrow("/gone/cert.pem");
+    await expect(reload.apply(next, [])).rejects.toThrow("/gone/cert.pem");
     expect(limits).toEqual(defaultLimits);
     expect(told).toEqual([]);
   });
