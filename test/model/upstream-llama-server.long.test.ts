@@ -56,7 +56,7 @@ afterAll(async () => {
 });
 
 describe("llama.cpp's own server as an upstream", () => {
-  it("tells its context length and the length of its vectors", (context) => {
+  it("lists its context length and the length of its vectors", (context) => {
     if (reason !== null) return context.skip(`no server: ${reason}`);
     expect(chat.caps).toMatchObject({ chat: true, contextLength });
     expect(embedder.caps).toMatchObject({ embeddings: true, embeddingDims: 384 });

@@ -15,7 +15,7 @@ const modelIdCharsMax = 256;
 export interface DiscoveredModel {
   /** Id on the server. */
   readonly id: string;
-  /** Tokens of prompt and answer together; null: the server does not say. */
+  /** Tokens of prompt and answer together; null: not stated. */
   readonly contextLength: number | null;
   readonly embeddingDims: number | null;
   /** Operations, by the kind of the server and the id of the model. */
@@ -33,7 +33,7 @@ export async function discoverModels(
 
 /** Facts about a server, to be shown to an operator: nothing of its answers but ids, numbers and a version. */
 export interface UpstreamFacts {
-  /** What the server says it is; null: nothing that distinguishes it. */
+  /** By its address, headers and model list; null: nothing distinguishes it. */
   readonly kind: UpstreamKind | null;
   readonly version: string | null;
   readonly models: readonly DiscoveredModel[];
@@ -41,7 +41,7 @@ export interface UpstreamFacts {
   readonly latencyMs: number;
 }
 
-/** Asks a server what it is. Rejects with EngineError when it cannot be reached or does not list models. */
+/** Queries a server for its kind, version and models. Rejects with EngineError when it cannot be reached or does not list models. */
 export async function checkUpstream(upstream: Upstream, clock: Clock, signal: AbortFlag): Promise<UpstreamFacts> {
   const startedAtMs = clock.monotonic();
   const answer = await getModels(upstream, clock, signal);
@@ -129,7 +129,7 @@ function kindOf(url: string, { headers, body }: WholeAnswer): UpstreamKind | nul
 
 const versionCharsMax = 100;
 
-/** Null when the server does not tell it. */
+/** Null when the server does not state it. */
 async function versionOf(upstream: Upstream, signal: AbortFlag): Promise<string | null> {
   const { version } = upstream.profile;
   if (version === null) return null;

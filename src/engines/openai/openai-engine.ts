@@ -37,7 +37,7 @@ export const openAiEngine = {
   },
 } as const satisfies EngineKind<OpenAiEngineDeps>;
 
-/** Wait of a load for the server; afterwards the model is used without what the server would have said. */
+/** Maximum wait of a load for the list of models; afterwards the model is used without it. */
 const discoveryWaitMs = 2_000;
 /** Delay before the next question to a server that did not answer; doubles up to the maximum. */
 const retryMs = 1_000;
@@ -89,7 +89,7 @@ async function load(
   );
 }
 
-/** Resolves when the server has answered, or after `discoveryWaitMs`; then it is asked in the background. */
+/** Resolves when the server has answered, or after `discoveryWaitMs`; then the list is requested in the background. */
 function learnWithin(
   { clock, log }: OpenAiEngineDeps,
   upstream: Upstream,
@@ -111,11 +111,13 @@ function learnWithin(
       cancelRetry();
       waited();
     });
-    const ask = (delayMs: number): void => {
+    const discover = (delayMs: number): void => {
       discoverModels(upstream, clock, stop)
         .then(
           (models) => {
-            const found = models.find((listed) => listed.id === model);
+            // llama.cpp has one model, and answers to every name.
+            const isOnly = upstream.settings.kind === "llama-server" && models.length === 1;
+            const found = models.find((listed) => listed.id === model) ?? (isOnly ? models[0] : undefined);
             if (found !== undefined) learn(found);
             else log.warn({ upstream: name, model }, "the upstream does not list the model");
           },
@@ -124,14 +126,14 @@ function learnWithin(
             const code = error instanceof EngineError ? error.code : "internal";
             // Once: the upstream's later requests show whether it is still away.
             if (delayMs === retryMs) {
-              log.warn({ upstream: name, model, error: code }, "the upstream does not list its models; asking again");
+              log.warn({ upstream: name, model, error: code }, "the upstream does not list its models; retrying");
             }
-            cancelRetry = clock.after(delayMs, () => ask(Math.min(2 * delayMs, retryMaxMs)));
+            cancelRetry = clock.after(delayMs, () => discover(Math.min(2 * delayMs, retryMaxMs)));
           },
         )
         .finally(waited);
     };
-    ask(retryMs);
+    discover(retryMs);
   });
 }
 

@@ -130,7 +130,7 @@ export class OpenAiModel implements LoadedModel {
     );
   }
 
-  /** Runs a request whose answer is read as a whole. `of` tells what an error may concern. */
+  /** Runs a request whose answer is read as a whole. `of`: the field and the texts that an error may concern. */
   #whole<T>(
     { bytesMax, ...sent }: { readonly bytesMax: number } & Pick<UpstreamCall, "operation" | "body">,
     of: { readonly param: string; readonly text: () => string },

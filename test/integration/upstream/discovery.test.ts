@@ -1,8 +1,11 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { Upstream } from "../../../src/engines/openai/connection/upstream.js";
 import { checkUpstream, discoverModels, isHealthy } from "../../../src/engines/openai/discovery.js";
+import { openAiEngine } from "../../../src/engines/openai/openai-engine.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
+import { createRandomIds } from "../../../src/lib/crypto.js";
 import { eventually } from "../../support/eventually.js";
+import { silentLog } from "../../support/silent-log.js";
 import {
   chatRequest,
   loadUpstreamModel,
@@ -97,7 +100,7 @@ describe("discovery of an upstream server", () => {
 });
 
 describe("load of a model on an upstream server", () => {
-  it("has what the server says, and what the configuration says instead", async () => {
+  it("has the facts of the model list, unless the configuration sets them", async () => {
     const server = await start({ "/v1/models": "vllm-cpu/models" });
     const found = await loadUpstreamModel(upstreamSettings(server.url, { kind: "vllm" }));
     expect(found.caps).toMatchObject({ chat: true, contextLength: 2_048 });
@@ -108,6 +111,15 @@ describe("load of a model on an upstream server", () => {
     expect(configured.caps).toMatchObject({ chat: true, completion: false, contextLength: 1_000, toolChoice: false });
     await found.unload(0);
     await configured.unload(0);
+  });
+
+  it("llama.cpp: has the facts of its only model under any name", async () => {
+    const server = await start({ "/v1/models": "llama-server/models" });
+    const model = await loadUpstreamModel(upstreamSettings(server.url, { kind: "llama-server" }), {
+      model: "all-minilm",
+    });
+    expect(model.caps).toMatchObject({ embeddings: true, embeddingDims: 384, contextLength: 512 });
+    await model.unload(0);
   });
 
   it("succeeds although the server is away, and learns the rest when it has come back", async () => {
@@ -141,9 +153,6 @@ describe("load of a model on an upstream server", () => {
     const head = streamHead.replace("connection: close", `content-length: ${answer.length}`);
     const server = await serve((socket) => void socket.write(head + answer));
     const settings = upstreamSettings(server.url, { kind: "azure" });
-    const { openAiEngine } = await import("../../../src/engines/openai/openai-engine.js");
-    const { createRandomIds } = await import("../../../src/lib/crypto.js");
-    const { silentLog } = await import("../../support/silent-log.js");
     const engine = openAiEngine.create({ clock, ids: createRandomIds(), log: silentLog });
     const load = (model: string) =>
       engine.load(

@@ -73,7 +73,7 @@ describe("embeddings of an upstream server", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("names the longest input when the server says that one is too long", async () => {
+  it("names the longest input when the server rejects one as too long", async () => {
     const upstream = await start((socket) => void socket.end(recordedBytes("llama-server/emb-too-long")));
     const model = await load(upstream);
     const inputs = ["short", "much longer than the others", "mid size"];

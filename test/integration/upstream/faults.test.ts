@@ -232,7 +232,7 @@ describe("an upstream server with a fault (REL-6)", () => {
     upstream = await RawUpstream.start((socket, request) => {
       (isFaulty ? fault : writeAndEnd(wholeStream))(socket, request);
     });
-    // Azure has no list of models to ask for.
+    // The kind azure has no list of models, so the server receives no other request.
     model = await loadUpstreamModel(upstreamSettings(upstream.url, { kind: "azure", ...limits }));
   });
   afterEach(() => {

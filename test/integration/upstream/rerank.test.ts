@@ -52,7 +52,7 @@ describe("reranking by an upstream server", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("names the longest document when the server says that one is too long (RANK-7)", async () => {
+  it("names the longest document when the server rejects one as too long (RANK-7)", async () => {
     const message = "This model's maximum context length is 8 tokens. (parameter=input_tokens, value=9)";
     const { model } = await ranking(
       answerBytes("400 Bad Request", "application/json", JSON.stringify({ error: { message, param: "input_tokens" } })),

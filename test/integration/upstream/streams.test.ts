@@ -6,7 +6,7 @@ import { type RawAnswer, streamHead } from "../../support/upstream/raw-upstream.
 import { done, finish, load, start, text } from "../../support/upstream/test-upstream.js";
 
 describe("a stream from an upstream server", () => {
-  /** An answer that goes on until the connection closes. */
+  /** An answer without an end, until the connection closes. */
   const endless: RawAnswer = (socket) => {
     socket.write(streamHead);
     const timer = setInterval(() => socket.write(text("word ")), 2);

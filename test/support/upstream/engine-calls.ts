@@ -47,7 +47,7 @@ export function upstreamSettings(url: string, changes: UpstreamChanges = {}): Up
   };
 }
 
-/** A model on an upstream server. Azure settings ask for no list of models, so tests use that kind where it would disturb. */
+/** A model on an upstream server. */
 export async function loadUpstreamModel(
   upstream: UpstreamDefinition,
   changes: Partial<UpstreamModel> & { readonly slots?: number } = {},

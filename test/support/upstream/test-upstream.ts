@@ -10,7 +10,7 @@ export async function start(answer: RawAnswer): Promise<RawUpstream> {
   return upstream;
 }
 
-/** Loads a model of the server for the running test. Its kind is azure, which has no list of models to ask for. */
+/** Loads a model of the server for the running test. Its kind is azure, which has no list of models. */
 export async function load(
   upstream: RawUpstream,
   settings: Parameters<typeof upstreamSettings>[1] = {},

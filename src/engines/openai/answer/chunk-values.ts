@@ -41,7 +41,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
   safety: "content_filter",
 };
 
-/** Null: not finished. Throws InvalidResponse when the server gave up. */
+/** Null: not finished. Throws InvalidResponse when the server ended the answer with an error. */
 export function finishReasonOf(value: unknown): FinishReason | null {
   const name = stringOf(value).toLowerCase();
   if (name === "") return null;

@@ -5,7 +5,7 @@ export interface UsageFigures extends EngineUsage {
   readonly reasoningTokens: number;
 }
 
-/** What one `usage` object says; null for figures that it lacks. */
+/** The figures of one `usage` object; null for those that it lacks. */
 interface ReadUsage {
   readonly promptTokens: number | null;
   readonly outTokens: number | null;

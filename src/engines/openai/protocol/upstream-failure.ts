@@ -48,28 +48,28 @@ const loggedCharsMax = 300;
 /** Converts a failed answer to the error for the core. Only the caller's faults carry the upstream's words to the caller. */
 export function engineErrorOf(answer: FailedAnswer, request: FailedRequest, nowMs: number): EngineError {
   const { status, headers } = answer;
-  const told = readError(answer.body);
-  if (isCallersFault(status, told)) return callersError(told, request);
-  const code = codeOf(status, told);
+  const reported = readError(answer.body);
+  if (isCallersFault(status, reported)) return callersError(reported, request);
+  const code = codeOf(status, reported);
   const wait = retryAfterMs(headers, nowMs);
   const retryAfter = wait !== null && (code === "rate_limited" || status === 503 || status === 529) ? wait : null;
   return new EngineError(code, `the upstream answered ${status}`, {
     retryable: code !== "unauthorized",
-    cause: new Error(`HTTP ${status}: ${forLog(told.message, request)}`),
+    cause: new Error(`HTTP ${status}: ${forLog(reported.message, request)}`),
     ...(retryAfter === null ? {} : { retryAfterMs: retryAfter }),
   });
 }
 
-function isCallersFault(status: number, told: ToldError): boolean {
+function isCallersFault(status: number, reported: ServerError): boolean {
   if (status === 400 || status === 413 || status === 422) return true;
-  return status === 500 && blamesRequest.test(told.message);
+  return status === 500 && blamesRequest.test(reported.message);
 }
 
 /** Texts of llama.cpp's 500 answers to requests that no other server could serve either. */
 const blamesRequest =
   /too large to process|(image|audio|video|multimodal) input is not supported|invalid (grammar|json schema)/i;
 
-function codeOf(status: number, told: ToldError): EngineErrorCode {
+function codeOf(status: number, reported: ServerError): EngineErrorCode {
   switch (status) {
     case 401:
     case 403:
@@ -80,7 +80,7 @@ function codeOf(status: number, told: ToldError): EngineErrorCode {
     case 429:
       return "rate_limited";
     case 503:
-      return /\bloading\b/i.test(told.message) ? "model_loading" : "overloaded";
+      return /\bloading\b/i.test(reported.message) ? "model_loading" : "overloaded";
     case 529:
       return "overloaded";
     default:
@@ -91,25 +91,27 @@ function codeOf(status: number, told: ToldError): EngineErrorCode {
 const aboutContext =
   /context[ _](length|size|window)|maximum context|exceed_context_size|too large to process|maximum (model|input|sequence) length|prompt is too long/i;
 
-function callersError(told: ToldError, { promptParam, contextLength, keys }: FailedRequest): EngineError {
-  const message = forCaller(told.message, keys);
-  if (told.code === "context_length_exceeded" || aboutContext.test(`${told.type} ${told.message}`)) {
-    return new EngineError("context_overflow", contextMessage(message, told, contextLength), { param: promptParam });
+function callersError(reported: ServerError, { promptParam, contextLength, keys }: FailedRequest): EngineError {
+  const message = forCaller(reported.message, keys);
+  if (reported.code === "context_length_exceeded" || aboutContext.test(`${reported.type} ${reported.message}`)) {
+    return new EngineError("context_overflow", contextMessage(message, reported, contextLength), {
+      param: promptParam,
+    });
   }
-  return new EngineError("bad_input", message, told.param === null ? {} : { param: told.param });
+  return new EngineError("bad_input", message, reported.param === null ? {} : { param: reported.param });
 }
 
 /** Client tools search for the first words (ERR-26); llama.cpp uses others. */
-function contextMessage(message: string, told: ToldError, ofModel: number | null): string {
-  const contextLength = told.contextLength ?? ofModel;
+function contextMessage(message: string, reported: ServerError, ofModel: number | null): string {
+  const contextLength = reported.contextLength ?? ofModel;
   if (/maximum context length is \d/.test(message) || contextLength === null) return message;
-  const promptTokens = told.promptTokens ?? /\((\d+) tokens\)/.exec(message)?.[1] ?? null;
+  const promptTokens = reported.promptTokens ?? /\((\d+) tokens\)/.exec(message)?.[1] ?? null;
   const prompt = promptTokens === null ? "" : `, but the prompt has ${promptTokens} tokens`;
-  return `This model's maximum context length is ${contextLength} tokens${prompt}. The server says: ${message}`;
+  return `This model's maximum context length is ${contextLength} tokens${prompt}. Message of the server: ${message}`;
 }
 
 /** An error as servers spell it, in one form. */
-interface ToldError {
+interface ServerError {
   readonly message: string;
   readonly type: string;
   readonly code: string;
@@ -123,30 +125,32 @@ interface ToldError {
  * Reads `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, `{"message": …}`, a list with one of these, plain text, and
  * HTML, of which only the title is kept.
  */
-export function readError(body: string): ToldError {
+export function readError(body: string): ServerError {
   const parsed = parseJson(body);
   const inner = Array.isArray(parsed) ? parsed[0] : parsed;
-  if (typeof inner === "string") return told(inner, {});
-  if (!isObject(inner)) return told(parsed === undefined ? plainText(body) : "", {});
+  if (typeof inner === "string") return serverError(inner, {});
+  if (!isObject(inner)) return serverError(parsed === undefined ? plainText(body) : "", {});
   const error = inner["error"] ?? inner["detail"] ?? inner["errors"] ?? inner;
-  if (typeof error === "string") return told(error, {});
+  if (typeof error === "string") return serverError(error, {});
   // FastAPI: a list of `{ loc, msg }`.
   const first = Array.isArray(error) ? error[0] : error;
-  if (typeof first === "string") return told(first, {});
-  if (!isObject(first)) return told("", {});
+  if (typeof first === "string") return serverError(first, {});
+  if (!isObject(first)) return serverError("", {});
   const message = first["message"] ?? first["msg"] ?? first["detail"];
-  return told(typeof message === "string" ? message : "", first);
+  return serverError(typeof message === "string" ? message : "", first);
 }
 
-function told(message: string, error: Readonly<Record<string, unknown>>): ToldError {
+function serverError(message: string, error: Readonly<Record<string, unknown>>): ServerError {
   const named = /\(parameter=([^,)\s]+)[^)]*\)/.exec(message);
   const given = error["param"];
-  const param = typeof given === "string" && given !== "" ? given : (named?.[1] ?? pathOf(error["loc"]));
+  const path = typeof given === "string" && given !== "" ? given : (named?.[1] ?? pathOf(error["loc"]));
+  const param = path?.replace(/^body\./, "") ?? null;
   return {
     message: message.replace(/\s*\(parameter=[^)]*\)/, "").trim(),
     type: textOf(error["type"]),
     code: textOf(error["code"]),
-    param: param === null ? null : param.replace(/^body\./, "").slice(0, 128),
+    // Clients see it: nothing but a path.
+    param: param !== null && /^[\w.[\]$-]{1,128}$/.test(param) ? param : null,
     contextLength: countOf(error["n_ctx"]),
     promptTokens: countOf(error["n_prompt_tokens"]),
   };

@@ -75,7 +75,7 @@ describe("KeyRing", () => {
     expect(await triedKeys(single, unauthorized)).toEqual(["a"]);
   });
 
-  it("an upstream without keys is asked without one", async () => {
+  it("an upstream without keys receives requests without one", async () => {
     expect(await triedKeys(ring().keys, unauthorized)).toEqual([null]);
   });
 });

@@ -137,7 +137,7 @@ describe("bodies of requests to upstream servers", () => {
     }
   });
 
-  it("asks for usage on every chunk where the server has it, and for chunks without padding", () => {
+  it("requests usage on every chunk where the server has it, and chunks without padding", () => {
     const options = (kind: UpstreamKind) => body(chatRequest(), kind).stream_options;
     expect(options("vllm")).toEqual({ include_usage: true, continuous_usage_stats: true });
     expect(options("openai")).toEqual({ include_usage: true, include_obfuscation: false });
@@ -218,7 +218,7 @@ describe("bodies of requests to upstream servers", () => {
     expect(body(request, "openai").messages[0].role).toBe("developer");
   });
 
-  it("asks for embeddings in base64", () => {
+  it("requests embeddings in base64", () => {
     expect(JSON.parse(embedBody({ inputs: ["a", "b"], dimensions: 8 }, { model: "e" }))).toEqual({
       model: "e",
       input: ["a", "b"],
@@ -228,7 +228,7 @@ describe("bodies of requests to upstream servers", () => {
     expect(JSON.parse(embedBody({ inputs: [[1, 2]] }, { model: "e" }))).toMatchObject({ input: [[1, 2]] });
   });
 
-  it("asks for the scores of all documents, without their texts", () => {
+  it("requests the scores of all documents, without their texts", () => {
     expect(JSON.parse(rerankBody({ query: "q", documents: ["a", "b"] }, { model: "r" }))).toEqual({
       model: "r",
       query: "q",

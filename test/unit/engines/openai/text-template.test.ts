@@ -59,7 +59,7 @@ describe("TextTemplate", () => {
     ).toBeNull();
   });
 
-  it("learns nothing from a chunk in which the text cannot be told from other members", () => {
+  it("learns nothing from a chunk in which another member looks like the text", () => {
     const seen = JSON.stringify({ note: '"content":"Hello"', choices: [{ index: 0, delta: { content: "Hello" } }] });
     const other = seen.replace('Hello\\"', 'Hallo\\"');
     expect(matched(seen, other)).toBeNull();

@@ -123,6 +123,12 @@ describe("errors of upstream servers as the core's", () => {
     expect(message.length).toBeLessThanOrEqual(1_000);
   });
 
+  it("callers see no field that is no path", () => {
+    for (const param of ["a b", "x\r\ny", "http://h/", "x".repeat(200)]) {
+      expect(errorOf(400, { error: { message: "bad", param } }).param).toBeNull();
+    }
+  });
+
   it("the log has the server's words in short, without the prompt and the key (SEC-18)", () => {
     const error = errorOf(500, {
       error: { message: `failed on CANARY-prompt-7 with secret-key-1: ${"z".repeat(999)}` },
@@ -151,7 +157,7 @@ describe("errors of upstream servers as the core's", () => {
     [{ "retry-after": "99999999" }, 3_600_000],
     [{ "retry-after": "soon" }, null],
     [{}, null],
-  ])("waits as %j says", (headers, waitMs) => {
+  ])("the wait of %j", (headers, waitMs) => {
     expect(retryAfterMs(headers, nowMs)).toBe(waitMs);
     expect(errorOf(429, "", headers).retryAfterMs).toBe(waitMs);
     expect(errorOf(500, "", headers).retryAfterMs).toBeNull();
