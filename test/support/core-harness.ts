@@ -58,7 +58,7 @@ export async function createCoreHarness(options: {
   const limitBook = new LimitBook({ ...books, store: state.limits }, options.rateLimits ?? noRateLimits);
   const settlements: Settlement[] = [];
   const live = new LiveRequests();
-  const catalog = new Catalog({ clock, log: silentLog, store: state.catalog, limits });
+  const catalog = new Catalog({ clock, log: silentLog, store: state.catalog, limits, random: () => 0.5 });
   await catalog.replace([
     {
       id: "m",

@@ -58,7 +58,7 @@ export async function composeDomain(context: Context) {
   for (const { model, reason } of modelStore.damaged)
     log.error({ model: model.id, reason }, "a stored model is damaged");
   const engines = composeEngines(context, modelStore);
-  const catalog = new Catalog({ clock, log, store: state.catalog, limits });
+  const catalog = new Catalog({ clock, log, store: state.catalog, limits, random: Math.random });
   lifecycle.onClose("models", () => catalog.replace([]));
 
   const { audit } = access;

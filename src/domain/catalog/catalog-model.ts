@@ -60,7 +60,7 @@ export class CatalogModel {
       waitingMax: definition.deployments.reduce((sum, { queueMax }) => sum + queueMax, 0),
       limits,
       policy: {
-        random: evenlySpread(Math.random),
+        random: evenlySpread(deps.random),
         affinity: definition.affinity === "none" ? null : new AffinityChoice(clock),
       },
     });

@@ -36,6 +36,8 @@ export interface DeploymentDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly limits: Pick<ServiceLimits, "queueWaitMs">;
+  /** Numbers from 0 to below 1, for the choice among equal deployments. */
+  readonly random: () => number;
 }
 
 /** Grace for running requests of a removed deployment. */

@@ -39,6 +39,7 @@ function setUp() {
     log: silentLog,
     store: openMemoryState().catalog,
     limits: { queueWaitMs: 1_000 },
+    random: () => 0.5,
   });
   const definition = (id: string): ModelDefinition => ({
     id,
