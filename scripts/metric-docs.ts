@@ -21,6 +21,9 @@ store, and no counter here replaces it (USE-19).
 - \`endpoint\` is the id of a webhook endpoint: the 100 that have waited longest, \`other\` for the rest. \`result\` is what
   became of an attempt: \`delivered\`, \`awaiting_retry\`, \`permanently_failed\`, \`lease_lost\` when another process had taken
   the delivery over, \`unrecorded\` when the store did not take note. A process that sends no webhooks shows none of these.
+- \`deployment\` is the id of a deployment, \`upstream\` the name of its upstream: the first 100 deployments, \`other\` for
+  the rest. \`outcome\` is \`success\`, \`cancelled\`, \`upstream_error\`, \`timeout\`, \`rate_limited\`, \`unauthorized\` or
+  \`invalid_response\`; a request that was tried on two deployments, or with two keys, counts twice.
 - The names that begin with \`gen_ai\` are those of OpenTelemetry's conventions for generative AI, which still change.
 - \`deploy/grafana/unified-inference.json\` is a dashboard and \`deploy/prometheus/alerts.yml\` are alerts on them.
 - There are also prom-client's metrics of the process: \`process_\` and \`nodejs_\`.

@@ -43,7 +43,7 @@ const engine = llamaEngine.create({
 const shared = new Map<string, Promise<LoadedModel>>();
 
 function load(name: string): Promise<LoadedModel> {
-  const spec = { id: name, contextLength: 1024, slots: 2, options: name };
+  const spec = { id: name, deployment: `embedded/${name}`, contextLength: 1024, slots: 2, options: name };
   return engine.load(spec, () => {}, new AbortController().signal);
 }
 

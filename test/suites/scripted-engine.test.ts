@@ -6,7 +6,11 @@ import { describeEngine } from "./engine.suite.js";
 
 const engine = scriptedEngine.create({ clock: createSystemClock(), ids: createRandomIds() });
 const load = (options: ScriptedOptions) =>
-  engine.load({ id: "m", contextLength: 4096, slots: 2, options }, () => {}, new AbortController().signal);
+  engine.load(
+    { id: "m", deployment: "d", contextLength: 4096, slots: 2, options },
+    () => {},
+    new AbortController().signal,
+  );
 const text = "Once upon a time there was a small fox who lived 🦊 under a hill. ";
 
 describeEngine("scripted", {

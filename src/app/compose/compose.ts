@@ -64,12 +64,13 @@ async function httpSettings(deps: ListenerDeps) {
 }
 
 function composeMetrics({ observer, clock }: Context, domain: Domain) {
-  const { catalog, state, audit, sending: webhooks, spooled, areLimitsDegraded } = domain;
+  const { catalog, state, audit, sending: webhooks, upstreamMetrics, spooled, areLimitsDegraded } = domain;
   return createMetricsPage(observer, {
     models: () =>
       catalog.all().map((model) => {
         const { busy: running, waiting, restarts: engineRestarts } = model.sums();
-        return { id: model.id, running, waiting, engineRestarts };
+        const triesDenied = model.hasUpstream ? model.retryBudget.exhausted : null;
+        return { id: model.id, running, waiting, engineRestarts, triesDenied };
       }),
     spooled,
     isStoreUp: async () => {
@@ -79,6 +80,18 @@ function composeMetrics({ observer, clock }: Context, domain: Domain) {
     areLimitsDegraded,
     auditRecordsLost: () => audit.lost,
     webhooks,
+    upstreams: {
+      metrics: upstreamMetrics,
+      deployments: () =>
+        catalog
+          .deployments()
+          .filter(({ upstream }) => upstream !== null)
+          .map(({ id, ejection, outstandingTokens }) => ({
+            id,
+            isEjected: ejection.countsAsEjected,
+            outstandingTokens,
+          })),
+    },
     now: clock.now,
   });
 }

@@ -32,6 +32,7 @@ import type { SecretBox } from "../../lib/crypto.js";
 import * as passwordHash from "../../lib/crypto.js";
 import { createWebhookSender } from "../../outbound/webhook-sender.js";
 import { callFigures } from "../../telemetry/metrics/call-metrics.js";
+import { UpstreamMetrics } from "../../telemetry/metrics/upstream-metrics.js";
 import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/webhook-metrics.js";
 import { toRateLimitDefaults } from "../config/limits-settings.js";
 import { webhookLeaseMs } from "../config/webhook-settings.js";
@@ -57,7 +58,8 @@ export async function composeDomain(context: Context) {
   lifecycle.onClose("downloads", () => modelStore.close());
   for (const { model, reason } of modelStore.damaged)
     log.error({ model: model.id, reason }, "a stored model is damaged");
-  const engines = composeEngines(context, modelStore);
+  const upstreamMetrics = new UpstreamMetrics();
+  const engines = composeEngines(context, modelStore, upstreamMetrics);
   const catalog = new Catalog({ clock, log, store: state.catalog, limits, random: Math.random });
   lifecycle.onClose("models", () => catalog.replace([]));
 
@@ -82,7 +84,7 @@ export async function composeDomain(context: Context) {
     doctor: composeDoctor(context, state, modelStore),
     modelAdmin: new ModelAdmin({ store: modelStore, catalog, define }),
   });
-  return { ...parts, engines, modelStore, core, status, services };
+  return { ...parts, engines, modelStore, upstreamMetrics, core, status, services };
 }
 
 /** Composes authentication, and the administration of keys and sessions. */
@@ -206,12 +208,12 @@ function composeDoctor({ examine, lifecycle }: Context, state: State, models: Mo
   return oneAtATime(() => examine({ state, models, signal: closing.signal }));
 }
 
-function composeEngines(context: Context, store: ModelStore): Engines {
+function composeEngines(context: Context, store: ModelStore, metrics: UpstreamMetrics): Engines {
   const { config, environment, clock, backgroundClock, ids, log } = context;
   const { stall: stallMs, circuit_crashes: circuitCrashes, threads, module_dir: moduleDir } = config.engine;
   return {
     scripted: scriptedEngine.create({ clock, ids }),
-    openai: openAiEngine.create({ clock, ids, log }),
+    openai: openAiEngine.create({ clock, ids, log, onOutcome: metrics.attemptEnded }),
     llama: llamaEngine.create({
       clock: backgroundClock,
       log,

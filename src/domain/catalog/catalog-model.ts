@@ -40,6 +40,8 @@ export class CatalogModel {
   readonly room: WaitingRoom<Deployment>;
   readonly retryBudget: RetryBudget;
   readonly affinity: Affinity;
+  /** Whether a deployment is one at an upstream server. */
+  readonly hasUpstream: boolean;
   /** Prices of future settlements; a reload replaces them (USE-8). */
   prices: PriceList;
   readonly #configured: readonly Capability[] | null;
@@ -53,6 +55,7 @@ export class CatalogModel {
     this.createdAtMs = createdAtMs;
     this.prices = definition.prices;
     this.affinity = definition.affinity;
+    this.hasUpstream = definition.deployments.some(({ upstream }) => upstream !== null);
     this.#configured = definition.capabilities;
     this.retryBudget = new RetryBudget(clock);
     this.room = new WaitingRoom<Deployment>(clock, {

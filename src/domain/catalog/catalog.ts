@@ -2,7 +2,7 @@ import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant, ServiceError } from "../call/service-error.js";
 import type { Capability, ModelDefinition } from "./catalog-model.js";
 import { CatalogModel } from "./catalog-model.js";
-import type { DeploymentDeps } from "./deployment.js";
+import type { Deployment, DeploymentDeps } from "./deployment.js";
 import type { PriceList } from "./prices.js";
 
 export interface CatalogDeps extends DeploymentDeps {
@@ -35,6 +35,11 @@ export class Catalog {
   /** All models, by id. */
   all(): readonly CatalogModel[] {
     return [...this.#models.values()];
+  }
+
+  /** The deployments of all models. */
+  deployments(): readonly Deployment[] {
+    return this.all().flatMap(({ deployments }) => deployments);
   }
 
   /** Models that the principal may use, by id, without those that failed to load (MODEL-9, KEY-8). */

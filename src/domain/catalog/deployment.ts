@@ -144,12 +144,12 @@ export class Deployment implements RoutedDeployment {
   }
 
   async #load({ engine, contextLength, slots, options }: DeploymentDefinition): Promise<void> {
-    const id = this.modelId;
+    const spec = { id: this.modelId, deployment: this.id, contextLength, slots, options };
     const onProgress = (progress: LoadProgress): void => {
       if (this.progress !== null) this.progress = progress;
     };
     try {
-      this.model = await engine.load({ id, contextLength, slots, options }, onProgress, this.#abortLoad.signal);
+      this.model = await engine.load(spec, onProgress, this.#abortLoad.signal);
     } catch (cause) {
       const isKnown = cause instanceof EngineError;
       this.failure = isKnown ? cause : new EngineError("internal", "the engine failed to load the model", { cause });

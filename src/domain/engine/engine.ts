@@ -14,6 +14,8 @@ export interface Engine {
 export interface ModelSpec {
   /** Catalog id. */
   readonly id: string;
+  /** Id of the deployment. */
+  readonly deployment: string;
   readonly contextLength: number;
   readonly slots: number;
   /** The engine's own options, checked by the configuration. */

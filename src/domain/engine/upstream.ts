@@ -40,6 +40,26 @@ export const deploymentAbilities = [
 
 export type DeploymentAbility = (typeof deploymentAbilities)[number];
 
+/** How an attempt at an upstream ended. `success` includes answers that reject the request for a fault of the caller. */
+export type UpstreamOutcome =
+  | "success"
+  | "cancelled"
+  | "upstream_error"
+  | "timeout"
+  | "rate_limited"
+  | "unauthorized"
+  | "invalid_response";
+
+/**
+ * Called once per attempt, for metrics. `deployment` is its id. `firstByteMs` is the time from the request to the first
+ * byte of the answer's body; null: none came.
+ */
+export type UpstreamObserver = (
+  attempt: { readonly deployment: string; readonly upstream: string },
+  outcome: UpstreamOutcome,
+  firstByteMs: number | null,
+) => void;
+
 /** How requests with equal beginnings find the same deployment: by prompt prefix, by session, or not at all. */
 export const affinities = ["prefix", "session", "none"] as const;
 

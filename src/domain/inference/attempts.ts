@@ -36,13 +36,16 @@ export class Attempts implements RoutedRequest<Deployment> {
   count = 0;
   readonly #model: CatalogModel;
   readonly #hasChoice: boolean;
+  /** Whether outstanding tokens are counted: for the choice among deployments, and of upstreams for their metric. */
+  readonly #countsTokens: boolean;
 
-  /** `route` is called only where there are several deployments, `can` only for those whose model is loaded. */
+  /** `route` is called where tokens are counted, `can` only for deployments whose model is loaded. */
   constructor({ call, model }: Run, route: () => Route, can: (caps: Capabilities) => boolean) {
     this.#model = model;
     this.owner = call.principal;
     this.#hasChoice = model.deployments.length > 1;
-    const { tokens, affinityKey } = this.#hasChoice ? route() : noRoute;
+    this.#countsTokens = this.#hasChoice || model.hasUpstream;
+    const { tokens, affinityKey } = this.#countsTokens ? route() : noRoute;
     this.tokens = tokens;
     this.affinityKey = affinityKey;
     this.accepts = this.#hasChoice ? ({ model: loaded }) => loaded !== null && can(loaded.caps) : null;
@@ -63,14 +66,14 @@ export class Attempts implements RoutedRequest<Deployment> {
 
   /** Call at the first content of a try. `firstTokenMs`: since the slot was granted; null where there is no first token. */
   answered(slot: Slot<Deployment>, firstTokenMs: number | null, promptTokens: number): void {
-    if (!this.#hasChoice) return;
+    if (!this.#countsTokens) return;
     slot.succeeded(firstTokenMs);
     slot.processed(promptTokens);
   }
 
   /** Call for each further content: the tokens that are left to the deployment. */
   produced(slot: Slot<Deployment>, tokens: number): void {
-    if (this.#hasChoice) slot.processed(tokens);
+    if (this.#countsTokens) slot.processed(tokens);
   }
 
   /**

@@ -7,23 +7,18 @@ import {
   type LoadedModel,
   type ModelSpec,
 } from "../../domain/engine/engine.js";
-import type { UpstreamDefinition, UpstreamModel } from "../../domain/engine/upstream.js";
+import type { UpstreamDefinition, UpstreamModel, UpstreamObserver } from "../../domain/engine/upstream.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { Upstream } from "./connection/upstream.js";
 import { discoverModels } from "./discovery.js";
-import { OpenAiModel, type OpenAiModelSpec, type UpstreamOutcome } from "./openai-model.js";
+import { OpenAiModel, type OpenAiModelSpec } from "./openai-model.js";
 import { capabilitiesOf, kindProfiles, type ModelFacts } from "./protocol/kinds.js";
 
 export interface OpenAiEngineDeps {
   readonly clock: Clock;
   readonly ids: Pick<IdSource, "text">;
   readonly log: Logger;
-  /** Called once per attempt, for metrics. `id` is that of the model in the catalog. */
-  readonly onOutcome?: (
-    deployment: { readonly id: string; readonly upstream: string; readonly model: string },
-    outcome: UpstreamOutcome,
-    firstByteMs: number | null,
-  ) => void;
+  readonly onOutcome?: UpstreamObserver;
 }
 
 /** Models on servers with an OpenAI-compatible API. */
@@ -50,7 +45,7 @@ const retryMaxMs = 60_000;
 async function load(
   deps: OpenAiEngineDeps,
   upstreams: SharedUpstreams,
-  { id, slots, options }: ModelSpec,
+  { id, deployment, slots, options }: ModelSpec,
   signal: AbortSignal,
 ): Promise<LoadedModel> {
   const { upstream: settings, model, passThrough, contextLength, capabilities } = options as UpstreamModel;
@@ -79,7 +74,7 @@ async function load(
       ids: deps.ids,
       upstream,
       onOutcome: (outcome, firstByteMs) =>
-        deps.onOutcome?.({ id, upstream: settings.name, model }, outcome, firstByteMs),
+        deps.onOutcome?.({ deployment, upstream: settings.name }, outcome, firstByteMs),
       onUnloaded: async () => {
         stop.abort(new Error("unloaded"));
         await upstreams.release(upstream);

@@ -11,6 +11,7 @@ import {
   type RerankRequest,
   type RerankResult,
 } from "../../domain/engine/engine.js";
+import type { UpstreamOutcome } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { embeddingBytesMax, readEmbeddings } from "./answer/embedding-answer.js";
 import { readScores, rerankBytesMax } from "./answer/rerank-answer.js";
@@ -21,16 +22,6 @@ import { GenerateCall } from "./generate-call.js";
 import { estimatedInputTokens, estimatedPromptTokens, longestInput, promptText } from "./prompt-text.js";
 import { type BodySettings, embedBody, generateBody, rerankBody } from "./protocol/request-body.js";
 import { engineErrorOf, type FailedRequest, InvalidResponse } from "./protocol/upstream-failure.js";
-
-/** How an attempt ended. `success` includes answers that reject the request for a fault of the caller. */
-export type UpstreamOutcome =
-  | "success"
-  | "cancelled"
-  | "upstream_error"
-  | "timeout"
-  | "rate_limited"
-  | "unauthorized"
-  | "invalid_response";
 
 export interface OpenAiModelDeps {
   readonly clock: Clock;

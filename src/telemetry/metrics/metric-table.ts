@@ -72,6 +72,31 @@ export const metricTable = {
     labels: ["model"],
     help: "Restarts of the engine process of a model.",
   },
+  uis_upstream_requests_total: {
+    type: "counter",
+    labels: ["upstream", "deployment", "outcome"],
+    help: "Attempts at upstream servers by outcome; success includes answers that reject a request for a fault of the caller.",
+  },
+  uis_upstream_first_byte_seconds: {
+    type: "histogram",
+    labels: ["upstream", "deployment"],
+    help: "From the request to an upstream server to the first byte of its answer's body.",
+  },
+  uis_upstream_ejected: {
+    type: "gauge",
+    labels: ["deployment"],
+    help: "1 while a deployment at an upstream server is out of use because it failed; of other, their number.",
+  },
+  uis_upstream_outstanding_tokens: {
+    type: "gauge",
+    labels: ["deployment"],
+    help: "Estimated tokens that the running requests of a deployment at an upstream server still have to process.",
+  },
+  uis_retry_budget_exhausted_total: {
+    type: "counter",
+    labels: ["model"],
+    help: "Requests that were not tried again because the retry budget of their model was used up; models with upstreams.",
+  },
   uis_usage_unrecorded_total: {
     type: "counter",
     labels: [],

@@ -14,6 +14,7 @@ import {
   samplesBy,
   single,
 } from "./metric-table.js";
+import { type UpstreamSources, upstreamSamples } from "./upstream-metrics.js";
 import { type WebhookSources, webhookSamples } from "./webhook-metrics.js";
 
 /** Current state of one model. */
@@ -22,6 +23,8 @@ interface ModelState {
   readonly running: number;
   readonly waiting: number;
   readonly engineRestarts: number;
+  /** Tries that its retry budget denied; null: it has no deployment at an upstream. */
+  readonly triesDenied: number | null;
 }
 
 /** Values that are read each time the page is rendered. */
@@ -34,6 +37,7 @@ export interface MetricSources {
   readonly auditRecordsLost: () => number;
   /** Null: this process sends no webhooks. */
   readonly webhooks: WebhookSources | null;
+  readonly upstreams: UpstreamSources;
   /** Wall-clock time. */
   readonly now: () => number;
 }
@@ -44,6 +48,7 @@ export function createMetricsPage(calls: CallMetrics, sources: MetricSources) {
     ...callSamples(calls),
     ...stateSamples(calls, sources),
     ...webhookSamples(sources.webhooks),
+    ...upstreamSamples(sources.upstreams),
   };
   const registry = new Registry();
   for (const name of Object.keys(metricTable) as MetricName[]) register(registry, name, collectors[name]);
@@ -61,7 +66,7 @@ function register(registry: Registry, name: MetricName, collect: Collect): void 
 
 function stateSamples(calls: CallMetrics, sources: MetricSources) {
   const { models, spooled, isStoreUp, areLimitsDegraded, auditRecordsLost, now } = sources;
-  const byModel = (countOf: (model: ModelState) => number): Collect => {
+  const byModel = (countOf: (model: ModelState) => number | null): Collect => {
     return () => samplesBy("model", sumsByLabel(calls, models(), countOf));
   };
   const { loopDelay } = processMetrics();
@@ -69,6 +74,7 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
     uis_requests_running: byModel(({ running }) => running),
     uis_requests_waiting: byModel(({ waiting }) => waiting),
     uis_engine_restarts_total: byModel(({ engineRestarts }) => engineRestarts),
+    uis_retry_budget_exhausted_total: byModel(({ triesDenied }) => triesDenied),
     uis_usage_spool_size: () => single(spooled().size),
     uis_usage_memory_only: () => single(spooled().memoryOnly),
     uis_usage_spool_oldest_seconds: () => single(ageSeconds(spooled().oldestAtMs, now())),
@@ -83,12 +89,14 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
 function sumsByLabel(
   calls: CallMetrics,
   models: readonly ModelState[],
-  countOf: (model: ModelState) => number,
+  countOf: (model: ModelState) => number | null,
 ): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
   for (const model of models) {
+    const count = countOf(model);
+    if (count === null) continue;
     const label = calls.labelOf(model.id);
-    sums.set(label, (sums.get(label) ?? 0) + countOf(model));
+    sums.set(label, (sums.get(label) ?? 0) + count);
   }
   return sums;
 }

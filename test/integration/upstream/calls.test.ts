@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { UpstreamOutcome } from "../../../src/engines/openai/openai-model.js";
+import type { UpstreamOutcome } from "../../../src/domain/engine/upstream.js";
 import {
   chatRequest,
   completionRequest,
@@ -175,10 +175,10 @@ describe("requests to an upstream server", () => {
     const answers: Record<string, string> = {
       success: whole,
       invalid_response: `${streamHead}data: x\n\n`,
-      unauthorized: answerBytes("403 Forbidden", "text/plain", ""),
-      rate_limited: answerBytes("429 Too Many Requests", "text/plain", ""),
-      upstream_error: answerBytes("502 Bad Gateway", "text/plain", ""),
-      timeout: answerBytes("504 Gateway Timeout", "text/plain", ""),
+      unauthorized: answerBytes("403 Forbidden", "text/plain", "no"),
+      rate_limited: answerBytes("429 Too Many Requests", "text/plain", "no"),
+      upstream_error: answerBytes("502 Bad Gateway", "text/plain", "no"),
+      timeout: answerBytes("504 Gateway Timeout", "text/plain", "no"),
     };
     let answer = "";
     const upstream = await start((socket) => void socket.end(answer));
@@ -187,7 +187,7 @@ describe("requests to an upstream server", () => {
     for (const [outcome, bytes] of Object.entries(answers)) {
       answer = bytes;
       await runEvents(model, chatRequest());
-      expect(seen.at(-1)).toMatchObject([{ upstream: "up", model: "smollm2" }, outcome, {}]);
+      expect(seen.at(-1)).toEqual([{ deployment: "up/smollm2", upstream: "up" }, outcome, expect.any(Number)]);
     }
     expect(seen).toHaveLength(Object.keys(answers).length);
   });

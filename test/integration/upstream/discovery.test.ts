@@ -158,6 +158,7 @@ describe("load of a model on an upstream server", () => {
       engine.load(
         {
           id: model,
+          deployment: `up/${model}`,
           contextLength: 1,
           slots: 2,
           options: { upstream: settings, model, passThrough: [], contextLength: null, capabilities: null },

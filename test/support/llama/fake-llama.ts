@@ -65,7 +65,7 @@ export class FakeLlama {
       environment,
       childEntry: fileURLToPath(new URL("./fake-child.mjs", import.meta.url)),
     });
-    const spec = { id: "m", contextLength: 4096, slots: 2, options: {} };
+    const spec = { id: "m", deployment: "d", contextLength: 4096, slots: 2, options: {} };
     const model = await engine.load(spec, (progress) => this.progress.push(progress), signal);
     this.#models.push(model);
     return model;

@@ -63,7 +63,8 @@ export async function loadUpstreamModel(
     capabilities: null,
     ...deployment,
   };
-  return await engine.load({ id: "m", contextLength: 4_096, slots, options }, () => {}, new AbortController().signal);
+  const spec = { id: "m", deployment: `${upstream.name}/${options.model}`, contextLength: 4_096, slots, options };
+  return await engine.load(spec, () => {}, new AbortController().signal);
 }
 
 type MessageInit = MessageInitShape<typeof MessageSchema>;

@@ -17,7 +17,7 @@ export const neverAborted = new AbortController().signal;
 /** A scripted model with 4 slots and a context of 4,096 tokens. */
 export function load(options: ScriptedOptions, clock = createSystemClock()): Promise<LoadedModel> {
   const engine = scriptedEngine.create({ clock, ids: createRandomIds() });
-  return engine.load({ id: "m", contextLength: 4096, slots: 4, options }, () => {}, neverAborted);
+  return engine.load({ id: "m", deployment: "d", contextLength: 4096, slots: 4, options }, () => {}, neverAborted);
 }
 
 /** A request with one user message. */

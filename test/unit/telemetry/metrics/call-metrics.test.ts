@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { CallTimes } from "../../../../src/domain/call/observer.js";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage } from "../../../../src/telemetry/metrics/metrics-page.js";
+import { UpstreamMetrics } from "../../../../src/telemetry/metrics/upstream-metrics.js";
 import { chatEnd, plainEnd } from "../../../support/call-ends.js";
 
 /** Lines of the page that begin with `start`. */
@@ -13,6 +14,7 @@ async function linesOf(calls: CallMetrics, start: string): Promise<string[]> {
     areLimitsDegraded: () => false,
     auditRecordsLost: () => 0,
     webhooks: null,
+    upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
     now: () => 0,
   });
   return (await page.render()).split("\n").filter((line) => line.startsWith(start));

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage, type MetricSources } from "../../../../src/telemetry/metrics/metrics-page.js";
+import { UpstreamMetrics } from "../../../../src/telemetry/metrics/upstream-metrics.js";
 import { metricLines } from "../../../support/metrics-text.js";
 
 const atRest: MetricSources = {
@@ -10,6 +11,7 @@ const atRest: MetricSources = {
   areLimitsDegraded: () => false,
   auditRecordsLost: () => 0,
   webhooks: null,
+  upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
   now: () => 60_000,
 };
 
@@ -19,7 +21,7 @@ async function pageOf(sources: Partial<MetricSources>, calls = new CallMetrics()
 }
 
 it("shows each model's slots, queue and restarts as they are now", async () => {
-  const model = { running: 2, waiting: 3, engineRestarts: 1 };
+  const model = { running: 2, waiting: 3, engineRestarts: 1, triesDenied: null };
   const lines = await pageOf({ models: () => [{ id: 'a"b', ...model }] });
   expect(lines("uis_requests_running")).toEqual({ '{model="a\\"b"}': 2 });
   expect(lines("uis_requests_waiting")).toEqual({ '{model="a\\"b"}': 3 });
@@ -27,7 +29,13 @@ it("shows each model's slots, queue and restarts as they are now", async () => {
 });
 
 it("adds up models beyond the first hundred", async () => {
-  const models = Array.from({ length: 103 }, (_, i) => ({ id: `m${i}`, running: 1, waiting: 0, engineRestarts: 0 }));
+  const models = Array.from({ length: 103 }, (_, i) => ({
+    id: `m${i}`,
+    running: 1,
+    waiting: 0,
+    engineRestarts: 0,
+    triesDenied: null,
+  }));
   const running = (await pageOf({ models: () => models }))("uis_requests_running");
   expect(Object.keys(running)).toHaveLength(101);
   expect(running['{model="other"}']).toBe(3);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage } from "../../../../src/telemetry/metrics/metrics-page.js";
+import { UpstreamMetrics } from "../../../../src/telemetry/metrics/upstream-metrics.js";
 import { WebhookMetrics, type WebhookSources } from "../../../../src/telemetry/metrics/webhook-metrics.js";
 import { metricLines } from "../../../support/metrics-text.js";
 
@@ -21,6 +22,7 @@ function pageOf(sources: Partial<WebhookSources> | null): Promise<string> {
     areLimitsDegraded: () => false,
     auditRecordsLost: () => 0,
     webhooks,
+    upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
     now: () => nowMs,
   }).render();
 }
