@@ -30,6 +30,18 @@ export interface DebugState {
     readonly waiting: number;
     readonly produced_tokens: number;
   }[];
+  readonly deployments: readonly {
+    readonly id: string;
+    readonly model: string;
+    readonly upstream: string | null;
+    readonly state: string;
+    readonly reason: string | null;
+    readonly until: string | null;
+    readonly outstanding_requests: number;
+    readonly outstanding_tokens: number;
+    readonly weight: number;
+    readonly priority: number;
+  }[];
   readonly connections: { readonly http: number; readonly grpc: number };
   readonly streams: number;
   readonly timers: number;

@@ -117,6 +117,16 @@ async function stateOfProcess({ clock }: Context, domain: Domain, { http, grpc, 
       const { slots, busy, waiting, producedTokens: produced_tokens } = model.sums();
       return { id: model.id, slots, busy, waiting, produced_tokens };
     }),
+    deployments: catalog.deployments().map((deployment) => ({
+      id: deployment.id,
+      model: deployment.modelId,
+      upstream: deployment.upstream,
+      ...deployment.state,
+      outstanding_requests: deployment.outstandingRequests,
+      outstanding_tokens: deployment.outstandingTokens,
+      weight: deployment.weight,
+      priority: deployment.priority,
+    })),
     connections: { http: http.connections(), grpc: grpc.connections() },
     streams: watch.size,
     /** Timers of requests: deadlines, queue waits, delays between tokens. */

@@ -138,7 +138,7 @@ export interface LlamaOptions {
   readonly sha256: string | null;
 }
 
-const inThisProcess = { id: null, upstream: null, weight: 1, priority: 0, prices: null } as const;
+const inThisProcess = { upstream: null, weight: 1, priority: 0, prices: null } as const;
 
 /** The configured models and the definitions of the upstreams that they name. */
 export interface ConfiguredModels {
@@ -193,7 +193,9 @@ function llamaDefinition(id: string, source: string | null, engines: Engines): M
   const options: LlamaOptions = { id, source, sha256: null };
   const { slots } = engineKind("llama").defaults;
   const contextLength = defaultContextLength;
-  const deployment = { engine: engines.llama, contextLength, ...queueOf(slots, undefined), ...inThisProcess, options };
+  const engine = engines.llama;
+  const queue = queueOf(slots, undefined);
+  const deployment = { engine, id: `embedded/${id}`, contextLength, ...queue, ...inThisProcess, options };
   return { id, ownedBy: ownOrganisation, capabilities: null, prices: [], affinity: "none", deployments: [deployment] };
 }
 

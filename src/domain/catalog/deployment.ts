@@ -57,7 +57,8 @@ interface DeploymentPlace {
 
 /** As `/debug/state` and the dashboard show it. */
 export interface DeploymentState {
-  readonly state: EjectionState["state"] | "loading" | "draining" | "failed";
+  /** `loading` also after a load that failed: another one begins when the configuration is loaded again. */
+  readonly state: EjectionState["state"] | "loading" | "draining";
   /** For people; null while nothing is wrong. */
   readonly reason: string | null;
   /** ISO 8601; null when no end is known. */
@@ -108,7 +109,8 @@ export class Deployment implements RoutedDeployment {
     this.prices = definition.prices;
     this.ejection = group.add((state) => {
       const fields = { deployment: this.id, reason: state.reason, until: timeOf(state) };
-      if (state.state === "ready") deps.log.info(fields, "deployment is in use again");
+      if (state.state === "ready" && state.reason === null) deps.log.info(fields, "deployment is in use again");
+      else if (state.state === "ready") deps.log.warn(fields, "deployment fails and stays in use");
       else deps.log.warn(fields, `deployment is ${state.state}`);
     });
     this.#deps = deps;
@@ -123,9 +125,11 @@ export class Deployment implements RoutedDeployment {
 
   /** State, reason and end of the state, for people. */
   get state(): DeploymentState {
-    if (this.#isDraining) return { state: "draining", reason: null, until: null };
-    if (this.failure !== null) return { state: "failed", reason: this.failure.message, until: null };
-    if (this.model === null) return { state: "loading", reason: null, until: null };
+    if (this.#isDraining) return { state: "draining", reason: drainingText, until: null };
+    if (this.failure !== null) {
+      return { state: "loading", reason: `The load failed: ${this.failure.message}`, until: null };
+    }
+    if (this.model === null) return { state: "loading", reason: stillLoadingText(this.progress), until: null };
     const { state } = this.ejection;
     return { state: state.state, reason: state.reason, until: timeOf(state) };
   }
@@ -192,6 +196,8 @@ const notLoadedText =
   "The model could not be fetched or loaded; the service's log says why, and the list of models shows what can be used. " +
   "Its operator can fetch it from a mirror " +
   "(uis models pull SOURCE --id ID), import a file (uis models import FILE --id ID), or configure another engine.";
+
+const drainingText = "It gets no new requests; running ones end normally.";
 
 function stillLoadingText(progress: LoadProgress | null): string {
   if (progress === null || progress.share <= 0) return "The model is still being loaded.";

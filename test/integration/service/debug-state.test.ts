@@ -30,6 +30,17 @@ function stream(): () => void {
   return () => call.destroy();
 }
 
+const idle = {
+  upstream: null,
+  state: "ready",
+  reason: null,
+  until: null,
+  outstanding_requests: 0,
+  outstanding_tokens: 0,
+  weight: 1,
+  priority: 0,
+};
+
 const pageOfState = async () => (await (await fetch(`${service.ops}/debug/state`)).json()) as Record<string, unknown>;
 
 describe("/debug/state", () => {
@@ -40,6 +51,10 @@ describe("/debug/state", () => {
       models: [
         { id: "embed", slots: 64, busy: 0, waiting: 0, produced_tokens: 0 },
         { id: "slow", slots: 1, busy: 0, waiting: 0, produced_tokens: 0 },
+      ],
+      deployments: [
+        { ...idle, id: "embedded/embed", model: "embed" },
+        { ...idle, id: "embedded/slow", model: "slow" },
       ],
       connections: { http: 0, grpc: 0 },
       streams: 0,
@@ -56,6 +71,7 @@ describe("/debug/state", () => {
       .toMatchObject({
         requests: { running: 1, waiting: 1 },
         models: [{ id: "embed" }, { id: "slow", busy: 1, waiting: 1 }],
+        deployments: [{ outstanding_requests: 0 }, { outstanding_requests: 1 }],
         live_leases: 2,
       });
     const busy = await service.debugState();
@@ -67,6 +83,7 @@ describe("/debug/state", () => {
       .toMatchObject({
         requests: { running: 0, waiting: 0, by_stage: {} },
         models: [{ id: "embed" }, { id: "slow", busy: 0, waiting: 0 }],
+        deployments: [{ outstanding_requests: 0 }, { outstanding_requests: 0 }],
         connections: { http: 0 },
         streams: 0,
         timers: 0,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Ended } from "../../../../src/domain/call/call-context.js";
 import { Deployment } from "../../../../src/domain/catalog/deployment.js";
-import type { Engine, LoadedModel } from "../../../../src/domain/engine/engine.js";
+import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { EjectionGroup } from "../../../../src/domain/routing/ejection-group.js";
 import { deploymentOn } from "../../../support/deployments.js";
 import { FakeClock } from "../../../support/fake-clock.js";
@@ -28,7 +28,7 @@ function setUp() {
   const deps = { clock, log: silentLog, limits: { queueWaitMs }, random: () => 0.5 };
   const deployment = new Deployment(deps, deploymentOn(engine), place);
   const waiting = deployment.onceLoaded(abort.signal);
-  return { clock, abort, end, fail, waiting };
+  return { clock, abort, end, fail, deployment, waiting };
 }
 
 describe("waiting for a model", () => {
@@ -66,5 +66,32 @@ describe("waiting for a model", () => {
     abort.abort(new Ended("client_left"));
     await expect(waiting).rejects.toMatchObject({ code: "client_closed_request" });
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe("the state of a deployment, for operators", () => {
+  it("is loading with its progress, then ready, then draining", async () => {
+    const { deployment, end } = setUp();
+    expect(deployment.state).toEqual({
+      state: "loading",
+      reason: "The model is still being fetched: 42 % are done.",
+      until: null,
+    });
+    end({ id: "m" } as LoadedModel);
+    await deployment.loadEnded;
+    expect(deployment.state).toEqual({ state: "ready", reason: null, until: null });
+    deployment.isDraining = true;
+    expect(deployment.state).toMatchObject({ state: "draining", reason: expect.stringContaining("no new requests") });
+  });
+
+  it("is loading with the error after a load that failed", async () => {
+    const { deployment, fail, waiting } = setUp();
+    fail(new EngineError("model_not_loaded", "there is no file m.gguf"));
+    await expect(waiting).rejects.toMatchObject({ code: "model_not_loaded" });
+    expect(deployment.state).toEqual({
+      state: "loading",
+      reason: "The load failed: there is no file m.gguf",
+      until: null,
+    });
   });
 });

@@ -1,0 +1,109 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { metricLines } from "../../support/metrics-text.js";
+import { startService } from "../../support/start-service.js";
+import { answerBytes, type RawAnswer } from "../../support/upstream/raw-upstream.js";
+import { start, whole } from "../../support/upstream/test-upstream.js";
+
+const answers: RawAnswer = (socket, { method }) => {
+  socket.end(method === "POST" ? whole : answerBytes("200 OK", "application/json", '{"data":[]}'));
+};
+const fails: RawAnswer = (socket) => void socket.end(answerBytes("500 Internal Server Error", "text/plain", "no"));
+
+/** A service with a model whose deployment at `broken` fails and whose deployment at `works` answers. */
+async function startWithUpstreams() {
+  const [broken, works] = [await start(fails), await start(answers)];
+  const service = await startService({
+    config: {
+      upstreams: { broken: { url: broken.url, kind: "generic" }, works: { url: works.url, kind: "generic" } },
+      models: [
+        {
+          id: "m",
+          deployments: ["broken", "works"].map((upstream) => ({ engine: "openai", upstream, model: "x" })),
+        },
+        { id: "idle", engine: "openai", upstream: "works", model: "y" },
+      ],
+    },
+  });
+  onTestFinished(() => service.close());
+  const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
+  const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "x" }] });
+  const chat = async (): Promise<number> => {
+    const response = await fetch(`${service.api}/chat/completions`, { method: "POST", headers, body });
+    await response.text();
+    return response.status;
+  };
+  return { service, chat };
+}
+
+describe("what an operator sees of a failing deployment", () => {
+  it("is its ejection with the reason in /debug/state, and its attempts in the metrics", async () => {
+    const { service, chat } = await startWithUpstreams();
+    const isEjected = async () => (await service.debugState()).deployments.some(({ state }) => state === "ejected");
+    let requests = 0;
+    while (!(await isEjected()) && requests < 100) {
+      expect(await chat()).toBe(200);
+      requests += 1;
+    }
+    const { deployments } = await service.debugState();
+    const shared = { outstanding_requests: 0, outstanding_tokens: 0, weight: 1, priority: 0 };
+    expect(deployments).toEqual([
+      { ...shared, id: "works/y", model: "idle", upstream: "works", state: "ready", reason: null, until: null },
+      {
+        ...shared,
+        id: "broken/x",
+        model: "m",
+        upstream: "broken",
+        state: "ejected",
+        reason: expect.stringContaining("5 requests failed in a row"),
+        until: expect.stringMatching(/^20\d\d-.*Z$/),
+      },
+      { ...shared, id: "works/x", model: "m", upstream: "works", state: "ready", reason: null, until: null },
+    ]);
+    const page = await (await fetch(`${service.ops}/metrics`)).text();
+    expect(metricLines(page, "uis_upstream_requests_total")).toEqual({
+      '{upstream="broken",deployment="broken/x",outcome="upstream_error"}': 5,
+      '{upstream="works",deployment="works/x",outcome="success"}': requests,
+    });
+    expect(metricLines(page, "uis_upstream_first_byte_seconds_count")).toMatchObject({
+      '{upstream="works",deployment="works/x"}': requests,
+    });
+    expect(metricLines(page, "uis_upstream_ejected")).toEqual({
+      '{deployment="broken/x"}': 1,
+      '{deployment="works/x"}': 0,
+      '{deployment="works/y"}': 0,
+    });
+    expect(metricLines(page, "uis_upstream_outstanding_tokens")).toEqual({
+      '{deployment="broken/x"}': 0,
+      '{deployment="works/x"}': 0,
+      '{deployment="works/y"}': 0,
+    });
+    expect(metricLines(page, "uis_retry_budget_exhausted_total")).toEqual({ '{model="m"}': 0, '{model="idle"}': 0 });
+  });
+
+  it("is outstanding tokens while a request runs, also of a model's only deployment, and none after it", async () => {
+    let finish = (): void => {};
+    const upstream = await start((socket, { method }) => {
+      if (method === "POST") finish = () => void socket.end(whole);
+      else answers(socket, { method, path: "", headers: {}, body: "" });
+    });
+    const service = await startService({
+      config: {
+        upstreams: { one: { url: upstream.url, kind: "generic" } },
+        models: [{ id: "m", engine: "openai", upstream: "one" }],
+      },
+    });
+    onTestFinished(() => service.close());
+    const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
+    const body = JSON.stringify({ model: "m", max_tokens: 50, messages: [{ role: "user", content: "x" }] });
+    const response = fetch(`${service.api}/chat/completions`, { method: "POST", headers, body });
+    const outstanding = async () => {
+      const page = await (await fetch(`${service.ops}/metrics`)).text();
+      return metricLines(page, "uis_upstream_outstanding_tokens")['{deployment="one/m"}'];
+    };
+    await expect.poll(outstanding).toBeGreaterThanOrEqual(50);
+    await expect.poll(() => upstream.requests.some(({ method }) => method === "POST")).toBe(true);
+    finish();
+    expect((await response).status).toBe(200);
+    await expect.poll(outstanding).toBe(0);
+  });
+});
