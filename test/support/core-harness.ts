@@ -58,7 +58,9 @@ export async function createCoreHarness(options: {
   const limitBook = new LimitBook({ ...books, store: state.limits }, options.rateLimits ?? noRateLimits);
   const settlements: Settlement[] = [];
   const live = new LiveRequests();
-  const catalog = new Catalog({ clock, log: silentLog, store: state.catalog, limits, random: () => 0.5 });
+  const backgroundClock = books.clock;
+  const random = () => 0.5;
+  const catalog = new Catalog({ clock, backgroundClock, log: silentLog, store: state.catalog, limits, random });
   await catalog.replace([
     {
       id: "m",

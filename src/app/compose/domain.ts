@@ -60,7 +60,7 @@ export async function composeDomain(context: Context) {
     log.error({ model: model.id, reason }, "a stored model is damaged");
   const upstreamMetrics = new UpstreamMetrics();
   const engines = composeEngines(context, modelStore, upstreamMetrics);
-  const catalog = new Catalog({ clock, log, store: state.catalog, limits, random: Math.random });
+  const catalog = new Catalog({ ...context, store: state.catalog, random: Math.random });
   lifecycle.onClose("models", () => catalog.replace([]));
 
   const { audit } = access;
@@ -213,7 +213,7 @@ function composeEngines(context: Context, store: ModelStore, metrics: UpstreamMe
   const { stall: stallMs, circuit_crashes: circuitCrashes, threads, module_dir: moduleDir } = config.engine;
   return {
     scripted: scriptedEngine.create({ clock, ids }),
-    openai: openAiEngine.create({ clock, ids, log, onOutcome: metrics.attemptEnded }),
+    openai: openAiEngine.create({ clock, backgroundClock, ids, log, onOutcome: metrics.attemptEnded }),
     llama: llamaEngine.create({
       clock: backgroundClock,
       log,

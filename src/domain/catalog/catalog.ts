@@ -1,12 +1,16 @@
+import type { Clock } from "../call/ports.js";
 import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant, ServiceError } from "../call/service-error.js";
 import type { Capability, ModelDefinition } from "./catalog-model.js";
 import { CatalogModel } from "./catalog-model.js";
 import type { Deployment, DeploymentDeps } from "./deployment.js";
+import { HealthChecks } from "./health-checks.js";
 import type { PriceList } from "./prices.js";
 
-export interface CatalogDeps extends DeploymentDeps {
+export interface CatalogDeps extends Omit<DeploymentDeps, "healthChecks"> {
   readonly store: CatalogStore;
+  /** For timers that belong to no request. */
+  readonly backgroundClock: Pick<Clock, "after">;
 }
 
 /** Retry-After while the service starts. */
@@ -14,14 +18,14 @@ const startingRetryMs = 1_000;
 
 /** The models of the service, filtered by the rights of a principal. */
 export class Catalog {
-  readonly #deps: CatalogDeps;
+  readonly #deps: CatalogDeps & DeploymentDeps;
   readonly #listeners = new Set<() => void>();
   #models: ReadonlyMap<string, CatalogModel> = new Map();
   /** Whether an unknown model does not exist; false during the start, while models are being listed. */
   #isComplete = true;
 
   constructor(deps: CatalogDeps) {
-    this.#deps = deps;
+    this.#deps = { ...deps, healthChecks: new HealthChecks(deps.backgroundClock, deps.log) };
   }
 
   /** Marks the catalog incomplete until the returned function is called. */

@@ -7,6 +7,7 @@ import { type Engine, EngineError, type LoadedModel, type LoadProgress } from ".
 import type { Ejection, EjectionState } from "../routing/ejection.js";
 import type { EjectionGroup } from "../routing/ejection-group.js";
 import type { RoutedDeployment } from "../routing/waiting-room.js";
+import type { HealthChecks } from "./health-checks.js";
 import type { PriceList } from "./prices.js";
 
 /** One way to run a model, as configured. */
@@ -38,6 +39,7 @@ export interface DeploymentDeps {
   readonly limits: Pick<ServiceLimits, "queueWaitMs">;
   /** Numbers from 0 to below 1, for the choice among equal deployments. */
   readonly random: () => number;
+  readonly healthChecks: Pick<HealthChecks, "begin" | "end">;
 }
 
 /** Grace for running requests of a removed deployment. */
@@ -112,6 +114,9 @@ export class Deployment implements RoutedDeployment {
       if (state.state === "ready" && state.reason === null) deps.log.info(fields, "deployment is in use again");
       else if (state.state === "ready") deps.log.warn(fields, "deployment fails and stays in use");
       else deps.log.warn(fields, `deployment is ${state.state}`);
+      // The last requests of a removed deployment may still fail.
+      if (this.ejection.isEjected && !this.#abortLoad.signal.aborted) deps.healthChecks.begin(this);
+      else deps.healthChecks.end(this);
     });
     this.#deps = deps;
     this.#onChange = place.onChange;
@@ -142,6 +147,7 @@ export class Deployment implements RoutedDeployment {
 
   /** Lets running requests finish, then frees the engine's memory. */
   async retire(): Promise<void> {
+    this.#deps.healthChecks.end(this);
     this.#abortLoad.abort(new EngineError("aborted", "the model was removed from the catalog"));
     await this.loadEnded;
     await this.model?.unload(unloadGraceMs);

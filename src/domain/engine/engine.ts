@@ -47,6 +47,11 @@ export interface LoadedModel {
   /** Scores documents by their relevance to a query. Rejects with `unsupported` unless `caps.rerank`. */
   rerank(request: RerankRequest, signal: AbortFlag): Promise<RerankResult>;
   stats(): EngineStats;
+  /**
+   * Whether its server can run requests, by a request that costs nothing. Resolves with false soon after an abort. Absent:
+   * it runs in this process or a child of it.
+   */
+  isReachable?(signal: AbortFlag): Promise<boolean>;
   unload(graceMs: number): Promise<void>;
 }
 

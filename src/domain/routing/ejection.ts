@@ -66,7 +66,7 @@ export class Ejection implements Health {
   #returnedAtMs = 0;
   #isStartingSlowly = false;
   #probedAtMs: number | null = null;
-  /** A health check has failed since the ejection. */
+  /** Whether the last health check since the first ejection in a row failed. */
   #wasUnreachable = false;
   #coolUntilMs: number | null = null;
   #coolReason = "";
@@ -79,6 +79,11 @@ export class Ejection implements Health {
     this.#clock = clock;
     this.#peers = peers;
     this.#onChange = onChange;
+  }
+
+  /** Whether it failed and was not probed successfully since; also while it stays in use. */
+  get isEjected(): boolean {
+    return this.#isEjected;
   }
 
   /** Whether it counts for the bound of ejected deployments. */
@@ -166,11 +171,14 @@ export class Ejection implements Health {
 
   /**
    * Result of a health check that costs nothing. When an ejected deployment becomes reachable again its probe is due at
-   * once. One that was reachable all the time fails for other reasons, and waits.
+   * once, even while an earlier probe has no result. One that was reachable all the time fails for other reasons, and waits.
    */
   checked(isReachable: boolean): void {
     if (!this.#isEjected) return;
-    if (isReachable && this.#wasUnreachable) this.#untilMs = Math.min(this.#untilMs, this.#clock.monotonic());
+    if (isReachable && this.#wasUnreachable) {
+      this.#untilMs = Math.min(this.#untilMs, this.#clock.monotonic());
+      this.#probedAtMs = null;
+    }
     this.#wasUnreachable = !isReachable;
   }
 
@@ -203,13 +211,14 @@ export class Ejection implements Health {
     const isHealthyAgain = !this.#isEjected && nowMs - this.#returnedAtMs >= this.#lengthMs;
     const isFirst = this.#lengthMs === 0 || isHealthyAgain;
     this.#lengthMs = isFirst ? ejectionMinMs : Math.min(ejectionMaxMs, 2 * this.#lengthMs);
-    if (!this.#isEjected) this.#isSpared = !this.#peers.mayEject;
-    else if (this.#isSpared && this.#peers.mayEject) this.#isSpared = false;
+    if (!this.#isEjected) {
+      this.#isSpared = !this.#peers.mayEject;
+      this.#wasUnreachable = false;
+    } else if (this.#isSpared && this.#peers.mayEject) this.#isSpared = false;
     this.#isEjected = true;
     this.#reason = reason;
     this.#untilMs = nowMs + this.#lengthMs;
     this.#probedAtMs = null;
-    this.#wasUnreachable = false;
     this.#attempt += 1;
     this.#onChange(this.state);
   }

@@ -8,14 +8,16 @@ import {
   type ModelSpec,
 } from "../../domain/engine/engine.js";
 import type { UpstreamDefinition, UpstreamModel, UpstreamObserver } from "../../domain/engine/upstream.js";
-import { AbortSource } from "../../lib/abort-source.js";
+import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import { Upstream } from "./connection/upstream.js";
-import { discoverModels } from "./discovery.js";
+import { discoverModels, isHealthy } from "./discovery.js";
 import { OpenAiModel, type OpenAiModelSpec } from "./openai-model.js";
 import { capabilitiesOf, kindProfiles, type ModelFacts } from "./protocol/kinds.js";
 
 export interface OpenAiEngineDeps {
   readonly clock: Clock;
+  /** For timers that belong to no request of a client: discovery and health checks. */
+  readonly backgroundClock: Clock;
   readonly ids: Pick<IdSource, "text">;
   readonly log: Logger;
   readonly onOutcome?: UpstreamObserver;
@@ -27,7 +29,7 @@ export const openAiEngine = {
   settings: ["upstream", "model", "pass_through"],
   defaults: { slots: 256, slotsMax: 65_536 },
   create(deps: OpenAiEngineDeps): Engine {
-    const upstreams = new SharedUpstreams(deps.clock);
+    const upstreams = new SharedUpstreams(deps);
     return { load: (spec, _, signal) => load(deps, upstreams, spec, signal) };
   },
 } as const satisfies EngineKind<OpenAiEngineDeps>;
@@ -75,6 +77,7 @@ async function load(
       upstream,
       onOutcome: (outcome, firstByteMs) =>
         deps.onOutcome?.({ deployment, upstream: settings.name }, outcome, firstByteMs),
+      isReachable: (abort) => upstreams.isHealthy(upstream, abort),
       onUnloaded: async () => {
         stop.abort(new Error("unloaded"));
         await upstreams.release(upstream);
@@ -86,7 +89,7 @@ async function load(
 
 /** Resolves when the server has answered, or after `discoveryWaitMs`; then the list is requested in the background. */
 function learnWithin(
-  { clock, log }: OpenAiEngineDeps,
+  { backgroundClock: clock, log }: OpenAiEngineDeps,
   upstream: Upstream,
   model: string,
   learn: (found: Pick<ModelFacts, "contextLength" | "embeddingDims">) => void,
@@ -134,32 +137,53 @@ function learnWithin(
 
 /** The upstreams in use: models with equal definitions share one, and with it connections and the state of keys. */
 class SharedUpstreams {
-  readonly #clock: Clock;
-  readonly #inUse = new Set<{ readonly upstream: Upstream; users: number }>();
+  readonly #deps: Pick<OpenAiEngineDeps, "clock" | "backgroundClock">;
+  readonly #inUse = new Map<Upstream, SharedUpstream>();
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
+  constructor(deps: Pick<OpenAiEngineDeps, "clock" | "backgroundClock">) {
+    this.#deps = deps;
   }
 
   take(definition: UpstreamDefinition): Upstream {
-    for (const shared of this.#inUse) {
-      if (!isDeepStrictEqual(shared.upstream.settings, definition)) continue;
+    for (const [upstream, shared] of this.#inUse) {
+      if (!isDeepStrictEqual(upstream.settings, definition)) continue;
       shared.users += 1;
-      return shared.upstream;
+      return upstream;
     }
-    const upstream = new Upstream(this.#clock, definition);
-    this.#inUse.add({ upstream, users: 1 });
+    const { clock, backgroundClock } = this.#deps;
+    const upstream = new Upstream(clock, definition, backgroundClock);
+    this.#inUse.set(upstream, { users: 1, check: null });
     return upstream;
+  }
+
+  /** Whether the upstream can serve requests. Models that are checked at the same time share one request. */
+  isHealthy(upstream: Upstream, signal: AbortFlag): Promise<boolean> {
+    const shared = this.#inUse.get(upstream);
+    if (shared === undefined) return Promise.resolve(false);
+    if (shared.check !== null && !shared.check.signal.aborted) return shared.check.result;
+    const check = { signal, result: isHealthy(upstream, signal) };
+    shared.check = check;
+    const ended = (): void => {
+      if (shared.check === check) shared.check = null;
+    };
+    check.result.then(ended, ended);
+    return check.result;
   }
 
   /** Closes the upstream after its last model. */
   async release(upstream: Upstream): Promise<void> {
-    for (const shared of this.#inUse) {
-      if (shared.upstream !== upstream) continue;
-      shared.users -= 1;
-      if (shared.users > 0) return;
-      this.#inUse.delete(shared);
-      await upstream.close();
-    }
+    const shared = this.#inUse.get(upstream);
+    if (shared === undefined) return;
+    shared.users -= 1;
+    if (shared.users > 0) return;
+    this.#inUse.delete(upstream);
+    await upstream.close();
   }
+}
+
+interface SharedUpstream {
+  /** Models that use it. */
+  users: number;
+  /** The health check that is under way. */
+  check: { readonly signal: AbortFlag; readonly result: Promise<boolean> } | null;
 }

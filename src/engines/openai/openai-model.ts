@@ -29,6 +29,8 @@ export interface OpenAiModelDeps {
   readonly upstream: Upstream;
   /** Called once per attempt; `firstByteMs` null: no byte of a body came. */
   readonly onOutcome: (outcome: UpstreamOutcome, firstByteMs: number | null) => void;
+  /** As for LoadedModel.isReachable. */
+  readonly isReachable: (signal: AbortFlag) => Promise<boolean>;
   /** Called once, when the model is unloaded. */
   readonly onUnloaded: () => Promise<void>;
 }
@@ -143,6 +145,10 @@ export class OpenAiModel implements LoadedModel {
 
   stats(): EngineStats {
     return { slotsBusy: this.#running.size, producedTokens: this.#producedTokens, restarts: 0 };
+  }
+
+  isReachable(signal: AbortFlag): Promise<boolean> {
+    return this.#deps.isReachable(signal);
   }
 
   async unload(graceMs: number): Promise<void> {

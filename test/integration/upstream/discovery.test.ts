@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { Upstream } from "../../../src/engines/openai/connection/upstream.js";
 import { checkUpstream, discoverModels, isHealthy } from "../../../src/engines/openai/discovery.js";
 import { openAiEngine } from "../../../src/engines/openai/openai-engine.js";
+import { type AbortFlag, AbortSource } from "../../../src/lib/abort-source.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { createRandomIds } from "../../../src/lib/crypto.js";
 import { eventually } from "../../support/eventually.js";
@@ -148,12 +149,49 @@ describe("load of a model on an upstream server", () => {
     await eventually(() => server.isIdle, "the cancelled question");
   });
 
+  it("models of one upstream share a health check, and an aborted one fails", async () => {
+    let answers = false;
+    const server = await serve((socket, { path }) => {
+      if (path !== "/health") socket.end(answerBytes("200 OK", "application/json", '{"data":[]}'));
+      else if (answers) socket.end(answerBytes("200 OK", "text/plain", ""));
+    });
+    const settings = upstreamSettings(server.url, { kind: "vllm" });
+    const engine = openAiEngine.create({ clock, backgroundClock: clock, ids: createRandomIds(), log: silentLog });
+    const load = (model: string) =>
+      engine.load(
+        {
+          id: model,
+          deployment: `up/${model}`,
+          contextLength: 1,
+          slots: 2,
+          options: { upstream: settings, model, passThrough: [], contextLength: null, capabilities: null },
+        },
+        () => {},
+        new AbortController().signal,
+      );
+    const models = [await load("a"), await load("b")];
+    const check = (signal: AbortFlag) => Promise.all(models.map((model) => model.isReachable?.(signal)));
+    const healthRequests = () => server.requests.filter(({ path }) => path === "/health").length;
+    const round = new AbortSource();
+    const hanging = check(round);
+    await eventually(() => healthRequests() === 1, "the health check");
+    answers = true;
+    round.abort(new Error("too long"));
+    // The next round begins at once.
+    const next = check(never);
+    expect(await hanging).toEqual([false, false]);
+    expect(await next).toEqual([true, true]);
+    expect(healthRequests()).toBe(2);
+    for (const model of models) await model.unload(0);
+    expect(await check(never)).toEqual([false, false]);
+  });
+
   it("models of the same settings share connections, which the last one closes", async () => {
     const answer = `${sse({ choices: [{ index: 0, delta: { content: "a" }, finish_reason: "stop" }] })}${sse("[DONE]")}`;
     const head = streamHead.replace("connection: close", `content-length: ${answer.length}`);
     const server = await serve((socket) => void socket.write(head + answer));
     const settings = upstreamSettings(server.url, { kind: "azure" });
-    const engine = openAiEngine.create({ clock, ids: createRandomIds(), log: silentLog });
+    const engine = openAiEngine.create({ clock, backgroundClock: clock, ids: createRandomIds(), log: silentLog });
     const load = (model: string) =>
       engine.load(
         {

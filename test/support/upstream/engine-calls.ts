@@ -54,7 +54,14 @@ export async function loadUpstreamModel(
   deps: Partial<OpenAiEngineDeps> = {},
 ): Promise<LoadedModel> {
   const { slots = 8, ...deployment } = changes;
-  const engine = openAiEngine.create({ clock: createSystemClock(), ids: createRandomIds(), log: silentLog, ...deps });
+  const clock = createSystemClock();
+  const engine = openAiEngine.create({
+    clock,
+    backgroundClock: clock,
+    ids: createRandomIds(),
+    log: silentLog,
+    ...deps,
+  });
   const options: UpstreamModel = {
     upstream,
     model: "smollm2",

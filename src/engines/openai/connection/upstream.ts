@@ -34,14 +34,17 @@ export class Upstream {
   readonly profile: KindProfile;
   readonly keys: KeyRing;
   readonly #clock: Clock;
+  readonly #backgroundClock: Clock;
   readonly #pool: Pool;
   readonly #base: URL;
 
-  constructor(clock: Clock, settings: UpstreamDefinition) {
+  /** `backgroundClock` has the timers of discovery and health checks. */
+  constructor(clock: Clock, settings: UpstreamDefinition, backgroundClock = clock) {
     this.settings = settings;
     this.profile = kindProfiles[settings.kind];
     this.keys = new KeyRing(clock, settings.keys);
     this.#clock = clock;
+    this.#backgroundClock = backgroundClock;
     this.#base = new URL(settings.url);
     const { ca, cert, key, serverName } = settings.tls;
     this.#pool = createPausablePool(this.#base.origin, {
@@ -86,8 +89,10 @@ export class Upstream {
     reader: AnswerReader,
     body: string | null,
   ): Exchange {
+    // Requests of clients have a body.
+    const clock = body === null ? this.#backgroundClock : this.#clock;
     const exchange = new Exchange(
-      { pool: this.#pool, clock: this.#clock },
+      { pool: this.#pool, clock },
       { method: body === null ? "GET" : "POST", path, headers: this.#headers(key, requestId, body !== null), body },
       this.settings,
       reader,

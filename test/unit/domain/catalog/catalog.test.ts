@@ -36,6 +36,7 @@ function setUp() {
   const clock = new FakeClock();
   const catalog = new Catalog({
     clock,
+    backgroundClock: clock,
     log: silentLog,
     store: openMemoryState().catalog,
     limits: { queueWaitMs: 1_000 },

@@ -25,7 +25,8 @@ function setUp() {
     },
   };
   const place = { modelId: "m", position: 0, group: new EjectionGroup(clock), onChange: () => {} };
-  const deps = { clock, log: silentLog, limits: { queueWaitMs }, random: () => 0.5 };
+  const healthChecks = { begin: () => {}, end: () => {} };
+  const deps = { clock, log: silentLog, limits: { queueWaitMs }, random: () => 0.5, healthChecks };
   const deployment = new Deployment(deps, deploymentOn(engine), place);
   const waiting = deployment.onceLoaded(abort.signal);
   return { clock, abort, end, fail, deployment, waiting };

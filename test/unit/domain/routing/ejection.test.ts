@@ -224,6 +224,32 @@ describe("Ejection", () => {
     expect(first.rank).toBe(rank.good);
   });
 
+  it("a probe that fails before the server is back does not delay the next one", () => {
+    const { first, clock } = groupOf(2);
+    fail(first);
+    first.checked(false);
+    clock.advance(10_000);
+    fail(first, 1);
+    expect(first.rank).toBe(rank.ejected);
+    first.checked(true);
+    expect(first.rank).toBe(rank.good);
+  });
+
+  it("a probe without a result is replaced once the server is reachable again, and its late failure is ignored", () => {
+    const { first, clock } = groupOf(2);
+    fail(first);
+    first.checked(false);
+    clock.advance(10_000);
+    const hanging = first.begin();
+    expect(first.rank).toBe(rank.ejected);
+    first.checked(true);
+    expect(first.rank).toBe(rank.good);
+    const next = first.begin();
+    first.failed(hanging, "timeout");
+    first.succeeded(next, null);
+    expect(first.state.state).toBe("ready");
+  });
+
   it("shows state, reason and the wall-clock end, and reports each change once", () => {
     const { first, clock, changes } = groupOf(2);
     expect(first.state).toEqual({ state: "ready", reason: null, untilMs: null });
