@@ -109,7 +109,7 @@ export class Deployment implements RoutedDeployment {
     this.weight = definition.weight;
     this.priority = definition.priority;
     this.prices = definition.prices;
-    this.ejection = group.add((state) => {
+    const changed = (state: EjectionState): void => {
       const fields = { deployment: this.id, reason: state.reason, until: timeOf(state) };
       if (state.state === "ready" && state.reason === null) deps.log.info(fields, "deployment is in use again");
       else if (state.state === "ready") deps.log.warn(fields, "deployment fails and stays in use");
@@ -117,7 +117,8 @@ export class Deployment implements RoutedDeployment {
       // The last requests of a removed deployment may still fail.
       if (this.ejection.isEjected && !this.#abortLoad.signal.aborted) deps.healthChecks.begin(this);
       else deps.healthChecks.end(this);
-    });
+    };
+    this.ejection = group.add(changed, () => this.model?.heldForMs ?? 0);
     this.#deps = deps;
     this.#onChange = place.onChange;
     this.loadEnded = this.#load(definition);

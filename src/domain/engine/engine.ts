@@ -47,6 +47,8 @@ export interface LoadedModel {
   /** Scores documents by their relevance to a query. Rejects with `unsupported` unless `caps.rerank`. */
   rerank(request: RerankRequest, signal: AbortFlag): Promise<RerankResult>;
   stats(): EngineStats;
+  /** Milliseconds until its server accepts requests again: it rejected or limited every key. 0 or absent: it may. */
+  readonly heldForMs?: number;
   /**
    * Whether its server can run requests, by a request that costs nothing. Resolves with false soon after an abort. Absent:
    * it runs in this process or a child of it.

@@ -41,9 +41,12 @@ export class EjectionGroup implements EjectionPeers {
     return this.#slowFirstTokenMs;
   }
 
-  /** For a new deployment. `onChange` is called when it is ejected, returned or paused: for the log. */
-  add(onChange: (state: EjectionState) => void): Ejection {
-    const ejection = new Ejection(this.#clock, this, onChange);
+  /**
+   * For a new deployment. `onChange` is called when it is ejected, returned or paused. `heldForMs` returns the time for which
+   * its upstream has no usable key.
+   */
+  add(onChange: (state: EjectionState) => void, heldForMs: () => number = () => 0): Ejection {
+    const ejection = new Ejection(this.#clock, this, onChange, heldForMs);
     this.#members.add(ejection);
     return ejection;
   }

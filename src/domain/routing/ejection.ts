@@ -16,6 +16,7 @@ const slowStartShare = 0.1;
 const suspectShare = 0.1;
 const coolDefaultMs = 1_000;
 const coolMaxMs = 300_000;
+const heldReason = "The upstream rejected or limited every key that is configured for it.";
 /** Time above the limit after which first tokens count as slow, and the share that is left then. */
 const slowAfterMs = 10_000;
 const slowShare = 0.5;
@@ -53,6 +54,7 @@ export class Ejection implements Health {
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   readonly #peers: EjectionPeers;
   readonly #onChange: (state: EjectionState) => void;
+  readonly #heldForMs: () => number;
   readonly #successes = new SlidingCount();
   readonly #failures = new SlidingCount();
   #failuresInRow = 0;
@@ -75,10 +77,17 @@ export class Ejection implements Health {
   /** Moving average of the time to first token; null before the first. */
   firstTokenMs: number | null = null;
 
-  constructor(clock: Pick<Clock, "now" | "monotonic">, peers: EjectionPeers, onChange: (state: EjectionState) => void) {
+  /** For `onChange` and `heldForMs` see EjectionGroup.add. */
+  constructor(
+    clock: Pick<Clock, "now" | "monotonic">,
+    peers: EjectionPeers,
+    onChange: (state: EjectionState) => void,
+    heldForMs: () => number,
+  ) {
     this.#clock = clock;
     this.#peers = peers;
     this.#onChange = onChange;
+    this.#heldForMs = heldForMs;
   }
 
   /** Whether it failed and was not probed successfully since; also while it stays in use. */
@@ -108,8 +117,12 @@ export class Ejection implements Health {
   }
 
   get state(): EjectionState {
-    if (this.#isCooling)
-      return { state: "cooling", reason: this.#coolReason, untilMs: this.#wallMs(this.#coolUntilMs) };
+    if (this.#isCooling) {
+      const heldUntilMs = this.#clock.monotonic() + this.#heldForMs();
+      const isHeld = heldUntilMs > (this.#coolUntilMs ?? 0);
+      const reason = isHeld ? heldReason : this.#coolReason;
+      return { state: "cooling", reason, untilMs: this.#wallMs(isHeld ? heldUntilMs : this.#coolUntilMs) };
+    }
     if (this.#isEjected && !this.#isSpared) {
       const isWaiting = this.#clock.monotonic() < this.#untilMs;
       return { state: "ejected", reason: this.#reason, untilMs: isWaiting ? this.#wallMs(this.#untilMs) : null };
@@ -188,10 +201,11 @@ export class Ejection implements Health {
   }
 
   get #isCooling(): boolean {
-    if (this.#coolUntilMs === null) return false;
-    if (this.#clock.monotonic() < this.#coolUntilMs) return true;
-    this.#coolUntilMs = null;
-    return false;
+    if (this.#coolUntilMs !== null) {
+      if (this.#clock.monotonic() < this.#coolUntilMs) return true;
+      this.#coolUntilMs = null;
+    }
+    return this.#heldForMs() > 0;
   }
 
   get #isProbeDue(): boolean {

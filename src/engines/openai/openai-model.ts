@@ -147,6 +147,10 @@ export class OpenAiModel implements LoadedModel {
     return { slotsBusy: this.#running.size, producedTokens: this.#producedTokens, restarts: 0 };
   }
 
+  get heldForMs(): number {
+    return this.#deps.upstream.keys.heldForMs;
+  }
+
   isReachable(signal: AbortFlag): Promise<boolean> {
     return this.#deps.isReachable(signal);
   }

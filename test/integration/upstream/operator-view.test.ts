@@ -21,6 +21,7 @@ async function startWithUpstreams() {
           deployments: ["broken", "works"].map((upstream) => ({ engine: "openai", upstream, model: "x" })),
         },
         { id: "idle", engine: "openai", upstream: "works", model: "y" },
+        { id: "other", engine: "openai", upstream: "broken", model: "z" },
       ],
     },
   });
@@ -32,7 +33,7 @@ async function startWithUpstreams() {
     await response.text();
     return response.status;
   };
-  return { service, chat };
+  return { service, chat, broken };
 }
 
 describe("what an operator sees of a failing deployment", () => {
@@ -58,6 +59,7 @@ describe("what an operator sees of a failing deployment", () => {
         until: expect.stringMatching(/^20\d\d-.*Z$/),
       },
       { ...shared, id: "works/x", model: "m", upstream: "works", state: "ready", reason: null, until: null },
+      { ...shared, id: "broken/z", model: "other", upstream: "broken", state: "ready", reason: null, until: null },
     ]);
     const page = await (await fetch(`${service.ops}/metrics`)).text();
     expect(metricLines(page, "uis_upstream_requests_total")).toEqual({
@@ -69,15 +71,39 @@ describe("what an operator sees of a failing deployment", () => {
     });
     expect(metricLines(page, "uis_upstream_ejected")).toEqual({
       '{deployment="broken/x"}': 1,
+      '{deployment="broken/z"}': 0,
       '{deployment="works/x"}': 0,
       '{deployment="works/y"}': 0,
     });
     expect(metricLines(page, "uis_upstream_outstanding_tokens")).toEqual({
       '{deployment="broken/x"}': 0,
+      '{deployment="broken/z"}': 0,
       '{deployment="works/x"}': 0,
       '{deployment="works/y"}': 0,
     });
-    expect(metricLines(page, "uis_retry_budget_exhausted_total")).toEqual({ '{model="m"}': 0, '{model="idle"}': 0 });
+    expect(metricLines(page, "uis_retry_budget_exhausted_total")).toEqual({
+      '{model="m"}': 0,
+      '{model="idle"}': 0,
+      '{model="other"}': 0,
+    });
+  });
+
+  it("is the pause of every deployment at an upstream that rejects all keys, and the others answer", async () => {
+    const { service, chat, broken } = await startWithUpstreams();
+    broken.answer = (socket) => void socket.end(answerBytes("401 Unauthorized", "text/plain", "no"));
+    const states = async () => {
+      const { deployments } = await service.debugState();
+      return Object.fromEntries(deployments.map((deployment) => [deployment.id, deployment]));
+    };
+    for (let i = 0; i < 20; i++) expect(await chat()).toBe(200);
+    const held = { state: "cooling", reason: expect.stringContaining("every key"), until: expect.any(String) };
+    expect(await states()).toMatchObject({
+      "broken/x": held,
+      "broken/z": held,
+      "works/x": { state: "ready" },
+      "works/y": { state: "ready" },
+    });
+    expect(broken.requests.filter(({ method }) => method === "POST")).toHaveLength(1);
   });
 
   it("is outstanding tokens while a request runs, also of a model's only deployment, and none after it", async () => {

@@ -6,7 +6,7 @@ import type { Secret } from "../../../lib/secret.js";
 const rejectedHoldMs = 60_000;
 /** Wait after 429 without a Retry-After, and its upper bound. */
 const limitedHoldMs = 1_000;
-const limitedHoldMaxMs = 600_000;
+const limitedHoldMaxMs = 300_000;
 
 export interface UpstreamKey {
   /** Null: the upstream needs no key. */
@@ -22,6 +22,8 @@ export interface UpstreamKey {
 export class KeyRing {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #keys: readonly UpstreamKey[];
+  /** When the first key becomes usable; 0: one is. Routing reads it for each request. */
+  #allHeldUntilMs = 0;
 
   constructor(clock: Pick<Clock, "monotonic">, keys: readonly Secret[]) {
     this.#clock = clock;
@@ -47,27 +49,32 @@ export class KeyRing {
 
   /** The upstream answered 401 or 403. */
   rejected(key: UpstreamKey): void {
-    key.heldUntilMs = this.#clock.monotonic() + rejectedHoldMs;
+    this.#hold(key, this.#clock.monotonic() + rejectedHoldMs);
   }
 
   /** The upstream answered 429; `waitMs` null: without a Retry-After. */
   limited(key: UpstreamKey, waitMs: number | null): void {
-    key.heldUntilMs = this.#clock.monotonic() + Math.min(waitMs ?? limitedHoldMs, limitedHoldMaxMs);
+    this.#hold(key, this.#clock.monotonic() + Math.min(waitMs ?? limitedHoldMs, limitedHoldMaxMs));
   }
 
   /** The upstream accepted the key. */
   accepted(key: UpstreamKey): void {
-    key.heldUntilMs = 0;
+    if (key.heldUntilMs !== 0) this.#hold(key, 0);
   }
 
   /** Milliseconds until a key is usable; 0: one is. */
   get heldForMs(): number {
-    const untilMs = Math.min(...this.#keys.map((key) => key.heldUntilMs));
-    return Math.max(0, untilMs - this.#clock.monotonic());
+    if (this.#allHeldUntilMs === 0) return 0;
+    return Math.max(0, this.#allHeldUntilMs - this.#clock.monotonic());
   }
 
   /** The keys themselves, to remove them from texts. */
   get texts(): readonly string[] {
     return this.#keys.flatMap(({ text }) => (text === null ? [] : [text]));
+  }
+
+  #hold(key: UpstreamKey, untilMs: number): void {
+    key.heldUntilMs = untilMs;
+    this.#allHeldUntilMs = Math.min(...this.#keys.map(({ heldUntilMs }) => heldUntilMs));
   }
 }

@@ -224,6 +224,20 @@ describe("Ejection", () => {
     expect(first.rank).toBe(rank.good);
   });
 
+  it("a deployment whose upstream has no usable key is the last choice until one is usable", () => {
+    const clock = new FakeClock();
+    const heldUntilMs = clock.monotonic() + 60_000;
+    const heldForMs = () => Math.max(0, heldUntilMs - clock.monotonic());
+    const held = new EjectionGroup(clock).add(() => {}, heldForMs);
+    const untilMs = clock.now() + 60_000;
+    const reason = expect.stringContaining("every key");
+    expect([held.rank, held.state]).toEqual([rank.cooling, { state: "cooling", reason, untilMs }]);
+    held.cool(90_000, "The upstream sent 429");
+    expect(held.state).toMatchObject({ reason: "The upstream sent 429", untilMs: untilMs + 30_000 });
+    clock.advance(90_000);
+    expect([held.rank, held.state.state]).toEqual([rank.good, "ready"]);
+  });
+
   it("a probe that fails before the server is back does not delay the next one", () => {
     const { first, clock } = groupOf(2);
     fail(first);

@@ -56,8 +56,12 @@ describe("KeyRing", () => {
     const second = keys.pick("t", first === null ? [] : [first]);
     if (first === null || second === null) throw new Error("two keys are usable");
     keys.rejected(first);
+    expect(keys.heldForMs).toBe(0);
     keys.limited(second, 5_000);
     expect(keys.heldForMs).toBe(5_000);
+    keys.accepted(second);
+    expect(keys.heldForMs).toBe(0);
+    keys.limited(second, 5_000);
     clock.advance(5_001);
     expect(keys.pick("t", [])).toBe(second);
     expect(keys.heldForMs).toBe(0);
