@@ -17,6 +17,9 @@ export const headers = {
   resetTokens: "x-ratelimit-reset-tokens",
   limitsDegraded: "x-ratelimit-degraded",
   traceparent: "traceparent",
+  deployment: "x-uis-deployment",
+  attempts: "x-uis-attempts",
+  answeringModel: "x-uis-model",
 } as const;
 
 /** Headers of a cross-origin response that browsers expose to scripts (CORS-4), in addition to the safe-listed ones. */
@@ -34,6 +37,9 @@ export const exposedHeaders = [
   headers.resetRequests,
   headers.resetTokens,
   headers.limitsDegraded,
+  headers.deployment,
+  headers.attempts,
+  headers.answeringModel,
   "grpc-status",
   "grpc-message",
   "grpc-status-details-bin",

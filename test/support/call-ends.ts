@@ -22,6 +22,7 @@ export function chatEnd(changes: Partial<CallEnd> = {}): CallEnd {
     receivedAtMs: 1_700_000_000_000,
     durationMs: 125,
     times,
+    route: { deployment: "m/0", attempts: 1, fallbackModel: null },
     traceparent: undefined,
     details: null,
     ...changes,
@@ -30,5 +31,5 @@ export function chatEnd(changes: Partial<CallEnd> = {}): CallEnd {
 
 /** The end of a call that never reached an engine. */
 export function plainEnd(changes: Partial<CallEnd> = {}): CallEnd {
-  return chatEnd({ usage: null, times: new CallTimes(1_000), durationMs: 1, ...changes });
+  return chatEnd({ usage: null, times: new CallTimes(1_000), route: null, durationMs: 1, ...changes });
 }

@@ -15,7 +15,7 @@ import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb
 import { RankingSchema } from "../../gen/unified/inference/v1/rerank_pb.js";
 import type { ErrorCode } from "../../src/contract/errors.js";
 import type { Operation } from "../../src/contract/operations.js";
-import type { AnswerHead } from "../../src/domain/call/call-context.js";
+import type { AnswerHead, AnswerRoute } from "../../src/domain/call/call-context.js";
 import {
   type CallContext,
   type Caller,
@@ -29,7 +29,10 @@ import { silentLog } from "./silent-log.js";
 
 export const handCredential = "Bearer good";
 
-const head: AnswerHead = { degraded: false, deployment: "m/0", attempts: 1, queueMs: 0 };
+const route: AnswerRoute = { deployment: "m/0", attempts: 1, fallbackModel: null };
+const head: AnswerHead = { ...route, degraded: false, queueMs: 0 };
+/** Where another deployment took over after the headers. */
+const finalRoute = (): AnswerRoute => ({ deployment: "m/1", attempts: 2, fallbackModel: "n" });
 
 /** A chunk with text only. */
 export function textChunk(content: string, index = 0): ChatCompletionChunk {
@@ -108,7 +111,7 @@ export class HandCore implements Core {
   }
 
   async streamChatCompletion(params: ChatCompletionParams, ctx: CallContext) {
-    return { head, items: this.chunks(params, ctx) };
+    return { head, items: this.chunks(params, ctx), route: finalRoute };
   }
 
   async createCompletion() {
@@ -116,7 +119,7 @@ export class HandCore implements Core {
   }
 
   async streamCompletion() {
-    return { head, items: (async function* () {})() };
+    return { head, items: (async function* () {})(), route: finalRoute };
   }
 
   async createEmbeddings() {

@@ -12,6 +12,7 @@ import { queueOf, toModelRoutes } from "../config/model-routes.js";
 import type { ModelSettings } from "../config/model-settings.js";
 import { toPriceList } from "../config/price-settings.js";
 import type { Config } from "../config/schema.js";
+import { embeddedName } from "../config/upstream-settings.js";
 import { type EngineName, engineKind } from "../engines/registry.js";
 
 interface FillCatalogDeps {
@@ -193,9 +194,14 @@ function llamaDefinition(id: string, source: string | null, engines: Engines): M
   const options: LlamaOptions = { id, source, sha256: null };
   const { slots } = engineKind("llama").defaults;
   const contextLength = defaultContextLength;
-  const engine = engines.llama;
-  const queue = queueOf(slots, undefined);
-  const deployment = { engine, id: `embedded/${id}`, contextLength, ...queue, ...inThisProcess, options };
+  const deployment = {
+    id: `${embeddedName}/${id}`,
+    engine: engines.llama,
+    contextLength,
+    ...queueOf(slots, undefined),
+    ...inThisProcess,
+    options,
+  };
   return { id, ownedBy: ownOrganisation, capabilities: null, prices: [], affinity: "none", deployments: [deployment] };
 }
 

@@ -142,15 +142,21 @@ export function errorOfThrown(
   return toServiceError(thrown);
 }
 
+/** Which deployment answers a request. */
+export interface AnswerRoute {
+  /** Id of the deployment. */
+  readonly deployment: string;
+  /** Tries in deployments, including the one that answered. */
+  readonly attempts: number;
+  /** The model that answers instead of the requested one; null: the requested model answers. */
+  readonly fallbackModel: string | null;
+}
+
 /** Metadata of an answer, known when it is committed. Transports send it as headers. */
-export interface AnswerHead {
+export interface AnswerHead extends AnswerRoute {
   readonly limits?: LimitSnapshot;
   /** Limits were decided without the shared store. */
   readonly degraded: boolean;
-  /** The deployment that answers: `<model>/<position>`. */
-  readonly deployment: string;
-  /** Number of deployments tried, including the one that answered. */
-  readonly attempts: number;
   /** Time spent waiting for a slot. */
   readonly queueMs: number;
 }
@@ -168,6 +174,8 @@ export interface Answer<M> {
 export interface StreamAnswer<M> {
   readonly head: AnswerHead;
   readonly items: AsyncIterable<M>;
+  /** The route so far, final after the last item: until the first content another deployment may take over. */
+  readonly route: () => AnswerRoute;
 }
 
 /** The bounds that a request body is read within. */

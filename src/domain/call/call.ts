@@ -3,6 +3,7 @@ import type { Operation } from "../../contract/operations.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { jsonString, rememberLast } from "../../lib/json-string.js";
 import {
+  type AnswerRoute,
   type Browser,
   type CallContext,
   type Caller,
@@ -61,6 +62,8 @@ export class Call implements CallContext, LiveRequest {
   stage: Stage = "receiving";
   /** Id of a model in the catalog; null until the request is validated. */
   model: string | null = null;
+  /** The last try in a deployment; null before the first one. */
+  route: AnswerRoute | null = null;
   /** The client's labels for the request log; null without any. Never part of events, metrics and traces. */
   labels: ClientLabels | null = null;
   place = -1;
@@ -176,6 +179,7 @@ export class Call implements CallContext, LiveRequest {
       receivedAtMs: this.receivedAtMs,
       durationMs: this.times.sinceArrival(this.#deps.clock.monotonic()),
       times: this.times,
+      route: this.route,
       traceparent,
       details: this.details,
     };
@@ -244,10 +248,11 @@ export class CallEntry {
   /** The fields as members of a JSON object, each preceded by a comma. Our own ids never need JSON escaping. */
   toMembers(): string {
     const { end, principal, caller, error, traceId, labels } = this.#line;
-    const { requestId, operation, transport, model, why, usage, times, durationMs } = end;
+    const { requestId, operation, transport, model, why, usage, times, route, durationMs } = end;
     return (
       `,"request_id":"${requestId}","operation":"${operation}","transport":"${transport}"` +
       `,"account":"${principal.account}","key_id":${quotedOrNull(principal.keyId)},"model":${quotedModel(model)}` +
+      (route === null ? "" : membersOfRoute(route)) +
       `,"outcome":"${why}","error":${quotedOrNull(error)}` +
       (usage === null ? "" : `,"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens}`) +
       `,"admit_ms":${Math.round(times.admitMs)},"queue_ms":${Math.round(times.queueMs)}` +
@@ -257,6 +262,13 @@ export class CallEntry {
       (labels === null ? "" : membersOf(labels))
     );
   }
+}
+
+function membersOfRoute({ deployment, attempts, fallbackModel }: AnswerRoute): string {
+  return (
+    `,"deployment":${quotedDeployment(deployment)},"attempts":${attempts}` +
+    member("fallback_model", fallbackModel ?? undefined)
+  );
 }
 
 function membersOf({ user, safetyIdentifier, promptCacheKey, metadata }: ClientLabels): string {
@@ -277,4 +289,5 @@ function quotedOrNull(text: string | null): string {
 }
 
 const quotedModel = rememberLast((model: string | null) => (model === null ? "null" : jsonString(model)));
+const quotedDeployment = rememberLast(jsonString);
 const quotedAddress = rememberLast(jsonString);

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
-import type { Caller, EndReason } from "./call-context.js";
+import type { AnswerRoute, Caller, EndReason } from "./call-context.js";
 import type { Stage, UsageTotal } from "./live-requests.js";
 import type { LimitKind } from "./rate-limits.js";
 
@@ -23,6 +23,8 @@ export interface CallEnd {
   readonly receivedAtMs: number;
   readonly durationMs: number;
   readonly times: CallTimes;
+  /** Of the last try; null when no deployment was tried. */
+  readonly route: AnswerRoute | null;
   /** The header of W3C Trace Context as it came. */
   readonly traceparent: string | undefined;
   readonly details: CallDetails | null;

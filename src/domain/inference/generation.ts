@@ -66,8 +66,6 @@ export class Generation {
   #isCommitted = false;
   #hasContent = false;
   #cancelCommitTimer: (() => void) | null = null;
-  #deployment: Deployment | null = null;
-  #attempts = 0;
   #queueMs = 0;
 
   constructor(deps: GenerationDeps, prepared: Prepared, reader: GenerationReader) {
@@ -78,7 +76,7 @@ export class Generation {
   }
 
   get head(): AnswerHead {
-    return this.#prepared.run.head(this.#deployment?.id ?? "", this.#attempts, this.#queueMs);
+    return this.#prepared.run.head(this.#queueMs);
   }
 
   get #call(): Call {
@@ -179,14 +177,14 @@ export class Generation {
       let hasContent = false;
       const finished: FinishReason[] = [];
       try {
-        this.#attempts += 1;
         if (!continuing) call.stage = "queued";
         const next = attempts.next(this.#signal, continuing);
         const granted = next instanceof Promise ? await next : next;
         slot = granted;
         const { model: loaded } = granted.deployment;
         invariant(loaded !== null, "a slot is of a loaded deployment");
-        if (!continuing) this.#granted(granted.deployment, loaded, granted.queueMs);
+        if (!continuing || attempts.count > 1) run.startedOn(granted.deployment);
+        if (!continuing) this.#granted(loaded, granted.queueMs);
         onSlot?.();
         const grantedMs = clock.monotonic();
         const calls = new CompleteCalls();
@@ -226,9 +224,7 @@ export class Generation {
     this.#reader.restart?.(base, request.n);
   }
 
-  #granted(deployment: Deployment, model: LoadedModel, queueMs: number): void {
-    this.#deployment = deployment;
-    this.#prepared.run.deployment = deployment;
+  #granted(model: LoadedModel, queueMs: number): void {
     this.#prepared.identity.answeredBy(model);
     this.#queueMs += queueMs;
     this.#call.stage = "running";

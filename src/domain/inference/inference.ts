@@ -213,7 +213,7 @@ function streamAnswer<M>(
     return queue.full ? roomOrStall(deps, run.call, queue) : undefined;
   };
   return new Promise((resolve, reject) => {
-    const commit = (head: AnswerHead): void => resolve({ head, items: queue });
+    const commit = (head: AnswerHead): void => resolve({ head, items: queue, route: () => run.route });
     const generation = new Generation(deps, prepared, { sink, commit, restart: null });
     // A failure before the commit rejects after its settlement.
     void endStream(run, assembly, generation, queue).then((error) => {

@@ -76,13 +76,13 @@ async function workInTurn<Q, R>(
         slot = await attempts.next(call.stop, false);
         const { deployment } = slot;
         invariant(deployment.model !== null, "a slot is of a loaded deployment");
-        run.deployment = deployment;
+        run.startedOn(deployment);
         call.stage = "running";
         queueMs += slot.queueMs;
         call.waited(queueMs);
         const result = await work(deployment.model, { ...build(deployment.model.caps), queueMs: slot.queueMs });
         attempts.answered(slot, null, attempts.tokens);
-        return { head: run.head(deployment.id, attempts.count, queueMs), result };
+        return { head: run.head(queueMs), result };
       } catch (thrown) {
         const error = serviceErrorOf(thrown);
         if (!attempts.failed(slot, error, true, call.stop)) throw thrown;

@@ -1,5 +1,5 @@
 import type { Call } from "../call/call.js";
-import { type AnswerHead, type EndReason, endReasonOf, errorOfEnd } from "../call/call-context.js";
+import { type AnswerHead, type AnswerRoute, type EndReason, endReasonOf, errorOfEnd } from "../call/call-context.js";
 import { UsageTally } from "../call/live-requests.js";
 import type { Observer } from "../call/observer.js";
 import type { Clock } from "../call/ports.js";
@@ -22,6 +22,8 @@ export interface RunDeps {
   readonly observer: Pick<Observer, "usageLost">;
 }
 
+const noRoute: AnswerRoute = Object.freeze({ deployment: "", attempts: 0, fallbackModel: null });
+
 /** Maximum wait for the final usage of an aborted engine, which normally arrives within milliseconds. */
 const engineEndWaitMs = 1_000;
 
@@ -33,10 +35,9 @@ export class Run {
   readonly call: Call;
   readonly model: CatalogModel;
   readonly tally = new UsageTally();
-  /** The deployment that runs it, the last one of several tries; null before the first slot. */
-  deployment: Deployment | null = null;
   readonly #deps: RunDeps;
   readonly #admission: Admitted;
+  #deployment: Deployment | null = null;
   #hasEnded = false;
   #settling: Promise<void> | undefined;
   #engineHasEnded = false;
@@ -50,10 +51,22 @@ export class Run {
     call.hold(this.tally);
   }
 
+  /** Records a try in a deployment. Its prices apply unless another try follows. */
+  startedOn(deployment: Deployment): void {
+    const { call } = this;
+    this.#deployment = deployment;
+    call.route = { deployment: deployment.id, attempts: (call.route?.attempts ?? 0) + 1, fallbackModel: null };
+  }
+
+  /** The route so far. */
+  get route(): AnswerRoute {
+    return this.call.route ?? noRoute;
+  }
+
   /** Metadata of the answer: how it ran and the limits at its admission. */
-  head(deployment: string, attempts: number, queueMs: number): AnswerHead {
+  head(queueMs: number): AnswerHead {
     const { snapshot, degraded } = this.#admission;
-    const head = { deployment, attempts, queueMs, degraded };
+    const head = { ...this.route, queueMs, degraded };
     return snapshot === undefined ? head : { ...head, limits: snapshot };
   }
 
@@ -84,7 +97,7 @@ export class Run {
     try {
       const { requestId, operation } = call;
       const { account, keyId } = call.principal;
-      const prices = this.deployment?.prices ?? null;
+      const prices = this.#deployment?.prices ?? null;
       const model = prices === null ? this.model : { id: this.model.id, prices };
       const request = { requestId, account, keyId, operation, model, degraded: this.#admission.degraded };
       const latencyMs = clock.now() - call.receivedAtMs;

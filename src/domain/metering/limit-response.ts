@@ -4,7 +4,7 @@ import { ServiceError } from "../call/service-error.js";
 import type { BudgetRefusal, LimitRefusal } from "./ledger.js";
 
 /** State of the caller's limits, sent with answers and errors. */
-export interface LimitStatus {
+interface LimitStatus {
   readonly limits?: LimitSnapshot | undefined;
   /** Decided without the shared store. */
   readonly degraded: boolean;

@@ -11,7 +11,7 @@ import {
 import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Core } from "../core.js";
-import { limitHeaders } from "../metering/limit-response.js";
+import { answerHeaders, routeHeaders } from "../inference/answer-headers.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /**
@@ -22,14 +22,15 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
   return rpcService(InferenceService, {
     async createChatCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
-      sendHead(limitHeaders(head));
+      sendHead(answerHeaders(head));
       return { completion: body };
     },
     async streamChatCompletion({ params }, ctx, sendHead) {
-      const { head, items } = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
-      sendHead(limitHeaders(head));
+      const { head, items, route } = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
+      sendHead(answerHeaders(head));
       return {
         items: mapItems(items, (chunk) => create(StreamChatCompletionResponseSchema, { chunk })),
+        trailers: () => routeHeaders(route()),
         merge: (waiting, next) => {
           if (waiting.chunk === undefined || next.chunk === undefined) return null;
           const chunk = mergeChatChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);
@@ -39,14 +40,15 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     },
     async createCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createCompletion(params ?? create(CompletionParamsSchema), ctx);
-      sendHead(limitHeaders(head));
+      sendHead(answerHeaders(head));
       return { completion: body };
     },
     async streamCompletion({ params }, ctx, sendHead) {
-      const { head, items } = await core.streamCompletion(params ?? create(CompletionParamsSchema), ctx);
-      sendHead(limitHeaders(head));
+      const { head, items, route } = await core.streamCompletion(params ?? create(CompletionParamsSchema), ctx);
+      sendHead(answerHeaders(head));
       return {
         items: mapItems(items, (chunk) => create(StreamCompletionResponseSchema, { chunk })),
+        trailers: () => routeHeaders(route()),
         merge: (waiting, next) => {
           if (waiting.chunk === undefined || next.chunk === undefined) return null;
           const chunk = mergeCompletionChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);
@@ -56,12 +58,12 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     },
     async createEmbeddings({ params }, ctx, sendHead) {
       const { head, body } = await core.createEmbeddings(params ?? create(EmbeddingParamsSchema), ctx);
-      sendHead(limitHeaders(head));
+      sendHead(answerHeaders(head));
       return { embeddings: body };
     },
     async rerank({ params }, ctx, sendHead) {
       const { head, body } = await core.rerank(params ?? create(RerankParamsSchema), ctx);
-      sendHead(limitHeaders(head));
+      sendHead(answerHeaders(head));
       return { ranking: body };
     },
   });

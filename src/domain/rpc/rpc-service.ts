@@ -17,6 +17,8 @@ export interface RpcStream<O> {
   readonly items: AsyncIterable<O>;
   /** Merges two messages for readers that are slower than the engine; null: keep both. */
   readonly merge?: (waiting: O, next: O) => O | null;
+  /** Metadata to send after the last message, or with the error of a stream that failed. */
+  readonly trailers?: () => Readonly<Record<string, string>>;
 }
 
 /** Sets metadata of the response; call it before the implementation's promise resolves. */

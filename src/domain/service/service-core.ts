@@ -188,6 +188,7 @@ function refusedEnd(arrival: Arrival, { code }: ServiceError, nowMs: number): Ca
     receivedAtMs,
     durationMs: times.sinceArrival(nowMs),
     times,
+    route: null,
     traceparent,
     details: null,
   };

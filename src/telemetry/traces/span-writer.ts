@@ -75,7 +75,7 @@ function isFault({ code }: CallEnd): boolean {
 
 /** Attributes without a value are left out by the tracer. */
 function attributesOf(end: CallEnd): Attributes {
-  const { operation, model, code, usage, times, details } = end;
+  const { operation, model, code, usage, times, route, details } = end;
   const name = genAiOperations.get(operation);
   return {
     [attributes.requestId]: end.requestId,
@@ -83,7 +83,8 @@ function attributesOf(end: CallEnd): Attributes {
     [attributes.errorType]: code === "ok" ? undefined : code,
     ...(name === undefined ? {} : { [attributes.operation]: name, [attributes.provider]: genAiProvider }),
     ...(model === null ? {} : { [attributes.requestModel]: model }),
-    ...(model === null || code !== "ok" ? {} : { [attributes.responseModel]: model }),
+    ...(model === null || code !== "ok" ? {} : { [attributes.responseModel]: route?.fallbackModel ?? model }),
+    ...(route === null ? {} : { [attributes.deployment]: route.deployment, [attributes.attempts]: route.attempts }),
     ...(usage === null
       ? {}
       : {
@@ -153,4 +154,6 @@ export const attributes = {
   errorType: "error.type",
   requestId: "uis.request_id",
   transport: "uis.transport",
+  deployment: "uis.deployment",
+  attempts: "uis.attempts",
 } as const;

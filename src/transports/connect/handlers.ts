@@ -10,7 +10,7 @@ import {
 } from "@connectrpc/connect";
 import { createAsyncIterable, type UniversalHandler, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest } from "@connectrpc/connect-node";
-import type { RpcHandler, RpcHead, RpcService } from "../../domain/rpc/rpc-service.js";
+import type { RpcHandler, RpcHead, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { Call } from "../http/call.js";
 import { timeoutHeaders, toConnectError } from "./protocol.js";
@@ -59,18 +59,24 @@ function implementationOf(handler: RpcHandler) {
   }
   return async function* (request: Message, context: HandlerContext): AsyncIterable<Message> {
     const call = callOf(context);
+    let stream: RpcStream<Message> | undefined;
     try {
-      yield* (await handler.call(request, call.ctx, headOf(context))).items;
+      stream = await handler.call(request, call.ctx, headOf(context));
+      yield* stream.items;
     } catch (thrown) {
       throw failure(call, thrown);
+    } finally {
+      setAll(context.responseTrailer, stream?.trailers?.());
     }
   };
 }
 
 function headOf({ responseHeader }: HandlerContext): RpcHead {
-  return (metadata) => {
-    for (const [name, value] of Object.entries(metadata)) responseHeader.set(name, value);
-  };
+  return (metadata) => setAll(responseHeader, metadata);
+}
+
+function setAll(headers: Headers, fields: Readonly<Record<string, string>> = {}): void {
+  for (const [name, value] of Object.entries(fields)) headers.set(name, value);
 }
 
 function callOf({ values }: HandlerContext): RpcCall {

@@ -1,13 +1,13 @@
 import { once } from "node:events";
 import type { Writable } from "node:stream";
 import { create, type DescService, fromBinary, type Message } from "@bufbuild/protobuf";
-import type {
+import {
   Metadata,
-  ServerUnaryCall,
-  ServerWritableStream,
-  ServiceDefinition,
-  sendUnaryData,
-  UntypedServiceImplementation,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type ServiceDefinition,
+  type sendUnaryData,
+  type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { type ServiceError, toServiceError } from "../../domain/call/service-error.js";
@@ -68,24 +68,31 @@ async function answerStream(
   open: OpenCall,
   call: ServerWritableStream<Message, Message>,
 ): Promise<void> {
+  let stream: RpcStream<Message> | undefined;
   try {
     const head = open.head();
-    const stream = await handler.call(call.request, open.ctx, intoMetadata(head));
+    stream = await handler.call(call.request, open.ctx, intoMetadata(head));
     call.sendMetadata(head);
     await sendStream(call, stream, open);
     open.finishing();
-    call.end();
+    const trailers = new Metadata();
+    setAll(trailers, stream.trailers?.());
+    call.end(trailers);
   } catch (thrown) {
     open.finishing();
     // Ends the stream with a status in grpc-js; queued messages are sent before it.
-    call.emit("error", open.failed(thrown));
+    const status = open.failed(thrown);
+    setAll(status.metadata, stream?.trailers?.());
+    call.emit("error", status);
   }
 }
 
 function intoMetadata(head: Metadata): RpcHead {
-  return (metadata) => {
-    for (const [name, value] of Object.entries(metadata)) head.set(name, value);
-  };
+  return (metadata) => setAll(head, metadata);
+}
+
+function setAll(metadata: Metadata, fields: Readonly<Record<string, string>> = {}): void {
+  for (const [name, value] of Object.entries(fields)) metadata.set(name, value);
 }
 
 type SendingCall = Pick<OpenCall, "abort" | "readerFellBehind" | "readerCaughtUp">;

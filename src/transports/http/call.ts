@@ -1,11 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
 import type { Operation } from "../../contract/operations.js";
-import { type CallContext, type Caller, Ended, errorOfThrown, leaving } from "../../domain/call/call-context.js";
+import {
+  type AnswerHead,
+  type CallContext,
+  type Caller,
+  Ended,
+  errorOfThrown,
+  leaving,
+} from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import { type LimitStatus, limitHeaders } from "../../domain/metering/limit-response.js";
+import { answerHeaders } from "../../domain/inference/answer-headers.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { JsonText } from "../../lib/json-string.js";
 import { answerAndLinger, errorHead, type ResponseWatch, type Watched } from "./answer.js";
@@ -189,8 +196,7 @@ export class Exchange {
   readonly #family: ApiFamily;
   readonly #startedAtMs: number;
   readonly #clock: Clock;
-  /** Names and values in turn. */
-  #limits: readonly string[] = [];
+  #head: AnswerHead | null = null;
 
   constructor(req: IncomingMessage, res: ServerResponse, requestId: string, family: ApiFamily, clock: Clock) {
     this.req = req;
@@ -202,9 +208,9 @@ export class Exchange {
     this.#startedAtMs = clock.monotonic();
   }
 
-  /** Call before the answer to an admitted request: its headers report the caller's rate limits (wire RL-1). */
-  reportLimits(status: LimitStatus): void {
-    if (status.limits !== undefined || status.degraded) this.#limits = Object.entries(limitHeaders(status)).flat();
+  /** Call before the answer to an admitted request: its headers report the deployment and the rate limits (wire RL-1). */
+  report(head: AnswerHead): void {
+    this.#head = head;
   }
 
   /**
@@ -214,7 +220,8 @@ export class Exchange {
   headers(own: string[]): string[] {
     const processingMs = Math.max(0, Math.round(this.#clock.monotonic() - this.#startedAtMs));
     this.#family.addHeaders(own, this.requestId, processingMs);
-    if (this.#limits.length > 0) own.push(...this.#limits);
+    if (this.#head !== null)
+      for (const [name, value] of Object.entries(answerHeaders(this.#head))) own.push(name, value);
     return own;
   }
 

@@ -58,11 +58,11 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
       const { params, stream, includeUsage } = request instanceof Promise ? await request : request;
       if (stream) {
         const { head, items } = await core.streamChatCompletion(params, call.ctx);
-        exchange.reportLimits(head);
+        exchange.report(head);
         await streamAnswer(call, exchange, items, chatFrames(includeUsage), keepAlive);
       } else {
         const { head, body } = await core.createChatCompletion(params, call.ctx);
-        exchange.reportLimits(head);
+        exchange.report(head);
         exchange.json(200, chatCompletionJson(body));
       }
     },
@@ -71,11 +71,11 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
       const { params, stream, includeUsage } = await readRequest(call, exchange, readCompletion, completionFields);
       if (stream) {
         const { head, items } = await core.streamCompletion(params, call.ctx);
-        exchange.reportLimits(head);
+        exchange.report(head);
         await streamAnswer(call, exchange, items, completionFrames(includeUsage), keepAlive);
       } else {
         const { head, body } = await core.createCompletion(params, call.ctx);
-        exchange.reportLimits(head);
+        exchange.report(head);
         exchange.json(200, completionJson(body));
       }
     },
@@ -83,13 +83,13 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     async create_embeddings(call, exchange) {
       const { params, encoding } = await readRequest(call, exchange, readEmbedding, embeddingFields);
       const { head, body } = await core.createEmbeddings(params, call.ctx);
-      exchange.reportLimits(head);
+      exchange.report(head);
       await writeEmbeddings(call, exchange, body, encoding);
     },
 
     async rerank(call, exchange) {
       const { head, body } = await core.rerank(await readRequest(call, exchange, readRerank, rerankFields), call.ctx);
-      exchange.reportLimits(head);
+      exchange.report(head);
       exchange.json(200, rankingJson(body));
     },
 

@@ -22,6 +22,7 @@ function end(fields: Partial<CallEnd> = {}): CallEnd {
     receivedAtMs: 1_000,
     durationMs: 12.4,
     times: new CallTimes(0),
+    route: null,
     traceparent: undefined,
     details: null,
     ...fields,
@@ -66,6 +67,20 @@ describe("the line of a call", () => {
       undefined,
       null,
       { ...tokens, client_request_id: 'mine "and" \\ théirs', address: "" },
+    ],
+    [
+      end({ route: { deployment: 'gpu/"x"', attempts: 1, fallbackModel: null } }),
+      caller(),
+      undefined,
+      null,
+      { ...tokens, deployment: 'gpu/"x"', attempts: 1 },
+    ],
+    [
+      end({ route: { deployment: "gpu/n", attempts: 3, fallbackModel: "n" } }),
+      caller(),
+      undefined,
+      null,
+      { ...tokens, deployment: "gpu/n", attempts: 3, fallback_model: "n" },
     ],
     [end(), caller(), undefined, { user: 'a "user"\n' }, { ...tokens, user: 'a "user"\n' }],
     [

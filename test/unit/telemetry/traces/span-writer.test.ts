@@ -47,6 +47,8 @@ describe("spans of a call", () => {
     expect(spans().call.attributes).toEqual({
       "uis.request_id": "req_0",
       "uis.transport": "openai",
+      "uis.deployment": "m/0",
+      "uis.attempts": 1,
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "unified_inference",
       "gen_ai.request.model": "m",
@@ -66,6 +68,16 @@ describe("spans of a call", () => {
       "gen_ai.usage.cache_read.input_tokens": 4,
       "server.address": "0.0.0.0",
       "server.port": 8080,
+    });
+  });
+
+  it("name the fallback model as the one of the response", () => {
+    writer.trace(chatEnd({ route: { deployment: "gpu/n", attempts: 3, fallbackModel: "n" } }));
+    expect(spans().call.attributes).toMatchObject({
+      "gen_ai.request.model": "m",
+      "gen_ai.response.model": "n",
+      "uis.deployment": "gpu/n",
+      "uis.attempts": 3,
     });
   });
 

@@ -69,6 +69,27 @@ describe.each(protocols)("%s", (protocol) => {
     expect(id).toMatch(requestId);
   });
 
+  it("names the deployment in the headers, and in the trailers of a stream the one that took over", async () => {
+    const { core, client } = await startServer();
+    const heads: (string | null)[] = [];
+    const trailers: (string | null)[][] = [];
+    const read = {
+      onHeader: (headers: Headers) => heads.push(headers.get("x-uis-deployment")),
+      onTrailer: (trailer: Headers) => trailers.push([trailer.get("x-uis-deployment"), trailer.get("x-uis-model")]),
+    };
+    await readAll(client(protocol).streamChatCompletion({ params }, read));
+    expect([heads, trailers]).toEqual([["m/0"], [["m/1", "n"]]]);
+    await client(protocol).createChatCompletion({ params }, { onHeader: read.onHeader });
+    expect(heads).toEqual(["m/0", "m/0"]);
+    core.chunks = async function* () {
+      yield textChunk("Hel");
+      throw new ServiceError("upstream_error", "The engine stopped unexpectedly.");
+    };
+    const failed = await failureOf(readAll(client(protocol).streamChatCompletion({ params })));
+    // The library merges trailers and headers of a failed stream.
+    expect(failed.metadata.get("x-uis-deployment")?.split(", ")).toContain("m/1");
+  });
+
   it("a successful call closes its context once and does not count as cancelled (GRPC-3)", async () => {
     const { core, client, watch, bodies } = await startServer();
     await client(protocol).createChatCompletion({ params });

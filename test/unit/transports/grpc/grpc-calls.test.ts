@@ -57,6 +57,24 @@ describe("responses", () => {
     expect(headers?.get("x-request-id")[0]).toMatch(requestId);
   });
 
+  it("names the deployment in the headers, and in the trailers of a stream the one that took over", async () => {
+    const { core, client } = await startListener();
+    const first = { "x-uis-deployment": "m/0", "x-uis-attempts": "1" };
+    const last = { "x-uis-deployment": "m/1", "x-uis-attempts": "2", "x-uis-model": "n" };
+    const unary = await client.unary("createChatCompletion", chat, good());
+    expect(unary.headers?.getMap()).toMatchObject(first);
+    const stream = await client.collect("streamChatCompletion", streamed, good());
+    expect(stream.headers?.getMap()).toMatchObject(first);
+    expect(stream.status.metadata.getMap()).toMatchObject(last);
+    core.chunks = async function* () {
+      yield textChunk("Hel");
+      throw new ServiceError("upstream_error", "The engine stopped unexpectedly.");
+    };
+    const failed = await client.collect("streamChatCompletion", streamed, good());
+    expect(failed.status.code).toBe(status.UNAVAILABLE);
+    expect(failed.status.metadata.getMap()).toMatchObject(last);
+  });
+
   it("a successful call closes its context once and does not count as cancelled (GRPC-3)", async () => {
     const { core, client } = await startListener();
     await client.unary("createChatCompletion", chat, good());

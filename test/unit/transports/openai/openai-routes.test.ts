@@ -117,6 +117,14 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
+  it.each([body, streamBody])("names the deployment and the attempts in the headers (%#)", async (sent) => {
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, sent, ["Connection: close"]));
+    const { headers } = parseAnswer(await connection.closed());
+    expect(headers).toMatchObject({ "x-uis-deployment": "m/0", "x-uis-attempts": "1" });
+    expect(headers).not.toHaveProperty("x-uis-model");
+  });
+
   it("a client that disconnects during open leaves nothing running (SSE-14)", async () => {
     const opening = createGate();
     core.beforeOpen = () => opening.pass();

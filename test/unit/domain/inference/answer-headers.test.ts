@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import { answerHeaders, routeHeaders } from "../../../../src/domain/inference/answer-headers.js";
+
+const route = { deployment: "gpu/llama", attempts: 2, fallbackModel: null };
+
+describe("headers of an answer", () => {
+  it("name the deployment and the attempts, and the model only if it is a fallback", () => {
+    expect(routeHeaders(route)).toEqual({ "x-uis-deployment": "gpu/llama", "x-uis-attempts": "2" });
+    expect(routeHeaders({ ...route, fallbackModel: "small" })).toEqual({
+      "x-uis-deployment": "gpu/llama",
+      "x-uis-attempts": "2",
+      "x-uis-model": "small",
+    });
+  });
+
+  it("have the rate limits, too", () => {
+    const head = { ...route, queueMs: 0, degraded: true };
+    expect(answerHeaders(head)).toEqual({ ...routeHeaders(route), "x-ratelimit-degraded": "1" });
+  });
+
+  it.each([
+    ["gpu/Qwen/Qwen3-0.6B:latest#2", "gpu/Qwen/Qwen3-0.6B:latest#2"],
+    ["gpu/modèle 1", "gpu/mod%C3%A8le%201"],
+    ["gpu/a\r\nb\ud800", "gpu/a%0D%0Ab%EF%BF%BD"],
+  ])("the id %j is the value %j, which every protocol can send", (deployment, value) => {
+    expect(routeHeaders({ ...route, deployment })).toMatchObject({ "x-uis-deployment": value });
+  });
+});
