@@ -20,6 +20,7 @@ export const headers = {
   deployment: "x-uis-deployment",
   attempts: "x-uis-attempts",
   answeringModel: "x-uis-model",
+  fallback: "x-uis-fallback",
 } as const;
 
 /** Headers of a cross-origin response that browsers expose to scripts (CORS-4), in addition to the safe-listed ones. */

@@ -2,7 +2,7 @@ import { defaultLimits, type ServiceLimits } from "../../src/contract/limits.js"
 import type { Operation } from "../../src/contract/operations.js";
 import { Authenticator } from "../../src/domain/access/authenticator.js";
 import { Sessions } from "../../src/domain/access/sessions.js";
-import { type CallContext, Ended, type EndReason } from "../../src/domain/call/call-context.js";
+import { type CallContext, type Caller, Ended, type EndReason } from "../../src/domain/call/call-context.js";
 import { LiveRequests } from "../../src/domain/call/live-requests.js";
 import type { CallTracer, Observer } from "../../src/domain/call/observer.js";
 import type { Logger } from "../../src/domain/call/ports.js";
@@ -40,6 +40,8 @@ export async function createCoreHarness(options: {
   engines: readonly Engine[];
   limits?: Partial<ServiceLimits>;
   deployment?: Partial<DeploymentDefinition>;
+  /** Engines of other models by their ids, which are the fallbacks of `m` in this order. */
+  fallbacks?: Readonly<Record<string, Engine>>;
   rateLimits?: RateLimitDefaults;
   prices?: PriceList;
   log?: Logger;
@@ -61,15 +63,17 @@ export async function createCoreHarness(options: {
   const backgroundClock = books.clock;
   const random = () => 0.5;
   const catalog = new Catalog({ clock, backgroundClock, log: silentLog, store: state.catalog, limits, random });
+  const model = { ownedBy: "test", capabilities: null, prices: [], affinity: "none", fallbacks: [] } as const;
+  const others = Object.entries(options.fallbacks ?? {});
   await catalog.replace([
     {
+      ...model,
       id: "m",
-      ownedBy: "test",
-      capabilities: null,
       prices: options.prices ?? [],
-      affinity: "none",
+      fallbacks: others.map(([id]) => id),
       deployments: options.engines.map((engine, priority) => deploymentOn(engine, { priority, ...options.deployment })),
     },
+    ...others.map(([id, engine]) => ({ ...model, id, deployments: [deploymentOn(engine)] })),
   ]);
   const core = new ServiceCore({
     authenticator: new Authenticator({
@@ -104,6 +108,7 @@ export async function createCoreHarness(options: {
   const open = async (
     operation: Operation = "create_chat_completion",
     deadlineAtMs = Number.POSITIVE_INFINITY,
+    changes: Partial<Caller> = {},
   ): Promise<HarnessCall> => {
     const abort = new AbortSource();
     const caller = {
@@ -112,6 +117,7 @@ export async function createCoreHarness(options: {
       abort,
       transport: "openai",
       address: "127.0.0.1",
+      ...changes,
     } as const;
     const ctx = await core.open(operation, caller);
     return { ctx, end: (why) => abort.abort(new Ended(why)) };

@@ -159,6 +159,7 @@ export function toModelDefinitions(
     capabilities: model.capabilities ?? null,
     prices: toPriceList(model.prices),
     affinity: routes[i]?.affinity ?? "none",
+    fallbacks: model.fallbacks,
     deployments: deploymentsOf(model).map((deployment, j) => {
       const { name } = engineKind(deployment.engine);
       const route = routes[i]?.deployments[j];
@@ -202,7 +203,8 @@ function llamaDefinition(id: string, source: string | null, engines: Engines): M
     ...inThisProcess,
     options,
   };
-  return { id, ownedBy: ownOrganisation, capabilities: null, prices: [], affinity: "none", deployments: [deployment] };
+  const unpriced = { capabilities: null, prices: [], affinity: "none", fallbacks: [] } as const;
+  return { id, ownedBy: ownOrganisation, ...unpriced, deployments: [deployment] };
 }
 
 /** The options of each engine, as its `load` reads them. */

@@ -76,6 +76,8 @@ export interface Caller {
   readonly requestId?: string | undefined;
   /** The client's own id of the request, for the log (HDR-5). */
   readonly clientRequestId?: string | undefined;
+  /** The client wants no answer of another model than the requested one. */
+  readonly refusesFallbacks?: boolean;
   /** Number of earlier attempts by the client's SDK, for the log (RETRY-5). */
   readonly retryCount?: string | undefined;
   /** The unmodified header of W3C Trace Context, for the log and for traces. */

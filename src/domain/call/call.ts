@@ -100,6 +100,10 @@ export class Call implements CallContext, LiveRequest {
     return this.#caller.address;
   }
 
+  get refusesFallbacks(): boolean {
+    return this.#caller.refusesFallbacks === true;
+  }
+
   get browser(): Browser | null {
     return this.#caller.browser ?? null;
   }

@@ -163,6 +163,13 @@ export class UsageTally {
     for (let choice = base; choice < base + choices; choice++) this.#completionByChoice[choice] = 0;
   }
 
+  /** Forgets everything: the request begins anew on another model. */
+  clear(): void {
+    this.#prompts.length = 0;
+    this.#closedPrompts.length = 0;
+    this.#completionByChoice.length = 0;
+  }
+
   total(): UsageTotal {
     let promptTokens = 0;
     let cachedTokens = 0;

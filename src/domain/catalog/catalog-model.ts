@@ -26,6 +26,8 @@ export interface ModelDefinition {
   readonly capabilities: readonly Capability[] | null;
   readonly prices: PriceList;
   readonly affinity: Affinity;
+  /** Ids of the models to use instead, in this order, when no deployment can answer. Their own ones are not followed. */
+  readonly fallbacks: readonly string[];
   /** At least one. */
   readonly deployments: readonly DeploymentDefinition[];
 }
@@ -42,6 +44,7 @@ export class CatalogModel {
   readonly affinity: Affinity;
   /** Whether a deployment is one at an upstream server. */
   readonly hasUpstream: boolean;
+  readonly fallbacks: readonly string[];
   /** Prices of future settlements; a reload replaces them (USE-8). */
   prices: PriceList;
   readonly #configured: readonly Capability[] | null;
@@ -56,6 +59,7 @@ export class CatalogModel {
     this.prices = definition.prices;
     this.affinity = definition.affinity;
     this.hasUpstream = definition.deployments.some(({ upstream }) => upstream !== null);
+    this.fallbacks = definition.fallbacks;
     this.#configured = definition.capabilities;
     this.retryBudget = new RetryBudget(clock);
     this.room = new WaitingRoom<Deployment>(clock, {

@@ -9,6 +9,7 @@ import { mayFailOver } from "../engine/engine-error.js";
 import { affinityKey } from "../routing/affinity.js";
 import type { RoutedRequest } from "../routing/candidate.js";
 import type { QueueOwner } from "../routing/fair-queue.js";
+import type { RetryBudget } from "../routing/retry-budget.js";
 import type { Slot } from "../routing/waiting-room.js";
 import { estimateTokens } from "./reservation.js";
 import type { Run } from "./run.js";
@@ -35,13 +36,16 @@ export class Attempts implements RoutedRequest<Deployment> {
   /** Tries so far. */
   count = 0;
   readonly #model: CatalogModel;
+  /** Of the requested model, also for the tries of its fallbacks. */
+  readonly #retryBudget: RetryBudget;
   readonly #hasChoice: boolean;
   /** Whether outstanding tokens are counted: for the choice among deployments, and of upstreams for their metric. */
   readonly #countsTokens: boolean;
 
   /** `route` is called where tokens are counted, `can` only for deployments whose model is loaded. */
-  constructor({ call, model }: Run, route: () => Route, can: (caps: Capabilities) => boolean) {
+  constructor({ call, model, requestedModel }: Run, route: () => Route, can: (caps: Capabilities) => boolean) {
     this.#model = model;
+    this.#retryBudget = requestedModel.retryBudget;
     this.owner = call.principal;
     this.#hasChoice = model.deployments.length > 1;
     this.#countsTokens = this.#hasChoice || model.hasUpstream;
@@ -49,7 +53,7 @@ export class Attempts implements RoutedRequest<Deployment> {
     this.tokens = tokens;
     this.affinityKey = affinityKey;
     this.accepts = this.#hasChoice ? ({ model: loaded }) => loaded !== null && can(loaded.caps) : null;
-    if (this.#hasChoice) model.retryBudget.requested();
+    if (this.#hasChoice) this.#retryBudget.requested();
   }
 
   /**
@@ -83,13 +87,13 @@ export class Attempts implements RoutedRequest<Deployment> {
   failed(slot: Slot<Deployment> | null, error: ServiceError, canRestart: boolean, signal: AbortFlag): boolean {
     // Without a slot no deployment has failed: the room waits for all of them.
     if (slot === null || signal.aborted || !this.#hasChoice) return false;
-    const { room, retryBudget } = this.#model;
+    const { room } = this.#model;
     if (error.code === "upstream_rate_limited") slot.deployment.ejection.cool(error.retryAfterMs, error.message);
     else if (mayFailOver(error) || error.code === "internal_error") slot.failed(error.message);
     else slot.succeeded(null);
     this.tried ??= [];
     this.tried.push(slot.deployment);
-    return canRestart && mayFailOver(error) && room.hasChoice(this) && retryBudget.take(this.count);
+    return canRestart && mayFailOver(error) && room.hasChoice(this) && this.#retryBudget.take(this.count);
   }
 
   async #onceLoaded(signal: AbortFlag, continuing: boolean): Promise<Slot<Deployment>> {

@@ -9,6 +9,7 @@ import { type Answer, errorOfEnd } from "../call/call-context.js";
 import { checkCount, checkInteger, checkLength, checkPresent, refuse, refuseValue } from "../call/service-error.js";
 import { type Capabilities, type EmbedRequest, EngineError, type LoadedModel } from "../engine/engine.js";
 import { refuseUnlessAble, refuseUnlessTokenInput } from "./chat-request.js";
+import type { AdmittedRequest } from "./fallbacks.js";
 import { type BuildInput, runInput, tallied } from "./input-run.js";
 import type { Run } from "./run.js";
 import { validateTokenLists } from "./validate-chat.js";
@@ -58,12 +59,17 @@ function dimensionsToMake({ dimensions, model }: EmbeddingParams, caps: Capabili
 const inputsPerCall = 128;
 
 /** Runs and settles an admitted embeddings request. `build` throws ServiceError for what a deployment cannot do. */
-export function embed(run: Run, build: BuildInput<EmbedRequest>, tokensMax: number): Promise<Answer<EmbeddingList>> {
+export function embed(
+  admitted: AdmittedRequest<EmbedRequest>,
+  build: BuildInput<EmbedRequest>,
+  tokensMax: number,
+): Promise<Answer<EmbeddingList>> {
+  const { run } = admitted;
   return runInput(
-    run,
+    admitted,
     build,
     (loaded, request) => vectorsOf(run, loaded, request, tokensMax),
-    (vectors) => embeddingList(run.model.id, vectors, run),
+    (vectors) => embeddingList(run.requestedModel.id, vectors, run),
   );
 }
 

@@ -18,7 +18,7 @@ import type { Slot } from "../routing/waiting-room.js";
 import { Attempts, routeOfPrompt } from "./attempts.js";
 import { type AnswerIdentity, CompleteCalls } from "./chat-answer.js";
 import type { Prompt, RunPlan } from "./chat-request.js";
-import type { Run } from "./run.js";
+import { type AdmittedRequest, runWithFallbacks } from "./fallbacks.js";
 
 /** Receives engine events; a returned promise applies backpressure. `choice` counts over the whole request. */
 export type EventSink = (choice: number, event: GenEvent) => Promise<void> | undefined;
@@ -32,9 +32,7 @@ export interface GenerationDeps {
 }
 
 /** A request that is validated and admitted. */
-export interface Prepared {
-  readonly run: Run;
-  readonly plan: RunPlan;
+export interface Prepared extends AdmittedRequest<RunPlan> {
   readonly identity: AnswerIdentity;
 }
 
@@ -55,15 +53,20 @@ export interface GenerationReader {
 
 /**
  * Runs one admitted request in engines: a slot and a run for each prompt. As long as the client has received no content
- * of a prompt, its failure may fail over to another deployment, also after the commit.
+ * of a prompt, its failure may fail over to another deployment, also after the commit; and as long as it has received
+ * nothing at all, the whole request to a fallback model.
  */
 export class Generation {
   readonly #deps: GenerationDeps;
   readonly #prepared: Prepared;
   readonly #reader: GenerationReader;
+  /** The plan for the model that runs it. */
+  #plan: RunPlan;
   /** Ends the other prompts when one fails; null for a single prompt. */
-  readonly #abort: AbortSource | null;
+  #abort: AbortSource | null = null;
   #isCommitted = false;
+  /** Whether the reader was given anything. */
+  #hasPassedOn = false;
   #hasContent = false;
   #cancelCommitTimer: (() => void) | null = null;
   #queueMs = 0;
@@ -72,7 +75,7 @@ export class Generation {
     this.#deps = deps;
     this.#prepared = prepared;
     this.#reader = reader;
-    this.#abort = prepared.plan.prompts.length > 1 ? new AbortSource() : null;
+    this.#plan = prepared.plan;
   }
 
   get head(): AnswerHead {
@@ -105,7 +108,7 @@ export class Generation {
         stop.removeEventListener("abort", onAbort);
         this.#engineEnded();
       };
-      this.#runPrompts().then(
+      this.#runModels().then(
         () => {
           this.#commitNow();
           end();
@@ -124,8 +127,20 @@ export class Generation {
     this.#prepared.run.engineEnded();
   }
 
+  #runModels(): Promise<void> {
+    const { run, plan, fallbacks, identity } = this.#prepared;
+    if (fallbacks === null) return this.#runPrompts();
+    const work = (planned: RunPlan): Promise<void> => {
+      this.#plan = planned;
+      this.#reader.restart?.(0, identity.choices);
+      return this.#runPrompts();
+    };
+    return runWithFallbacks(run, fallbacks, plan, work, () => this.#reader.restart !== null || !this.#hasPassedOn);
+  }
+
   #runPrompts(): Promise<void> {
-    const [first, second] = this.#prepared.plan.prompts;
+    const [first, second] = this.#plan.prompts;
+    this.#abort = second === undefined ? null : new AbortSource();
     return first !== undefined && second === undefined ? this.#runPrompt(first, false, null) : this.#runBatch();
   }
 
@@ -134,7 +149,7 @@ export class Generation {
    * batch never holds a slot that another request waits for.
    */
   async #runBatch(): Promise<void> {
-    const { prompts } = this.#prepared.plan;
+    const { prompts } = this.#plan;
     const { stop } = this.#call;
     const failures: unknown[] = [];
     let next = 0;
@@ -164,7 +179,8 @@ export class Generation {
 
   /** One function for all tries: each await costs every request. */
   async #runPrompt(prompt: Prompt, continuing: boolean, onSlot: (() => void) | null): Promise<void> {
-    const { plan, run } = this.#prepared;
+    const plan = this.#plan;
+    const { run } = this.#prepared;
     const { call } = run;
     const { clock } = this.#deps;
     const attempts = new Attempts(
@@ -248,6 +264,7 @@ export class Generation {
   #take(prompt: Prompt, event: GenEvent, calls: CompleteCalls): Promise<void> | undefined {
     this.#count(prompt, event);
     if (event.type === "accepted" || event.type === "usage") return undefined;
+    this.#hasPassedOn = true;
     const missing = calls.before(event);
     return missing === null ? this.#passOn(prompt, event) : this.#passOnBoth(prompt, missing, event);
   }

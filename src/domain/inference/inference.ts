@@ -28,6 +28,7 @@ import {
 import { type BuildRequests, firstAble, RunPlan, toChatRequest } from "./chat-request.js";
 import { CompletionStream, toCompletionRequests, validateCompletion, wholeCompletion } from "./completion.js";
 import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
+import { type AdmittedRequest, Fallbacks, fallbackUnlessLoaded } from "./fallbacks.js";
 import { type EventSink, Generation, type Prepared } from "./generation.js";
 import type { BuildInput } from "./input-run.js";
 import { rerank, toRerankRequest, validateRerank } from "./rerank.js";
@@ -109,7 +110,7 @@ export class Inference {
       plan: (candidates) => build(firstAble(candidates, build)),
       reserve: reserveForInputs,
     };
-    return this.#serve(call, kind, (run) => embed(run, build, limits.embeddingTokensMax));
+    return this.#serve(call, kind, (admitted) => embed(admitted, build, limits.embeddingTokensMax));
   }
 
   rerank(params: RerankParams, call: Call): Promise<Answer<Ranking>> {
@@ -122,34 +123,41 @@ export class Inference {
       plan: (candidates) => build(firstAble(candidates, build)),
       reserve: reserveForRanking,
     };
-    return this.#serve(call, kind, (run) => rerank(run, build, params, this.#deps.ids.text("rerank-")));
+    return this.#serve(call, kind, (admitted) => rerank(admitted, build, params, this.#deps.ids.text("rerank-")));
   }
 
   #generate<A>(call: Call, kind: GenerationKind, deliver: (prepared: Prepared) => Promise<A>): Promise<A> {
-    return this.#serve(call, kind, (run, plan) => {
+    return this.#serve(call, kind, (admitted) => {
       const { clock, ids } = this.#deps;
-      const { prompts } = plan;
+      const { prompts } = admitted.plan;
       const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
       const id = ids.text(kind.idPrefix);
-      const identity = new AnswerIdentity(id, clock.now(), run.model.id, choices, kind.serviceTier);
+      const identity = new AnswerIdentity(id, clock.now(), kind.model, choices, kind.serviceTier);
       call.details?.asked(prompts[0]?.request, choices, identity.id);
-      return deliver({ run, plan, identity });
+      return deliver({ ...admitted, identity });
     });
   }
 
   /** The path of one request: validate, find the model, admit. `deliver` then runs the engine, answers and settles. */
-  async #serve<P, A>(call: Call, kind: RequestKind<P>, deliver: (run: Run, plan: P) => Promise<A>): Promise<A> {
+  async #serve<P, A>(
+    call: Call,
+    kind: RequestKind<P>,
+    deliver: (admitted: AdmittedRequest<P>) => Promise<A>,
+  ): Promise<A> {
     const model = chargeRefusal(call, () => {
       kind.validate();
       call.labels = kind.labels();
       return this.#model(call, kind.model, kind.capability);
     });
-    if (model.loaded === null) await model.onceLoaded(call.stop);
-    const candidates = model.deployedCaps();
-    const plan = chargeRefusal(call, () => kind.plan(candidates));
-    const reserve = () => kind.reserve(model.loaded, plan, call.stop);
+    const mayFallBack = model.fallbacks.length > 0 && !call.refusesFallbacks;
+    const fallbacks = mayFallBack ? new Fallbacks(this.#deps.catalog, call, kind, model.fallbacks) : null;
+    const fallback = model.loaded === null ? await fallbackUnlessLoaded(call, model, fallbacks) : null;
+    const plan = fallback === null ? chargeRefusal(call, () => kind.plan(model.deployedCaps())) : fallback.plan;
+    const reserve = () => kind.reserve((fallback?.model ?? model).loaded, plan, call.stop);
     const admitting = admitRun(this.#deps, call, model, reserve);
-    return deliver(admitting instanceof Promise ? await admitting : admitting, plan);
+    const run = admitting instanceof Promise ? await admitting : admitting;
+    if (fallback !== null) run.continueOn(fallback.model);
+    return deliver({ run, plan, fallbacks });
   }
 
   #chat(params: ChatCompletionParams): GenerationKind {

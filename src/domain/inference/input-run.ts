@@ -1,5 +1,5 @@
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { type Answer, type AnswerHead, errorOfEnd } from "../call/call-context.js";
+import { type Answer, errorOfEnd } from "../call/call-context.js";
 import { invariant } from "../call/service-error.js";
 import type { Deployment } from "../catalog/deployment.js";
 import { type Capabilities, EngineError, type LoadedModel } from "../engine/engine.js";
@@ -7,6 +7,7 @@ import { serviceErrorOf } from "../engine/engine-error.js";
 import type { Slot } from "../routing/waiting-room.js";
 import { Attempts } from "./attempts.js";
 import { canBuild } from "./chat-request.js";
+import { type AdmittedRequest, runWithFallbacks } from "./fallbacks.js";
 import { type Run, settleFailure } from "./run.js";
 
 /** Builds the engine request for a deployment. Throws ServiceError for what the deployment cannot do. */
@@ -17,21 +18,27 @@ type InputWork<Q, R> = (loaded: LoadedModel, request: Q & { readonly queueMs: nu
 
 /**
  * Runs and settles an admitted request that only reads its input, such as embeddings. It tries the model's deployments in
- * order of load and runs `work` in a slot of each, until one succeeds. `answer` builds the body once the work is done.
+ * order of load and runs `work` in a slot of each, until one succeeds, then those of its fallbacks. `answer` builds the
+ * body once the work is done.
  * Does not wait for an engine that ignores its signal.
  */
 export async function runInput<Q, R, M>(
-  run: Run,
+  { run, plan, fallbacks }: AdmittedRequest<Q>,
   build: BuildInput<Q>,
   work: InputWork<Q, R>,
   answer: (result: R) => M,
 ): Promise<Answer<M>> {
   const { call } = run;
   try {
-    const { head, result } = await unlessStopped(workInTurn(run, build, work), call.stop);
+    const inTurn = (): Promise<R> => workInTurn(run, build, work);
+    const working = fallbacks === null ? inTurn() : runWithFallbacks(run, fallbacks, plan, inTurn, () => true);
+    const result = await unlessStopped(
+      working.finally(() => run.engineEnded()),
+      call.stop,
+    );
     call.stage = "delivering";
     await run.end("completed");
-    return { head, body: answer(result) };
+    return { head: run.head(call.times.queueMs), body: answer(result) };
   } catch (thrown) {
     throw await settleFailure(run, thrown);
   }
@@ -56,43 +63,33 @@ export async function tallied<R extends { readonly promptTokens: number }>(
   }
 }
 
-async function workInTurn<Q, R>(
-  run: Run,
-  build: BuildInput<Q>,
-  work: InputWork<Q, R>,
-): Promise<{ head: AnswerHead; result: R }> {
+async function workInTurn<Q, R>(run: Run, build: BuildInput<Q>, work: InputWork<Q, R>): Promise<R> {
   const { call } = run;
   const attempts = new Attempts(
     run,
     () => ({ tokens: 1, affinityKey: null }),
     (caps) => canBuild(() => build(caps)),
   );
-  let queueMs = 0;
-  try {
-    for (;;) {
-      let slot: Slot<Deployment> | null = null;
-      try {
-        call.stage = "queued";
-        slot = await attempts.next(call.stop, false);
-        const { deployment } = slot;
-        invariant(deployment.model !== null, "a slot is of a loaded deployment");
-        run.startedOn(deployment);
-        call.stage = "running";
-        queueMs += slot.queueMs;
-        call.waited(queueMs);
-        const result = await work(deployment.model, { ...build(deployment.model.caps), queueMs: slot.queueMs });
-        attempts.answered(slot, null, attempts.tokens);
-        return { head: run.head(queueMs), result };
-      } catch (thrown) {
-        const error = serviceErrorOf(thrown);
-        if (!attempts.failed(slot, error, true, call.stop)) throw thrown;
-        call.log.warn({ deployment: slot?.deployment.id, error: error.code }, "deployment failed, trying another one");
-      } finally {
-        slot?.release();
-      }
+  for (;;) {
+    let slot: Slot<Deployment> | null = null;
+    try {
+      call.stage = "queued";
+      slot = await attempts.next(call.stop, false);
+      const { deployment } = slot;
+      invariant(deployment.model !== null, "a slot is of a loaded deployment");
+      run.startedOn(deployment);
+      call.stage = "running";
+      call.waited(call.times.queueMs + slot.queueMs);
+      const result = await work(deployment.model, { ...build(deployment.model.caps), queueMs: slot.queueMs });
+      attempts.answered(slot, null, attempts.tokens);
+      return result;
+    } catch (thrown) {
+      const error = serviceErrorOf(thrown);
+      if (!attempts.failed(slot, error, true, call.stop)) throw thrown;
+      call.log.warn({ deployment: slot?.deployment.id, error: error.code }, "deployment failed, trying another one");
+    } finally {
+      slot?.release();
     }
-  } finally {
-    run.engineEnded();
   }
 }
 

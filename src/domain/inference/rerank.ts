@@ -12,8 +12,8 @@ import {
   refuseValue,
 } from "../call/service-error.js";
 import type { Capabilities, RerankRequest } from "../engine/engine.js";
+import type { AdmittedRequest } from "./fallbacks.js";
 import { type BuildInput, runInput, tallied } from "./input-run.js";
-import type { Run } from "./run.js";
 
 /** Validates a rerank request as far as no model is needed. Throws ServiceError. */
 export function validateRerank({ model, query, documents, topN }: RerankParams): void {
@@ -49,14 +49,15 @@ export function toRerankRequest({ model, query, documents }: RerankParams, caps:
  * documents with each other. `id` is that of the answer.
  */
 export function rerank(
-  run: Run,
+  admitted: AdmittedRequest<RerankRequest>,
   build: BuildInput<RerankRequest>,
   params: RerankParams,
   id: string,
 ): Promise<Answer<Ranking>> {
   const { documents } = params;
+  const { run } = admitted;
   return runInput(
-    run,
+    admitted,
     build,
     async (loaded, request) => {
       const { scores } = await tallied(run, 0, () => loaded.rerank(request, run.call.stop));
@@ -68,7 +69,7 @@ export function rerank(
       const { promptTokens } = run.tally.total();
       return create(RankingSchema, {
         id,
-        model: run.model.id,
+        model: run.requestedModel.id,
         results: bestFirst(scores, params.topN ?? documents.length).map((index) => ({
           index,
           relevanceScore: scores[index] ?? 0,

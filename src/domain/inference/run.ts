@@ -33,11 +33,13 @@ const engineEndWaitMs = 1_000;
  */
 export class Run {
   readonly call: Call;
-  readonly model: CatalogModel;
+  /** The model whose limits were checked at the admission. */
+  readonly requestedModel: CatalogModel;
   readonly tally = new UsageTally();
   readonly #deps: RunDeps;
   readonly #admission: Admitted;
   #deployment: Deployment | null = null;
+  #model: CatalogModel;
   #hasEnded = false;
   #settling: Promise<void> | undefined;
   #engineHasEnded = false;
@@ -47,15 +49,29 @@ export class Run {
     this.#deps = deps;
     this.#admission = admission;
     this.call = call;
-    this.model = model;
+    this.requestedModel = model;
+    this.#model = model;
     call.hold(this.tally);
+  }
+
+  /** The model that runs it: the requested one or a fallback. Its usage is settled under this model, at its prices. */
+  get model(): CatalogModel {
+    return this.#model;
+  }
+
+  /** Begins anew on another model. Tokens of the tries before are not charged. */
+  continueOn(model: CatalogModel): void {
+    this.#model = model;
+    this.#deployment = null;
+    this.tally.clear();
   }
 
   /** Records a try in a deployment. Its prices apply unless another try follows. */
   startedOn(deployment: Deployment): void {
     const { call } = this;
+    const fallbackModel = this.#model === this.requestedModel ? null : this.#model.id;
     this.#deployment = deployment;
-    call.route = { deployment: deployment.id, attempts: (call.route?.attempts ?? 0) + 1, fallbackModel: null };
+    call.route = { deployment: deployment.id, attempts: (call.route?.attempts ?? 0) + 1, fallbackModel };
   }
 
   /** The route so far. */

@@ -145,6 +145,7 @@ export function callerFromHeaders(
     address: facts.address,
     browser: facts.browser,
     requestId: facts.requestId,
+    refusesFallbacks: header(headers.fallback)?.trim().toLowerCase() === "off",
     clientRequestId: matching(printableId, header(headers.clientRequestId)),
     retryCount: matching(retryCount, header(headers.stainlessRetryCount)),
     traceparent: header(headers.traceparent),

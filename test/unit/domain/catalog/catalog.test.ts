@@ -48,6 +48,7 @@ function setUp() {
     capabilities: ["chat"],
     prices: [],
     affinity: "none",
+    fallbacks: [],
     deployments: [deploymentOn(slow.engine, { slots: 1 })],
   });
   const begun = (count: number) => expect.poll(() => slow.loads.length).toBe(count);

@@ -1,0 +1,136 @@
+import type { ErrorCode } from "../../contract/errors.js";
+import type { Call } from "../call/call.js";
+import { ServiceError } from "../call/service-error.js";
+import type { Catalog } from "../catalog/catalog.js";
+import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
+import type { Capabilities } from "../engine/engine.js";
+import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
+import type { Run } from "./run.js";
+
+/** A loaded model that can run a request, with the plan `P` of what its engine receives. */
+export interface PlannedModel<P> {
+  readonly model: CatalogModel;
+  readonly plan: P;
+}
+
+/** What a fallback must be able to run. */
+interface FallbackRequest<P> {
+  readonly capability: Capability;
+  /** Throws ServiceError when no deployment with these capabilities can run the request. */
+  plan(candidates: readonly Capabilities[]): P;
+}
+
+/** Errors by which an upstream says that its model cannot do the request. Another model may. */
+const unableCodes: ReadonlySet<ErrorCode> = new Set([
+  "context_length_exceeded",
+  "unsupported_parameter",
+  "unsupported_value",
+  "token_input_not_supported",
+]);
+
+/**
+ * The fallbacks of one request, in the order of the requested model: those that the caller may use, that are loaded and
+ * that can run the request. Fallbacks of fallbacks are not followed (REL-21).
+ */
+export class Fallbacks<P> {
+  readonly #catalog: Pick<Catalog, "find">;
+  readonly #call: Call;
+  readonly #request: FallbackRequest<P>;
+  readonly #ids: readonly string[];
+  #next = 0;
+  /** Why the requested model could not answer; null as long as it may. */
+  #failure: ServiceError | null = null;
+
+  constructor(catalog: Pick<Catalog, "find">, call: Call, request: FallbackRequest<P>, ids: readonly string[]) {
+    this.#catalog = catalog;
+    this.#call = call;
+    this.#request = request;
+    this.#ids = ids;
+  }
+
+  /**
+   * The model to try after a failure. Throws the error for the caller when there is none: the one of the requested model
+   * if all fallbacks failed, and at once for a request that is itself at fault or was ended from outside.
+   */
+  after(thrown: unknown): PlannedModel<P> {
+    const error = serviceErrorOf(thrown);
+    const isUnableFallback = this.#failure !== null && unableCodes.has(error.code);
+    if (this.#call.stop.aborted || !(mayFailOver(error) || isUnableFallback)) throw error;
+    this.#failure ??= error;
+    for (let id = this.#ids[this.#next++]; id !== undefined; id = this.#ids[this.#next++]) {
+      const fallback = this.#planned(id);
+      if (fallback === null) continue;
+      this.#call.log.warn({ model: this.#call.model, fallback: id, error: error.code }, "using a fallback model");
+      return fallback;
+    }
+    throw this.#failure;
+  }
+
+  #planned(id: string): PlannedModel<P> | null {
+    const model = this.#catalog.find(id, this.#call.principal);
+    if (model === null || !model.capabilities.includes(this.#request.capability)) return null;
+    const candidates = model.room.deployments.flatMap((deployment) => deployment.model?.caps ?? []);
+    if (candidates.length === 0) return null;
+    try {
+      return { model, plan: this.#request.plan(candidates) };
+    } catch (thrown) {
+      if (thrown instanceof ServiceError) return null;
+      throw thrown;
+    }
+  }
+}
+
+/** A request on its way to an engine. */
+export interface AdmittedRequest<P> {
+  readonly run: Run;
+  readonly plan: P;
+  /** Null: no other model may answer. */
+  readonly fallbacks: Fallbacks<P> | null;
+}
+
+/** Waits until a model is loaded: null. If it does not load, resolves to a fallback, or rejects without one. */
+export async function fallbackUnlessLoaded<P>(
+  call: Call,
+  model: CatalogModel,
+  fallbacks: Fallbacks<P> | null,
+): Promise<PlannedModel<P> | null> {
+  try {
+    await model.onceLoaded(call.stop);
+    return null;
+  } catch (thrown) {
+    if (fallbacks === null) throw thrown;
+    return fallbacks.after(thrown);
+  }
+}
+
+/**
+ * Runs `work` with the plan of the run's model, and as long as that fails, on its fallbacks. `canRestart`: the client
+ * has received nothing of the answer. A request that fails on all models is settled as one of the requested model.
+ */
+export async function runWithFallbacks<P, R>(
+  run: Run,
+  fallbacks: Fallbacks<P>,
+  plan: P,
+  work: (plan: P) => Promise<R>,
+  canRestart: () => boolean,
+): Promise<R> {
+  for (;;) {
+    try {
+      return await work(plan);
+    } catch (thrown) {
+      if (run.call.stop.aborted || !canRestart()) throw thrown;
+      plan = nextPlan(run, fallbacks, thrown);
+    }
+  }
+}
+
+function nextPlan<P>(run: Run, fallbacks: Fallbacks<P>, thrown: unknown): P {
+  try {
+    const { model, plan } = fallbacks.after(thrown);
+    run.continueOn(model);
+    return plan;
+  } catch (error) {
+    if (run.model !== run.requestedModel) run.continueOn(run.requestedModel);
+    throw error;
+  }
+}
