@@ -87,17 +87,22 @@ export class Catalog {
     const listed = new Set(definitions.map((definition) => definition.id));
     const removed = [...this.#models.keys()].filter((id) => !listed.has(id));
     const stays = (id: string): boolean => unchanged.has(id) && this.#models.get(id)?.hasFailed === false;
-    const opened = await this.#open(definitions.filter(({ id }) => !stays(id)));
-    await Promise.all(opened.map((model) => this.#takeOver(model)));
+    await this.putAll(definitions.filter(({ id }) => !stays(id)));
     await Promise.all(removed.map((id) => this.remove(id)));
   }
 
   /** Adds or replaces a model. Resolves when it is loaded or has failed. */
   async put(definition: ModelDefinition): Promise<CatalogModel> {
-    const [opened] = await this.#open([definition]);
+    const [opened] = await this.putAll([definition]);
     invariant(opened !== undefined, "one definition yields one model");
-    await this.#takeOver(opened);
     return this.#models.get(definition.id) ?? opened;
+  }
+
+  /** Adds or replaces several models with one call to the store. Resolves when all are loaded or have failed. */
+  async putAll(definitions: readonly ModelDefinition[]): Promise<readonly CatalogModel[]> {
+    const opened = await this.#open(definitions);
+    await Promise.all(opened.map((model) => this.#takeOver(model)));
+    return opened;
   }
 
   /** Changes prices by model id without reloading. Unknown ids are ignored. */
@@ -152,7 +157,9 @@ export class Catalog {
   #change(edit: (models: Map<string, CatalogModel>) => void): void {
     const models = new Map(this.#models);
     edit(models);
-    this.#models = new Map([...models].sort(([a], [b]) => (a < b ? -1 : 1)));
+    const hasNew = models.size > this.#models.size;
+    // A replaced model keeps its place.
+    this.#models = hasNew ? new Map([...models].sort(([a], [b]) => (a < b ? -1 : 1))) : models;
     for (const changed of [...this.#listeners]) changed();
   }
 }
