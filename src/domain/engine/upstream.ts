@@ -112,6 +112,15 @@ export interface UpstreamModel {
   readonly contextLength: number | null;
   /** Complete: it offers nothing else. Null: as discovered. */
   readonly capabilities: UpstreamCapabilities | null;
+  /** What the upstream's list of models says about it. Absent: the engine reads the list when it loads the model. */
+  readonly listed?: ListedFacts;
+}
+
+/** Facts of a list of models; null where the list does not state them. */
+export interface ListedFacts {
+  /** Tokens of prompt and answer together. */
+  readonly contextLength: number | null;
+  readonly embeddingDims: number | null;
 }
 
 export interface UpstreamCapabilities {

@@ -1,9 +1,10 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
-import type { DeploymentOperation, UpstreamKind } from "../../domain/engine/upstream.js";
+import type { DeploymentOperation, ListedFacts, UpstreamKind } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { readWhole, type WholeAnswer } from "./connection/body-collector.js";
-import type { Upstream } from "./connection/upstream.js";
+import type { UpstreamKey } from "./connection/key-ring.js";
+import { type Upstream, withKeys } from "./connection/upstream.js";
 import { guessOperations } from "./protocol/kinds.js";
 import { countOf, engineErrorOf, InvalidResponse, isObject, parseJson } from "./protocol/upstream-failure.js";
 
@@ -12,12 +13,9 @@ const listBytesMax = 8 * 1_024 * 1_024;
 const modelsMax = 10_000;
 const modelIdCharsMax = 256;
 
-export interface DiscoveredModel {
+export interface DiscoveredModel extends ListedFacts {
   /** Id on the server. */
   readonly id: string;
-  /** Tokens of prompt and answer together; null: not stated. */
-  readonly contextLength: number | null;
-  readonly embeddingDims: number | null;
   /** Operations, by the kind of the server and the id of the model. */
   readonly operations: readonly DeploymentOperation[];
 }
@@ -55,7 +53,9 @@ export async function checkUpstream(upstream: Upstream, clock: Clock, signal: Ab
 export async function isHealthy(upstream: Upstream, signal: AbortFlag): Promise<boolean> {
   const { healthPath } = upstream.profile;
   try {
-    const { status } = await (healthPath === null ? list(upstream, signal) : get(upstream, healthPath, signal));
+    const { status } = await (healthPath === null
+      ? list(upstream, usableKey(upstream), signal)
+      : get(upstream, healthPath, signal));
     // Without a list of models, any answer of the application counts.
     return status === 200 || (healthPath === null && status === 404);
   } catch (error) {
@@ -64,24 +64,30 @@ export async function isHealthy(upstream: Upstream, signal: AbortFlag): Promise<
   }
 }
 
+/** The list of models; a key that is rejected or limited is followed by the next one. */
 async function getModels(upstream: Upstream, clock: Clock, signal: AbortFlag): Promise<WholeAnswer> {
-  const answer = await list(upstream, signal);
-  if (answer.status === 200) return answer;
-  const request = { promptParam: "", contextLength: null, keys: upstream.keys.texts, promptText: () => "" };
-  throw engineErrorOf(answer, request, clock.now());
+  return await withKeys(upstream.keys, "", async (key) => {
+    const answer = await list(upstream, key, signal);
+    if (answer.status === 200) return answer;
+    const request = { promptParam: "", contextLength: null, keys: upstream.keys.texts, promptText: () => "" };
+    throw engineErrorOf(answer, request, clock.now());
+  });
 }
 
-async function list(upstream: Upstream, signal: AbortFlag): Promise<WholeAnswer> {
-  const key = upstream.keys.pick("", []);
-  if (key === null) throw new EngineError("unauthorized", "the upstream has no usable key");
+async function list(upstream: Upstream, key: UpstreamKey, signal: AbortFlag): Promise<WholeAnswer> {
   const call = { operation: "models", model: "", body: null, key, requestId: null } as const;
   return await readWhole((reader) => upstream.send(call, reader), listBytesMax, signal).result;
 }
 
 async function get(upstream: Upstream, path: string, signal: AbortFlag): Promise<WholeAnswer> {
+  const key = usableKey(upstream);
+  return await readWhole((reader) => upstream.get(path, key, reader), listBytesMax, signal).result;
+}
+
+function usableKey(upstream: Upstream): UpstreamKey {
   const key = upstream.keys.pick("", []);
   if (key === null) throw new EngineError("unauthorized", "the upstream has no usable key");
-  return await readWhole((reader) => upstream.get(path, key, reader), listBytesMax, signal).result;
+  return key;
 }
 
 function readModels({ body }: WholeAnswer, kind: UpstreamKind): readonly DiscoveredModel[] {

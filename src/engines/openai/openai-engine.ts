@@ -7,7 +7,7 @@ import {
   type LoadedModel,
   type ModelSpec,
 } from "../../domain/engine/engine.js";
-import type { UpstreamDefinition, UpstreamModel, UpstreamObserver } from "../../domain/engine/upstream.js";
+import type { ListedFacts, UpstreamDefinition, UpstreamModel, UpstreamObserver } from "../../domain/engine/upstream.js";
 import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import { Upstream } from "./connection/upstream.js";
 import { discoverModels, isHealthy } from "./discovery.js";
@@ -50,10 +50,15 @@ async function load(
   { id, deployment, slots, options }: ModelSpec,
   signal: AbortSignal,
 ): Promise<LoadedModel> {
-  const { upstream: settings, model, passThrough, contextLength, capabilities } = options as UpstreamModel;
+  const { upstream: settings, model, passThrough, contextLength, capabilities, listed } = options as UpstreamModel;
   const { kind } = settings;
   const upstream = upstreams.take(settings);
-  const facts: ModelFacts = { model, contextLength, embeddingDims: null, capabilities };
+  const facts: ModelFacts = {
+    model,
+    contextLength: contextLength ?? listed?.contextLength ?? null,
+    embeddingDims: listed?.embeddingDims ?? null,
+    capabilities,
+  };
   const spec: OpenAiModelSpec = {
     id,
     slots,
@@ -61,10 +66,12 @@ async function load(
     caps: capabilitiesOf(kind, facts),
   };
   const stop = new AbortSource();
-  const learn = (found: Pick<ModelFacts, "contextLength" | "embeddingDims">): void => {
+  const learn = (found: ListedFacts): void => {
     spec.caps = capabilitiesOf(kind, { ...facts, ...found, contextLength: contextLength ?? found.contextLength });
   };
-  if (upstream.profile.listsModels) await learnWithin(deps, upstream, model, learn, stop, signal);
+  if (listed === undefined && upstream.profile.listsModels) {
+    await learnWithin(deps, upstream, model, learn, stop, signal);
+  }
   if (signal.aborted) {
     stop.abort(signal.reason);
     await upstreams.release(upstream);
@@ -92,7 +99,7 @@ function learnWithin(
   { backgroundClock: clock, log }: OpenAiEngineDeps,
   upstream: Upstream,
   model: string,
-  learn: (found: Pick<ModelFacts, "contextLength" | "embeddingDims">) => void,
+  learn: (found: ListedFacts) => void,
   stop: AbortSource,
   signal: AbortSignal,
 ): Promise<void> {
