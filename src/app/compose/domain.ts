@@ -39,6 +39,7 @@ import { webhookLeaseMs } from "../config/webhook-settings.js";
 import type { Context } from "./context.js";
 import { loadMasterKey, openSecretBox } from "./master-key.js";
 import { type Engines, toStoredModelDefinition } from "./model-catalog.js";
+import { ModelDiscovery } from "./model-discovery.js";
 import { createModelFiles, openModelStore } from "./model-store.js";
 import { composeLedger, openState } from "./state.js";
 
@@ -46,7 +47,7 @@ import { composeLedger, openState } from "./state.js";
 export type Domain = Awaited<ReturnType<typeof composeDomain>>;
 
 export async function composeDomain(context: Context) {
-  const { config, environment, warnings, clock, limits, log, lifecycle, observer } = context;
+  const { config, environment, warnings, clock, backgroundClock, limits, log, lifecycle, observer } = context;
   const state = await openState(config, context);
   lifecycle.onClose("state", () => state.close());
   const secrets = await openSecretBox(await loadMasterKey(context.masterKey, config.data_dir, state), state.settings);
@@ -60,8 +61,11 @@ export async function composeDomain(context: Context) {
     log.error({ model: model.id, reason }, "a stored model is damaged");
   const upstreamMetrics = new UpstreamMetrics();
   const engines = composeEngines(context, modelStore, upstreamMetrics);
-  const catalog = new Catalog({ ...context, store: state.catalog, random: Math.random });
+  const { random } = Math;
+  const catalog = new Catalog({ ...context, store: state.catalog, random });
   lifecycle.onClose("models", () => catalog.replace([]));
+  const discovery = new ModelDiscovery({ catalog, engine: engines.openai, clock: backgroundClock, random, log });
+  lifecycle.onClose("model discovery", () => discovery.close());
 
   const { audit } = access;
   const limiting = await composeLimits(context, state, durable.ledger, audit);
@@ -84,7 +88,7 @@ export async function composeDomain(context: Context) {
     doctor: composeDoctor(context, state, modelStore),
     modelAdmin: new ModelAdmin({ store: modelStore, catalog, define }),
   });
-  return { ...parts, engines, modelStore, upstreamMetrics, core, status, services };
+  return { ...parts, engines, modelStore, upstreamMetrics, discovery, core, status, services };
 }
 
 /** Composes authentication, and the administration of keys and sessions. */

@@ -47,7 +47,7 @@ export async function fillCatalog(deps: FillCatalogDeps): Promise<Filling> {
 
 /**
  * The default catalog: the models stored on this machine, and of each kind (chat, embedding) that is not among them the
- * default model, which its engine downloads.
+ * default model, which its engine downloads. With upstreams nothing is downloaded: their models are offered.
  */
 async function fillWithDefaults(deps: FillCatalogDeps): Promise<Filling> {
   const { catalog, engines, modelStore: store, chatSource } = deps;
@@ -56,11 +56,13 @@ async function fillWithDefaults(deps: FillCatalogDeps): Promise<Filling> {
   const byId = new Map(stored.map((model) => [model.id, toStoredModelDefinition(model, engines)]));
   const add = (definition: ModelDefinition): unknown => byId.set(definition.id, definition);
   if (chatSource !== null) add(llamaDefinition(store.idOf(chatSource), chatSource, engines));
-  if (!has("embedding")) add(toStoredModelDefinition({ id: store.defaults.embedding, kind: "embedding" }, engines));
+  const downloads = deps.configured.upstreams.length === 0;
+  if (downloads && !has("embedding"))
+    add(toStoredModelDefinition({ id: store.defaults.embedding, kind: "embedding" }, engines));
 
   const definitions = [...byId.values()];
   const loaded = catalog.replace(definitions);
-  if (chatSource !== null || has("chat")) {
+  if (!downloads || chatSource !== null || has("chat")) {
     return await whenListed(catalog, definitions, { chosen: Promise.resolve(), loaded });
   }
   const attempts = store.defaults.chat.map((id) => toStoredModelDefinition({ id, kind: "chat" }, engines));
@@ -125,7 +127,7 @@ function putFirstThatLoads({ catalog, log }: FillCatalogDeps, attempts: readonly
 export const defaultContextLength = 4096;
 /** Vector length of a scripted embedding model whose configuration sets none. */
 const defaultDimensions = 8;
-const ownOrganisation = "unified-inference";
+export const ownOrganisation = "unified-inference";
 
 /** Every engine of the configuration, by name. */
 export type Engines = Readonly<Record<EngineName, Engine>>;

@@ -1,4 +1,4 @@
-import type { Affinity } from "../../domain/engine/upstream.js";
+import type { Affinity, UpstreamKind } from "../../domain/engine/upstream.js";
 import type { DeploymentSettings, ModelSettings } from "./model-settings.js";
 import { embeddedName, type UpstreamSettings } from "./upstream-settings.js";
 
@@ -78,14 +78,15 @@ export function discoverMs(name: string, models: readonly ModelSettings[], upstr
 }
 
 /** Kinds that keep the computed prompts of earlier requests. */
-const cachingKinds: readonly string[] = ["vllm", "sglang", "llama-server"];
+const cachingKinds: readonly UpstreamKind[] = ["vllm", "sglang", "llama-server"];
 
 export function affinityOf(model: ModelSettings, upstreams: Upstreams): Affinity {
-  if (model.affinity != null) return model.affinity;
-  const caching = deploymentsOf(model).filter(({ upstream }) =>
-    cachingKinds.includes(upstreams[upstream ?? ""]?.kind ?? ""),
-  );
-  return caching.length > 1 ? "prefix" : "none";
+  return model.affinity ?? defaultAffinity(deploymentsOf(model).map(({ upstream }) => upstreams[upstream ?? ""]?.kind));
+}
+
+/** Affinity of a model with deployments on upstreams of these kinds; undefined: on an embedded engine. */
+export function defaultAffinity(kinds: readonly (UpstreamKind | undefined)[]): Affinity {
+  return kinds.filter((kind) => kind !== undefined && cachingKinds.includes(kind)).length > 1 ? "prefix" : "none";
 }
 
 /**
@@ -100,11 +101,18 @@ export function deploymentIds(models: readonly ModelSettings[]): readonly (reado
   return models.map((model) =>
     deploymentsOf(model).map(({ id, upstream, model: upstreamModel }) => {
       if (id != null) return id;
-      const base = upstream == null ? `${embeddedName}/${model.id}` : `${upstream}/${upstreamModel ?? model.id}`;
-      let free = base;
-      for (let number = 2; taken.has(free); number += 1) free = `${base}#${number}`;
-      taken.add(free);
-      return free;
+      return takeId(
+        upstream == null ? `${embeddedName}/${model.id}` : `${upstream}/${upstreamModel ?? model.id}`,
+        taken,
+      );
     }),
   );
+}
+
+/** Adds an id to the taken ones and returns it: `base`, or with `#2`, `#3` and so on where that is taken. */
+export function takeId(base: string, taken: Set<string>): string {
+  let free = base;
+  for (let number = 2; taken.has(free); number += 1) free = `${base}#${number}`;
+  taken.add(free);
+  return free;
 }

@@ -43,12 +43,12 @@ export async function examineModels(
 
 /** Checks of the stored models, and the kinds of which a first start would download a default model. */
 async function storedModels(config: Config, list: () => Promise<readonly StoredModel[]>) {
-  const hasOwnCatalog = config.models !== null;
+  const downloadsDefaults = config.models === null && Object.keys(config.upstreams).length === 0;
   try {
     const stored = await list();
     const files = await filesToImport(config, stored);
     const missing = (["chat", "embedding"] as const).filter(
-      (kind) => !hasOwnCatalog && !stored.some((model) => model.kind === kind),
+      (kind) => downloadsDefaults && !stored.some((model) => model.kind === kind),
     );
     const memory = await memoryCheck(config, [...stored, ...files]);
     return { checks: [storedCheck(config, stored.length, missing), memory], missing };

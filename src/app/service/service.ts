@@ -113,6 +113,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   parts.status.listensOn(listening);
   const chatSource = input.chatModel ?? null;
   const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, configured: input, chatSource, log });
+  await parts.discovery.configure(input);
   listed();
   lifecycle.track("loading the models", loaded);
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
