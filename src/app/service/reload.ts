@@ -14,7 +14,7 @@ export interface ReloadDeps {
   readonly config: Config;
   readonly upstreams: readonly UpstreamDefinition[];
   readonly limits: LiveLimits;
-  readonly parts: Pick<Parts, "catalog" | "engines" | "http" | "grpc" | "limitBook">;
+  readonly parts: Pick<Parts, "catalog" | "discovery" | "engines" | "http" | "grpc" | "limitBook">;
   readonly log: Logger;
   /** Awaits a promise in the background and logs its failure. */
   readonly track: (what: string, promise: Promise<unknown>) => void;
@@ -23,7 +23,7 @@ export interface ReloadDeps {
 /** Applies a changed configuration while the service runs. */
 export interface Reload {
   /**
-   * Replaces models, prices, limits, rate limits and TLS files, and logs which other changes need a restart. Rejects, and
+   * Replaces models, upstreams, prices, limits, rate limits and TLS files, and logs which other changes need a restart. Rejects, and
    * changes nothing, if the TLS files are unusable.
    */
   apply(next: Config, upstreams: readonly UpstreamDefinition[]): Promise<void>;
@@ -65,13 +65,14 @@ export function createReload({ config, upstreams, limits, parts, log, track }: R
         parts.limitBook.setDefaults(toRateLimitDefaults(next.rate_limits));
         log.info({}, "rate limits reloaded");
       }
+      track("discovering models", parts.discovery.configure({ config: next, upstreams }));
       if (current.models !== null && next.models !== null) parts.catalog.reprice(toPrices(next.models));
       if (current.models !== null && next.models !== null) {
         const former = definitions;
         definitions = toModelDefinitions({ config: next, upstreams }, parts.engines);
         const unchanged = unchangedModels(former, definitions);
         if (unchanged.size < definitions.length || former.length !== definitions.length) {
-          track("loading the models", parts.catalog.replace(definitions, unchanged));
+          track("loading the models", replaceModels(parts, definitions, unchanged));
           log.info({ models: definitions.map(({ id }) => id) }, "models reloaded");
         }
       }
@@ -82,6 +83,17 @@ export function createReload({ config, upstreams, limits, parts, log, track }: R
     },
     close: () => unwatch(),
   };
+}
+
+/** Replaces the configured models; discovered ones stay, and take the ids that are no longer configured. */
+async function replaceModels(
+  { catalog, discovery }: ReloadDeps["parts"],
+  configured: readonly ModelDefinition[],
+  unchanged: ReadonlySet<string>,
+): Promise<void> {
+  const { models } = discovery;
+  await catalog.replace([...configured, ...models], new Set([...unchanged, ...models.map(({ id }) => id)]));
+  discovery.refresh();
 }
 
 /** Ids of the models that differ in nothing but prices, which are replaced in place: they are not loaded again. */

@@ -19,6 +19,7 @@ function reloadFrom(settings: object) {
       reprice: (prices: ReadonlyMap<string, PriceList>) => repriced.push(prices),
     },
     limitBook: { setDefaults: () => {} },
+    discovery: { configure: async () => {}, refresh: () => {}, models: [] },
     engines: { scripted: {} },
   };
   const config = configOf(settings);
