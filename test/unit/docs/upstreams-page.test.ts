@@ -1,0 +1,61 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { configSchema } from "../../../src/app/config/schema.js";
+import { upstreamKinds } from "../../../src/domain/engine/upstream.js";
+import { type KindProfile, kindProfiles } from "../../../src/engines/openai/protocol/kinds.js";
+
+const page = readFileSync("docs/upstreams.md", "utf8");
+
+/** What a request may need, in the order of the page, with the cell of a kind of server. */
+const needs: readonly (readonly [string, (profile: KindProfile) => string])[] = [
+  ["`/v1/completions`", ({ abilities }) => no(abilities.completion)],
+  ["embeddings", ({ abilities }) => no(abilities.embeddings)],
+  ["embeddings with `dimensions`", ({ abilities }) => no(abilities.shortenableEmbeddings)],
+  ["reranking", ({ abilities }) => no(abilities.rerank)],
+  ["forced tools", ({ abilities }) => no(abilities.toolChoice)],
+  ["`strict` tools", ({ abilities }) => no(abilities.grammar)],
+  ["`parallel_tool_calls: false`", ({ dialect }) => leftOut(dialect.parallelToolCalls)],
+  ["`json_object`", ({ abilities }) => no(abilities.jsonObject)],
+  ["`json_schema`", ({ abilities }) => ({ full: "", subset: "partly", none: "no" })[abilities.jsonSchema]],
+  ["`logprobs`", ({ abilities }) => no(abilities.logprobs > 0)],
+  ["`echo` with `logprobs`", ({ abilities }) => no(abilities.echoLogprobs)],
+  ["`logit_bias`", ({ abilities }) => no(abilities.logitBias)],
+  ["penalties", ({ abilities }) => no(abilities.penalties)],
+  ["`n`", ({ abilities }) => (abilities.nativeN ? "" : "repeated")],
+  ["audio", ({ abilities }) => no(abilities.audio)],
+  ["token ids as prompt", ({ abilities }) => no(abilities.tokenInput !== "none")],
+  ["token ids for embeddings", ({ abilities }) => no(abilities.tokenInput === "all")],
+  [
+    "`top_k`, `min_p`, `repetition_penalty`",
+    ({ dialect }) => leftOut([dialect.topK, dialect.minP, dialect.repetitionPenalty].every((name) => name !== null)),
+  ],
+  ["`chat_template_kwargs`", ({ dialect }) => leftOut(dialect.chatTemplateKwargs)],
+  ["`reasoning_effort`", ({ dialect }) => leftOut(dialect.reasoningEffort)],
+  ["a list of models", ({ listsModels }) => no(listsModels)],
+];
+
+const no = (can: boolean): string => (can ? "" : "no");
+const leftOut = (has: boolean): string => (has ? "" : "left out");
+const line = (cells: readonly string[]): string =>
+  `|${cells.map((cell) => (cell === "" ? " " : ` ${cell} `)).join("|")}|`;
+
+describe("docs/upstreams.md", () => {
+  it("shows what each kind cannot do, as the profiles of the kinds have it", () => {
+    const [, section = ""] = page.split("## What each kind cannot do\n");
+    const [, table = ""] = (section.split("\n## ")[0] ?? "").split(/\n\n(?=\| \| )/);
+    const shown = table.split("\n").filter((text) => text.startsWith("|"));
+    const rows = needs.map(([need, cell]) => line([need, ...upstreamKinds.map((kind) => cell(kindProfiles[kind]))]));
+    expect(shown).toEqual([line(["", ...upstreamKinds]), line(["", ...upstreamKinds].map(() => "---")), ...rows]);
+  });
+
+  it("has examples that are whole configurations, one for each kind", () => {
+    const examples = [...page.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].map(([, text = ""]) => parse(text) as unknown);
+    const problems = examples.flatMap((example) => configSchema.safeParse(example).error?.issues ?? []);
+    expect(problems).toEqual([]);
+    const kinds = examples.flatMap((example) =>
+      Object.values(configSchema.parse(example).upstreams).map(({ kind }) => kind),
+    );
+    expect([...new Set(kinds)].sort()).toEqual([...upstreamKinds].sort());
+  });
+});
