@@ -153,6 +153,7 @@ export class ModelDiscovery {
       capabilities: null,
       prices: [],
       affinity: defaultAffinity(deployments.map(({ upstream }) => upstream.kind)),
+      fallbacks: [],
       deployments: deployments.map((deployment) => this.#deployment(id, deployment, taken)),
     });
     return new Map([...found].map(([id, deployments]) => [id, define(id, deployments)]));

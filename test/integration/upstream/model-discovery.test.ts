@@ -60,8 +60,15 @@ function setUp() {
     warn: (_: object, text: string) => void logs.push(text),
   };
   const store = openMemoryState().catalog;
-  const catalog = new Catalog({ clock, log: silentLog, store, limits: { queueWaitMs: 1_000 }, random: () => 0.5 });
-  const engine = openAiEngine.create({ clock, ids: createRandomIds(), log: silentLog });
+  const catalog = new Catalog({
+    clock,
+    backgroundClock: clock,
+    log: silentLog,
+    store,
+    limits: { queueWaitMs: 1_000 },
+    random: () => 0.5,
+  });
+  const engine = openAiEngine.create({ clock, backgroundClock: clock, ids: createRandomIds(), log: silentLog });
   const discovery = new ModelDiscovery({ catalog, engine, clock, random: Math.random, log });
   onTestFinished(async () => {
     await discovery.close();
@@ -115,6 +122,7 @@ describe("ModelDiscovery", () => {
       capabilities: null,
       prices: [],
       affinity: "none",
+      fallbacks: [],
       deployments: [deploymentOn(new HandEngine())],
     };
     await configure([upstream("a", server)]);
