@@ -99,6 +99,16 @@ export const rowsOfMachine: CommandRows = {
     failing: null,
     asksService: false,
   },
+  "config import": {
+    done: (scene) => ({ words: ["litellm", "litellm.yaml"], cwd: scene.folder }),
+    answer: z.strictObject({ yaml: z.string().includes("upstreams:"), notes: z.array(z.looseObject({})) }),
+    text: /\nupstreams:\n[\s\S]*\nmodels:\n/,
+    progress: /^model_list has 1 entries: 1 models with 1 deployments on 1 upstreams\. .*\n/,
+    wrong: { words: ["other", "litellm.yaml"], says: "Allowed choices are litellm" },
+    // A file that cannot be imported is exit code 2: test/unit/app/litellm/import-litellm.test.ts.
+    failing: null,
+    asksService: false,
+  },
   "config schema": {
     done: () => ({ words: [] }),
     answer: z.looseObject({ $schema: z.url(), type: z.literal("object"), properties: z.looseObject({}) }),
@@ -155,4 +165,6 @@ export const rowsOfMachine: CommandRows = {
 export const filesOfMachine: Readonly<Record<string, string>> = {
   "good.yaml": "models: [{ id: m, engine: scripted }]\nserver: { port: 0, grpc_port: 0, ops_port: 0 }\n",
   "bad.yaml": oneFault,
+  "litellm.yaml":
+    "model_list: [{ model_name: m, litellm_params: { model: hosted_vllm/m, api_base: 'http://gpu:8000/v1' } }]\n",
 };
