@@ -4,6 +4,7 @@ import type { Clock } from "../../../domain/call/ports.js";
 import { EngineError } from "../../../domain/engine/engine.js";
 import type { UpstreamDefinition } from "../../../domain/engine/upstream.js";
 import { type KindProfile, kindProfiles } from "../protocol/kinds.js";
+import { createCheckedLookup } from "./checked-lookup.js";
 import { type AnswerReader, Exchange } from "./exchange.js";
 import { KeyRing, type UpstreamKey } from "./key-ring.js";
 import { createPausablePool } from "./pausable-pool.js";
@@ -57,6 +58,7 @@ export class Upstream {
       bodyTimeout: 0,
       connect: {
         timeout: settings.connectMs,
+        lookup: createCheckedLookup(),
         minVersion: "TLSv1.2",
         // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED can turn verification off.
         rejectUnauthorized: true,
