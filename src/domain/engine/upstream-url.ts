@@ -1,4 +1,5 @@
 import { isClosedHost } from "../../lib/closed-addresses.js";
+import type { UpstreamKind } from "./upstream.js";
 
 /** The base URL of an upstream without a slash at its end; `refusal`: why it is rejected, after the name of the setting. */
 export type UpstreamUrlCheck = { readonly url: string } | { readonly refusal: string };
@@ -35,4 +36,12 @@ function partFault({ protocol, username, password, pathname }: URL, text: string
 function hostFault(hostname: string): string | null {
   if (!isClosedHost(hostname.replace(/^\[(.*)\]$/, "$1"))) return null;
   return "is a link-local or metadata address, which is never called: set the address of the inference server";
+}
+
+/** The kind of a provider by the host of its URL; null: any server may be behind it. */
+export function kindOfHost(url: string): UpstreamKind | null {
+  const { hostname } = new URL(url);
+  if (hostname === "api.openai.com") return "openai";
+  if (hostname === "api.anthropic.com") return "anthropic";
+  return /\.(openai\.azure|cognitiveservices\.azure)\.com$/.test(hostname) ? "azure" : null;
 }

@@ -1,11 +1,12 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
 import type { DeploymentOperation, ListedFacts, UpstreamKind } from "../../domain/engine/upstream.js";
+import { kindOfHost } from "../../domain/engine/upstream-url.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { readWhole, type WholeAnswer } from "./connection/body-collector.js";
 import type { UpstreamKey } from "./connection/key-ring.js";
 import { type Upstream, withKeys } from "./connection/upstream.js";
-import { guessOperations } from "./protocol/kinds.js";
+import { guessOperations, kindProfiles } from "./protocol/kinds.js";
 import { countOf, engineErrorOf, InvalidResponse, isObject, parseJson } from "./protocol/upstream-failure.js";
 
 /** Bytes of a model list: hosted services list thousands. */
@@ -31,7 +32,7 @@ export async function discoverModels(
 
 /** Facts about a server, to be shown to an operator: nothing of its answers but ids, numbers and a version. */
 export interface UpstreamFacts {
-  /** By its address, headers and model list; null: nothing distinguishes it. */
+  /** Of the settings; for `generic` by address, headers, model list and version. Null: nothing distinguishes it. */
   readonly kind: UpstreamKind | null;
   readonly version: string | null;
   readonly models: readonly DiscoveredModel[];
@@ -44,9 +45,13 @@ export async function checkUpstream(upstream: Upstream, clock: Clock, signal: Ab
   const startedAtMs = clock.monotonic();
   const answer = await getModels(upstream, clock, signal);
   const latencyMs = Math.round(clock.monotonic() - startedAtMs);
-  const kind = kindOf(upstream.settings.url, answer);
-  const version = await versionOf(upstream, signal);
-  return { kind, version, models: readModels(answer, kind ?? upstream.settings.kind), latencyMs };
+  const configured = upstream.settings.kind;
+  const known = configured === "generic" ? kindOf(upstream.settings.url, answer) : configured;
+  const { kind, version } =
+    known === null
+      ? await kindByVersion(upstream, signal)
+      : { kind: known, version: await versionOf(upstream, known, signal) };
+  return { kind, version, models: readModels(answer, kind ?? "generic"), latencyMs };
 }
 
 /** Whether the server can serve requests, by a request that costs it nothing. */
@@ -121,23 +126,33 @@ const kindOfOwner: Readonly<Record<string, UpstreamKind>> = {
 };
 
 function kindOf(url: string, { headers, body }: WholeAnswer): UpstreamKind | null {
-  const { hostname } = new URL(url);
-  if (hostname === "api.openai.com") return "openai";
-  if (hostname === "api.anthropic.com") return "anthropic";
-  if (/\.(openai\.azure|cognitiveservices\.azure)\.com$/.test(hostname)) return "azure";
+  const byHost = kindOfHost(url);
+  if (byHost !== null) return byHost;
   if (headers["server"] === "llama.cpp") return "llama-server";
   const parsed = parseJson(body);
   const entries: unknown = isObject(parsed) ? parsed["data"] : null;
   const first: unknown = Array.isArray(entries) ? entries[0] : null;
   const owner = isObject(first) ? first["owned_by"] : null;
-  return typeof owner === "string" && Object.hasOwn(kindOfOwner, owner) ? (kindOfOwner[owner] ?? null) : null;
+  if (typeof owner === "string" && Object.hasOwn(kindOfOwner, owner)) return kindOfOwner[owner] ?? null;
+  // A service that imitates OpenAI, as this one does; its /version is not that of vLLM.
+  return headers["openai-version"] === undefined ? null : "generic";
+}
+
+/** Kinds whose servers state a version at a path of their own; the most common path is the last. */
+const kindsWithVersion = ["llama-server", "ollama", "sglang", "vllm"] as const;
+
+/** Requests the versions of all kinds at the same time, because most servers have none of the paths. */
+async function kindByVersion(upstream: Upstream, signal: AbortFlag): Promise<Pick<UpstreamFacts, "kind" | "version">> {
+  const versions = await Promise.all(kindsWithVersion.map((kind) => versionOf(upstream, kind, signal)));
+  const found = versions.findIndex((version) => version !== null);
+  return { kind: kindsWithVersion[found] ?? null, version: versions[found] ?? null };
 }
 
 const versionCharsMax = 100;
 
-/** Null when the server does not state it. */
-async function versionOf(upstream: Upstream, signal: AbortFlag): Promise<string | null> {
-  const { version } = upstream.profile;
+/** Null when the server does not state it where servers of this kind do. */
+async function versionOf(upstream: Upstream, kind: UpstreamKind, signal: AbortFlag): Promise<string | null> {
+  const { version } = kindProfiles[kind];
   if (version === null) return null;
   try {
     const { status, body } = await get(upstream, version.path, signal);

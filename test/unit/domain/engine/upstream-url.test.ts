@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkUpstreamUrl } from "../../../../src/domain/engine/upstream-url.js";
+import { checkUpstreamUrl, kindOfHost } from "../../../../src/domain/engine/upstream-url.js";
 import { hostileUrls } from "../../../support/receivers/hostile-urls.js";
 
 const refusalOf = (text: string): string | null => {
@@ -57,4 +57,15 @@ describe("checkUpstreamUrl", () => {
   ])("refuses %s with its reason", (text, refusal) => {
     expect(refusalOf(text)).toBe(refusal);
   });
+});
+
+describe("kindOfHost", () => {
+  it.each([
+    ["https://api.openai.com/v1", "openai"],
+    ["https://api.anthropic.com/v1", "anthropic"],
+    ["https://name.openai.azure.com", "azure"],
+    ["https://name.cognitiveservices.azure.com", "azure"],
+    ["https://api.openai.com.example.org/v1", null],
+    ["http://127.0.0.1:8000/v1", null],
+  ])("%s: %s", (url, kind) => expect(kindOfHost(url)).toBe(kind));
 });
