@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { byteText, errorText, printable, printableLine } from "../../lib/display-text.js";
-import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
+import { alignColumns, type CliIo, CommandError, print } from "../command-line/cli-io.js";
 import { type GgufFacts, inspectModelFile } from "../compose/model-store.js";
 import type { CommandOptions } from "./load-for-command.js";
 import {
@@ -106,18 +106,6 @@ export function toModelObject(model: ListedModel) {
     added_at: new Date(model.addedAtMs).toISOString(),
     loaded: model.loaded,
   };
-}
-
-/** Each row as one line; each column as wide as its widest cell. */
-function alignColumns(rows: readonly (readonly string[])[]): readonly string[] {
-  const widths: number[] = [];
-  for (const row of rows) for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
-  return rows.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-      .join("  ")
-      .trimEnd(),
-  );
 }
 
 /** Properties of a model, by their names in JSON. */

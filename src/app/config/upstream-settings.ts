@@ -8,7 +8,7 @@ const hour = 60 * minute;
 const day = 24 * hour;
 
 /** The first part of a deployment's id: no slash, and nothing that a variable or a header cannot have. */
-const upstreamNameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+export const upstreamNameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const upstreamNameWords = "1 to 64 of a-z, A-Z, 0-9 and . _ -, beginning with a letter or digit";
 
 /** Begins the ids of deployments of the embedded engines. */

@@ -145,6 +145,23 @@ export const inspectedModel = model.extend({
   chat_template: text.nullable(),
 });
 
+export const upstream = z.strictObject({
+  name: text,
+  kind: text,
+  url: z.url(),
+  models: z.array(text),
+  discovers_models: z.boolean(),
+  source: z.literal("config"),
+});
+export const checkedUpstream = z.strictObject({
+  url: z.url(),
+  kind: text,
+  version: text.nullable(),
+  models: z.array(z.strictObject({ id: text, capabilities: z.array(text), context_length: wholeOrNull })).min(1),
+  latency_ms: whole,
+  config: text,
+});
+
 export const ready = z.strictObject({
   event: z.literal("ready"),
   version: text,

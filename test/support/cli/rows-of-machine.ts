@@ -1,3 +1,4 @@
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { eventually } from "../eventually.js";
@@ -90,6 +91,27 @@ export const rowsOfMachine: CommandRows = {
     failing: (scene) => ({ words: ["unknown"], env: scene.apart, says: "no model is stored" }),
     asksService: true,
   },
+  "upstreams list": {
+    done: (scene) => ({ words: ["--config", "upstreams.yaml"], cwd: scene.folder }),
+    answer: z.array(answers.upstream).length(1),
+    text: /^gpu +vllm +http:\S+ +m\n$/,
+    wrong: { words: ["all"], says: "too many arguments" },
+    failing: null,
+    asksService: false,
+  },
+  "upstreams check": {
+    // A service of this kind is an upstream of OpenAI's protocol, too.
+    done: async (scene) => {
+      const file = scene.file();
+      await writeFile(file, scene.service.key);
+      return { words: [`${scene.service.http}/v1`, "--key-file", file] };
+    },
+    answer: answers.checkedUpstream,
+    text: /^http:\S+ is generic, with \d+ models?; answered in \d+ ms\.\n[\s\S]*\nupstreams:\n/,
+    wrong: { words: ["http://169.254.169.254/v1"], says: "link-local or metadata address" },
+    failing: () => ({ words: ["http://127.0.0.1:1/v1"], says: "cannot be reached" }),
+    asksService: false,
+  },
   "config check": {
     done: (scene) => ({ words: ["good.yaml"], cwd: scene.folder }),
     answer: z.tuple([]),
@@ -167,4 +189,6 @@ export const filesOfMachine: Readonly<Record<string, string>> = {
   "bad.yaml": oneFault,
   "litellm.yaml":
     "model_list: [{ model_name: m, litellm_params: { model: hosted_vllm/m, api_base: 'http://gpu:8000/v1' } }]\n",
+  "upstreams.yaml":
+    "upstreams: { gpu: { url: http://10.0.0.5:8000/v1, kind: vllm } }\nmodels: [{ id: m, engine: openai, upstream: gpu }]\n",
 };

@@ -1,0 +1,75 @@
+import { EngineError } from "../../domain/engine/engine.js";
+import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
+import { Upstream } from "../../engines/openai/connection/upstream.js";
+import { checkUpstream, type UpstreamFacts } from "../../engines/openai/discovery.js";
+import { InvalidResponse } from "../../engines/openai/protocol/upstream-failure.js";
+import { createSystemClock } from "../../lib/clock.js";
+
+export type { UpstreamFacts };
+
+/** Facts about an upstream, or why there are none and what to do. Neither contains text of the server's answers. */
+export type UpstreamCheck = { readonly facts: UpstreamFacts } | { readonly problem: string; readonly fix: string };
+
+/** Upper bounds of one request; the settings count where they are less. */
+const stepMsMax = 5_000;
+const requestMsMax = 10_000;
+/** The list of models, then versions. */
+const checkMsMax = 15_000;
+
+/** Queries an upstream once, in `withinMs` at most. Follows no redirect. */
+export async function examineUpstream(definition: UpstreamDefinition, withinMs = checkMsMax): Promise<UpstreamCheck> {
+  const stepMs = Math.min(stepMsMax, withinMs);
+  const clock = createSystemClock();
+  const upstream = new Upstream(clock, {
+    ...definition,
+    connectMs: Math.min(definition.connectMs, stepMs),
+    firstByteMs: Math.min(definition.firstByteMs, stepMs),
+    idleMs: Math.min(definition.idleMs, stepMs),
+    totalMs: Math.min(definition.totalMs, requestMsMax, withinMs),
+  });
+  try {
+    return { facts: await checkUpstream(upstream, clock, AbortSignal.timeout(withinMs)) };
+  } catch (error) {
+    if (error instanceof EngineError) return explain(error, definition);
+    throw error;
+  } finally {
+    await upstream.close();
+  }
+}
+
+function explain(error: EngineError, { url, keys }: UpstreamDefinition): { problem: string; fix: string } {
+  switch (error.code) {
+    case "unauthorized": {
+      const problem = keys.length === 0 ? `${url} requires an API key` : `${url} does not accept the API key`;
+      return { problem, fix: "set key_file, or --key-file, to the file with a valid key" };
+    }
+    case "timeout":
+    case "aborted":
+      return { problem: `${url} does not answer in time`, fix: "check the address, and whether the server runs" };
+    case "model_loading":
+      return { problem: `${url} is still loading its model`, fix: "check it again when the model is loaded" };
+    case "rate_limited":
+      return { problem: `${url} limits the rate of requests`, fix: "check it again later" };
+    default:
+  }
+  const reason = error instanceof InvalidResponse ? null : networkReason(error.cause);
+  if (reason !== null) {
+    return { problem: `${url} cannot be reached (${reason})`, fix: "start the server, or correct the address" };
+  }
+  // The message of an error about the request is the server's.
+  const isOurs = error.code !== "bad_input" && error.code !== "context_overflow";
+  const found = isOurs ? error.message : "the upstream rejected the request";
+  return {
+    problem: `${url} does not list models as OpenAI's API does (${found})`,
+    fix: "use the base URL of the API, which usually ends with /v1",
+  };
+}
+
+/** The message of a failed connection; null for other errors. */
+function networkReason(cause: unknown): string | null {
+  if (!(cause instanceof Error && "code" in cause)) return null;
+  // Both addresses of a name were tried.
+  const [first]: unknown[] = cause instanceof AggregateError ? cause.errors : [];
+  if (first instanceof Error) return first.message;
+  return cause.message === "" ? String(cause.code) : cause.message;
+}
