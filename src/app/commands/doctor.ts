@@ -1,31 +1,40 @@
 import { resolve } from "node:path";
+import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { type CliIo, exitCode, print } from "../command-line/cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, ok } from "../doctor/check.js";
 import { examineInstallation, examineMachine } from "../doctor/examine.js";
+import { upstreamChecks } from "../doctor/upstreams.js";
 import { type CommandOptions, loadForStart } from "./load-for-command.js";
 
 /** `uis doctor`: checks everything that a start needs. Exit code 1 if a start would fail. */
 export async function doctor(io: CliIo, options: CommandOptions): Promise<number> {
-  const { config, check } = await loadAndCheck(io, options);
+  const { loaded, check } = await loadAndCheck(io, options);
   const checks = [...(await examineMachine()), check];
-  if (config !== null) {
+  if (loaded !== null) {
+    const { config, upstreams } = loaded;
     const dataDir = resolve(io.cwd, config.data_dir);
-    checks.push(...(await examineInstallation({ ...config, data_dir: dataDir }, io.env, null)));
+    const ofUpstreams = upstreamChecks(config, upstreams);
+    checks.push(...(await examineInstallation({ ...config, data_dir: dataDir }, io.env, null)), ...(await ofUpstreams));
   }
   print(io, options, checks, ...checks.map(formatCheck));
   return checks.some(({ status }) => status === "fail") ? exitCode.failed : exitCode.done;
 }
 
-async function loadAndCheck(io: CliIo, options: CommandOptions): Promise<{ config: Config | null; check: Check }> {
+interface Loaded {
+  readonly config: Config;
+  readonly upstreams: readonly UpstreamDefinition[];
+}
+
+async function loadAndCheck(io: CliIo, options: CommandOptions): Promise<{ loaded: Loaded | null; check: Check }> {
   try {
-    const { config, file } = await loadForStart(io, options);
-    return { config, check: ok("config", file ?? "no file; defaults") };
+    const loaded = await loadForStart(io, options);
+    return { loaded, check: ok("config", loaded.file ?? "no file; defaults") };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const problems = error.problems.map((problem) => formatProblem(problem, error.file)).join("; ");
-    return { config: null, check: fail("config", problems, 'correct it; "uis config check" lists every problem') };
+    return { loaded: null, check: fail("config", problems, 'correct it; "uis config check" lists every problem') };
   }
 }
 

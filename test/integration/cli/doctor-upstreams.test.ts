@@ -1,0 +1,72 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Check } from "../../../src/app/doctor/check.js";
+import { uis } from "../../support/cli-run.js";
+import type { RawUpstream } from "../../support/upstream/raw-upstream.js";
+import { modelList, startServerWith } from "../../support/upstream/server-paths.js";
+
+let cwd: string;
+let server: RawUpstream;
+
+beforeEach(async () => {
+  cwd = await mkdtemp(join(tmpdir(), "uis-doctor-upstreams-"));
+  server = await startServerWith({ "/v1/models": modelList({ id: "present" }) });
+});
+afterEach(async () => {
+  await server.close();
+  await rm(cwd, { recursive: true });
+});
+
+async function doctor(yaml: string): Promise<{ code: number; checks: readonly Check[] }> {
+  await writeFile(join(cwd, "uis.yaml"), yaml);
+  const env = { PATH: process.env["PATH"] ?? "", PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0", UIS_OFFLINE: "1" };
+  const { code, stdout } = await uis(["doctor", "--json"], { cwd, env });
+  return { code, checks: JSON.parse(stdout) as Check[] };
+}
+
+describe("uis doctor with upstreams", () => {
+  it("warns of each that does not list its models, or lacks a configured one", async () => {
+    const { code, checks } = await doctor(`
+upstreams:
+  good: { url: "${server.url}", kind: vllm }
+  lacking: { url: "${server.url}", kind: vllm }
+  down: { url: "http://127.0.0.1:1/v1" }
+models:
+  - { id: a, engine: openai, upstream: good, model: present }
+  - { id: gone, engine: openai, upstream: lacking }
+`);
+    expect(checks.filter(({ check }) => check === "upstream")).toEqual([
+      {
+        check: "upstream",
+        status: "ok",
+        detail: expect.stringMatching(/^good: http:\S+ lists 1 model, in /),
+        fix: null,
+      },
+      {
+        check: "upstream",
+        status: "warn",
+        detail: `lacking: ${server.url} does not list gone`,
+        fix: `load the model there, or correct its name; uis upstreams check ${server.url}`,
+      },
+      {
+        check: "upstream",
+        status: "warn",
+        detail: expect.stringMatching(/^down: http:\S+ cannot be reached \(.*ECONNREFUSED/),
+        fix: "start the server, or correct the address",
+      },
+    ]);
+    // The service starts without them.
+    expect(code).toBe(0);
+  });
+
+  it("fails for a key that cannot be read, with its line", async () => {
+    const { code, checks } = await doctor(`upstreams:\n  gpu: { url: "${server.url}", key_file: gone.key }\n`);
+    expect(code).toBe(1);
+    expect(checks.find(({ check }) => check === "config")).toMatchObject({
+      status: "fail",
+      detail: expect.stringMatching(/uis\.yaml:2:\d+: upstreams\.gpu\.key_file.* cannot be read: .*gone\.key/),
+    });
+  });
+});
