@@ -12,6 +12,7 @@ import { readUpstreams } from "../config/upstreams.js";
 import { warningsOf } from "../doctor/settings.js";
 import { type Service, startService } from "../service/service.js";
 import { type CommandOptions, loadForCommand, loadForStart } from "./load-for-command.js";
+import { findLocalServers, type LocalServer } from "./local-servers.js";
 
 interface ServeOptions extends CommandOptions {
   /** Source of a chat model. */
@@ -73,8 +74,15 @@ const choiceMsMax = 6_000;
 
 async function greet(io: CliIo, service: Service, stopped: Promise<unknown>): Promise<void> {
   io.stdout.write(readyText(service));
-  await Promise.race([service.chatChosen, stopped, delay(choiceMsMax, undefined, { ref: false })]);
-  io.stdout.write(nextStepText(service));
+  const [servers] = await Promise.all([
+    Object.keys(service.config.upstreams).length > 0 ? [] : findLocalServers(portsOf(service)),
+    Promise.race([service.chatChosen, stopped, delay(choiceMsMax, undefined, { ref: false })]),
+  ]);
+  io.stdout.write(nextStepText(service, servers));
+}
+
+function portsOf({ addresses: { http, grpc, ops } }: Service): readonly number[] {
+  return [http, grpc, ops].map((address) => Number(/:(\d+)$/.exec(address)?.[1]));
 }
 
 /** `stopped` resolves at the first SIGTERM or SIGINT, or after `stop`. A second signal exits at once. */
@@ -154,9 +162,16 @@ export function readyText(service: Service): string {
   return [...lines, "", ""].join("\n");
 }
 
-/** The next step: a first request, or how to get a model. */
-export function nextStepText(service: Service): string {
-  return [...nextStep(service), "", "Stop it with Ctrl-C.", ""].join("\n");
+/** The next step: a first request, or how to get a model; and how to add inference servers found on this machine. */
+export function nextStepText(service: Service, servers: readonly LocalServer[] = []): string {
+  return [...nextStep(service), "", ...serverLines(servers), "Stop it with Ctrl-C.", ""].join("\n");
+}
+
+function serverLines(servers: readonly LocalServer[]): readonly string[] {
+  if (servers.length === 0) return [];
+  const names = servers.map(({ name }) => name).join(", ");
+  const commands = servers.map(({ url }) => `  uis upstreams check ${url}`);
+  return [`Found on this machine: ${names}. To see its models and how to add it:`, "", ...commands, ""];
 }
 
 function nextStep({ addresses, firstKey, config, parts }: Service): string[] {

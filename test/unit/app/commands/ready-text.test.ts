@@ -64,4 +64,13 @@ describe("the text printed at start", () => {
     const tls = { cert_file: "it's.pem", key_file: "k.pem" };
     expect(nextStepText(serviceWith([{ id: "m" }], { server: { tls } }))).toContain("curl -N --cacert 'it'\\''s.pem' ");
   });
+
+  it("names inference servers of this machine with the command that shows how to add them", () => {
+    const url = "http://127.0.0.1:11434/v1";
+    const text = nextStepText(serviceWith([{ id: "m" }]), [{ name: "Ollama", url }]);
+    expect(text).toContain("Found on this machine: Ollama.");
+    expect(text).toContain(`\n  uis upstreams check ${url}\n`);
+    expect(text).toMatch(/\n\nStop it with Ctrl-C\.\n$/);
+    expect(nextStepText(serviceWith([{ id: "m" }]))).not.toContain("Found on this machine");
+  });
 });
