@@ -156,6 +156,11 @@ describe("uis doctor", () => {
     expect(statusOf((await doctor()).checks, "models")).toBe("ok");
   });
 
+  it("needs no chat model on this machine if upstreams are configured", async () => {
+    await writeFile(join(cwd, "uis.yaml"), "upstreams: { gpu: { url: http://127.0.0.1:9/v1 } }\n");
+    expect(statusOf((await doctor()).checks, "models")).toBe("ok");
+  });
+
   it("fails for a missing configured file, and counts the memory of an existing one", async () => {
     const file = join(cwd, "chat.gguf");
     const config = (path: string) => `models: [{ id: mine, engine: llama, source: "file:${path}" }]\n`;
