@@ -4,7 +4,7 @@ import { errorOfEnd } from "../call/call-context.js";
 import type { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Deployment } from "../catalog/deployment.js";
-import type { Capabilities, GenerateRequest } from "../engine/engine.js";
+import { type Capabilities, EngineError, type GenerateRequest } from "../engine/engine.js";
 import { mayFailOver } from "../engine/engine-error.js";
 import { affinityKey } from "../routing/affinity.js";
 import type { RoutedRequest } from "../routing/candidate.js";
@@ -88,8 +88,10 @@ export class Attempts implements RoutedRequest<Deployment> {
     // Without a slot no deployment has failed: the room waits for all of them.
     if (slot === null || signal.aborted || !this.#hasChoice) return false;
     const { room } = this.#model;
-    if (error.code === "upstream_rate_limited") slot.deployment.ejection.cool(error.retryAfterMs, error.message);
-    else if (mayFailOver(error) || error.code === "internal_error") slot.failed(error.message);
+    // For operators: the engine's own words instead of those for the caller.
+    const reason = error.cause instanceof EngineError ? error.cause.message : error.message;
+    if (error.code === "upstream_rate_limited") slot.deployment.ejection.cool(error.retryAfterMs, reason);
+    else if (mayFailOver(error) || error.code === "internal_error") slot.failed(reason);
     else slot.succeeded(null);
     this.tried ??= [];
     this.tried.push(slot.deployment);
