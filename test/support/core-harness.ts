@@ -14,7 +14,7 @@ import type { Engine } from "../../src/domain/engine/engine.js";
 import { Accounting } from "../../src/domain/metering/accounting.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";
 import { LimitBook, ThresholdBook } from "../../src/domain/metering/limit-book.js";
-import { RejectionCache } from "../../src/domain/metering/rejection-cache.js";
+import { RejectionCache } from "../../src/domain/metering/limit-response.js";
 import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { AbortSource } from "../../src/lib/abort-source.js";
 import { createRandomIds } from "../../src/lib/crypto.js";

@@ -11,8 +11,8 @@ import type { Accounting } from "../metering/accounting.js";
 import { leaseMs } from "../metering/lease-keeper.js";
 import type { Admission, Admitted, Charge, Ledger } from "../metering/ledger.js";
 import type { LimitBook } from "../metering/limit-book.js";
+import type { RejectionCache } from "../metering/limit-response.js";
 import { errorOfRefusal } from "../metering/limit-response.js";
-import type { RejectionCache } from "../metering/rejection-cache.js";
 import type { Reservation } from "./reservation.js";
 
 export interface RunDeps {

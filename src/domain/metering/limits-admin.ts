@@ -7,7 +7,7 @@ import { type LimitOwner, type RateLimits, unlimited } from "../call/rate-limits
 import { refuse, refuseValue } from "../call/service-error.js";
 import type { Ledger, WindowUse } from "./ledger.js";
 import { isUnlimited, type LimitBook, type LimitStore, limitsOver } from "./limit-book.js";
-import type { RejectionCache } from "./rejection-cache.js";
+import type { RejectionCache } from "./limit-response.js";
 
 export interface LimitsAdminDeps {
   readonly book: Pick<LimitBook, "refresh" | "storedOf" | "defaultOf">;

@@ -1,5 +1,5 @@
 import type { Clock } from "../call/ports.js";
-import { type Candidate, effectiveWeight, hasFreeSlot } from "./candidate.js";
+import { type Candidate, effectiveWeight, hasFreeSlot } from "./pick.js";
 
 /** Bounds of a deployment's running requests, relative to its share by weight: now, and on average over a minute. */
 const loadFactor = 1.25;

@@ -1,5 +1,5 @@
 import type { Clock } from "../call/ports.js";
-import { type Health, type Rank, rank } from "./candidate.js";
+import { type Health, type Rank, rank } from "./pick.js";
 import { SlidingCount } from "./sliding-count.js";
 
 const failuresInRowMax = 5;

@@ -11,7 +11,7 @@ import {
 import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Core } from "../core.js";
-import { answerHeaders, routeHeaders } from "../inference/answer-headers.js";
+import { answerHeaders, routeHeaders } from "../metering/limit-response.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /**

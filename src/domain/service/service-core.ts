@@ -26,7 +26,7 @@ import { listModels, watchModels } from "../catalog/model-listing.js";
 import type { Core } from "../core.js";
 import { Inference, type InferenceDeps } from "../inference/inference.js";
 import type { Ledger } from "../metering/ledger.js";
-import type { RejectionCache } from "../metering/rejection-cache.js";
+import type { RejectionCache } from "../metering/limit-response.js";
 
 export interface ServiceCoreDeps extends InferenceDeps {
   readonly authenticator: Authenticator;

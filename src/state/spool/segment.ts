@@ -1,7 +1,7 @@
 import { type FileHandle, open, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Settlement } from "../../domain/metering/ledger.js";
-import { fromCheckedLine, toCheckedLine } from "../../lib/checked-line.js";
+import { fromCheckedLine, toCheckedLine } from "../../lib/crypto.js";
 
 /**
  * One file of the spool, deleted once all its lines are settled. Its number is its position in the order. Lines are

@@ -12,7 +12,7 @@ import {
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import { answerHeaders } from "../../domain/inference/answer-headers.js";
+import { answerHeaders } from "../../domain/metering/limit-response.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { JsonText } from "../../lib/json-string.js";
 import { answerAndLinger, errorHead, type ResponseWatch, type Watched } from "./answer.js";

@@ -136,7 +136,7 @@ describe("the number of source files that are executed", () => {
     receiver.close();
     expect(files).toContain("domain/webhooks/dispatcher");
     // The admission before it has called files of its own: of those only building blocks are left here.
-    const afterTheAnswer = /^(domain\/(metering\/(?!limit-book|rejection-cache)|events|webhooks)|state|outbound|lib)/;
+    const afterTheAnswer = /^(domain\/(metering\/(?!limit-book)|events|webhooks)|state|outbound|lib)/;
     expectAtMost(
       30,
       files.filter((file) => afterTheAnswer.test(file)),

@@ -2,7 +2,7 @@ import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, rmSync, w
 import { join } from "node:path";
 import type { Clock, Logger } from "../../../domain/call/ports.js";
 import type { LostRequest } from "../../../domain/metering/ledger.js";
-import { fromCheckedLine, toCheckedLine } from "../../../lib/checked-line.js";
+import { fromCheckedLine, toCheckedLine } from "../../../lib/crypto.js";
 import type { WorkerLink } from "./worker-link.js";
 
 /** Written alternately: the other file still has the rows that the database may lack. */

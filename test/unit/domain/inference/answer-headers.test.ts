@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { answerHeaders, routeHeaders } from "../../../../src/domain/inference/answer-headers.js";
+import { answerHeaders, routeHeaders } from "../../../../src/domain/metering/limit-response.js";
 
 const route = { deployment: "gpu/llama", attempts: 2, fallbackModel: null };
 

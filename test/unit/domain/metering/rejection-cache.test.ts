@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import type { LimitRefusal, Refused } from "../../../../src/domain/metering/ledger.js";
-import { RejectionCache } from "../../../../src/domain/metering/rejection-cache.js";
+import { RejectionCache } from "../../../../src/domain/metering/limit-response.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { keyHolder } from "./limits-fixture.js";
 

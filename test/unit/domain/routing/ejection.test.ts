@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { rank } from "../../../../src/domain/routing/candidate.js";
 import type { Ejection } from "../../../../src/domain/routing/ejection.js";
 import { EjectionGroup } from "../../../../src/domain/routing/ejection-group.js";
+import { rank } from "../../../../src/domain/routing/pick.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 function groupOf(count: number) {

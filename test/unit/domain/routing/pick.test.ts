@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { rank } from "../../../../src/domain/routing/candidate.js";
-import { pick } from "../../../../src/domain/routing/pick.js";
+import { pick, rank } from "../../../../src/domain/routing/pick.js";
 import { candidate, type FixedCandidate, policyWith, requestOf, seededRandom } from "./routing-fixture.js";
 
 const request = requestOf<FixedCandidate>();

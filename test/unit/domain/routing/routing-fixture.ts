@@ -1,8 +1,14 @@
 import { Affinity } from "../../../../src/domain/routing/affinity.js";
-import { type Candidate, type Rank, type RoutedRequest, rank } from "../../../../src/domain/routing/candidate.js";
 import type { Ejection } from "../../../../src/domain/routing/ejection.js";
 import { EjectionGroup } from "../../../../src/domain/routing/ejection-group.js";
-import { evenlySpread, type PickPolicy } from "../../../../src/domain/routing/pick.js";
+import {
+  type Candidate,
+  evenlySpread,
+  type PickPolicy,
+  type Rank,
+  type RoutedRequest,
+  rank,
+} from "../../../../src/domain/routing/pick.js";
 import { type RoutedDeployment, WaitingRoom } from "../../../../src/domain/routing/waiting-room.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { seededPick } from "../../../support/random-numbers.js";

@@ -1,6 +1,6 @@
-import type { RoutedRequest } from "../../../../src/domain/routing/candidate.js";
 import type { EjectionState } from "../../../../src/domain/routing/ejection.js";
 import { EjectionGroup } from "../../../../src/domain/routing/ejection-group.js";
+import type { RoutedRequest } from "../../../../src/domain/routing/pick.js";
 import { RetryBudget } from "../../../../src/domain/routing/retry-budget.js";
 import { type RoutedDeployment, WaitingRoom } from "../../../../src/domain/routing/waiting-room.js";
 import { FakeClock } from "../../../support/fake-clock.js";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Ended } from "../../../../src/domain/call/call-context.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import { rank } from "../../../../src/domain/routing/candidate.js";
+import { rank } from "../../../../src/domain/routing/pick.js";
 import type { RoutedDeployment, Slot } from "../../../../src/domain/routing/waiting-room.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { requestOf, roomWith } from "./routing-fixture.js";
