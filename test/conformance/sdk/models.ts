@@ -29,14 +29,14 @@ const scripted = (id: string, options: object, settings: object = {}) => ({
 const weatherCall = { name: "weather", arguments: { city: "Oslo" } };
 
 /**
- * Calls the tool `weather` when it is asked for the first time, and says what it learned from then on: its first
- * deployment fails once, before its first token, so that the first request is answered by the second one.
+ * Calls the tool `weather` for the first request, and answers with text from then on: the deployment that is used first
+ * fails once, before its first token, so that the first request is answered by the other one.
  */
 const agent = (id: string) => ({
   id,
   deployments: [
     { engine: "scripted", scripted: { text: sayings.afterTools, fail: { code: "upstream_error", times: 1 } } },
-    { engine: "scripted", scripted: { tool_call: weatherCall } },
+    { engine: "scripted", priority: 1, scripted: { tool_call: weatherCall } },
   ],
 });
 
