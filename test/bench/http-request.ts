@@ -1,9 +1,15 @@
 /** A POST with JSON, ready to be sent again and again over kept-alive connections. */
-export function httpRequest(path: string, key: string, body: object): Buffer {
+export function httpRequest(
+  path: string,
+  key: string,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): Buffer {
   const json = JSON.stringify(body);
+  const more = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   return Buffer.from(
     `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n` +
-      `content-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
+      `${more.join("")}content-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
   );
 }
 

@@ -15,12 +15,17 @@ export interface PinnedProcess {
 }
 
 /** Starts a Node program on one core; it must print one line of JSON on stdout when it can be used. */
-export async function startPinned(
+export function startPinned(core: number, args: readonly string[], env: NodeJS.ProcessEnv): Promise<PinnedProcess> {
+  return startPinnedProgram(core, [process.execPath, ...args], env);
+}
+
+/** The same for any program. */
+export async function startPinnedProgram(
   core: number,
-  args: readonly string[],
+  command: readonly string[],
   env: NodeJS.ProcessEnv,
 ): Promise<PinnedProcess> {
-  const child = spawn("taskset", ["-c", String(core), process.execPath, ...args], {
+  const child = spawn("taskset", ["-c", String(core), ...command], {
     env,
     stdio: ["ignore", "pipe", "inherit"],
   });
