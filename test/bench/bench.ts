@@ -4,6 +4,7 @@
  *   npm run bench                the transports, with the scripted engine (run.ts)
  *   npm run bench -- engine      the embedded engine against its own binding and llama.cpp's server (engine.ts)
  *   npm run bench -- state       limits and usage in Redis and in the file against state in memory (state.ts)
+ *   npm run bench -- gateway     in front of an upstream server against a bare pass-through (gateway.ts)
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
  *
  * With `--quick` each measures once and briefly: enough to check that it works, not to compare.
@@ -18,6 +19,13 @@ const transports: Part = { load: () => import("./run.js"), quick: ["--repeats", 
 const parts: ReadonlyMap<string, Part> = new Map([
   ["engine", { load: () => import("./engine.js"), quick: ["--repeats", "1", "--tokens", "64"] }],
   ["state", { load: () => import("./state.js"), quick: ["--seconds", "2", "--repeats", "1", "--streams", "50"] }],
+  [
+    "gateway",
+    {
+      load: () => import("./gateway.js"),
+      quick: ["--seconds", "0.5", "--repeats", "1", "--warm-up", "1", "--hold", "2"],
+    },
+  ],
   ["webhooks", { load: () => import("./webhooks.js"), quick: ["--deliveries", "2000", "--repeats", "1"] }],
 ]);
 const [node = "", script = "", name = "", ...rest] = process.argv;
