@@ -1,7 +1,6 @@
-import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { answerWords, dimensions, type Target, workModels, works } from "./gateway-works.js";
+import { type Target, workModels, works } from "./gateway-works.js";
 import { type PinnedProcess, startPinned } from "./pinned-process.js";
 
 /** A gateway under measurement. */
@@ -18,7 +17,7 @@ const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
 const slots = 4_096;
 
 /** The measured service's models, each one deployment of the mock upstream. */
-function upstreamSettings(upstreamPort: number): object {
+export function gatewaySettings(upstreamPort: number): object {
   const deployment = { engine: "openai", upstream: "mock", slots };
   return {
     upstreams: { mock: { url: `http://127.0.0.1:${upstreamPort}/v1` } },
@@ -27,37 +26,6 @@ function upstreamSettings(upstreamPort: number): object {
       return { id: model, deployments: [{ ...deployment, model, capabilities }] };
     }),
   };
-}
-
-/** The same answers from the scripted engine, for a build that has no engine for upstreams. */
-function scriptedSettings(): object {
-  const script = (model: string): object => {
-    if (model === works.embeddings_base64.body.model) return { dimensions };
-    const [, chunks, , pauseMs] = model.split("-").map(Number);
-    if (model.startsWith("text-")) return { text: "the model answers with tokens", tokens: answerWords };
-    return { text: "t=0000000000000000", tokens: chunks, token_delay_ms: pauseMs };
-  };
-  return { models: workModels.map((id) => ({ id, engine: "scripted", slots, scripted: script(id) })) };
-}
-
-/** The measured service's configuration, and the engine that it uses. */
-export interface GatewaySettings {
-  readonly engine: "openai" | "scripted";
-  readonly settings: object;
-}
-
-/** Uses the mock upstream if the build can, otherwise the scripted engine, which shows only that the benchmark works. */
-export function gatewaySettings(folder: string, upstreamPort: number): GatewaySettings {
-  const settings = upstreamSettings(upstreamPort);
-  const file = join(folder, "check.yaml");
-  writeFileSync(file, JSON.stringify(settings));
-  const { status, stdout, stderr } = spawnSync(process.execPath, [program, "config", "check", "--config", file], {
-    encoding: "utf8",
-  });
-  if (status === 0) return { engine: "openai", settings };
-  const output = stdout + stderr;
-  if (output.includes("this version has only the engines")) return { engine: "scripted", settings: scriptedSettings() };
-  throw new Error(`the service rejects the configuration of the benchmark: ${output}`);
 }
 
 export interface ServiceOptions {
@@ -70,7 +38,7 @@ export interface ServiceOptions {
 /** Starts the build in `dist` on one core, with rate limits that are never reached. */
 export async function startService(
   { state, folder, redisPort }: ServiceOptions,
-  { settings }: GatewaySettings,
+  settings: object,
   core: number,
 ): Promise<Side> {
   const ownFolder = join(folder, state);

@@ -12,10 +12,10 @@
  *   npm run bench -- gateway [--seconds 1 --repeats 9 --warm-up 4 --hold 6] [--peers]
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { temporaryFolder } from "./cleanup.js";
 import { addedLatency, type Bench, baseline, pacedMemory, throughput, warmUp } from "./gateway-measures.js";
 import { measurePeers } from "./gateway-peers.js";
 import { gatewaySettings, type Side, type StateName, startPassThrough, startService } from "./gateway-sides.js";
@@ -58,19 +58,15 @@ const warmUpSeconds = Number(values["warm-up"]);
 const holdSeconds = Number(values.hold);
 
 if (!existsSync("dist/app/cli.js")) throw new Error("there is no build: run `npm run build` first");
-const folder = mkdtempSync(join(tmpdir(), "uis-gateway-bench-"));
-const cleanUps: (() => Promise<void> | void)[] = [() => rmSync(folder, { recursive: true, force: true })];
+const folder = temporaryFolder("gateway-bench");
+const cleanUps: (() => Promise<void> | void)[] = [];
 
-/** Ends all processes, the last one first, and removes the folder. */
+/** Ends all processes, the last one first. */
 async function cleanUp(): Promise<void> {
   for (let next = cleanUps.pop(); next !== undefined; next = cleanUps.pop()) await next();
 }
 
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.once(signal, () => void cleanUp().finally(() => process.exit(1)));
-}
-
-async function startSides(upstreamPort: number, settings: ReturnType<typeof gatewaySettings>): Promise<Bench["sides"]> {
+async function startSides(upstreamPort: number, settings: object): Promise<Bench["sides"]> {
   const sides = new Map<string, Side>();
   const add = (name: string, side: Side): void => {
     sides.set(name, side);
@@ -94,7 +90,7 @@ async function measure(): Promise<void> {
   const upstream = await programs.startUpstream(workModels);
   cleanUps.push(() => upstream.stop());
   const upstreamPort = Number(upstream.ready["port"]);
-  const settings = gatewaySettings(folder, upstreamPort);
+  const settings = gatewaySettings(upstreamPort);
   const bench: Bench = { programs, upstream, sides: await startSides(upstreamPort, settings), turnSeconds, repeats };
   const allWorks = Object.entries(works) as [WorkName, (typeof works)[WorkName]][];
   for (const [name, side] of bench.sides) {
@@ -121,7 +117,6 @@ async function measure(): Promise<void> {
   };
   const report = {
     node: process.version,
-    engine: settings.engine,
     seconds: turnSeconds,
     repeats,
     unary_note: unaryNote,
@@ -133,10 +128,6 @@ async function measure(): Promise<void> {
     gates,
   };
   process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
-  if (settings.engine === "scripted") {
-    process.stderr.write("this build has no engine for upstreams: the scripted engine answered, and no gate applies\n");
-    return;
-  }
   for (const [name, gate] of Object.entries(gates) as [keyof typeof gates, { least?: number; most?: number }][]) {
     const { least = Number.NEGATIVE_INFINITY, most = Number.POSITIVE_INFINITY } = gate;
     const value = reached[name] ?? Number.NaN;
