@@ -11,6 +11,7 @@ import {
   type EndReason,
   endReasonOf,
   errorOfEnd,
+  rememberFirstTry,
 } from "./call-context.js";
 import type { LiveRequest, LiveRequests, Stage, UsageTally, UsageTotal } from "./live-requests.js";
 import { CallDetails, type CallEnd, CallTimes, type CallTracer, type Observer, parseTraceparent } from "./observer.js";
@@ -268,12 +269,11 @@ export class CallEntry {
   }
 }
 
-function membersOfRoute({ deployment, attempts, fallbackModel }: AnswerRoute): string {
-  return (
-    `,"deployment":${quotedDeployment(deployment)},"attempts":${attempts}` +
-    member("fallback_model", fallbackModel ?? undefined)
-  );
-}
+const membersOfRoute = rememberFirstTry(
+  ({ deployment, attempts, fallbackModel }) =>
+    `,"deployment":${jsonString(deployment)},"attempts":${attempts}` +
+    member("fallback_model", fallbackModel ?? undefined),
+);
 
 function membersOf({ user, safetyIdentifier, promptCacheKey, metadata }: ClientLabels): string {
   return (
@@ -293,5 +293,4 @@ function quotedOrNull(text: string | null): string {
 }
 
 const quotedModel = rememberLast((model: string | null) => (model === null ? "null" : jsonString(model)));
-const quotedDeployment = rememberLast(jsonString);
 const quotedAddress = rememberLast(jsonString);

@@ -109,7 +109,9 @@ export class CatalogModel {
 
   /** Capabilities of the loaded deployments, in their order; empty while none is loaded. */
   deployedCaps(): readonly Capabilities[] {
-    return this.deployments.flatMap(({ model }) => model?.caps ?? []);
+    const deployed: Capabilities[] = [];
+    for (const { model } of this.deployments) if (model !== null) deployed.push(model.caps);
+    return deployed;
   }
 
   /** Resolves once a deployment is loaded. Rejects like Deployment.onceLoaded, of the first deployment. */

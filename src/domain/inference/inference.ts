@@ -127,14 +127,14 @@ export class Inference {
   }
 
   #generate<A>(call: Call, kind: GenerationKind, deliver: (prepared: Prepared) => Promise<A>): Promise<A> {
-    return this.#serve(call, kind, (admitted) => {
+    return this.#serve(call, kind, ({ run, plan, fallbacks }) => {
       const { clock, ids } = this.#deps;
-      const { prompts } = admitted.plan;
+      const { prompts } = plan;
       const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
       const id = ids.text(kind.idPrefix);
       const identity = new AnswerIdentity(id, clock.now(), kind.model, choices, kind.serviceTier);
       call.details?.asked(prompts[0]?.request, choices, identity.id);
-      return deliver({ ...admitted, identity });
+      return deliver({ run, plan, fallbacks, identity });
     });
   }
 

@@ -82,7 +82,9 @@ export class Run {
   /** Metadata of the answer: how it ran and the limits at its admission. */
   head(queueMs: number): AnswerHead {
     const { snapshot, degraded } = this.#admission;
-    const head = { ...this.route, queueMs, degraded };
+    // A literal: a spread would cost every request.
+    const { deployment, attempts, fallbackModel } = this.route;
+    const head = { deployment, attempts, fallbackModel, queueMs, degraded };
     return snapshot === undefined ? head : { ...head, limits: snapshot };
   }
 

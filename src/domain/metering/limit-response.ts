@@ -1,8 +1,7 @@
 import { headers } from "../../contract/headers.js";
 import { inferenceOperations, type Operation } from "../../contract/operations.js";
 import { BoundedMap } from "../../lib/bounded-collections.js";
-import { rememberLast } from "../../lib/json-string.js";
-import type { AnswerHead, AnswerRoute } from "../call/call-context.js";
+import { type AnswerHead, rememberFirstTry } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import type { LimitOwner, LimitSnapshot, LimitState } from "../call/rate-limits.js";
@@ -108,21 +107,25 @@ export function goDuration(ms: number): string {
 
 /** Headers or metadata of an answer: its route and the caller's rate limits. */
 export function answerHeaders(head: AnswerHead): Readonly<Record<string, string>> {
-  return { ...routeHeaders(head), ...limitHeaders(head) };
+  const ofLimits = limitHeaders(head);
+  return ofLimits === none ? routeHeaders(head) : { ...routeHeaders(head), ...ofLimits };
 }
 
 /** Headers, metadata or trailers that name the deployment and, if it is not the requested one, the model. */
-export function routeHeaders({ deployment, attempts, fallbackModel }: AnswerRoute): Readonly<Record<string, string>> {
-  const route = { [headers.deployment]: headerText(deployment), [headers.attempts]: String(attempts) };
-  return fallbackModel === null ? route : { ...route, [headers.answeringModel]: headerText(fallbackModel) };
-}
+export const routeHeaders = rememberFirstTry(
+  ({ deployment, attempts, fallbackModel }): Readonly<Record<string, string>> => ({
+    [headers.deployment]: headerText(deployment),
+    [headers.attempts]: String(attempts),
+    ...(fallbackModel === null ? {} : { [headers.answeringModel]: headerText(fallbackModel) }),
+  }),
+);
 
 const visibleAscii = /^[\x21-\x7e]*$/;
 
 /** An id of an upstream may have characters that headers cannot carry: such an id is percent-encoded. */
-const headerText = rememberLast((id: string) =>
-  visibleAscii.test(id) ? id : encodeURI(id.replace(/\p{Surrogate}/gu, "\u{fffd}")),
-);
+function headerText(id: string): string {
+  return visibleAscii.test(id) ? id : encodeURI(id.replace(/\p{Surrogate}/gu, "\u{fffd}"));
+}
 
 /** Time for which a rejection is cached: a raised limit or a reset window is noticed after it (state RL-15). */
 const holdMsMax = 1_000;
