@@ -13,8 +13,7 @@ import {
 } from "../../domain/engine/engine.js";
 import type { UpstreamOutcome } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { embeddingBytesMax, readEmbeddings } from "./answer/embedding-answer.js";
-import { readScores, rerankBytesMax } from "./answer/rerank-answer.js";
+import { embeddingBytesMax, readEmbeddings, readScores, rerankBytesMax } from "./answer/input-answers.js";
 import { readWhole } from "./connection/body-collector.js";
 import type { UpstreamKey } from "./connection/key-ring.js";
 import { type Upstream, type UpstreamCall, withKeys } from "./connection/upstream.js";

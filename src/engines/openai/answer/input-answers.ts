@@ -1,4 +1,10 @@
-import { type EmbedRequest, type EmbedResult, EngineError } from "../../../domain/engine/engine.js";
+import {
+  type EmbedRequest,
+  type EmbedResult,
+  EngineError,
+  type RerankRequest,
+  type RerankResult,
+} from "../../../domain/engine/engine.js";
 import { countOf, InvalidResponse, isObject, parseJson } from "../protocol/upstream-failure.js";
 
 /** Bytes of an answer: 128 inputs with vectors of 8,192 numbers in decimal. */
@@ -17,17 +23,13 @@ export function readEmbeddings(
   if (!isObject(answer) || !Array.isArray(answer["data"])) {
     throw new InvalidResponse("the upstream's answer to an embeddings request has no vectors");
   }
-  const vectors: (Float32Array | undefined)[] = inputs.map(() => undefined);
+  const found = new Map<number, Float32Array>();
   for (const [position, entry] of (answer["data"] as readonly unknown[]).entries()) {
-    if (!isObject(entry)) continue;
-    vectors[countOf(entry["index"]) ?? position] = vectorOf(entry["embedding"]);
+    if (isObject(entry)) found.set(countOf(entry["index"]) ?? position, vectorOf(entry["embedding"]));
   }
-  const complete = vectors.filter((vector) => vector !== undefined);
-  if (complete.length !== inputs.length || vectors.length !== inputs.length) {
-    throw new InvalidResponse(`the upstream returned ${complete.length} vectors for ${inputs.length} inputs`);
-  }
-  const length = complete[0]?.length ?? 0;
-  if (complete.some((vector) => vector.length !== length || !vector.every(Number.isFinite))) {
+  const vectors = inOrder(found, inputs.length, "vectors", "inputs");
+  const length = vectors[0]?.length ?? 0;
+  if (vectors.some((vector) => vector.length !== length || !vector.every(Number.isFinite))) {
     throw new InvalidResponse(
       "the upstream returned vectors of different lengths, or with numbers that are not finite",
     );
@@ -37,9 +39,7 @@ export function readEmbeddings(
       param: "dimensions",
     });
   }
-  const usage = isObject(answer["usage"]) ? answer["usage"] : {};
-  const promptTokens = countOf(usage["prompt_tokens"]) ?? countOf(usage["total_tokens"]) ?? estimatedTokens();
-  return { vectors: complete, promptTokens };
+  return { vectors, promptTokens: promptTokensOf(answer, estimatedTokens) };
 }
 
 function vectorOf(value: unknown): Float32Array {
@@ -60,4 +60,39 @@ function fromBase64(text: string): Float32Array {
   }
   // A copy of its own, because a view has to begin at a multiple of 4.
   return new Float32Array(Uint8Array.from(bytes).buffer);
+}
+
+/** Bytes of an answer, which may repeat the documents. */
+export const rerankBytesMax = 64 * 1_024 * 1_024;
+
+/** Reads the answer to a rerank request, which has the documents in the order of their scores. Throws InvalidResponse. */
+export function readScores(body: string, { documents }: RerankRequest, estimatedTokens: () => number): RerankResult {
+  const answer = parseJson(body);
+  const results: unknown = isObject(answer) ? (answer["results"] ?? answer["data"]) : answer;
+  if (!Array.isArray(results)) throw new InvalidResponse("the upstream's answer to a rerank request has no results");
+  const found = new Map<number, number>();
+  for (const result of results) {
+    if (!isObject(result)) continue;
+    const index = countOf(result["index"]);
+    const score = result["relevance_score"] ?? result["score"];
+    if (index !== null && typeof score === "number" && Number.isFinite(score)) found.set(index, score);
+  }
+  const scores = inOrder(found, documents.length, "scores", "documents");
+  return { scores, promptTokens: promptTokensOf(answer, estimatedTokens) };
+}
+
+/** The results at the indexes 0 to `count` - 1. Throws InvalidResponse if one is missing or another index has a result. */
+function inOrder<R>(found: ReadonlyMap<number, R>, count: number, results: string, inputs: string): R[] {
+  const ordered = Array.from({ length: count }, (_, index) => found.get(index)).filter(
+    (result) => result !== undefined,
+  );
+  if (ordered.length !== count || found.size !== count) {
+    throw new InvalidResponse(`the upstream returned ${found.size} ${results} for ${count} ${inputs}`);
+  }
+  return ordered;
+}
+
+function promptTokensOf(answer: unknown, estimatedTokens: () => number): number {
+  const usage = isObject(answer) && isObject(answer["usage"]) ? answer["usage"] : {};
+  return countOf(usage["prompt_tokens"]) ?? countOf(usage["total_tokens"]) ?? estimatedTokens();
 }
