@@ -1,17 +1,15 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { Upstream } from "../../../src/engines/openai/connection/upstream.js";
 import { checkUpstream, discoverModels, isHealthy } from "../../../src/engines/openai/discovery.js";
-import { openAiEngine } from "../../../src/engines/openai/openai-engine.js";
 import { type AbortFlag, AbortSource } from "../../../src/lib/abort-source.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
-import { createRandomIds } from "../../../src/lib/crypto.js";
 import { eventually } from "../../support/eventually.js";
-import { silentLog } from "../../support/silent-log.js";
 import {
   chatRequest,
   loadUpstreamModel,
   never,
   runEvents,
+  upstreamEngine,
   upstreamSettings,
 } from "../../support/upstream/engine-calls.js";
 import { answerBytes, type RawAnswer, RawUpstream, sse, streamHead } from "../../support/upstream/raw-upstream.js";
@@ -156,19 +154,8 @@ describe("load of a model on an upstream server", () => {
       else if (answers) socket.end(answerBytes("200 OK", "text/plain", ""));
     });
     const settings = upstreamSettings(server.url, { kind: "vllm" });
-    const engine = openAiEngine.create({ clock, backgroundClock: clock, ids: createRandomIds(), log: silentLog });
-    const load = (model: string) =>
-      engine.load(
-        {
-          id: model,
-          deployment: `up/${model}`,
-          contextLength: 1,
-          slots: 2,
-          options: { upstream: settings, model, passThrough: [], contextLength: null, capabilities: null },
-        },
-        () => {},
-        new AbortController().signal,
-      );
+    const engine = upstreamEngine();
+    const load = (model: string) => loadUpstreamModel(settings, { model, slots: 2 }, {}, engine);
     const models = [await load("a"), await load("b")];
     const check = (signal: AbortFlag) => Promise.all(models.map((model) => model.isReachable?.(signal)));
     const healthRequests = () => server.requests.filter(({ path }) => path === "/health").length;
@@ -191,19 +178,8 @@ describe("load of a model on an upstream server", () => {
     const head = streamHead.replace("connection: close", `content-length: ${answer.length}`);
     const server = await serve((socket) => void socket.write(head + answer));
     const settings = upstreamSettings(server.url, { kind: "azure" });
-    const engine = openAiEngine.create({ clock, backgroundClock: clock, ids: createRandomIds(), log: silentLog });
-    const load = (model: string) =>
-      engine.load(
-        {
-          id: model,
-          deployment: `up/${model}`,
-          contextLength: 1,
-          slots: 2,
-          options: { upstream: settings, model, passThrough: [], contextLength: null, capabilities: null },
-        },
-        () => {},
-        new AbortController().signal,
-      );
+    const engine = upstreamEngine();
+    const load = (model: string) => loadUpstreamModel(settings, { model, slots: 2 }, {}, engine);
     const [first, second] = [await load("a"), await load("b")];
     for (const model of [first, second, first, second]) {
       expect((await runEvents(model, chatRequest())).error).toBeNull();

@@ -1,6 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { MessageSchema, Role, ToolSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import {
+  type Engine,
   EngineError,
   type GenEvent,
   type GenerateRequest,
@@ -47,21 +48,20 @@ export function upstreamSettings(url: string, changes: UpstreamChanges = {}): Up
   };
 }
 
+/** An engine, which models share that are loaded by it. */
+export function upstreamEngine(deps: Partial<OpenAiEngineDeps> = {}): Engine {
+  const clock = createSystemClock();
+  return openAiEngine.create({ clock, backgroundClock: clock, ids: createRandomIds(), log: silentLog, ...deps });
+}
+
 /** A model on an upstream server. */
 export async function loadUpstreamModel(
   upstream: UpstreamDefinition,
   changes: Partial<UpstreamModel> & { readonly slots?: number } = {},
   deps: Partial<OpenAiEngineDeps> = {},
+  engine = upstreamEngine(deps),
 ): Promise<LoadedModel> {
   const { slots = 8, ...deployment } = changes;
-  const clock = createSystemClock();
-  const engine = openAiEngine.create({
-    clock,
-    backgroundClock: clock,
-    ids: createRandomIds(),
-    log: silentLog,
-    ...deps,
-  });
   const options: UpstreamModel = {
     upstream,
     model: "smollm2",
