@@ -14,8 +14,8 @@ const maxAliasCount = 1_000;
 const starsInQuotes = "a name that begins with * must be in quotes";
 
 /**
- * `uis config import litellm FILE`: prints the configuration of a LiteLLM proxy as ours, and on stderr what has to be done
- * and what was left out. `source` is `litellm`, the only one.
+ * `uis config import litellm FILE`: prints a configuration of this service made from that of a LiteLLM proxy. On stderr it
+ * lists the steps that are left to the operator and the settings that were left out. `source` is `litellm`, the only one.
  */
 export async function importConfig(io: CliIo, _source: string, file: string, options: CommandOptions): Promise<void> {
   const imported = importLiteLlm(await readYamlFile(resolve(io.cwd, file)));

@@ -81,7 +81,7 @@ export function inputOverflow(given: {
   readonly contextLength: number;
   /** The field at fault: `input[3]`. */
   readonly param: string;
-  /** What has so many tokens, to begin a clause. Default: the field. */
+  /** Name of the text that is too long, as the subject of the message. Default: the field. */
   readonly what?: string;
   readonly inputTokens: number;
   /** As for `contextOverflow`. */

@@ -167,7 +167,7 @@ export class GenerateCall implements AnswerReader {
     }
   }
 
-  /** The next event of what has come; null: there is none. */
+  /** The next event in the bytes received so far; null: none is complete. */
   #next(): string | null {
     for (;;) {
       const data = this.#events.next();

@@ -31,7 +31,7 @@ export interface FailedAnswer {
   readonly body: string;
 }
 
-/** What of the request an error may concern. */
+/** Fields of the request to which an error of the upstream can refer. */
 export interface FailedRequest {
   /** Field of the prompt, for errors about the length of the context. */
   readonly promptParam: string;

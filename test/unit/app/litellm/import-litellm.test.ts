@@ -108,7 +108,7 @@ describe("uis config import litellm", () => {
     ]);
   });
 
-  it("says on a line of its own what has to be done, and what was left out and why", async () => {
+  it("lists each step left to the operator, and each omitted setting with its reason, on a line of its own", async () => {
     const { yaml, report } = await importFile("many-models.yaml");
     const comments = yaml
       .split("\n")

@@ -45,7 +45,7 @@ describe("router", () => {
     expect(findRoute("/v1/models/")?.methods.get("GET")).toBe("get_model");
   });
 
-  it("a caller who may read a path gets all of its methods in a 405, also those that need more rights (SEC-2)", () => {
+  it("a 405 lists all methods of a path, also those that need a higher scope than the caller has (SEC-2)", () => {
     for (const path of ["/v1/webhooks", "/v1/webhooks/we_1"]) {
       const route = findRoute(path);
       expect(route?.methods.size).toBe(2);
