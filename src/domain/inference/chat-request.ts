@@ -203,8 +203,9 @@ export class RunPlan {
   constructor(build: BuildRequests, candidates: readonly Capabilities[]) {
     this.#build = build;
     this.#nativeN = candidates.every(({ nativeN }) => nativeN);
-    this.#caps = firstAble(candidates, build);
-    this.prompts = planPrompts(build(this.#caps), this.#nativeN);
+    const { caps, built } = buildForAny(candidates, build);
+    this.#caps = caps;
+    this.prompts = planPrompts(built, this.#nativeN);
   }
 
   /** Whether a deployment can run the request. */
@@ -224,27 +225,40 @@ export class RunPlan {
     this.#others ??= new Map();
     const known = this.#others.get(caps);
     if (known !== undefined) return known;
-    const prompts = canBuild(() => this.#build(caps)) ? planPrompts(this.#build(caps), this.#nativeN) : null;
+    const prompts = builtOrNull(() => planPrompts(this.#build(caps), this.#nativeN));
     this.#others.set(caps, prompts);
     return prompts;
   }
 }
 
-/** The first capabilities with which the request can be built; the first of all if there are none. */
-export function firstAble(candidates: readonly Capabilities[], build: (caps: Capabilities) => unknown): Capabilities {
-  const [first] = candidates;
+/**
+ * Builds a request for the first deployment that can run it. `candidates`: capabilities of the deployments, at least one.
+ * Throws the ServiceError of the first one when none can.
+ */
+export function buildForAny<Q>(
+  candidates: readonly Capabilities[],
+  build: (caps: Capabilities) => Q,
+): { readonly caps: Capabilities; readonly built: Q } {
+  const [first, ...others] = candidates;
   invariant(first !== undefined, "a request has a deployment to run on");
-  if (candidates.length === 1) return first;
-  return candidates.find((caps) => canBuild(() => build(caps))) ?? first;
+  try {
+    return { caps: first, built: build(first) };
+  } catch (refused) {
+    if (!(refused instanceof ServiceError)) throw refused;
+    for (const caps of others) {
+      const built = builtOrNull(() => build(caps));
+      if (built !== null) return { caps, built };
+    }
+    throw refused;
+  }
 }
 
-/** Whether a request can be built. Errors other than refusals are thrown. */
-export function canBuild(build: () => unknown): boolean {
+/** The result of `build`; null when it refuses the request with a ServiceError. Other errors are thrown. */
+export function builtOrNull<Q>(build: () => Q): Q | null {
   try {
-    build();
-    return true;
+    return build();
   } catch (thrown) {
-    if (thrown instanceof ServiceError) return false;
+    if (thrown instanceof ServiceError) return null;
     throw thrown;
   }
 }

@@ -1,10 +1,11 @@
 import type { ErrorCode } from "../../contract/errors.js";
 import type { Call } from "../call/call.js";
-import { ServiceError } from "../call/service-error.js";
+import type { ServiceError } from "../call/service-error.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
 import type { Capabilities } from "../engine/engine.js";
 import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
+import { builtOrNull } from "./chat-request.js";
 import type { Run } from "./run.js";
 
 /** A loaded model that can run a request, with the plan `P` of what its engine receives. */
@@ -71,12 +72,7 @@ export class Fallbacks<P> {
     if (model === null || !model.capabilities.includes(this.#request.capability)) return null;
     const candidates = model.room.deployments.flatMap((deployment) => deployment.model?.caps ?? []);
     if (candidates.length === 0) return null;
-    try {
-      return { model, plan: this.#request.plan(candidates) };
-    } catch (thrown) {
-      if (thrown instanceof ServiceError) return null;
-      throw thrown;
-    }
+    return builtOrNull(() => ({ model, plan: this.#request.plan(candidates) }));
   }
 }
 

@@ -25,7 +25,7 @@ import {
   type StreamAssembly,
   wholeChat,
 } from "./chat-answer.js";
-import { type BuildRequests, firstAble, RunPlan, toChatRequest } from "./chat-request.js";
+import { type BuildRequests, buildForAny, RunPlan, toChatRequest } from "./chat-request.js";
 import { CompletionStream, toCompletionRequests, validateCompletion, wholeCompletion } from "./completion.js";
 import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
 import { type AdmittedRequest, Fallbacks, fallbackUnlessLoaded } from "./fallbacks.js";
@@ -107,7 +107,7 @@ export class Inference {
       model: params.model,
       validate: () => validateEmbeddings(params, limits),
       labels: () => userLabel(params),
-      plan: (candidates) => build(firstAble(candidates, build)),
+      plan: (candidates) => buildForAny(candidates, build).built,
       reserve: reserveForInputs,
     };
     return this.#serve(call, kind, (admitted) => embed(admitted, build, limits.embeddingTokensMax));
@@ -120,7 +120,7 @@ export class Inference {
       model: params.model,
       validate: () => validateRerank(params),
       labels: () => null,
-      plan: (candidates) => build(firstAble(candidates, build)),
+      plan: (candidates) => buildForAny(candidates, build).built,
       reserve: reserveForRanking,
     };
     return this.#serve(call, kind, (admitted) => rerank(admitted, build, params, this.#deps.ids.text("rerank-")));

@@ -6,7 +6,7 @@ import { type Capabilities, EngineError, type LoadedModel } from "../engine/engi
 import { serviceErrorOf } from "../engine/engine-error.js";
 import type { Slot } from "../routing/waiting-room.js";
 import { Attempts } from "./attempts.js";
-import { canBuild } from "./chat-request.js";
+import { builtOrNull } from "./chat-request.js";
 import { type AdmittedRequest, runWithFallbacks } from "./fallbacks.js";
 import { type Run, settleFailure } from "./run.js";
 
@@ -68,7 +68,7 @@ async function workInTurn<Q, R>(run: Run, build: BuildInput<Q>, work: InputWork<
   const attempts = new Attempts(
     run,
     () => ({ tokens: 1, affinityKey: null }),
-    (caps) => canBuild(() => build(caps)),
+    (caps) => builtOrNull(() => build(caps)) !== null,
   );
   for (;;) {
     let slot: Slot<Deployment> | null = null;
