@@ -47,3 +47,8 @@ export function rememberLast<A, R>(work: (argument: A) => R): (argument: A) => R
     return last.result;
   };
 }
+
+/** Whether a parsed value of JSON or YAML is an object: no list, and not null. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

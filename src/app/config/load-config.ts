@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type * as z from "zod";
 import { errorText } from "../../lib/display-text.js";
+import { isObject } from "../../lib/json-string.js";
 import { type SettingValue, settingsOfEnvironment } from "./environment.js";
 import type { Variables } from "./expand.js";
 import { constantLimits } from "./limits-settings.js";
@@ -75,14 +76,14 @@ async function readConfigFile({ env, cwd, file: flag }: ConfigSources): Promise<
 
 /** The settings of the file, overridden by those of the environment and the command line. */
 function overlay(data: unknown, overrides: readonly SettingValue[]): unknown {
-  if (!isGroup(data)) return data;
+  if (!isObject(data)) return data;
   const root: Group = { ...data };
   for (const { path, value } of overrides) {
     let group = root;
     for (const name of path.slice(0, -1)) {
       const inner = group[name] ?? {};
       // The value is not a group, which the schema reports.
-      if (!isGroup(inner)) break;
+      if (!isObject(inner)) break;
       const copy = { ...inner };
       group[name] = copy;
       group = copy;
@@ -94,10 +95,6 @@ function overlay(data: unknown, overrides: readonly SettingValue[]): unknown {
 }
 
 type Group = Record<string | number, unknown>;
-
-function isGroup(value: unknown): value is Group {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 function toProblems(issue: z.core.$ZodIssue, yaml: YamlFile, overrides: readonly SettingValue[]): ConfigProblem[] {
   const path = issue.path.map((part) => (typeof part === "number" ? part : String(part)));

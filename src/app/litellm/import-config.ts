@@ -1,8 +1,9 @@
+import { isObject } from "../../lib/json-string.js";
 import { formatDuration } from "../config/setting-types.js";
 import { ImportedModels, type ModelEntry } from "./imported-models.js";
 import { ImportedUpstreams, toMs, type UpstreamEntry } from "./imported-upstreams.js";
 import { type Note, reasonOf } from "./notes.js";
-import { type Group, groupOf, groupsOf, isGroup, textOf, variableOf } from "./values.js";
+import { type Group, groupOf, groupsOf, textOf, variableOf } from "./values.js";
 
 /** A configuration that was made from one of LiteLLM. */
 export interface ImportedConfig {
@@ -60,13 +61,13 @@ type AddNote = (note: Note) => void;
 
 function addAliases(models: ImportedModels, aliases: unknown, note: AddNote): void {
   for (const [alias, target] of Object.entries(groupOf(aliases))) {
-    const of = textOf(isGroup(target) ? target["model"] : target) ?? "";
+    const of = textOf(isObject(target) ? target["model"] : target) ?? "";
     const what = `model_group_alias ${alias}`;
     if (!models.has(of)) note({ sort: "left out", what, why: `${of} is not a model of this import`, of: null });
     else if (models.has(alias)) note({ sort: "left out", what, why: "is the name of a model", of: null });
     else {
       models.addAlias(alias, of);
-      if (isGroup(target) && target["hidden"] === true) {
+      if (isObject(target) && target["hidden"] === true) {
         const subject = { list: "models", name: alias } as const;
         note({ sort: "changed", what: `hidden of ${what}`, why: "the model is listed", of: subject });
       }

@@ -1,17 +1,14 @@
+import { isObject } from "../../lib/json-string.js";
 export type Group = Readonly<Record<string, unknown>>;
-
-export function isGroup(value: unknown): value is Group {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** The value as a group; an empty one if it is not a group. */
 export function groupOf(value: unknown): Group {
-  return isGroup(value) ? value : {};
+  return isObject(value) ? value : {};
 }
 
 /** The groups of a list; none if it is no list. */
 export function groupsOf(value: unknown): readonly Group[] {
-  return Array.isArray(value) ? value.filter(isGroup) : [];
+  return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 /** Text that is not empty, else null. */

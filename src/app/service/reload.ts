@@ -3,6 +3,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import type { Logger } from "../../domain/call/ports.js";
 import type { ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
+import { isObject } from "../../lib/json-string.js";
 import type { Parts } from "../compose/compose.js";
 import { toModelDefinitions, toPrices } from "../compose/model-catalog.js";
 import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "../config/limits-settings.js";
@@ -66,8 +67,8 @@ export function createReload({ config, upstreams, limits, parts, log, track }: R
         log.info({}, "rate limits reloaded");
       }
       track("discovering models", parts.discovery.configure({ config: next, upstreams }));
-      if (current.models !== null && next.models !== null) parts.catalog.reprice(toPrices(next.models));
       if (current.models !== null && next.models !== null) {
+        parts.catalog.reprice(toPrices(next.models));
         const former = definitions;
         definitions = toModelDefinitions({ config: next, upstreams }, parts.engines);
         const unchanged = unchangedModels(former, definitions);
@@ -125,14 +126,10 @@ function changedSettings(before: Config, after: Config): string[] {
   return Object.entries<unknown>(after).flatMap(([group, value]) => {
     const oldValue = old.get(group);
     if (isDeepStrictEqual(oldValue, value)) return [];
-    if (!isGroup(value) || !isGroup(oldValue)) return [group];
+    if (!isObject(value) || !isObject(oldValue)) return [group];
     const names = Object.keys(value).filter((name) => !isDeepStrictEqual(oldValue[name], value[name]));
     return names.map((name) => `${group}.${name}`);
   });
-}
-
-function isGroup(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The limits of a running service. */

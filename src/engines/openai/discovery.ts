@@ -3,11 +3,12 @@ import { EngineError } from "../../domain/engine/engine.js";
 import type { DeploymentOperation, ListedFacts, UpstreamKind } from "../../domain/engine/upstream.js";
 import { kindOfHost } from "../../domain/engine/upstream-url.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { isObject } from "../../lib/json-string.js";
 import { readWhole, type WholeAnswer } from "./connection/body-collector.js";
 import type { UpstreamKey } from "./connection/key-ring.js";
 import { type Upstream, withKeys } from "./connection/upstream.js";
 import { guessOperations, kindProfiles } from "./protocol/kinds.js";
-import { countOf, engineErrorOf, InvalidResponse, isObject, parseJson } from "./protocol/upstream-failure.js";
+import { countOf, engineErrorOf, InvalidResponse, parseJson } from "./protocol/upstream-failure.js";
 
 /** Bytes of a model list: hosted services list thousands. */
 const listBytesMax = 8 * 1_024 * 1_024;

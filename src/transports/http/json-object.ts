@@ -2,6 +2,7 @@ import { isAscii, isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import { quote, refuse, ServiceError } from "../../domain/call/service-error.js";
+import { isObject } from "../../lib/json-string.js";
 import { checkJsonBounds, JsonSource } from "./json-scan.js";
 
 /** `application/json` or any type that ends in `+json`, with any parameters. */
@@ -260,10 +261,6 @@ export function asInt32(value: unknown, path: string): number {
 
 function asInteger(value: unknown, path: string): number {
   return typeof value === "number" && Number.isInteger(value) ? value : wrongType(path, "an integer", value);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Throws the error for a value of another type than `expected`. */

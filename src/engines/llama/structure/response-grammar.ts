@@ -1,3 +1,4 @@
+import { isObject } from "../../../lib/json-string.js";
 import { GrammarBuilder } from "./grammar-builder.js";
 import { LruCache } from "./lru-cache.js";
 import { compileCheck } from "./schema-check.js";
@@ -18,7 +19,6 @@ export interface ResponseForm {
 /** One JSON object of up to 8 levels, or a value of a JSON Schema. Throws SchemaUnsupported. */
 export function responseForm(format: Format): ResponseForm {
   if (format.type === "json_object") {
-    const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
     return {
       addTo: (builder) => builder.anyObject(),
       check: (value) => (isObject(value) ? null : "must be a JSON object"),

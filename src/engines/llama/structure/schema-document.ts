@@ -1,3 +1,4 @@
+import { isObject } from "../../../lib/json-string.js";
 /** `strict` refuses keywords that the grammar cannot enforce; `lenient` leaves them out of the grammar and the check. */
 export type SchemaMode = "strict" | "lenient";
 
@@ -134,10 +135,6 @@ const isText = (value: unknown): value is string => typeof value === "string";
 const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
 const isFiniteNumber = (value: unknown): value is number => Number.isFinite(value);
 const isCount = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 0;
-
-function isObject(value: unknown): value is SchemaObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** A JSON Schema that has no grammar. The message is public: it names the location, the cause and the fix. */
 export class SchemaUnsupported extends Error {

@@ -1,5 +1,6 @@
 import type { EngineUsage, FinishReason, GenEvent, TokenLogprobInfo } from "../../../domain/engine/engine.js";
-import { InvalidResponse, isObject, parseJson } from "../protocol/upstream-failure.js";
+import { isObject } from "../../../lib/json-string.js";
+import { InvalidResponse, parseJson } from "../protocol/upstream-failure.js";
 import {
   contentOf,
   errorKind,

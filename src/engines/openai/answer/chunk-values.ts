@@ -1,5 +1,6 @@
 import type { FinishReason } from "../../../domain/engine/engine.js";
-import { InvalidResponse, isObject } from "../protocol/upstream-failure.js";
+import { isObject } from "../../../lib/json-string.js";
+import { InvalidResponse } from "../protocol/upstream-failure.js";
 
 /** Values of a chunk, in the spellings of all servers. */
 export type Json = Readonly<Record<string, unknown>>;

@@ -5,7 +5,8 @@ import {
   type RerankRequest,
   type RerankResult,
 } from "../../../domain/engine/engine.js";
-import { countOf, InvalidResponse, isObject, parseJson } from "../protocol/upstream-failure.js";
+import { isObject } from "../../../lib/json-string.js";
+import { countOf, InvalidResponse, parseJson } from "../protocol/upstream-failure.js";
 
 /** Bytes of an answer: 128 inputs with vectors of 8,192 numbers in decimal. */
 export const embeddingBytesMax = 32 * 1_024 * 1_024;

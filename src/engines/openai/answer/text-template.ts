@@ -1,4 +1,5 @@
-import { isObject, parseJson } from "../protocol/upstream-failure.js";
+import { isObject } from "../../../lib/json-string.js";
+import { parseJson } from "../protocol/upstream-failure.js";
 
 /** Members of a chunk that change from one to the next and have no other effect than the count of output tokens. */
 const numbers = /("(?:created|completion_tokens|total_tokens)":\s*)(\d+)/g;

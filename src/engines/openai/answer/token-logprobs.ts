@@ -1,5 +1,5 @@
 import type { TokenLogprob, TokenLogprobInfo } from "../../../domain/engine/engine.js";
-import { isObject } from "../protocol/upstream-failure.js";
+import { isObject } from "../../../lib/json-string.js";
 
 /** Stands for "never" (RESP-9). */
 const never = -9_999;

@@ -1,5 +1,6 @@
 import type { GenEvent } from "../../../domain/engine/engine.js";
-import { InvalidResponse, isObject } from "../protocol/upstream-failure.js";
+import { isObject } from "../../../lib/json-string.js";
+import { InvalidResponse } from "../protocol/upstream-failure.js";
 
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 

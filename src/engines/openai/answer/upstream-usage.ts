@@ -1,5 +1,6 @@
 import type { EngineUsage } from "../../../domain/engine/engine.js";
-import { countOf, isObject } from "../protocol/upstream-failure.js";
+import { isObject } from "../../../lib/json-string.js";
+import { countOf } from "../protocol/upstream-failure.js";
 
 export interface UsageFigures extends EngineUsage {
   readonly reasoningTokens: number;

@@ -1,5 +1,6 @@
 import { EngineError, type EngineErrorCode, type EngineUsage } from "../../../domain/engine/engine.js";
 import { printableLine } from "../../../lib/display-text.js";
+import { isObject } from "../../../lib/json-string.js";
 
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -200,10 +201,6 @@ export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | nu
   const seconds = /^\s*\d+(\.\d+)?\s*$/.test(text) ? Number(text) : (Date.parse(text) - nowMs) / 1_000;
   if (Number.isNaN(seconds)) return null;
   return Math.min(Math.max(0, Math.ceil(seconds * 1_000)), retryAfterMaxMs);
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Undefined for a text that is not JSON. */
