@@ -1,6 +1,5 @@
 import type { Operation } from "../../contract/operations.js";
 import type { AbortFlag, AbortSource } from "../../lib/abort-source.js";
-import { rememberLast } from "../../lib/json-string.js";
 import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import type { LimitSnapshot } from "./rate-limits.js";
@@ -153,12 +152,6 @@ export interface AnswerRoute {
   readonly attempts: number;
   /** The model that answers instead of the requested one; null: the requested model answers. */
   readonly fallbackModel: string | null;
-}
-
-/** Caches the last result for routes with one try and no fallback, as those of nearly all requests. `work` is pure. */
-export function rememberFirstTry<R>(work: (route: AnswerRoute) => R): (route: AnswerRoute) => R {
-  const ofFirst = rememberLast((deployment: string) => work({ deployment, attempts: 1, fallbackModel: null }));
-  return (route) => (route.attempts === 1 && route.fallbackModel === null ? ofFirst(route.deployment) : work(route));
 }
 
 /** Metadata of an answer, known when it is committed. Transports send it as headers. */

@@ -11,7 +11,6 @@ import {
   type EndReason,
   endReasonOf,
   errorOfEnd,
-  rememberFirstTry,
 } from "./call-context.js";
 import type { LiveRequest, LiveRequests, Stage, UsageTally, UsageTotal } from "./live-requests.js";
 import { CallDetails, type CallEnd, CallTimes, type CallTracer, type Observer, parseTraceparent } from "./observer.js";
@@ -267,6 +266,12 @@ export class CallEntry {
       (labels === null ? "" : membersOf(labels))
     );
   }
+}
+
+/** Caches the last result for routes with one try and no fallback, as those of nearly all requests. `work` is pure. */
+export function rememberFirstTry<R>(work: (route: AnswerRoute) => R): (route: AnswerRoute) => R {
+  const ofFirst = rememberLast((deployment: string) => work({ deployment, attempts: 1, fallbackModel: null }));
+  return (route) => (route.attempts === 1 && route.fallbackModel === null ? ofFirst(route.deployment) : work(route));
 }
 
 const membersOfRoute = rememberFirstTry(

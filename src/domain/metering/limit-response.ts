@@ -1,7 +1,8 @@
 import { headers } from "../../contract/headers.js";
 import { inferenceOperations, type Operation } from "../../contract/operations.js";
 import { BoundedMap } from "../../lib/bounded-collections.js";
-import { type AnswerHead, rememberFirstTry } from "../call/call-context.js";
+import { rememberFirstTry } from "../call/call.js";
+import type { AnswerHead } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import type { LimitOwner, LimitSnapshot, LimitState } from "../call/rate-limits.js";
