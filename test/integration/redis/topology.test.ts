@@ -127,6 +127,26 @@ describe("Redis Cluster", () => {
     }
   });
 
+  it("is ready without beginning again, and then reaches every primary", async () => {
+    const opens = 30;
+    /** Connections that the primaries have accepted so far, these questions included. */
+    const accepted = async () => {
+      const stats = await Promise.all([0, 1, 2].map((position) => node(position).cli("INFO", "stats")));
+      const counts = stats.map((text) => Number(/total_connections_received:(\d+)/.exec(text)?.[1]));
+      return counts.reduce((sum, count) => sum + count);
+    };
+    const before = await accepted();
+    for (let n = 0; n < opens; n += 1) {
+      const opened = new RedisConnection({ url: cluster.url, tls: null, clock, log: silentLog });
+      await opened.ready(5_000);
+      expect(await opened.onEachPrimary("ping", [], timeoutMs * 5)).toEqual(["PONG", "PONG", "PONG"]);
+      await opened.close();
+    }
+    const more = (await accepted()) - before;
+    // One to each primary and one that reads the layout; few more for what else runs in these seconds.
+    expect(more).toBeLessThanOrEqual(opens * 4 + 10);
+  });
+
   it("with one node down, keys of other nodes stay available, and its own within a second of its replacement", async () => {
     const [lost, kept] = [await keyOf(0), await keyOf(1)];
     await node(0).kill();

@@ -79,6 +79,8 @@ export function clusterOptions(target: RedisTarget, tls: ConnectionOptions | nul
   return {
     redisOptions: connectionOptions(target, tls),
     enableOfflineQueue: false,
+    // It asks a random node without waiting for its connection, and every failure begins the cluster anew.
+    enableReadyCheck: false,
     clusterRetryStrategy: backOffMs,
     clusterNodeRetryStrategy: backOffMs,
     maxRedirections: redirectionsMax,

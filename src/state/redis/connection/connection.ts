@@ -102,11 +102,17 @@ export class RedisConnection implements RedisClient {
   /** Resolves when calls can be made. Rejects with StateOpenError: immediately for a login fault, else after `withinMs`. */
   async ready(withinMs: number): Promise<void> {
     const untilMs = this.#clock.monotonic() + withinMs;
-    while (this.#redis.status !== "ready") {
+    while (!this.#isReady()) {
       const fault = this.#linkFault;
       if (isLoginFault(fault) || this.#clock.monotonic() >= untilMs) throw this.#unreachable(fault);
       await new Promise<void>((resolve) => this.#clock.after(10, resolve));
     }
+  }
+
+  /** A cluster is ready as soon as its layout is known, before its nodes are connected. */
+  #isReady(): boolean {
+    const servers = this.#redis instanceof Cluster ? this.#redis.nodes("master") : [];
+    return this.#redis.status === "ready" && servers.every(({ status }) => status === "ready");
   }
 
   /**
