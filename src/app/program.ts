@@ -71,12 +71,14 @@ function addServe(program: Command, commands: CommandSet): void {
     .addOption(dataDirOption())
     .addOption(new Option("--role <role>", "role of this process").choices(["all", "core", "gateway"]))
     .option("--model <source>", "chat model instead of the default one: hf:…, https://…, pypi:… or file:…")
+    .option("--upstream <server>", "also serve the models of openai (OPENAI_API_KEY), ollama, or the server at a URL")
     .addOption(jsonOption("print exactly one line of JSON on stdout when the service is ready"));
   commands.plain(
     serve,
     async () => (await import("./commands/serve.js")).serve,
     "uis serve",
     "uis serve --config uis.yaml --port 8000",
+    "uis serve --upstream openai",
     "uis serve --json",
   );
 }

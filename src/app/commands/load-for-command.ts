@@ -1,5 +1,6 @@
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import type { CliIo } from "../command-line/cli-io.js";
+import type { SettingValue } from "../config/environment.js";
 import { type LoadedConfig, loadConfig } from "../config/load-config.js";
 import { ConfigError } from "../config/problem.js";
 import { readSecrets, type Secrets } from "../config/secrets.js";
@@ -15,6 +16,8 @@ export interface CommandOptions {
   readonly grpcPort?: number | undefined;
   readonly opsPort?: number | undefined;
   readonly role?: string | undefined;
+  /** Further settings of the command line. */
+  readonly settings?: readonly SettingValue[];
   /** Address of the running service. */
   readonly url?: string | undefined;
 }
@@ -32,6 +35,7 @@ export function loadForCommand(io: CliIo, options: CommandOptions): Promise<Load
       { path: ["server", "grpc_port"], value: options.grpcPort, from: "--grpc-port" },
       { path: ["server", "ops_port"], value: options.opsPort, from: "--ops-port" },
       { path: ["server", "role"], value: options.role, from: "--role" },
+      ...(options.settings ?? []),
     ],
   });
 }

@@ -11,16 +11,21 @@ import type { Config } from "../config/schema.js";
 import { readUpstreams } from "../config/upstreams.js";
 import { warningsOf } from "../doctor/settings.js";
 import { type Service, startService } from "../service/service.js";
+import { addedUpstream } from "./added-upstream.js";
 import { type CommandOptions, loadForCommand, loadForStart } from "./load-for-command.js";
 import { findLocalServers, type LocalServer } from "./local-servers.js";
 
 interface ServeOptions extends CommandOptions {
   /** Source of a chat model. */
   readonly model?: string;
+  /** Server of an upstream in addition to those of the configuration. */
+  readonly upstream?: string;
 }
 
 /** `uis serve`: resolves when the service has stopped. */
-export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
+export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
+  const settings = given.upstream === undefined ? [] : await addedUpstream(io.env, given.upstream);
+  const options = { ...given, settings };
   const inFolder = (config: Config): Config => ({
     ...config,
     data_dir: resolve(io.cwd, config.data_dir),

@@ -24,7 +24,7 @@ export async function checkUpstreamAt(io: CliIo, address: string, options: Check
   const { facts } = checked;
   const { url } = definition;
   const kind = options.kind ?? facts.kind ?? "generic";
-  const ids = facts.models.map(({ id }) => id);
+  const ids = facts.models.filter(({ operations }) => operations.length > 0).map(({ id }) => id);
   const config = upstreamYaml({ ...added, url }, kind, ids);
   const models = facts.models.map(({ id, operations, contextLength }) => {
     return { id, capabilities: operations, context_length: contextLength };
@@ -57,7 +57,7 @@ function modelLines({ models }: UpstreamFacts): readonly string[] {
   return alignColumns(
     models.map(({ id, operations, contextLength }) => [
       printableLine(id),
-      operations.join(", "),
+      operations.join(", ") || "no operation of this service",
       contextLength === null ? "context length not stated" : `${contextLength} tokens`,
     ]),
   );

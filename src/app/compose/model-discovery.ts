@@ -272,12 +272,13 @@ class PolledList {
     if (this.#failures > 0) this.#deps.log.info({ upstream: name }, "the upstream lists its models again");
     this.#failures = 0;
     for (const model of this.models.values()) model.misses += 1;
-    const usable = found.filter(({ id }) => modelIdForm.test(id));
+    const offered = found.filter(({ operations }) => operations.length > 0);
+    const usable = offered.filter(({ id }) => modelIdForm.test(id));
     for (const { id, contextLength, embeddingDims } of usable) {
       this.models.set(id, { listed: { contextLength, embeddingDims }, misses: 0 });
     }
     for (const [id, { misses }] of this.models) if (misses >= missesMax) this.models.delete(id);
-    const unusable = found.length - usable.length;
+    const unusable = offered.length - usable.length;
     if (unusable > this.#unusable) {
       const text = "the upstream has models whose ids cannot be used here: configure them with another id";
       this.#deps.log.warn({ upstream: name, models: unusable }, text);

@@ -94,7 +94,7 @@ function commentOf(kind: UpstreamKind, listed: number, added: number): string | 
 }
 
 /** The kind; for `generic` the name of the host. */
-function nameOf(url: string, kind: UpstreamKind): string {
+export function nameOf(url: string, kind: UpstreamKind): string {
   if (kind !== "generic") return kind;
   const { hostname } = new URL(url);
   const isAddress = isIP(hostname.replace(/^\[(.*)\]$/, "$1")) !== 0;

@@ -194,18 +194,34 @@ export interface ModelFacts {
 const isEmbedder = /embed|(^|[/_-])(bge|e5|gte|minilm|nomic|jina)([/_.-]|$)|all-minilm/i;
 const isReranker = /rerank|cross-encoder/i;
 
-/** Operations of a model, by its id: model lists do not name them. */
+/** OpenAI's models for images, video, speech, moderation and live audio, and those of its responses API alone. */
+const isOtherModality =
+  /(^|-)(dall-e|image|sora|whisper|tts|transcribe|moderation|realtime|codex|computer-use|deep-research)(-|$)|^(o\d|gpt-[\d.]+)-pro/;
+/** OpenAI's models for text completions alone. */
+const isCompleter = /^(babbage|davinci)-|-instruct(-|$)/;
+
+/**
+ * Operations of a model, by its id: model lists do not name them. Empty: OpenAI lists it, and it is for none of them.
+ */
 export function guessOperations(kind: UpstreamKind, model: string): readonly DeploymentOperation[] {
+  if (kind === "openai" && isOtherModality.test(model)) return [];
+  if (kind === "openai" && isCompleter.test(model)) return ["completions"];
   const { completion, embeddings, rerank } = kindProfiles[kind].abilities;
   if (isReranker.test(model)) return rerank ? ["rerank"] : ["chat"];
   if (isEmbedder.test(model)) return embeddings ? ["embeddings"] : ["chat"];
   return completion ? ["chat", "completions"] : ["chat"];
 }
 
+/** A configured model can be used, whatever its id. */
+function configuredOperations(kind: UpstreamKind, model: string): readonly DeploymentOperation[] {
+  const guessed = guessOperations(kind, model);
+  return guessed.length > 0 ? guessed : ["chat"];
+}
+
 export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilities {
   const { model, contextLength, embeddingDims, capabilities } = facts;
   const { tokenInput, shortenableEmbeddings, ...found } = configured(kindProfiles[kind].abilities, capabilities);
-  const operations = capabilities?.operations ?? guessOperations(kind, model);
+  const operations = capabilities?.operations ?? configuredOperations(kind, model);
   const embeddings = operations.includes("embeddings");
   const generates = operations.includes("chat") || operations.includes("completions");
   return {

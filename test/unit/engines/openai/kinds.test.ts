@@ -35,9 +35,28 @@ describe("capabilities of models on upstream servers", () => {
     ["models/minilm.gguf", "llama-server", ["embeddings"]],
     ["BAAI/bge-reranker-v2-m3", "vllm", ["rerank"]],
     ["gpt-5-mini", "openai", ["chat", "completions"]],
+    ["gpt-4o-audio-preview", "openai", ["chat", "completions"]],
+    ["gpt-3.5-turbo-instruct", "openai", ["completions"]],
+    ["davinci-002", "openai", ["completions"]],
+    ["dall-e-3", "openai", []],
+    ["gpt-image-1", "openai", []],
+    ["whisper-1", "openai", []],
+    ["tts-1-hd", "openai", []],
+    ["gpt-4o-mini-transcribe", "openai", []],
+    ["omni-moderation-latest", "openai", []],
+    ["gpt-realtime-mini", "openai", []],
+    ["sora-2", "openai", []],
+    ["gpt-5-codex", "openai", []],
+    ["o3-pro-2025-06-10", "openai", []],
+    ["gpt-5-pro", "openai", []],
+    ["my-image-captions", "vllm", ["chat", "completions"]],
     ["claude-x", "anthropic", ["chat"]],
   ] as const)("the operations of %s on %s are %j", (model, kind, operations) => {
     expect(guessOperations(kind, model)).toEqual(operations);
+  });
+
+  it("a configured model of OpenAI can chat, whatever its id", () => {
+    expect(capabilitiesOf("openai", facts({ model: "my-image-model" }))).toMatchObject({ chat: true });
   });
 
   it("the configuration is complete: what it does not list, the model cannot", () => {
