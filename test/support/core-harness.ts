@@ -63,7 +63,14 @@ export async function createCoreHarness(options: {
   const backgroundClock = books.clock;
   const random = () => 0.5;
   const catalog = new Catalog({ clock, backgroundClock, log: silentLog, store: state.catalog, limits, random });
-  const model = { ownedBy: "test", capabilities: null, prices: [], affinity: "none", fallbacks: [] } as const;
+  const model = {
+    ownedBy: "test",
+    capabilities: null,
+    prices: [],
+    defaults: null,
+    affinity: "none",
+    fallbacks: [],
+  } as const;
   const others = Object.entries(options.fallbacks ?? {});
   await catalog.replace([
     {

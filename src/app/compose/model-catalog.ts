@@ -2,15 +2,14 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
 import { invariant } from "../../domain/call/service-error.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
-import type { Capability, ModelDefinition } from "../../domain/catalog/catalog-model.js";
+import type { Capability, LiveSettings, ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
-import type { PriceList } from "../../domain/catalog/prices.js";
 import type { Engine } from "../../domain/engine/engine.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
+import { toPriceList, toRequestDefaults } from "../config/live-settings.js";
 import { deploymentsOf, type ModelDeployment } from "../config/model-references.js";
 import { queueOf, toModelRoutes } from "../config/model-routes.js";
 import type { ModelSettings } from "../config/model-settings.js";
-import { toPriceList } from "../config/price-settings.js";
 import type { Config } from "../config/schema.js";
 import { embeddedName } from "../config/upstream-settings.js";
 import { type EngineName, engineKind } from "../engines/registry.js";
@@ -159,7 +158,7 @@ export function toModelDefinitions(
     id: model.id,
     ownedBy: model.owned_by,
     capabilities: model.capabilities ?? null,
-    prices: toPriceList(model.prices),
+    ...toLiveSettings(model),
     affinity: routes[i]?.affinity ?? "none",
     fallbacks: model.fallbacks,
     deployments: deploymentsOf(model).map((deployment, j) => {
@@ -178,9 +177,9 @@ export function toModelDefinitions(
   }));
 }
 
-/** Prices of the configured models, by id. */
-export function toPrices(models: readonly ModelSettings[]): ReadonlyMap<string, PriceList> {
-  return new Map(models.map(({ id, prices }) => [id, toPriceList(prices)]));
+/** What changes without a reload of the model. */
+export function toLiveSettings({ prices, defaults }: ModelSettings): LiveSettings {
+  return { prices: toPriceList(prices), defaults: toRequestDefaults(defaults) };
 }
 
 /** Catalog entry of a model stored on this machine. */
@@ -205,8 +204,8 @@ function llamaDefinition(id: string, source: string | null, engines: Engines): M
     ...inThisProcess,
     options,
   };
-  const unpriced = { capabilities: null, prices: [], affinity: "none", fallbacks: [] } as const;
-  return { id, ownedBy: ownOrganisation, ...unpriced, deployments: [deployment] };
+  const unset = { capabilities: null, prices: [], defaults: null, affinity: "none", fallbacks: [] } as const;
+  return { id, ownedBy: ownOrganisation, ...unset, deployments: [deployment] };
 }
 
 /** The options of each engine, as its `load` reads them. */

@@ -152,6 +152,7 @@ export class ModelDiscovery {
       ownedBy: ownOrganisation,
       capabilities: null,
       prices: [],
+      defaults: null,
       affinity: defaultAffinity(deployments.map(({ upstream }) => upstream.kind)),
       fallbacks: [],
       deployments: deployments.map((deployment) => this.#deployment(id, deployment, taken)),

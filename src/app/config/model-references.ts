@@ -1,4 +1,5 @@
 import type { Affinity, UpstreamKind } from "../../domain/engine/upstream.js";
+import { defaultsWithoutEffect } from "./live-settings.js";
 import type { DeploymentSettings, ModelSettings } from "./model-settings.js";
 import { embeddedName, type UpstreamSettings } from "./upstream-settings.js";
 
@@ -24,6 +25,9 @@ export function checkModels(models: readonly ModelSettings[], upstreams: Upstrea
     if (taken.has(id)) report([...path, "id"], `"${id}" is used by another deployment`);
     taken.add(id);
   });
+  models.forEach((model, i) => {
+    checkDefaults(model, ["models", i, "defaults"], upstreams, report);
+  });
   if (discoversModels(models, upstreams)) return;
   models.forEach(({ fallbacks }, i) => {
     fallbacks.forEach((id, j) => {
@@ -39,6 +43,21 @@ function checkUpstream({ upstream }: ModelDeployment, path: Path, upstreams: Ups
   const names = Object.keys(upstreams);
   const choice = names.length === 0 ? "there is none" : `there are ${names.join(", ")}`;
   report([...path, "upstream"], `"${upstream}" is not in upstreams: add it there, or name another; ${choice}`);
+}
+
+/** Each default must have an effect on every deployment. */
+function checkDefaults(model: ModelSettings, path: Path, upstreams: Upstreams, report: Report): void {
+  const refused = new Set<string>();
+  for (const { upstream } of deploymentsOf(model)) {
+    const kind = upstreams[upstream ?? ""]?.kind;
+    if (kind === undefined) continue;
+    for (const name of defaultsWithoutEffect(model.defaults, kind)) {
+      if (refused.has(name)) continue;
+      refused.add(name);
+      const message = `is not an option of the upstream "${upstream}" of kind ${kind}: remove it`;
+      report([...path, name], `${message}, or set another kind if the server has it`);
+    }
+  }
 }
 
 type Path = readonly (string | number)[];

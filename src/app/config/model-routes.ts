@@ -9,9 +9,9 @@ import type {
 } from "../../domain/engine/upstream.js";
 import { deploymentAbilities, deploymentOperations } from "../../domain/engine/upstream.js";
 import { engineKinds } from "../engines/registry.js";
+import { toDeploymentPrices } from "./live-settings.js";
 import { affinityOf, deploymentIds, deploymentsOf, type ModelDeployment } from "./model-references.js";
 import type { ModelSettings } from "./model-settings.js";
-import { toDeploymentPrices } from "./price-settings.js";
 import type { Config } from "./schema.js";
 
 /** How requests to a model reach its deployments, with all defaults resolved. */

@@ -3,9 +3,9 @@ import { modelIdForm, modelIdWords } from "../../contract/names.js";
 import { modelCapabilities } from "../../domain/catalog/catalog-model.js";
 import { affinities, deploymentAbilities, deploymentOperations } from "../../domain/engine/upstream.js";
 import { engineKinds, engineNames } from "../engines/registry.js";
-import { deploymentPriceSettings, priceSettings } from "./price-settings.js";
+import { defaultSettings, deploymentPriceSettings, hasDefaults, priceSettings } from "./live-settings.js";
 import { scriptedSettings } from "./scripted-settings.js";
-import { notYet, oneOf, text, wholeNumber } from "./setting-types.js";
+import { oneOf, text, wholeNumber } from "./setting-types.js";
 
 const modelId = z
   .string({ error: "must be text" })
@@ -100,8 +100,6 @@ const deployment = z.strictObject({
 
 export type DeploymentSettings = z.output<typeof deployment>;
 
-const samplingDefaults = ["temperature", "top_p", "min_p", "repetition_penalty", "max_tokens", "stop", "system"];
-
 /** Fallbacks of one model. */
 export const fallbacksMax = 16;
 
@@ -135,7 +133,7 @@ export const modelSettings = z
       .describe(
         "Models that answer, in this order, when no deployment of this one can. Their own fallbacks are not followed.",
       ),
-    defaults: z.strictObject(Object.fromEntries(samplingDefaults.map((name) => [name, notYet(null)]))).prefault({}),
+    defaults: defaultSettings,
     prices: priceSettings.prefault({}),
   })
   .check(({ value: model, issues }) => {
@@ -145,6 +143,9 @@ export const modelSettings = z
     const generates = does.includes("chat") || does.includes("completions");
     if (generates && (does.includes("embeddings") || does.includes("rerank"))) {
       report(["capabilities"], textOrInput);
+    }
+    if ((does.includes("embeddings") || does.includes("rerank")) && hasDefaults(model.defaults)) {
+      report(["defaults"], "apply to generated text, which this model does not create: remove them");
     }
     if (model.fallbacks.includes(model.id)) {
       report(["fallbacks", model.fallbacks.indexOf(model.id)], "is the model itself: remove it");

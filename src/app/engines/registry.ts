@@ -1,5 +1,7 @@
+import type { UpstreamKind } from "../../domain/engine/upstream.js";
 import { gpuSupport, llamaEngine } from "../../engines/llama/llama-engine.js";
 import { openAiEngine } from "../../engines/openai/openai-engine.js";
+import { kindProfiles } from "../../engines/openai/protocol/kinds.js";
 import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 
 export { gpuSupport };
@@ -17,4 +19,10 @@ export function engineKind(name: string | undefined): (typeof engineKinds)[numbe
   const kind = engineKinds.find((engine) => engine.name === name);
   if (kind === undefined) throw new Error(`there is no engine '${name}', only ${engineNames.join(", ")}`);
   return kind;
+}
+
+/** Whether requests to a kind of server have a field for this option, which is not one of OpenAI's API. */
+export function upstreamTakes(kind: UpstreamKind, option: "min_p" | "repetition_penalty"): boolean {
+  const { minP, repetitionPenalty } = kindProfiles[kind].dialect;
+  return (option === "min_p" ? minP : repetitionPenalty) !== null;
 }

@@ -31,6 +31,7 @@ export interface ModelEntry {
   id: string;
   prices?: Prices;
   fallbacks?: string[];
+  defaults?: Readonly<Record<string, number>>;
   deployments: DeploymentEntry[];
 }
 
@@ -41,6 +42,16 @@ interface Shares {
   readonly rpm: number | null;
   readonly tpm: number | null;
 }
+
+interface ImportedModel {
+  readonly entry: ModelEntry;
+  readonly shares: Shares[];
+  /** Of each deployment; only those that can be defaults of a model. */
+  readonly defaults: Readonly<Record<string, number>>[];
+}
+
+/** The largest value of settings that are defaults of a model here. */
+const defaultParams: Readonly<Record<string, number>> = { temperature: 2, top_p: 1, max_tokens: 2_147_483_647 };
 
 const ownParams = [
   "model",
@@ -64,7 +75,7 @@ const chatModes = ["chat", "responses"];
 
 /** The models of an import. Entries with the same model_name are deployments of one model. */
 export class ImportedModels {
-  readonly #models = new Map<string, { readonly entry: ModelEntry; readonly shares: Shares[] }>();
+  readonly #models = new Map<string, ImportedModel>();
   readonly #ids = new Set<string>();
   readonly #upstreams: ImportedUpstreams;
   readonly #note: (note: Note) => void;
@@ -115,8 +126,9 @@ export class ImportedModels {
   }
 
   #addDeployment(id: string, deployment: DeploymentEntry, params: Group, info: Group): void {
-    const { entry, shares } = this.#models.get(id) ?? { entry: { id, deployments: [] }, shares: [] };
-    this.#models.set(id, { entry, shares });
+    const model = this.#models.get(id) ?? { entry: { id, deployments: [] }, shares: [], defaults: [] };
+    this.#models.set(id, model);
+    const { entry, shares } = model;
     const note = (sort: Note["sort"], what: string, why: string) =>
       this.#note({ sort, what, why, of: { list: "models", name: id } });
     entry.deployments.push(deployment);
@@ -126,6 +138,8 @@ export class ImportedModels {
       rpm: positive(params["rpm"]),
       tpm: positive(params["tpm"]),
     });
+    const defaults = defaultsOf(params);
+    model.defaults.push(defaults);
     this.#takeId(deployment, info["id"], note);
     const operation = modes.get(textOf(info["mode"]) ?? "chat");
     if (operation !== undefined) deployment.capabilities = [operation];
@@ -133,7 +147,7 @@ export class ImportedModels {
     if (slots !== null) deployment.slots = Math.min(65_536, Math.max(1, Math.round(slots)));
     const prices = pricesOf({ ...info, ...params }, note);
     if (prices !== null) deployment.prices = prices;
-    const taken = [...ownParams, ...upstreamParams, ...priceParams];
+    const taken = [...ownParams, ...upstreamParams, ...priceParams, ...Object.keys(defaults)];
     for (const name of Object.keys(params)) {
       if (!taken.includes(name)) note("left out", name, reasonOf(name));
     }
@@ -168,7 +182,11 @@ export class ImportedModels {
     const model = this.#models.get(of);
     if (model === undefined) return;
     const deployments = model.entry.deployments.map(({ id: _, ...deployment }) => deployment);
-    this.#models.set(alias, { entry: { ...model.entry, id: alias, deployments }, shares: model.shares });
+    this.#models.set(alias, {
+      ...model,
+      entry: { ...model.entry, id: alias, deployments },
+      defaults: [sharedDefaults(model.defaults)],
+    });
   }
 
   /** False: the model has as many as it can have. */
@@ -181,8 +199,34 @@ export class ImportedModels {
   }
 
   finish(): readonly ModelEntry[] {
-    return [...this.#models.values()].map(({ entry, shares }) => withSharedPrices(withShares(entry, shares)));
+    return [...this.#models.values()].map(({ entry, shares, defaults }) => {
+      const shared = withSharedPrices(withShares(entry, shares));
+      const own = sharedDefaults(defaults);
+      for (const name of new Set(defaults.flatMap((each) => Object.keys(each)))) {
+        if (own[name] !== undefined) continue;
+        this.#note({ sort: "left out", what: name, why: reasonOf(name), of: { list: "models", name: entry.id } });
+      }
+      const { deployments, ...model } = shared;
+      return Object.keys(own).length === 0 ? shared : { ...model, defaults: own, deployments };
+    });
   }
+}
+
+function defaultsOf(params: Group): Readonly<Record<string, number>> {
+  const defaults = Object.entries(defaultParams).flatMap(([name, max]) => {
+    const value = numberOf(params[name]);
+    if (value === null || value < 0 || value > max) return [];
+    return name === "max_tokens" && (value < 1 || !Number.isInteger(value)) ? [] : [[name, value] as const];
+  });
+  return Object.fromEntries(defaults);
+}
+
+/** Those that all deployments of a model have. */
+function sharedDefaults(all: ImportedModel["defaults"]): Readonly<Record<string, number>> {
+  const [first = {}] = all;
+  return Object.fromEntries(
+    Object.entries(first).filter(([name, value]) => all.every((defaults) => defaults[name] === value)),
+  );
 }
 
 function positive(value: unknown): number | null {

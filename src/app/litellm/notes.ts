@@ -35,7 +35,8 @@ export function summaryLines(notes: readonly Note[]): readonly string[] {
   return [...counts].map(([line, count]) => (count === 1 ? line : `${line} (${count} times)`));
 }
 
-const requestDefaults = "requests have no defaults in this version: clients set it";
+const requestDefaults = "is no default of a model here: clients set it";
+const modelDefaults = "is set in defaults of a model, if all of its deployments have the same value in its range";
 const ejection = "deployments that fail are ejected and probed again without a setting";
 const retries = "retries follow a retry budget: 20 % of a model's requests and 10 a second";
 const store = "replicas share their state through Redis: set state.redis_url (REDIS_URL)";
@@ -47,14 +48,12 @@ const otherwise = "has no counterpart";
 
 /** Why a setting of LiteLLM is left out; the first form that matches counts. */
 const reasons: readonly (readonly [RegExp, string])[] = [
+  [/^(temperature|top_p|min_p|repetition_penalty|max_tokens|stop)$/, modelDefaults],
   [
-    /^(temperature|top_p|top_k|min_p|max_tokens|max_completion_tokens|stop|seed|n|user|response_format|tools|tool_choice)$/,
+    /^(top_k|max_completion_tokens|seed|n|user|response_format|tools|tool_choice|presence_penalty|frequency_penalty)$/,
     requestDefaults,
   ],
-  [
-    /^(presence_penalty|frequency_penalty|repetition_penalty|logprobs|reasoning_effort|thinking|stream)$/,
-    requestDefaults,
-  ],
+  [/^(logprobs|reasoning_effort|thinking|stream)$/, requestDefaults],
   [/^(allowed_fails|allowed_fails_policy|cooldown_time|disable_cooldowns)$/, ejection],
   [/^(num_retries|max_retries|retry_after|retry_policy|model_group_retry_policy)$/, retries],
   [/^redis_|^cache_(responses|kwargs)$/, store],

@@ -5,7 +5,7 @@ import type { ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { isObject } from "../../lib/json-string.js";
 import type { Parts } from "../compose/compose.js";
-import { toModelDefinitions, toPrices } from "../compose/model-catalog.js";
+import { toLiveSettings, toModelDefinitions } from "../compose/model-catalog.js";
 import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "../config/limits-settings.js";
 import type { Config } from "../config/schema.js";
 import { loadTls, type TlsSettings, watchTlsFiles } from "../process/listeners.js";
@@ -24,7 +24,7 @@ export interface ReloadDeps {
 /** Applies a changed configuration while the service runs. */
 export interface Reload {
   /**
-   * Replaces models, upstreams, prices, limits, rate limits and TLS files, and logs which other changes need a restart. Rejects, and
+   * Replaces models, upstreams, prices, defaults, limits, rate limits and TLS files, and logs which other changes need a restart. Rejects, and
    * changes nothing, if the TLS files are unusable.
    */
   apply(next: Config, upstreams: readonly UpstreamDefinition[]): Promise<void>;
@@ -68,7 +68,7 @@ export function createReload({ config, upstreams, limits, parts, log, track }: R
       }
       track("discovering models", parts.discovery.configure({ config: next, upstreams }));
       if (current.models !== null && next.models !== null) {
-        parts.catalog.reprice(toPrices(next.models));
+        parts.catalog.revise(new Map(next.models.map((model) => [model.id, toLiveSettings(model)])));
         const former = definitions;
         definitions = toModelDefinitions({ config: next, upstreams }, parts.engines);
         const unchanged = unchangedModels(former, definitions);
@@ -97,14 +97,14 @@ async function replaceModels(
   discovery.refresh();
 }
 
-/** Ids of the models that differ in nothing but prices, which are replaced in place: they are not loaded again. */
+/** Ids of the models that differ in nothing but live settings, which are replaced in place: they are not loaded again. */
 function unchangedModels(before: readonly ModelDefinition[], after: readonly ModelDefinition[]): ReadonlySet<string> {
-  const former = new Map(before.map((model) => [model.id, withoutPrices(model)]));
-  const same = after.filter((model) => isDeepStrictEqual(former.get(model.id), withoutPrices(model)));
+  const former = new Map(before.map((model) => [model.id, withoutLiveSettings(model)]));
+  const same = after.filter((model) => isDeepStrictEqual(former.get(model.id), withoutLiveSettings(model)));
   return new Set(same.map(({ id }) => id));
 }
 
-function withoutPrices({ prices: _, ...model }: ModelDefinition): object {
+function withoutLiveSettings({ prices: _, defaults: __, ...model }: ModelDefinition): object {
   return model;
 }
 

@@ -18,6 +18,22 @@ export const modelCapabilities = ["chat", "completions", "embeddings", "rerank"]
 
 export type Capability = (typeof modelCapabilities)[number];
 
+/** Values for fields of generation requests that the client leaves unset; null: the engine decides. */
+export interface RequestDefaults {
+  readonly temperature: number | null;
+  readonly topP: number | null;
+  readonly minP: number | null;
+  readonly repetitionPenalty: number | null;
+  readonly maxTokens: number | null;
+  /** Non-empty texts; an empty list is none. */
+  readonly stop: readonly string[];
+  /** System message of chats without a system or developer message. */
+  readonly system: string | null;
+}
+
+/** What changes without loading a model again. */
+export type LiveSettings = Pick<ModelDefinition, "prices" | "defaults">;
+
 /** A catalog entry, as configured. */
 export interface ModelDefinition {
   readonly id: string;
@@ -25,6 +41,8 @@ export interface ModelDefinition {
   /** Null: as reported by the engine. */
   readonly capabilities: readonly Capability[] | null;
   readonly prices: PriceList;
+  /** Null: none is set. */
+  readonly defaults: RequestDefaults | null;
   readonly affinity: Affinity;
   /** Ids of the models to use instead, in this order, when no deployment can answer. Their own ones are not followed. */
   readonly fallbacks: readonly string[];
@@ -47,6 +65,8 @@ export class CatalogModel {
   readonly fallbacks: readonly string[];
   /** Prices of future settlements; a reload replaces them (USE-8). */
   prices: PriceList;
+  /** Of future requests; a reload replaces them. */
+  defaults: RequestDefaults | null;
   readonly #configured: readonly Capability[] | null;
   readonly #offeredBy = rememberLast(offeredBy);
 
@@ -57,6 +77,7 @@ export class CatalogModel {
     this.ownedBy = definition.ownedBy;
     this.createdAtMs = createdAtMs;
     this.prices = definition.prices;
+    this.defaults = definition.defaults;
     this.affinity = definition.affinity;
     this.hasUpstream = definition.deployments.some(({ upstream }) => upstream !== null);
     this.fallbacks = definition.fallbacks;

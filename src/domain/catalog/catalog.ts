@@ -1,11 +1,10 @@
 import type { Clock } from "../call/ports.js";
 import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant, ServiceError } from "../call/service-error.js";
-import type { Capability, ModelDefinition } from "./catalog-model.js";
+import type { Capability, LiveSettings, ModelDefinition } from "./catalog-model.js";
 import { CatalogModel } from "./catalog-model.js";
 import type { Deployment, DeploymentDeps } from "./deployment.js";
 import { HealthChecks } from "./health-checks.js";
-import type { PriceList } from "./prices.js";
 
 export interface CatalogDeps extends Omit<DeploymentDeps, "healthChecks"> {
   readonly store: CatalogStore;
@@ -105,11 +104,13 @@ export class Catalog {
     return opened;
   }
 
-  /** Changes prices by model id without reloading. Unknown ids are ignored. */
-  reprice(pricesById: ReadonlyMap<string, PriceList>): void {
-    for (const [id, prices] of pricesById) {
+  /** Changes models by id without reloading them. Unknown ids are ignored. */
+  revise(settingsById: ReadonlyMap<string, LiveSettings>): void {
+    for (const [id, { prices, defaults }] of settingsById) {
       const model = this.#models.get(id);
-      if (model !== undefined) model.prices = prices;
+      if (model === undefined) continue;
+      model.prices = prices;
+      model.defaults = defaults;
     }
   }
 

@@ -1,15 +1,23 @@
+import { create } from "@bufbuild/protobuf";
 import {
   type ChatCompletionParams,
   type ContentPart,
+  MessageSchema,
+  Role,
   type Tool,
   ToolChoice_Mode,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { invariant, refuse, ServiceError } from "../call/service-error.js";
+import type { RequestDefaults } from "../catalog/catalog-model.js";
 import type { Capabilities, GenerateInput, GenerateRequest, PassOn, ToolChoiceSpec } from "../engine/engine.js";
 
 /** Builds the engine request of a valid chat request. Throws ServiceError for what the model cannot do. */
-export function toChatRequest(params: ChatCompletionParams, caps: Capabilities): GenerateRequest {
+export function toChatRequest(
+  params: ChatCompletionParams,
+  caps: Capabilities,
+  defaults: RequestDefaults | null,
+): GenerateRequest {
   params.messages.forEach(({ content }, i) => {
     content.forEach((part, j) => {
       if (part.part.case !== "text") refuseUnlessPartAble(part, caps, `messages[${i}].content[${j}]`, params.model);
@@ -37,7 +45,7 @@ export function toChatRequest(params: ChatCompletionParams, caps: Capabilities):
   const parallelToolCalls = caps.parallelTools && (params.parallelToolCalls ?? true);
   const input = { messages: params.messages, tools, toolChoice, parallelToolCalls };
   const options = { maxTokens: params.maxCompletionTokens ?? params.maxTokens, logprobs };
-  const request = toGenerate(input, params, options, caps);
+  const request = toGenerate(input, params, options, caps, defaults);
   if (format !== undefined) request.format = format;
   if (params.reasoningEffort !== undefined) request.reasoningEffort = params.reasoningEffort;
   if (params.chatTemplateKwargsJson !== undefined) request.chatTemplateKwargsJson = params.chatTemplateKwargsJson;
@@ -114,12 +122,13 @@ function toFormat(
 /** An object under construction: absent fields are never set, because spreads would cost every request. */
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Builds an engine request with defaults; `logprobs` undefined: none. Throws for what the model cannot do. */
+/** Builds an engine request; `logprobs` undefined: none. Throws for what the model cannot do. */
 export function toGenerate(
   input: GenerateInput,
   params: ChatCompletionParams | CompletionParams,
   options: { readonly maxTokens: number | undefined; readonly logprobs: number | undefined },
   caps: Capabilities,
+  defaults: RequestDefaults | null,
 ): Mutable<GenerateRequest> {
   const logitBias = Object.entries(params.logitBias).map(([id, bias]) => [Number(id), bias] as const);
   refuseUnlessAble(caps.logitBias || logitBias.length === 0, "logit_bias", params.model);
@@ -147,7 +156,30 @@ export function toGenerate(
   if (params.seed !== undefined) request.seed = params.seed;
   if (logitBias.length > 0) request.logitBias = new Map(logitBias);
   if (options.logprobs !== undefined) request.logprobs = options.logprobs;
+  if (defaults !== null) applyDefaults(request, defaults, caps);
   return request;
+}
+
+/** Sets what the client left unset to the defaults of the model. */
+function applyDefaults(
+  request: Mutable<GenerateRequest>,
+  { temperature, topP, minP, repetitionPenalty, maxTokens, stop, system }: RequestDefaults,
+  { maxOutput }: Capabilities,
+): void {
+  if (temperature !== null) request.temperature ??= temperature;
+  if (topP !== null) request.topP ??= topP;
+  if (minP !== null) request.minP ??= minP;
+  if (repetitionPenalty !== null) request.repetitionPenalty ??= repetitionPenalty;
+  if (maxTokens !== null) request.maxTokens ??= Math.min(maxTokens, maxOutput ?? maxTokens);
+  if (request.stop.length === 0) request.stop = stop;
+  const { input } = request;
+  if (system === null || !("messages" in input)) return;
+  if (input.messages.some(({ role }) => role === Role.SYSTEM || role === Role.DEVELOPER)) return;
+  const message = create(MessageSchema, {
+    role: Role.SYSTEM,
+    content: [{ part: { case: "text", value: system } }],
+  });
+  request.input = { ...input, messages: [message, ...input.messages] };
 }
 
 /** Throws for a known field that the model does not support (ERR-8). */

@@ -12,6 +12,7 @@ import {
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import { checkCount, checkInteger, checkLength, checkPresent, refuse, refuseValue } from "../call/service-error.js";
+import type { RequestDefaults } from "../catalog/catalog-model.js";
 import type { Capabilities, GenEvent, GenerateRequest, TokenLogprobInfo } from "../engine/engine.js";
 import { type AnswerIdentity, type Choice, type StreamAssembly, usageMessage } from "./chat-answer.js";
 import { refuseUnlessAble, refuseUnlessTokenInput, refuseValueUnlessAble, toGenerate } from "./chat-request.js";
@@ -60,7 +61,11 @@ function validateBestOf({ bestOf, n }: CompletionParams): void {
 }
 
 /** Builds the engine requests of a valid request, one per prompt in order. Throws for what the model cannot do. */
-export function toCompletionRequests(params: CompletionParams, caps: Capabilities): readonly GenerateRequest[] {
+export function toCompletionRequests(
+  params: CompletionParams,
+  caps: Capabilities,
+  defaults: RequestDefaults | null,
+): readonly GenerateRequest[] {
   const { model, logprobs, echo } = params;
   refuseUnlessTokenInput(caps.tokenInput || params.promptTokens.length === 0, "prompt", model);
   // No engine supports a suffix, and the port has no field for it.
@@ -78,7 +83,8 @@ export function toCompletionRequests(params: CompletionParams, caps: Capabilitie
     model,
   );
   const prompts = params.prompt.length > 0 ? params.prompt : params.promptTokens.map((list) => list.ids);
-  const request = toGenerate({ prompt: prompts[0] ?? "" }, params, { maxTokens: params.maxTokens, logprobs }, caps);
+  const options = { maxTokens: params.maxTokens, logprobs };
+  const request = toGenerate({ prompt: prompts[0] ?? "" }, params, options, caps, defaults);
   if (echo === true) request.echo = echo;
   const { user, passThroughJson: fieldsJson } = params;
   const hasFields = Object.keys(fieldsJson).length > 0;

@@ -2,7 +2,7 @@ import type { ErrorCode } from "../../contract/errors.js";
 import type { Call } from "../call/call.js";
 import type { ServiceError } from "../call/service-error.js";
 import type { Catalog } from "../catalog/catalog.js";
-import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
+import type { Capability, CatalogModel, RequestDefaults } from "../catalog/catalog-model.js";
 import type { Capabilities } from "../engine/engine.js";
 import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
 import { builtOrNull } from "./chat-request.js";
@@ -18,7 +18,7 @@ export interface PlannedModel<P> {
 interface FallbackRequest<P> {
   readonly capability: Capability;
   /** Throws ServiceError when no deployment with these capabilities can run the request. */
-  plan(candidates: readonly Capabilities[]): P;
+  plan(candidates: readonly Capabilities[], defaults: RequestDefaults | null): P;
 }
 
 /** Errors by which an upstream says that its model cannot do the request. Another model may. */
@@ -30,23 +30,28 @@ const unableCodes: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * The fallbacks of one request, in the order of the requested model: those that the caller may use, that are loaded and
+ * The fallbacks of one request, in the order of the requested model, whose defaults the request keeps: those that the caller may use, that are loaded and
  * that can run the request. Fallbacks of fallbacks are not followed (REL-21).
  */
 export class Fallbacks<P> {
   readonly #catalog: Pick<Catalog, "find">;
   readonly #call: Call;
   readonly #request: FallbackRequest<P>;
-  readonly #ids: readonly string[];
+  readonly #requested: Pick<CatalogModel, "fallbacks" | "defaults">;
   #next = 0;
   /** Why the requested model could not answer; null as long as it may. */
   #failure: ServiceError | null = null;
 
-  constructor(catalog: Pick<Catalog, "find">, call: Call, request: FallbackRequest<P>, ids: readonly string[]) {
+  constructor(
+    catalog: Pick<Catalog, "find">,
+    call: Call,
+    request: FallbackRequest<P>,
+    requested: Pick<CatalogModel, "fallbacks" | "defaults">,
+  ) {
     this.#catalog = catalog;
     this.#call = call;
     this.#request = request;
-    this.#ids = ids;
+    this.#requested = requested;
   }
 
   /**
@@ -58,7 +63,8 @@ export class Fallbacks<P> {
     const isUnableFallback = this.#failure !== null && unableCodes.has(error.code);
     if (this.#call.stop.aborted || !(mayFailOver(error) || isUnableFallback)) throw error;
     this.#failure ??= error;
-    for (let id = this.#ids[this.#next++]; id !== undefined; id = this.#ids[this.#next++]) {
+    const { fallbacks } = this.#requested;
+    for (let id = fallbacks[this.#next++]; id !== undefined; id = fallbacks[this.#next++]) {
       const fallback = this.#planned(id);
       if (fallback === null) continue;
       this.#call.log.warn({ model: this.#call.model, fallback: id, error: error.code }, "using a fallback model");
@@ -72,7 +78,7 @@ export class Fallbacks<P> {
     if (model === null || !model.capabilities.includes(this.#request.capability)) return null;
     const candidates = model.room.deployments.flatMap((deployment) => deployment.model?.caps ?? []);
     if (candidates.length === 0) return null;
-    return builtOrNull(() => ({ model, plan: this.#request.plan(candidates) }));
+    return builtOrNull(() => ({ model, plan: this.#request.plan(candidates, this.#requested.defaults) }));
   }
 }
 

@@ -15,7 +15,7 @@ import type { UsageTotal } from "../call/live-requests.js";
 import type { IdSource } from "../call/ports.js";
 import { ServiceError, toServiceError } from "../call/service-error.js";
 import { type Catalog, requireCapability } from "../catalog/catalog.js";
-import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
+import type { Capability, CatalogModel, RequestDefaults } from "../catalog/catalog-model.js";
 import type { Capabilities, EmbedRequest, RerankRequest } from "../engine/engine.js";
 import {
   AnswerIdentity,
@@ -25,7 +25,7 @@ import {
   type StreamAssembly,
   wholeChat,
 } from "./chat-answer.js";
-import { type BuildRequests, buildForAny, RunPlan, toChatRequest } from "./chat-request.js";
+import { buildForAny, RunPlan, toChatRequest } from "./chat-request.js";
 import { CompletionStream, toCompletionRequests, validateCompletion, wholeCompletion } from "./completion.js";
 import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
 import { type AdmittedRequest, Fallbacks, fallbackUnlessLoaded } from "./fallbacks.js";
@@ -56,7 +56,7 @@ interface RequestKind<P> {
   /** Labels of the valid request, for the request log; null without any. */
   labels(): ClientLabels | null;
   /** Plans for the capabilities of the deployments, at least one. Throws ServiceError when none can run the request. */
-  plan(candidates: readonly Capabilities[]): P;
+  plan(candidates: readonly Capabilities[], defaults: RequestDefaults | null): P;
   /** The most that the request can use, counted by a loaded model if there is one. */
   reserve(model: CountingModel | null, plan: P, stop: AbortFlag): Promise<Reservation>;
 }
@@ -150,9 +150,10 @@ export class Inference {
       return this.#model(call, kind.model, kind.capability);
     });
     const mayFallBack = model.fallbacks.length > 0 && !call.refusesFallbacks;
-    const fallbacks = mayFallBack ? new Fallbacks(this.#deps.catalog, call, kind, model.fallbacks) : null;
+    const fallbacks = mayFallBack ? new Fallbacks(this.#deps.catalog, call, kind, model) : null;
     const fallback = model.loaded === null ? await fallbackUnlessLoaded(call, model, fallbacks) : null;
-    const plan = fallback === null ? chargeRefusal(call, () => kind.plan(model.deployedCaps())) : fallback.plan;
+    const plan =
+      fallback === null ? chargeRefusal(call, () => kind.plan(model.deployedCaps(), model.defaults)) : fallback.plan;
     const reserve = () => kind.reserve((fallback?.model ?? model).loaded, plan, call.stop);
     const admitting = admitRun(this.#deps, call, model, reserve);
     const run = admitting instanceof Promise ? await admitting : admitting;
@@ -161,7 +162,6 @@ export class Inference {
   }
 
   #chat(params: ChatCompletionParams): GenerationKind {
-    const build: BuildRequests = (caps) => [toChatRequest(params, caps)];
     return {
       idPrefix: "chatcmpl-",
       capability: "chat",
@@ -170,13 +170,12 @@ export class Inference {
       serviceTier: params.serviceTier === undefined ? undefined : "default",
       validate: () => validateChatCompletion(params, this.#deps.limits),
       labels: () => chatLabels(params),
-      plan: (candidates) => new RunPlan(build, candidates),
+      plan: (candidates, defaults) => new RunPlan((caps) => [toChatRequest(params, caps, defaults)], candidates),
       reserve: reserveForPlan,
     };
   }
 
   #completion(params: CompletionParams): GenerationKind {
-    const build: BuildRequests = (caps) => toCompletionRequests(params, caps);
     return {
       idPrefix: "cmpl-",
       capability: "completions",
@@ -184,7 +183,7 @@ export class Inference {
       serviceTier: undefined,
       validate: () => validateCompletion(params, this.#deps.limits),
       labels: () => userLabel(params),
-      plan: (candidates) => new RunPlan(build, candidates),
+      plan: (candidates, defaults) => new RunPlan((caps) => toCompletionRequests(params, caps, defaults), candidates),
       reserve: reserveForPlan,
     };
   }

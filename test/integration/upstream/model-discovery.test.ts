@@ -122,6 +122,7 @@ describe("ModelDiscovery", () => {
       capabilities: null,
       prices: [],
       affinity: "none",
+      defaults: null,
       fallbacks: [],
       deployments: [deploymentOn(new HandEngine())],
     };

@@ -22,6 +22,7 @@ describe("toModelDefinitions", () => {
         capabilities: null,
         prices: [],
         affinity: "none",
+        defaults: null,
         fallbacks: [],
         deployments: [deploymentOn(scripted, { id: "embedded/m", slots: 64, queueMax: 256, options: { text: "x" } })],
       },

@@ -3,7 +3,7 @@ import { constantLimits, limitSettingName, toServiceLimits } from "../../../src/
 import { configSchema } from "../../../src/app/config/schema.js";
 import { createLiveLimits, createReload, type ReloadDeps } from "../../../src/app/service/reload.js";
 import { defaultLimits, type ServiceLimits } from "../../../src/contract/limits.js";
-import type { PriceList } from "../../../src/domain/catalog/prices.js";
+import type { LiveSettings } from "../../../src/domain/catalog/catalog-model.js";
 import { silentLog } from "../../support/silent-log.js";
 
 const configOf = (settings: object) => configSchema.parse(settings);
@@ -12,11 +12,11 @@ const model = (id: string) => ({ id, engine: "scripted" });
 /** A reload over parts that record their calls. */
 function reloadFrom(settings: object) {
   const told: unknown[] = [];
-  const repriced: ReadonlyMap<string, PriceList>[] = [];
+  const revised: ReadonlyMap<string, LiveSettings>[] = [];
   const parts = {
     catalog: {
       replace: async (models: readonly { id: string }[]) => void told.push(models.map(({ id }) => id)),
-      reprice: (prices: ReadonlyMap<string, PriceList>) => repriced.push(prices),
+      revise: (settings: ReadonlyMap<string, LiveSettings>) => revised.push(settings),
     },
     limitBook: { setDefaults: () => {} },
     discovery: { configure: async () => {}, refresh: () => {}, models: [] },
@@ -35,7 +35,7 @@ function reloadFrom(settings: object) {
     },
     track: () => {},
   });
-  return { reload, told, repriced, limits: limits.now };
+  return { reload, told, revised, limits: limits.now };
 }
 
 describe("reloading the configuration", () => {
@@ -50,10 +50,17 @@ describe("reloading the configuration", () => {
   });
 
   it("changes prices without reloading a model (USE-8)", async () => {
-    const { reload, told, repriced } = reloadFrom({ models: [model("a")] });
+    const { reload, told, revised } = reloadFrom({ models: [model("a")] });
     await reload.apply(configOf({ models: [{ ...model("a"), prices: { input: 3 } }] }), []);
     expect(told).toEqual([]);
-    expect(repriced.at(-1)?.get("a")).toMatchObject([{ input: 3 }]);
+    expect(revised.at(-1)?.get("a")).toMatchObject({ prices: [{ input: 3 }] });
+  });
+
+  it("changes defaults of requests without reloading a model", async () => {
+    const { reload, told, revised } = reloadFrom({ models: [model("a")] });
+    await reload.apply(configOf({ models: [{ ...model("a"), defaults: { temperature: 0.5 } }] }), []);
+    expect(told).toEqual([]);
+    expect(revised.at(-1)?.get("a")).toMatchObject({ defaults: { temperature: 0.5 } });
   });
 
   it("names the settings that need a restart", async () => {

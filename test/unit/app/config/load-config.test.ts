@@ -222,7 +222,6 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
   it.each([
     ["core: { token: secret-of-the-core }", "core.token"],
     ["server: { role: gateway }", "server.role"],
-    ["models: [{ id: a, engine: scripted, defaults: { stop: x } }]", "models[0].defaults.stop"],
   ])("reject every other value: %s", async (text, path) => {
     const problems = await problemsOf(`${text}\n`);
     expect(problems.map((problem) => problem.path)).toEqual([path]);

@@ -214,8 +214,20 @@ describe("deployments of upstreams", () => {
       '7:17: models[0].fallbacks[0]: "x" is not in models, and no upstream discovers models: add the model, or set discover of the upstream that has it',
     ],
     [
-      "    engine: openai\n    upstream: gpu\n    defaults: { temperature: 1 }\n",
-      "7:17: models[0].defaults.temperature: this version does not have this setting yet; remove it",
+      "    engine: openai\n    upstream: gpu\n    defaults: { temperature: 3 }\n",
+      "7:17: models[0].defaults.temperature: must be a number from 0 to 2",
+    ],
+    [
+      "    engine: openai\n    upstream: gpu\n    defaults: { stop: [], repetition_penalty: 0 }\n",
+      "7:27: models[0].defaults.repetition_penalty: must be above 0",
+    ],
+    [
+      "    engine: openai\n    upstream: gpu\n    defaults: { stop: [a, b, c, d, e] }\n",
+      "7:17: models[0].defaults.stop: must be a text or a list of at most 4 texts",
+    ],
+    [
+      "    engine: openai\n    upstream: gpu\n    capabilities: [embeddings]\n    defaults: { system: Hi }\n",
+      "8:5: models[0].defaults: apply to generated text, which this model does not create: remove them",
     ],
     [
       "    deployments:\n      - { engine: scripted, capabilities: [chat] }\n",
@@ -243,6 +255,17 @@ describe("deployments of upstreams", () => {
     ],
   ])("refuse %s", async (rest, problem) => {
     expect(await problemsOf(model(rest))).toEqual([problem]);
+  });
+
+  it("may have defaults for every option that the servers of all their deployments take", async () => {
+    const withMinP = (kind: string) =>
+      `upstreams: { gpu: { url: http://h/v1, kind: vllm }, other: { url: http://o/v1, kind: ${kind} } }\nmodels:\n` +
+      "  - id: m\n    defaults: { min_p: 0.1, stop: END }\n    deployments:\n" +
+      "      - { engine: openai, upstream: gpu }\n      - { engine: openai, upstream: other }\n";
+    expect((await load(withMinP("sglang"))).models?.[0]?.defaults).toMatchObject({ min_p: 0.1, stop: "END" });
+    expect(await problemsOf(withMinP("openai"))).toEqual([
+      '4:17: models[0].defaults.min_p: is not an option of the upstream "other" of kind openai: remove it, or set another kind if the server has it',
+    ]);
   });
 
   it("may have fallbacks that an upstream discovers, and that name each other", async () => {

@@ -122,7 +122,7 @@ describe("uis config import litellm", () => {
       "left out: model_list[13] (pictures): its mode image_generation is not served: only chat, completions, embeddings and reranking are",
       "left out: model_list[14] (metadata): api_base is a link-local or metadata address, which is never called: set the address of the inference server",
       "left out: model_list[17] (nowhere): api_base is missing: nothing says where its server is",
-      "left out: temperature: requests have no defaults in this version: clients set it",
+      "left out: temperature: is set in defaults of a model, if all of its deployments have the same value in its range",
       "left out: litellm_settings.num_retries: retries follow a retry budget: 20 % of a model's requests and 10 a second",
       "left out: guardrails: has no counterpart",
     ];
@@ -189,6 +189,17 @@ describe("uis config import litellm", () => {
     const entries = list.map((rest, i) => `  - { model_name: m${i}, litellm_params: { model: openai/${rest} } }\n`);
     const { routes } = await importText(`model_list:\n${entries.join("")}`);
     expect(routes.map(({ deployments }) => deployments[0]?.id)).toEqual(["openai/a", "openai-2/b", "openai/c"]);
+  });
+
+  it("turns options of requests that all deployments of a model share into its defaults", async () => {
+    const params = ["temperature: 0.2, max_tokens: 500, top_p: 7", "temperature: '0.2', max_tokens: 400"];
+    const entries = params.map(
+      (rest, i) => `  - { model_name: m, litellm_params: { model: openai/a${i}, ${rest} } }\n`,
+    );
+    const { config, report } = await importText(`model_list:\n${entries.join("")}`);
+    expect(config.models?.[0]?.defaults).toMatchObject({ temperature: 0.2, max_tokens: null, top_p: null });
+    expect(report).toMatch(/^left out: max_tokens: /m);
+    expect(report).toMatch(/^left out: top_p: /m);
   });
 
   it("keeps a value that looks like a reference of ours as it is", async () => {

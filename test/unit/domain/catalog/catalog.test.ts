@@ -48,6 +48,7 @@ function setUp() {
     capabilities: ["chat"],
     prices: [],
     affinity: "none",
+    defaults: null,
     fallbacks: [],
     deployments: [deploymentOn(slow.engine, { slots: 1 })],
   });

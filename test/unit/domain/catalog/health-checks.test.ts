@@ -47,6 +47,7 @@ async function setUp() {
     ownedBy: "test",
     capabilities: ["chat"],
     prices: [],
+    defaults: null,
     fallbacks: [],
     affinity: "none",
     deployments: [deploymentOn(engine, { upstream: "a" }), deploymentOn(engine, { upstream: "b" })],

@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { Role, ToolChoice_Mode } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import type { RequestDefaults } from "../../../../src/domain/catalog/catalog-model.js";
 import { toChatRequest } from "../../../../src/domain/inference/chat-request.js";
 import { caps } from "../../../support/capabilities.js";
 import { chat, outcome, refusal, says, text } from "./params.js";
 
 const build = (changes: Parameters<typeof chat>[0] = {}, able: Parameters<typeof caps>[0] = {}) =>
-  toChatRequest(chat(changes), caps(able));
+  toChatRequest(chat(changes), caps(able), null);
 const check = (changes: Parameters<typeof chat>[0], able: Parameters<typeof caps>[0]): string =>
   outcome(() => build(changes, able));
 const tools = ["f", "g"].map((name) => ({ function: { name } }));
@@ -23,6 +24,63 @@ describe("toChatRequest", () => {
     const { input, ...options } = build();
     const ofTheCore = { requestId: "", queueMs: 0, cacheKey: "", deltas: "joined" };
     expect(options).toEqual({ n: 1, maxTokens: null, stop: [], ...ofTheCore });
+  });
+
+  describe("defaults of the model", () => {
+    const defaults: RequestDefaults = {
+      temperature: 0.2,
+      topP: 0.9,
+      minP: 0.05,
+      repetitionPenalty: 1.1,
+      maxTokens: 100,
+      stop: ["END"],
+      system: "Answer in French.",
+    };
+    const withDefaults = (
+      changes: Parameters<typeof chat>[0] = {},
+      set: Partial<RequestDefaults> = {},
+      able: Parameters<typeof caps>[0] = {},
+    ) => toChatRequest(chat(changes), caps(able), { ...defaults, ...set });
+    const messagesOf = ({ input }: ReturnType<typeof withDefaults>) => {
+      if (!("messages" in input)) throw new Error("a chat request has messages");
+      return input.messages.map(({ role, content }) => [role, content[0]?.part.value]);
+    };
+
+    it("are used where the client sets nothing", () => {
+      const { system: _, ...options } = defaults;
+      const request = withDefaults();
+      expect(request).toMatchObject(options);
+      expect(messagesOf(request)[0]).toEqual([Role.SYSTEM, "Answer in French."]);
+    });
+
+    it("never replace what the client sets, also 0", () => {
+      const own = { temperature: 0, topP: 0, minP: 0, repetitionPenalty: 2, stop: ["mine"], maxTokens: 7 };
+      expect(withDefaults(own)).toMatchObject(own);
+      expect(withDefaults({ maxCompletionTokens: 8 }).maxTokens).toBe(8);
+    });
+
+    it("leave chats with a system or developer message as they are", () => {
+      for (const role of [Role.SYSTEM, Role.DEVELOPER]) {
+        const messages = [says("Hi"), { role, content: [text("Be brief.")] }];
+        expect(messagesOf(withDefaults({ messages }))).toHaveLength(2);
+      }
+    });
+
+    it("that are unset stay absent, and the maximum stays below the model's", () => {
+      const none = { temperature: null, topP: null, minP: null, repetitionPenalty: null, stop: [], system: null };
+      const request = withDefaults({}, none, { maxOutput: 50 });
+      expect(request.maxTokens).toBe(50);
+      expect(request).not.toHaveProperty("temperature");
+      expect(messagesOf(request)).toHaveLength(1);
+    });
+
+    it("do not move the messages that an error names", () => {
+      const image = { part: { case: "imageUrl", value: { url: "data:image/png;base64,AAAA" } } } as const;
+      const messages = [{ role: Role.USER, content: [image] }];
+      expect(outcome(() => withDefaults({ messages }, {}, { vision: false }))).toBe(
+        "unsupported_value messages[0].content[0]",
+      );
+    });
   });
 
   it("fields for an upstream server stay as the client sent them", () => {

@@ -4,7 +4,7 @@ import { caps } from "../../../support/capabilities.js";
 import { completion, outcome } from "./params.js";
 
 const build = (changes: Parameters<typeof completion>[0] = {}, able: Parameters<typeof caps>[0] = {}) =>
-  toCompletionRequests(completion(changes), caps(able));
+  toCompletionRequests(completion(changes), caps(able), null);
 const check = (changes: Parameters<typeof completion>[0], able: Parameters<typeof caps>[0] = {}): string =>
   outcome(() => build(changes, able));
 
@@ -16,6 +16,14 @@ describe("toCompletionRequests", () => {
       [2, 0],
       [2, 0],
     ]);
+  });
+
+  it("takes the defaults of the model where the client sets nothing, and never a system message", () => {
+    const unset = { temperature: null, minP: null, repetitionPenalty: null };
+    const defaults = { ...unset, topP: 0.5, maxTokens: 9, stop: ["END"], system: "Be brief." };
+    const [request] = toCompletionRequests(completion({ prompt: ["a"], maxTokens: 3 }), caps(), defaults);
+    expect(request).toMatchObject({ topP: 0.5, maxTokens: 3, stop: ["END"], input: { prompt: "a" } });
+    expect(request).not.toHaveProperty("temperature");
   });
 
   it("a list of token ids is one prompt (CMPL-2)", () => {

@@ -38,7 +38,8 @@ describe("fallback models", () => {
     const { core, open, main, small, catalog, settlements } = await startCore({
       prices: [{ fromMs: 0, input: 1_000, cachedInput: 1_000, output: 1_000 }],
     });
-    catalog.reprice(new Map([["small", [{ fromMs: 0, input: 10, cachedInput: 10, output: 100 }]]]));
+    const prices = [{ fromMs: 0, input: 10, cachedInput: 10, output: 100 }];
+    catalog.revise(new Map([["small", { prices, defaults: null }]]));
     const answering = core.createChatCompletion(chat(), (await open()).ctx);
     const run = await main.run();
     run.say({ type: "accepted", promptTokens: 9, cachedTokens: 0 }, text("Half an "));
