@@ -1,0 +1,152 @@
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { byTier } from "../../support/tier.js";
+import { failingAnswers } from "../../support/upstream/failing-answers.js";
+import { type RawAnswer, RawUpstream, sse, streamHead } from "../../support/upstream/raw-upstream.js";
+import { start, text, whole } from "../../support/upstream/test-upstream.js";
+
+/** All but the first are above `limits.commit`: the head of a stream was sent long before. */
+const delaysMs = byTier({ ci: [0, 3_000], long: [0, 3_000, 30_000] });
+/** Time above the delay within which the second deployment answers. */
+const patienceMs = 10_000;
+const forms = ["unary", "stream"] as const;
+
+interface BadUpstream {
+  readonly url: string;
+  readonly first_byte?: string;
+  readonly idle?: string;
+}
+
+/**
+ * A service with the models `m0`, `m1` and so on: each has a deployment at a bad upstream of its own, because a 401 and a
+ * 429 hold the key of the whole upstream, and one at a working upstream, which is used second. Azure lists no models.
+ */
+async function serviceWith(bad: readonly BadUpstream[], works: RawUpstream): Promise<RunningService> {
+  const upstreams = bad.map((settings, at) => [`bad${at}`, { kind: "azure", idle: "60s", ...settings }]);
+  const models = bad.map((_, at) => ({
+    id: `m${at}`,
+    deployments: [
+      { engine: "openai", upstream: `bad${at}`, model: `m${at}` },
+      { engine: "openai", upstream: "works", model: `m${at}`, priority: 1 },
+    ],
+  }));
+  const config = { upstreams: { ...Object.fromEntries(upstreams), works: { url: works.url, kind: "azure" } }, models };
+  return await startService({ config });
+}
+
+/** The model that a request to an upstream names. */
+const modelOf = (body: string): string => (JSON.parse(body) as { model: string }).model;
+
+function contentOf({ json, text: body }: ClientAnswer): string {
+  if (Object.keys(json).length === 0) {
+    return [...body.matchAll(/"content":"([^"]*)"/g)].map(([, part]) => part).join("");
+  }
+  return String((json["choices"] as { message: { content: string } }[])[0]?.message.content);
+}
+
+/** The log line of the only request for a model. */
+async function logLine(service: RunningService, model: string): Promise<Record<string, unknown>> {
+  const found = () => service.logs.filter((line) => line["msg"] === "request" && line["model"] === model);
+  await eventually(() => found().length === 1, `one request for ${model} in the log`);
+  return found()[0] ?? {};
+}
+
+describe("a first deployment that fails after it accepted a request, without content", () => {
+  const silent = "silence to the first-byte limit";
+  const cases = [...failingAnswers.map(({ name }) => name), silent].flatMap((failure) =>
+    delaysMs.flatMap((delayMs) => forms.map((form) => ({ failure, delayMs, form }))),
+  );
+  const answers = new Map<string, ClientAnswer & { readonly tookMs: number; readonly line: Record<string, unknown> }>();
+  const idOf = (at: number): string => `m${at}`;
+  let bad: RawUpstream;
+  let works: RawUpstream;
+
+  beforeAll(async () => {
+    const fail: RawAnswer = (socket, { body }) => {
+      const given = cases[Number(modelOf(body).slice(1))];
+      const failing = failingAnswers.find(({ name }) => name === given?.failure);
+      if (given === undefined || failing === undefined) return;
+      if (failing.before !== undefined) socket.write(failing.before);
+      setTimeout(() => failing.fail(socket), given.delayMs);
+    };
+    bad = await RawUpstream.start(fail);
+    works = await RawUpstream.start((socket) => void socket.end(whole));
+    const service = await serviceWith(
+      cases.map(({ failure, delayMs }) => {
+        return { url: bad.url, first_byte: failure === silent ? `${delayMs + 500}ms` : "60s" };
+      }),
+      works,
+    );
+    const client = new ServiceClient(service.api, service.key);
+    await Promise.all(
+      cases.map(async ({ form }, at) => {
+        const sentAtMs = performance.now();
+        const answer = await client.chat(idOf(at), { stream: form === "stream" });
+        const tookMs = performance.now() - sentAtMs;
+        answers.set(idOf(at), { ...answer, tookMs, line: await logLine(service, idOf(at)) });
+      }),
+    );
+    await service.close();
+    return async () => await Promise.all([bad.close(), works.close()]);
+  }, 90_000);
+
+  it.each(cases.map((given, at) => ({ ...given, id: idOf(at) })))(
+    "$failure after $delayMs ms, $form: the second deployment answers (REL-8)",
+    ({ id, form, delayMs }) => {
+      const answer = answers.get(id);
+      if (answer === undefined) throw new Error("there was no answer");
+      expect(answer.status, answer.text).toBe(200);
+      expect(contentOf(answer)).toBe("Hello");
+      expect(answer.text.includes("[DONE]")).toBe(form === "stream");
+      expect(answer.text).not.toContain('"error"');
+      expect(answer.tookMs).toBeLessThan(delayMs + patienceMs);
+      expect(answer.line).toMatchObject({ outcome: "completed", deployment: `works/${id}`, attempts: 2 });
+      for (const server of [bad, works]) {
+        expect(server.requests.filter(({ body }) => modelOf(body) === id)).toHaveLength(1);
+      }
+    },
+  );
+});
+
+describe("a deployment that fails after the first content", () => {
+  const failures: readonly { readonly name: string; readonly fail: RawAnswer; readonly code: string }[] = [
+    { name: "resets", fail: (socket) => void socket.resetAndDestroy(), code: "upstream_error" },
+    { name: "ends without a finish", fail: (socket) => void socket.end(), code: "upstream_error" },
+    {
+      name: "sends an error event",
+      fail: (socket) => void socket.end(sse({ error: { message: "boom", type: "server_error" } })),
+      code: "upstream_error",
+    },
+    { name: "falls silent", fail: () => {}, code: "upstream_timeout" },
+  ];
+
+  it.each(failures)(
+    "$name: a stream ends with one error event, settled, and is not tried again; an answer that is not streamed is (REL-8)",
+    async ({ fail, code }) => {
+      const bad = await start((socket, request) => {
+        socket.write(streamHead + text("one") + text(" two"), () => fail(socket, request));
+      });
+      const works = await start((socket) => void socket.end(whole));
+      const service = await serviceWith([{ url: bad.url, idle: "500ms" }], works);
+      onTestFinished(() => service.close());
+      const client = new ServiceClient(service.api, service.key);
+
+      const stream = await client.chat("m0", { stream: true });
+      expect(stream.status).toBe(200);
+      expect(contentOf(stream)).toBe("one two");
+      expect(stream.text.match(/"error":\{/g)).toHaveLength(1);
+      expect(stream.text).toContain(`"code":"${code}"`);
+      expect(stream.text).not.toContain("[DONE]");
+      expect([bad.requests.length, works.requests.length]).toEqual([1, 0]);
+      expect(await logLine(service, "m0")).toMatchObject({ outcome: "failed", attempts: 1, completion_tokens: 2 });
+      expect((await service.debugState()).live_leases).toBe(0);
+
+      const unary = await client.chat("m0");
+      expect([unary.status, contentOf(unary), unary.headers.get("x-uis-attempts")]).toEqual([200, "Hello", "2"]);
+      expect(unary.json["usage"]).toMatchObject({ completion_tokens: 1 });
+      expect([bad.requests.length, works.requests.length]).toEqual([2, 1]);
+    },
+  );
+});
