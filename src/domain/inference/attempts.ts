@@ -33,6 +33,7 @@ export class Attempts implements RoutedRequest<Deployment> {
   readonly accepts: ((deployment: Deployment) => boolean) | null;
   readonly affinityKey: number | null;
   tried: Deployment[] | null = null;
+  failure: ServiceError | null = null;
   /** Tries so far. */
   count = 0;
   readonly #model: CatalogModel;
@@ -95,6 +96,7 @@ export class Attempts implements RoutedRequest<Deployment> {
     else slot.succeeded(null);
     this.tried ??= [];
     this.tried.push(slot.deployment);
+    this.failure = error;
     return canRestart && mayFailOver(error) && room.hasChoice(this) && this.#retryBudget.take(this.count);
   }
 

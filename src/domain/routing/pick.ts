@@ -1,3 +1,4 @@
+import type { ServiceError } from "../call/service-error.js";
 import type { QueueOwner } from "./fair-queue.js";
 
 /** Number of deployments from which two random ones are compared instead of all. */
@@ -194,6 +195,8 @@ export interface RoutedRequest<D> {
   readonly tokens: number;
   /** Deployments that were tried already; null: none. */
   readonly tried: readonly D[] | null;
+  /** Error of the last try; null before one has failed. */
+  readonly failure: ServiceError | null;
   /** Whether a deployment can serve the request; null: all of them. */
   readonly accepts: ((deployment: D) => boolean) | null;
   /** From `affinityKey`; null without affinity. */

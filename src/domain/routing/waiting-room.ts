@@ -45,6 +45,8 @@ export class WaitingRoom<D extends RoutedDeployment> {
   readonly #clock: Clock;
   readonly #options: WaitingRoomOptions<D>;
   readonly #waiting = new FairQueue<Waiter<D>>();
+  /** Those of the waiting requests that have failed tries. */
+  readonly #retries = new Set<Waiter<D>>();
   #deployments: readonly D[];
   /** Slots in use. */
   busy = 0;
@@ -93,9 +95,10 @@ export class WaitingRoom<D extends RoutedDeployment> {
   }
 
   /**
-   * Waits for a slot. Rejects with `server_is_overloaded` when the room is full or the wait too long, and with the
-   * call's own error when the signal aborts. `continuing` marks a further prompt of a running request: it queues like
-   * others but is never rejected.
+   * Waits for a slot. Rejects with `server_is_overloaded` when the room is full or the wait too long, with the failure of
+   * the last try when the deployments that it has not tried are ejected meanwhile, and with the call's own error when the
+   * signal aborts. `continuing` marks a further prompt of a running request: it queues like others but is never rejected
+   * for a full room or a long wait.
    */
   acquire(request: RoutedRequest<D>, signal: AbortFlag, continuing = false): Promise<Slot<D>> {
     if (signal.aborted) return Promise.reject(errorOfEnd(signal.reason));
@@ -122,6 +125,7 @@ export class WaitingRoom<D extends RoutedDeployment> {
       const settled = (): void => {
         cancelTimer?.();
         signal.removeEventListener("abort", onAbort);
+        this.#retries.delete(waiter);
       };
       const waiter: Waiter<D> = {
         request,
@@ -140,6 +144,7 @@ export class WaitingRoom<D extends RoutedDeployment> {
       };
       signal.addEventListener("abort", onAbort);
       this.#waiting.add(request.owner, waiter);
+      if (request.failure !== null) this.#retries.add(waiter);
     });
   }
 
@@ -163,6 +168,7 @@ export class WaitingRoom<D extends RoutedDeployment> {
 
   /** Grants free slots to waiting requests, each to the next one in fair order that may use it. */
   #dispatch(): void {
+    if (this.#retries.size > 0) this.#endRetriesWithoutChoice();
     while (this.waiting > 0 && this.#deployments.some(hasFreeSlot)) {
       const offer: { deployment: D | null } = { deployment: null };
       let mayBeFree = true;
@@ -176,6 +182,15 @@ export class WaitingRoom<D extends RoutedDeployment> {
       });
       if (waiter === undefined || offer.deployment === null) return;
       waiter.grant(offer.deployment);
+    }
+  }
+
+  #endRetriesWithoutChoice(): void {
+    for (const waiter of this.#retries) {
+      const { request } = waiter;
+      if (request.failure === null || this.hasChoice(request)) continue;
+      this.#waiting.remove(request.owner, waiter);
+      waiter.refuse(request.failure);
     }
   }
 

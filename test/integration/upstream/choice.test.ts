@@ -76,7 +76,7 @@ async function send(count: number, atOnce: number, chat: () => Promise<ClientAns
 
 /** Requests at a time, and the time of an answer: far above what the test's own servers add under load. */
 const rates = byTier({
-  ci: [{ atOnce: 10, answerMs: 50 }],
+  ci: [{ atOnce: 20, answerMs: 60 }],
   long: [
     { atOnce: 1, answerMs: 5 },
     { atOnce: 10, answerMs: 100 },

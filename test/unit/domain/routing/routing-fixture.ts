@@ -28,6 +28,7 @@ export function requestOf<D>(given: Partial<RoutedRequest<D>> = {}): RoutedReque
     owner: { account: "a", keyId: "ka" },
     tokens: 100,
     tried: null,
+    failure: null,
     accepts: null,
     affinityKey: null,
     ...given,

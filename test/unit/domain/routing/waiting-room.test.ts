@@ -202,6 +202,23 @@ describe("WaitingRoom of several deployments", () => {
     expect(room.hasChoice({ ...a, tried: deployments })).toBe(false);
   });
 
+  it("a retry that waits for its last untried deployment ends with the failure of its last try when that one is ejected", async () => {
+    const { room, clock, deployments } = roomWith({ slots: [1, 1] });
+    const [d0, d1] = deployments;
+    if (d0 === undefined || d1 === undefined) throw new Error("two deployments are needed");
+    const running = [await room.acquire(a, never), await room.acquire(a, never)];
+    const failure = new ServiceError("upstream_error", "the first try failed");
+    const retry = refusal(room.acquire({ ...a, tried: [d0], failure }, never));
+    const other = room.acquire(b, never);
+    for (let i = 0; i < 5; i++) d1.ejection.failed(d1.ejection.begin(), "refused");
+    running.find(({ deployment }) => deployment === d1)?.release();
+    expect(await retry).toBe(failure);
+    expect(room.waiting).toBe(1);
+    running.find(({ deployment }) => deployment === d0)?.release();
+    expect((await other).deployment).toBe(d0);
+    expect([room.waiting, clock.pending]).toEqual([0, 0]);
+  });
+
   it("passes 512 waiting requests quickly when no slot can be used", async () => {
     const { room, deployments } = roomWith({ slots: [1, 8], waitingMax: 512 });
     const [d0, d1] = deployments;
