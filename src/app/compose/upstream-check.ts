@@ -43,6 +43,8 @@ function explain(error: EngineError, { url, keys }: UpstreamDefinition): { probl
       const problem = keys.length === 0 ? `${url} requires an API key` : `${url} does not accept the API key`;
       return { problem, fix: "set key_file, or --key-file, to the file with a valid key" };
     }
+    case "forbidden":
+      return { problem: `${url} does not allow the API key to list its models`, fix: "use a key that may list models" };
     case "timeout":
     case "aborted":
       return { problem: `${url} does not answer in time`, fix: "check the address, and whether the server runs" };

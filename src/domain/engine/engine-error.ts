@@ -25,6 +25,10 @@ const publicErrors: Readonly<Partial<Record<EngineErrorCode, PublicError>>> = {
   engine_restarted: { code: "upstream_error", text: "The engine stopped unexpectedly." },
   upstream_error: { code: "upstream_error", text: "The engine stopped unexpectedly." },
   unauthorized: { code: "upstream_unauthorized", text: "The upstream server rejected this service's key." },
+  forbidden: {
+    code: "upstream_unauthorized",
+    text: "The upstream server does not allow this service's key the model.",
+  },
   rate_limited: {
     code: "upstream_rate_limited",
     text: "The upstream server limits the rate of requests. Try again later.",

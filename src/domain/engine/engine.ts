@@ -272,6 +272,7 @@ export type EngineErrorCode =
   | "engine_restarted"
   | "upstream_error"
   | "unauthorized"
+  | "forbidden"
   | "rate_limited"
   | "internal"
   | "timeout"

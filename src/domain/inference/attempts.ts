@@ -92,8 +92,10 @@ export class Attempts implements RoutedRequest<Deployment> {
     // For operators: the engine's own words instead of those for the caller.
     const reason = error.cause instanceof EngineError ? error.cause.message : error.message;
     if (error.code === "upstream_rate_limited") slot.deployment.ejection.cool(error.retryAfterMs, reason);
-    else if (mayFailOver(error) || error.code === "internal_error") slot.failed(reason);
-    else slot.succeeded(null);
+    else if (mayFailOver(error) || error.code === "internal_error") {
+      // The engine pauses the deployment while its upstream accepts no key; an ejection beside it would end later.
+      if (error.code !== "upstream_unauthorized") slot.failed(reason);
+    } else slot.succeeded(null);
     this.tried ??= [];
     this.tried.push(slot.deployment);
     this.failure = error;

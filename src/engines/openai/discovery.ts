@@ -5,7 +5,7 @@ import { kindOfHost } from "../../domain/engine/upstream-url.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { isObject } from "../../lib/json-string.js";
 import { readWhole, type WholeAnswer } from "./connection/body-collector.js";
-import type { UpstreamKey } from "./connection/key-ring.js";
+import { KeyRing, ModelKeys, type UpstreamKey } from "./connection/key-ring.js";
 import { type Upstream, withKeys } from "./connection/upstream.js";
 import { guessOperations, kindProfiles } from "./protocol/kinds.js";
 import { countOf, engineErrorOf, InvalidResponse, parseJson } from "./protocol/upstream-failure.js";
@@ -60,7 +60,7 @@ export async function isHealthy(upstream: Upstream, signal: AbortFlag): Promise<
   const { healthPath } = upstream.profile;
   try {
     const { status } = await (healthPath === null
-      ? list(upstream, usableKey(upstream), signal)
+      ? list(upstream, upstream.keys.soonest, signal)
       : get(upstream, healthPath, signal));
     // Without a list of models, any answer of the application counts.
     return status === 200 || (healthPath === null && status === 404);
@@ -70,9 +70,14 @@ export async function isHealthy(upstream: Upstream, signal: AbortFlag): Promise<
   }
 }
 
-/** The list of models; a key that is rejected or limited is followed by the next one. */
+/**
+ * The list of models; a key that is rejected or limited is followed by the next one. It says nothing about generations:
+ * providers have keys that may not list models, and do not count lists for their rate limits. So it holds no key and ends
+ * no hold.
+ */
 async function getModels(upstream: Upstream, clock: Clock, signal: AbortFlag): Promise<WholeAnswer> {
-  return await withKeys(upstream.keys, "", async (key) => {
+  const keys = new ModelKeys(clock, new KeyRing(upstream.settings.keys));
+  return await withKeys(keys, "", async (key) => {
     const answer = await list(upstream, key, signal);
     if (answer.status === 200) return answer;
     const request = { promptParam: "", contextLength: null, keys: upstream.keys.texts, promptText: () => "" };
@@ -86,14 +91,8 @@ async function list(upstream: Upstream, key: UpstreamKey, signal: AbortFlag): Pr
 }
 
 async function get(upstream: Upstream, path: string, signal: AbortFlag): Promise<WholeAnswer> {
-  const key = usableKey(upstream);
-  return await readWhole((reader) => upstream.get(path, key, reader), listBytesMax, signal).result;
-}
-
-function usableKey(upstream: Upstream): UpstreamKey {
-  const key = upstream.keys.pick("", []);
-  if (key === null) throw new EngineError("unauthorized", "the upstream has no usable key");
-  return key;
+  const { soonest } = upstream.keys;
+  return await readWhole((reader) => upstream.get(path, soonest, reader), listBytesMax, signal).result;
 }
 
 function readModels({ body }: WholeAnswer, kind: UpstreamKind): readonly DiscoveredModel[] {

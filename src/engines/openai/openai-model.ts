@@ -15,7 +15,7 @@ import type { UpstreamOutcome } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { embeddingBytesMax, readEmbeddings, readScores, rerankBytesMax } from "./answer/input-answers.js";
 import { readWhole } from "./connection/body-collector.js";
-import type { UpstreamKey } from "./connection/key-ring.js";
+import { ModelKeys, type UpstreamKey } from "./connection/key-ring.js";
 import { type Upstream, type UpstreamCall, withKeys } from "./connection/upstream.js";
 import { GenerateCall } from "./generate-call.js";
 import { estimatedInputTokens, estimatedPromptTokens, longestInput, promptText } from "./prompt-text.js";
@@ -53,6 +53,7 @@ export class OpenAiModel implements LoadedModel {
   fingerprint = "";
   readonly #deps: OpenAiModelDeps;
   readonly #spec: OpenAiModelSpec;
+  readonly #keys: ModelKeys;
   /** What stops each running call. */
   readonly #running = new Set<Stoppable>();
   #whenIdle: (() => void) | null = null;
@@ -63,6 +64,7 @@ export class OpenAiModel implements LoadedModel {
     this.id = spec.id;
     this.#deps = deps;
     this.#spec = spec;
+    this.#keys = new ModelKeys(deps.clock, deps.upstream.keys);
   }
 
   get caps(): Capabilities {
@@ -147,7 +149,7 @@ export class OpenAiModel implements LoadedModel {
   }
 
   get heldForMs(): number {
-    return this.#deps.upstream.keys.heldForMs;
+    return this.#keys.heldForMs;
   }
 
   isReachable(signal: AbortFlag): Promise<boolean> {
@@ -188,7 +190,7 @@ export class OpenAiModel implements LoadedModel {
     signal.addEventListener("abort", onAbort);
     this.#running.add(running);
     try {
-      return await withKeys(this.#deps.upstream.keys, tenant, async (key) => {
+      return await withKeys(this.#keys, tenant, async (key) => {
         if (signal.aborted) throw abortedBefore();
         const { done, firstByteMs } = attempt(key, running);
         try {
@@ -257,6 +259,8 @@ function outcomeOf(error: unknown): UpstreamOutcome {
     case "rate_limited":
     case "unauthorized":
       return error.code;
+    case "forbidden":
+      return "unauthorized";
     case "bad_input":
     case "context_overflow":
     case "unsupported":

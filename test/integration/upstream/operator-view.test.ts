@@ -27,8 +27,8 @@ async function startWithUpstreams() {
   });
   onTestFinished(() => service.close());
   const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
-  const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "x" }] });
-  const chat = async (): Promise<number> => {
+  const chat = async (model = "m"): Promise<number> => {
+    const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] });
     const response = await fetch(`${service.api}/chat/completions`, { method: "POST", headers, body });
     await response.text();
     return response.status;
@@ -104,6 +104,22 @@ describe("what an operator sees of a failing deployment", () => {
       "works/y": { state: "ready" },
     });
     expect(broken.requests.filter(({ method }) => method === "POST")).toHaveLength(1);
+  });
+
+  it("is the pause of a model's deployment alone when the upstream forbids every key that model", async () => {
+    const { service, chat, broken } = await startWithUpstreams();
+    broken.answer = (socket, { body }) =>
+      void socket.end(body.includes('"x"') ? answerBytes("403 Forbidden", "text/plain", "no access to x") : whole);
+    for (let i = 0; i < 20; i++) expect(await chat()).toBe(200);
+    const { deployments } = await service.debugState();
+    expect(Object.fromEntries(deployments.map(({ id, state }) => [id, state]))).toEqual({
+      "broken/x": "cooling",
+      "broken/z": "ready",
+      "works/x": "ready",
+      "works/y": "ready",
+    });
+    expect(broken.requests.filter(({ method }) => method === "POST")).toHaveLength(1);
+    expect(await chat("other")).toBe(200);
   });
 
   it("is outstanding tokens while a request runs, also of a model's only deployment, and none after it", async () => {

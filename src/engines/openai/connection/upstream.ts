@@ -6,7 +6,7 @@ import type { UpstreamDefinition } from "../../../domain/engine/upstream.js";
 import { type KindProfile, kindProfiles } from "../protocol/kinds.js";
 import { createCheckedLookup } from "./checked-lookup.js";
 import { type AnswerReader, Exchange } from "./exchange.js";
-import { KeyRing, type UpstreamKey } from "./key-ring.js";
+import { KeyRing, type ModelKeys, type UpstreamKey } from "./key-ring.js";
 import { createPausablePool } from "./pausable-pool.js";
 
 /** Below the 5 s after which uvicorn and Node close idle connections, so that few requests meet a closing socket. */
@@ -43,7 +43,7 @@ export class Upstream {
   constructor(clock: Clock, settings: UpstreamDefinition, backgroundClock = clock) {
     this.settings = settings;
     this.profile = kindProfiles[settings.kind];
-    this.keys = new KeyRing(clock, settings.keys);
+    this.keys = new KeyRing(settings.keys);
     this.#clock = clock;
     this.#backgroundClock = backgroundClock;
     this.#base = new URL(settings.url);
@@ -139,7 +139,7 @@ export class Upstream {
  * tried. Both answers come before any content. Rejects with the last error.
  */
 export async function withKeys<T>(
-  keys: KeyRing,
+  keys: ModelKeys,
   tenant: string,
   attempt: (key: UpstreamKey) => Promise<T>,
 ): Promise<T> {
@@ -147,15 +147,17 @@ export async function withKeys<T>(
   let failure: unknown = null;
   for (let key = keys.pick(tenant, tried); key !== null; key = keys.pick(tenant, tried)) {
     tried.push(key);
+    const hold = keys.holdOf(key);
     try {
       const result = await attempt(key);
-      keys.accepted(key);
+      keys.accepted(key, hold);
       return result;
     } catch (error) {
       failure = error;
-      const code = error instanceof EngineError ? error.code : null;
-      if (code === "unauthorized") keys.rejected(key);
-      else if (code === "rate_limited" && error instanceof EngineError) keys.limited(key, error.retryAfterMs);
+      if (!(error instanceof EngineError)) throw error;
+      if (error.code === "unauthorized") keys.rejected(key);
+      else if (error.code === "forbidden") keys.forbidden(key);
+      else if (error.code === "rate_limited") keys.limited(key, error.retryAfterMs);
       else throw error;
       if (tried.length >= keysPerRequestMax) break;
     }

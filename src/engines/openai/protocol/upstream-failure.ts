@@ -55,7 +55,7 @@ export function engineErrorOf(answer: FailedAnswer, request: FailedRequest, nowM
   const wait = retryAfterMs(headers, nowMs);
   const retryAfter = wait !== null && (code === "rate_limited" || status === 503 || status === 529) ? wait : null;
   return new EngineError(code, `the upstream answered ${status}`, {
-    retryable: code !== "unauthorized",
+    retryable: code !== "unauthorized" && code !== "forbidden",
     cause: new Error(`HTTP ${status}: ${forLog(reported.message, request)}`),
     ...(retryAfter === null ? {} : { retryAfterMs: retryAfter }),
   });
@@ -73,8 +73,9 @@ const blamesRequest =
 function codeOf(status: number, reported: ServerError): EngineErrorCode {
   switch (status) {
     case 401:
-    case 403:
       return "unauthorized";
+    case 403:
+      return "forbidden";
     case 408:
     case 504:
       return "timeout";

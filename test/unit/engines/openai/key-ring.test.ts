@@ -1,23 +1,19 @@
 import { describe, expect, it } from "vitest";
 import { EngineError } from "../../../../src/domain/engine/engine.js";
-import { KeyRing } from "../../../../src/engines/openai/connection/key-ring.js";
+import { KeyRing, ModelKeys } from "../../../../src/engines/openai/connection/key-ring.js";
 import { withKeys } from "../../../../src/engines/openai/connection/upstream.js";
 import { Secret } from "../../../../src/lib/secret.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
-function ring(...keys: string[]): { clock: FakeClock; keys: KeyRing } {
+/** The keys of an upstream, as two of its models use them. */
+function ring(...keys: string[]): { clock: FakeClock; keys: ModelKeys; ofOther: ModelKeys } {
   const clock = new FakeClock();
-  return {
-    clock,
-    keys: new KeyRing(
-      clock,
-      keys.map((key) => new Secret(key)),
-    ),
-  };
+  const shared = new KeyRing(keys.map((key) => new Secret(key)));
+  return { clock, keys: new ModelKeys(clock, shared), ofOther: new ModelKeys(clock, shared) };
 }
 
 /** The keys that a request with an always failing upstream tries. */
-async function triedKeys(keys: KeyRing, error: EngineError, tenant = "t"): Promise<(string | null)[]> {
+async function triedKeys(keys: ModelKeys, error: EngineError, tenant = "t"): Promise<(string | null)[]> {
   const tried: (string | null)[] = [];
   const attempt = withKeys(keys, tenant, async (key) => {
     tried.push(key.text);
@@ -28,6 +24,7 @@ async function triedKeys(keys: KeyRing, error: EngineError, tenant = "t"): Promi
 }
 
 const unauthorized = new EngineError("unauthorized", "401");
+const forbidden = new EngineError("forbidden", "403");
 const limited = (retryAfterMs: number) => new EngineError("rate_limited", "429", { retryAfterMs });
 
 describe("KeyRing", () => {
@@ -50,7 +47,7 @@ describe("KeyRing", () => {
     expect(await triedKeys(keys, new EngineError("upstream_error", "500"))).toHaveLength(1);
   });
 
-  it("a rejected key is used again after a minute, a limited one after its Retry-After", () => {
+  it("a rejected key is used again after 10 s, a limited one after its Retry-After", () => {
     const { clock, keys } = ring("a", "b");
     const first = keys.pick("t", []);
     const second = keys.pick("t", first === null ? [] : [first]);
@@ -59,13 +56,10 @@ describe("KeyRing", () => {
     expect(keys.heldForMs).toBe(0);
     keys.limited(second, 5_000);
     expect(keys.heldForMs).toBe(5_000);
-    keys.accepted(second);
-    expect(keys.heldForMs).toBe(0);
-    keys.limited(second, 5_000);
     clock.advance(5_001);
     expect(keys.pick("t", [])).toBe(second);
     expect(keys.heldForMs).toBe(0);
-    clock.advance(55_000);
+    clock.advance(5_000);
     expect(keys.pick("t", [])).toBe(first);
   });
 
@@ -77,6 +71,50 @@ describe("KeyRing", () => {
     const single = ring("a").keys;
     expect(await triedKeys(single, unauthorized)).toEqual(["a"]);
     expect(await triedKeys(single, unauthorized)).toEqual(["a"]);
+  });
+
+  it("an answer lifts the hold of its key only if its request began during the hold", async () => {
+    const { keys } = ring("a");
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const running = withKeys(keys, "t", () => answered);
+    await triedKeys(keys, limited(60_000));
+    answer();
+    await running;
+    expect(keys.heldForMs).toBe(60_000);
+    await withKeys(keys, "t", async () => {});
+    expect(keys.heldForMs).toBe(0);
+  });
+
+  it("a key that may not use one model is held for that model alone", async () => {
+    const { clock, keys, ofOther } = ring("a", "b");
+    expect(await triedKeys(keys, forbidden)).toHaveLength(2);
+    expect([keys.heldForMs, ofOther.heldForMs]).toEqual([10_000, 0]);
+    clock.advance(4_000);
+    expect([keys.heldForMs, ofOther.heldForMs]).toEqual([6_000, 0]);
+    await triedKeys(ofOther, unauthorized);
+    expect([keys.heldForMs, ofOther.heldForMs]).toEqual([10_000, 10_000]);
+    clock.advance(10_000);
+    expect([keys.heldForMs, ofOther.heldForMs]).toEqual([0, 0]);
+  });
+
+  it("requests for a model use the key that may use it first, until the other one may be tried again", async () => {
+    const { clock, keys } = ring("a", "b");
+    const first = keys.pick("t", [])?.text;
+    const use = async (): Promise<(string | null)[]> => {
+      const tried: (string | null)[] = [];
+      await withKeys(keys, "t", async (key) => {
+        tried.push(key.text);
+        if (key.text === first) throw forbidden;
+      });
+      return tried;
+    };
+    expect(await use()).toHaveLength(2);
+    expect(await use()).toHaveLength(1);
+    clock.advance(10_000);
+    expect(await use()).toHaveLength(2);
   });
 
   it("an upstream without keys receives requests without one", async () => {

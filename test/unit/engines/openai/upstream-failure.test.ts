@@ -33,7 +33,7 @@ describe("errors of upstream servers as the core's", () => {
     [413, "bad_input", "invalid_value"],
     [422, "bad_input", "invalid_value"],
     [401, "unauthorized", "upstream_unauthorized"],
-    [403, "unauthorized", "upstream_unauthorized"],
+    [403, "forbidden", "upstream_unauthorized"],
     [404, "upstream_error", "upstream_error"],
     [405, "upstream_error", "upstream_error"],
     [409, "upstream_error", "upstream_error"],
