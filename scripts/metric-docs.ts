@@ -14,7 +14,8 @@ const introduction = `# Metrics
 the public listener never does. They belong to one process and begin at 0 when it starts: bills use the usage in the
 store, and no counter here replaces it (USE-19).
 
-- \`route\` is the operation, the same on every protocol: \`create_chat_completion\`. \`code\`, \`reason\` and \`error_type\` are
+- \`route\` is the operation, the same on every protocol: \`create_chat_completion\`. \`operation\` is its name in usage:
+  \`chat\`, \`completions\`, \`embeddings\` or \`rerank\`, and empty for operations that run no model. \`code\`, \`reason\` and \`error_type\` are
   codes of [errors.md](errors.md).
 - \`model\` is a model of the catalog; \`unknown\` means names that are not in it, \`other\` all models beyond the
   first 100, an empty one for operations without a model. No label names a key, an account or an address.

@@ -55,7 +55,7 @@ export function addUsage(program: Command, commands: CommandSet): void {
     .description("usage by UTC days")
     .option("--from <day>", "first day, e.g. 2026-01-31; default: six days ago")
     .option("--to <day>", "last day; default: today")
-    .option("--by <parts>", "group by day, model, key; default: day,model", parseList)
+    .option("--by <parts>", "group by day, model, key, operation; default: day,model", parseList)
     .addOption(accountOption("account; default: that of the credential"));
   commands.withCredential(
     usage,

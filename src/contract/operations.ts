@@ -119,13 +119,16 @@ export const operations = {
 
 export type Operation = keyof typeof operations;
 
-/** Operations that run a model, to which limits and budgets apply. */
-export const inferenceOperations: ReadonlySet<Operation> = new Set([
-  "create_chat_completion",
-  "create_completion",
-  "create_embeddings",
-  "rerank",
+/** Operations that run a model, by their names in usage, metrics and traces. */
+export const inferenceNames: ReadonlyMap<Operation, string> = new Map([
+  ["create_chat_completion", "chat"],
+  ["create_completion", "completions"],
+  ["create_embeddings", "embeddings"],
+  ["rerank", "rerank"],
 ]);
+
+/** Operations to which limits and budgets apply: those that run a model. */
+export const inferenceOperations: ReadonlySet<Operation> = new Set(inferenceNames.keys());
 
 /** Those of them that read an input and generate no tokens. */
 export const inputOperations: ReadonlySet<Operation> = new Set(["create_embeddings", "rerank"]);

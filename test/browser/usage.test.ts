@@ -58,6 +58,8 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
     await page.getByLabel("Group by").selectOption("API key");
     await totals.getByRole("row").filter({ hasText: formula }).waitFor();
     expect(page.url()).toContain("by=key");
+    await page.getByLabel("Group by").selectOption("Operation");
+    await totals.getByRole("row", { name: /^chat 2 / }).waitFor();
     await page.getByLabel("Time range").selectOption("Last 24 hours");
     await page.getByRole("columnheader", { name: "Hour", exact: true }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);

@@ -62,7 +62,7 @@ export function describeUsage(open: OpenState): void {
       await settle({ endedAtMs: day, keyId: "key_2" });
       await settle({ endedAtMs: day, keyId: null });
       const both = { requests: 2n, promptTokens: 111n, completionTokens: 23n, cachedTokens: 63n, costNano: 15n };
-      const row = { account: "a", startMs: day, keyId: "key_1", model: "m" };
+      const row = { account: "a", startMs: day, keyId: "key_1", model: "m", operation: "chat" };
       expect(await rows("hour")).toEqual([
         { ...row, keyId: null, ...once },
         { ...row, ...both },
@@ -77,6 +77,72 @@ export function describeUsage(open: OpenState): void {
         { ...row, model: "n", ...once },
         { ...row, keyId: "key_2", ...once },
       ]);
+    });
+
+    it("sums operations of one key and model apart, which other sums contain (USE-10)", async () => {
+      await settle({ endedAtMs: day });
+      await settle({ endedAtMs: day, operation: "create_completion" });
+      await settle({ endedAtMs: day + 1, operation: "create_completion" });
+      await settle({ endedAtMs: day, operation: "create_embeddings", model: "n" });
+      await settle({ endedAtMs: day, operation: "rerank", model: "n", keyId: null });
+      const row = { account: "a", startMs: day, keyId: "key_1", model: "m" };
+      const expected = [
+        { ...row, keyId: null, model: "n", operation: "rerank", ...times(1) },
+        { ...row, operation: "chat", ...times(1) },
+        { ...row, operation: "completions", ...times(2) },
+        { ...row, model: "n", operation: "embeddings", ...times(1) },
+      ];
+      expect(await rows("hour")).toEqual(expected);
+      expect(await rows("day")).toEqual(expected);
+      const range = { account: "a", width: "day", fromMs: day, toMs: day + dayMs, groupsMax: 10, after: null } as const;
+      const by = async (...groupBy: UsageGroup[]) => {
+        const { groups } = await harness.state.usage.groups({ ...range, groupBy }, new AbortController().signal);
+        return groups.map(({ model, operation, requests }) => [model, operation, Number(requests)]);
+      };
+      expect((await by("operation")).sort()).toEqual([
+        [null, "chat", 1],
+        [null, "completions", 2],
+        [null, "embeddings", 1],
+        [null, "rerank", 1],
+      ]);
+      expect((await by("model", "operation")).sort()).toEqual([
+        ["m", "chat", 1],
+        ["m", "completions", 2],
+        ["n", "embeddings", 1],
+        ["n", "rerank", 1],
+      ]);
+      expect(await by()).toEqual([[null, null, 5]]);
+      const { usage } = harness.state;
+      expect(await usage.used("a", { kind: "account", id: "a" }, periodAt("day", day))).toEqual(times(5));
+    });
+
+    it("keeps the operations of a key and model on one page", async () => {
+      for (const keyId of ["key_1", "key_2"]) {
+        for (const operation of ["create_chat_completion", "create_completion"] as const) {
+          await settle({ endedAtMs: day, keyId, operation });
+        }
+      }
+      const range = { account: "a", width: "day", fromMs: day, toMs: day + dayMs, groupsMax: 1 } as const;
+      for (const groupBy of [
+        ["key", "operation"],
+        ["key", "model", "operation"],
+      ] as const) {
+        const found: unknown[] = [];
+        let after: UsageCursor | null = null;
+        do {
+          const page: UsageGroups = await harness.state.usage.groups(
+            { ...range, groupBy, after },
+            new AbortController().signal,
+          );
+          found.push(page.groups.map(({ keyId, operation }) => [keyId, operation]));
+          after = page.next;
+        } while (after !== null);
+        const of = (keyId: string) => [
+          [keyId, "chat"],
+          [keyId, "completions"],
+        ];
+        expect(found).toEqual([of("key_1"), of("key_2")]);
+      }
     });
 
     it("sums by bucket and group, and pages through groups without gaps or repeats (E-10)", async () => {
@@ -98,7 +164,7 @@ export function describeUsage(open: OpenState): void {
         } while (after !== null);
         return pages;
       };
-      const none = { keyId: null, model: null };
+      const none = { keyId: null, model: null, operation: null };
       expect((await all([], 10)).flat()).toEqual([
         { startMs: day, ...none, ...times(8) },
         { startMs: day + hourMs, ...none, ...times(8) },
@@ -127,7 +193,9 @@ export function describeUsage(open: OpenState): void {
         day + hourMs,
       ]);
       expect(startsOf(await rows("day", "a", day - dayMs, day))).toEqual([day - dayMs]);
-      expect(await rows("hour", "b")).toEqual([{ account: "b", startMs: day, keyId: "key_1", model: "m", ...once }]);
+      expect(await rows("hour", "b")).toEqual([
+        { account: "b", startMs: day, keyId: "key_1", model: "m", operation: "chat", ...once },
+      ]);
       expect(await rows("day", "nobody")).toEqual([]);
     });
 

@@ -36,16 +36,17 @@ const groups: ReadonlyMap<string, UsageGroup | null> = new Map([
   ["day", null],
   ["model", UsageGroup.MODEL],
   ["key", UsageGroup.KEY],
+  ["operation", UsageGroup.OPERATION],
 ]);
 const dayMs = 86_400_000;
 /** Number of days without `--from`, today included. */
 const daysDefault = 7;
 
-/** `uis usage`: sums by day, by model and by key; without `day` over all days. */
+/** `uis usage`: sums by day, model, key and operation; without `day` over all days. */
 export async function usage(io: CliIo, options: UsageOptions): Promise<void> {
   const by = options.by ?? ["day", "model"];
   const unknown = by.find((name) => !groups.has(name));
-  if (unknown !== undefined) throw new UsageError(`--by takes day, model and key, not ${unknown}`);
+  if (unknown !== undefined) throw new UsageError(`--by takes day, model, key and operation, not ${unknown}`);
   const target = await administratorOrCallerTarget(io, options);
   const buckets = await explained(target, queryAll(serviceClient(UsageService, target), requestOf(options, by)));
   const rows = rowsOf(buckets, by.includes("day"));
@@ -82,36 +83,37 @@ function dayOf(text: string, option: string): number {
 
 const sumNames = ["requests", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_nano_dollars"] as const;
 
-/** One row per day, model and key. */
+/** One row per day, model, key and operation. */
 function rowsOf(buckets: readonly UsageBucket[], byDay: boolean) {
-  const sums = new Map<string, { day: string; model: string; apiKeyId: string; sum: bigint[] }>();
+  const sums = new Map<string, { day: string; model: string; apiKeyId: string; operation: string; sum: bigint[] }>();
   for (const { startTime, results } of buckets) {
     const day = byDay && startTime !== undefined ? timestampDate(startTime).toISOString().slice(0, 10) : "";
     for (const result of results) {
-      const { model, apiKeyId } = result;
-      const name = JSON.stringify([day, model, apiKeyId]);
-      const row = sums.get(name) ?? { day, model, apiKeyId, sum: [0n, 0n, 0n, 0n, 0n] };
+      const { model, apiKeyId, operation } = result;
+      const name = JSON.stringify([day, model, apiKeyId, operation]);
+      const row = sums.get(name) ?? { day, model, apiKeyId, operation, sum: [0n, 0n, 0n, 0n, 0n] };
       const own = [result.requests, result.promptTokens, result.completionTokens, result.cachedTokens];
       row.sum = [...own, result.costNanoDollars].map((value, i) => value + (row.sum[i] ?? 0n));
       sums.set(name, row);
     }
   }
-  return [...sums.values()].map(({ day, model, apiKeyId, sum }) => ({
+  return [...sums.values()].map(({ day, model, apiKeyId, operation, sum }) => ({
     day,
     model: model || null,
     api_key_id: apiKeyId || null,
+    operation: operation || null,
     ...Object.fromEntries(sumNames.map((name, i) => [name, jsonInteger(sum[i] ?? 0n)])),
   }));
 }
 
 function tableOf(rows: readonly object[]): readonly string[] {
   if (rows.length === 0) return ["No usage in this time span."];
-  const head = ["day", "model", "key", "requests", "prompt", "completion", "cached", "nano-dollars"];
+  const head = ["day", "model", "key", "operation", "requests", "prompt", "completion", "cached", "nano-dollars"];
   const cells = rows.map((row) => Object.values(row).map((value) => String(value ?? "")));
   const widths = head.map((name, i) => Math.max(name.length, ...cells.map((row) => row[i]?.length ?? 0)));
   return [head, ...cells].map((row) =>
     row
-      .map((cell, i) => (i < 3 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
+      .map((cell, i) => (i < 4 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
       .join("  ")
       .trimEnd(),
   );

@@ -30,13 +30,13 @@ export interface UsageQuery {
   readonly page: string;
 }
 
-/** Sums of one bucket for one group; `model` and `keyId` are null if the query does not group by them. */
+/** Sums of one bucket for one group; what the query does not group by is null. */
 export type UsageResult = Omit<GroupedUsage, "startMs">;
 
 export interface UsageBucket {
   readonly startMs: number;
   readonly endMs: number;
-  /** In the order of model and key; empty when nothing was used. */
+  /** In the order of model, key and operation; empty when nothing was used. */
   readonly results: readonly UsageResult[];
 }
 
@@ -201,7 +201,7 @@ export async function queryUsage(
   const byStart = groupBy(groups, ({ startMs }) => startMs);
   const buckets: UsageBucket[] = [];
   for (let startMs = range.fromMs; startMs < toMs; startMs += ms) {
-    const results = (byStart.get(startMs) ?? []).sort(byModelThenKey).map(({ startMs: _, ...result }) => result);
+    const results = (byStart.get(startMs) ?? []).sort(byNames).map(({ startMs: _, ...result }) => result);
     buckets.push({ startMs, endMs: Math.min(startMs + ms, Math.max(endMs, startMs)), results });
   }
   return { buckets, next: pageAfter(next, toMs, endMs) };
@@ -297,8 +297,8 @@ async function read(
 
 const noGroups: UsageGroups = { groups: [], next: null };
 
-function byModelThenKey(a: GroupedUsage, b: GroupedUsage): number {
-  return compareText(a.model, b.model) || compareText(a.keyId, b.keyId);
+function byNames(a: GroupedUsage, b: GroupedUsage): number {
+  return compareText(a.model, b.model) || compareText(a.keyId, b.keyId) || compareText(a.operation, b.operation);
 }
 
 function compareText(a: string | null, b: string | null): number {

@@ -1,12 +1,14 @@
 import { addUsageSums, type Period, type UsageScope, type UsageSums } from "../events/events.js";
 
-/** Usage of one key and model in one hour or day of UTC. */
+/** Usage of one key, model and operation in one hour or day of UTC. */
 export interface UsageRow extends UsageSums {
   readonly account: string;
   readonly startMs: number;
   /** Null: the administrator. */
   readonly keyId: string | null;
   readonly model: string;
+  /** Null: recorded by a version that summed over operations. */
+  readonly operation: string | null;
 }
 
 export interface UsageRange {
@@ -17,7 +19,7 @@ export interface UsageRange {
   readonly toMs: number;
 }
 
-export type UsageGroup = "model" | "key";
+export type UsageGroup = "model" | "key" | "operation";
 
 /** Sums of one bucket and group. */
 export interface GroupedUsage extends UsageSums {
@@ -26,9 +28,11 @@ export interface GroupedUsage extends UsageSums {
   readonly model: string | null;
   /** Null where it is summed over, and for the administrator. */
   readonly keyId: string | null;
+  /** Null where it is summed over, and as in UsageRow. */
+  readonly operation: string | null;
 }
 
-/** A position in the rows of an account, in the order of start, key and model; the administrator's key is "". */
+/** A position in the rows of an account, after all operations of a start, key and model; the administrator's key is "". */
 export interface UsageCursor {
   readonly startMs: number;
   readonly keyId: string;
@@ -39,7 +43,7 @@ export interface UsageGroupsQuery extends UsageRange {
   readonly groupBy: readonly UsageGroup[];
   /** Rows up to and including this position are skipped; null: none. */
   readonly after: UsageCursor | null;
-  /** Maximum number of groups; without grouping by key a bucket is never cut, even with more models. */
+  /** Maximum number of groups. Those of one position, and without grouping by key those of one bucket, stay together. */
   readonly groupsMax: number;
 }
 
@@ -69,38 +73,48 @@ export const lastName = "\u{10ffff}";
 export class UsageGrouping {
   readonly #byKey: boolean;
   readonly #byModel: boolean;
+  readonly #byOperation: boolean;
   readonly #groupsMax: number;
   readonly #groups = new Map<string, GroupedUsage>();
 
   constructor({ groupBy, groupsMax }: Pick<UsageGroupsQuery, "groupBy" | "groupsMax">) {
     this.#byKey = groupBy.includes("key");
     this.#byModel = groupBy.includes("model");
+    this.#byOperation = groupBy.includes("operation");
     this.#groupsMax = groupsMax;
   }
 
   add(part: GroupedUsage): void {
     const keyId = this.#byKey ? part.keyId : null;
     const model = this.#byModel ? part.model : null;
-    const name = `${part.startMs}\n${keyId ?? ""}\n${model ?? ""}`;
+    const operation = this.#byOperation ? part.operation : null;
+    const name = `${part.startMs}\n${keyId ?? ""}\n${model ?? ""}\n${operation ?? ""}`;
     const known = this.#groups.get(name);
     const { startMs, requests, promptTokens, completionTokens, cachedTokens, costNano } = part;
     const sums = { requests, promptTokens, completionTokens, cachedTokens, costNano };
-    this.#groups.set(name, { startMs, keyId, model, ...(known === undefined ? sums : addUsageSums(known, sums)) });
+    this.#groups.set(name, {
+      startMs,
+      keyId,
+      model,
+      operation,
+      ...(known === undefined ? sums : addUsageSums(known, sums)),
+    });
   }
 
   /** The page, if it is full with rows up to `startMs` added; null: there is room for more. */
   page(startMs: number): UsageGroups | null {
     const groups = [...this.#groups.values()];
     if (this.#byKey) {
-      // Groups arrive in the order of the rows, so all but the last are complete.
+      // Groups arrive in the order of the rows, so all but those of the last position are complete.
       const end = groups[this.#groupsMax - 1];
-      if (groups.length <= this.#groupsMax || end === undefined) return null;
-      const next = {
-        startMs: end.startMs,
-        keyId: end.keyId ?? "",
-        model: this.#byModel ? (end.model ?? "") : lastName,
-      };
-      return { groups: groups.slice(0, this.#groupsMax), next };
+      if (end === undefined) return null;
+      const { startMs, keyId, model } = end;
+      const after = groups.findIndex((group, i) => {
+        return i >= this.#groupsMax && (group.startMs !== startMs || group.keyId !== keyId || group.model !== model);
+      });
+      if (after === -1) return null;
+      const next = { startMs, keyId: keyId ?? "", model: this.#byModel ? (model ?? "") : lastName };
+      return { groups: groups.slice(0, after), next };
     }
     const whole = groups.filter((group) => group.startMs < startMs);
     const end = whole[this.#groupsMax - 1];

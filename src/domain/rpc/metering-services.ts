@@ -29,6 +29,7 @@ const widths: ReadonlyMap<BucketWidth, "hour" | "day"> = new Map([
 const groups: ReadonlyMap<GroupValue, UsageGroup> = new Map([
   [GroupValue.MODEL, "model"],
   [GroupValue.KEY, "key"],
+  [GroupValue.OPERATION, "operation"],
 ]);
 
 /** `unified.admin.v1.UsageService`: an account's own usage by its keys, any account's by the administrator. */
@@ -66,10 +67,11 @@ function bucketFields({ startMs, endMs, results }: UsageBucket) {
   return {
     startTime: timestampFromMs(startMs),
     endTime: timestampFromMs(endMs),
-    results: results.map(({ model, keyId, costNano, ...sums }) => ({
+    results: results.map(({ model, keyId, operation, costNano, ...sums }) => ({
       ...sums,
       model: model ?? "",
       apiKeyId: keyId ?? "",
+      operation: operation ?? "",
       costNanoDollars: costNano,
     })),
   };

@@ -88,8 +88,8 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
       if (progress.length > 0) await link.write("noteProgress", progress);
     },
     settle(settlement) {
-      const { requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = settlement;
-      const { event, thresholds } = settlement;
+      const { requestId, account, keyId, model, operation, event, thresholds } = settlement;
+      const { promptTokens, completionTokens, cachedTokens, costNano } = settlement;
       checkCounts(settlement);
       const nowMs = time.now();
       const endedAtMs = settlement.endedAtMs === null ? nowMs : Math.min(settlement.endedAtMs, nowMs);
@@ -110,7 +110,7 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
         });
       }
       const counts = { promptTokens, completionTokens, cachedTokens, costNano };
-      const facts = { requestId, account, keyId, model, ...counts, event, thresholds };
+      const facts = { requestId, account, keyId, model, operation, ...counts, event, thresholds };
       return link.write("settle", facts, nowMs, endedAtMs, touched.length > 0).then(
         (row) => {
           budgets.finish(touched, settlement, row?.sums ?? []);

@@ -122,7 +122,7 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
 
   /** Marks requests as settled. Returns the positions of those that were settled before. */
   const markEach = (rows: readonly SettledUsage[]): readonly number[] => {
-    const nowMs = Math.max(...rows.map((row) => row[8]));
+    const nowMs = Math.max(...rows.map((row) => row[9]));
     try {
       markAll.run(nowMs, JSON.stringify(rows.map(([requestId]) => requestId)));
       return [];
@@ -177,11 +177,12 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
         const rows = JSON.parse(json) as readonly SettledUsage[];
         const duplicates = markEach(rows);
         rows.forEach((row, position) => {
-          const [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano] = row;
-          const [, , , , , , , , , atMs, hasRow] = row;
+          const [requestId, account, keyId, model, operation] = row;
+          const [, , , , , promptTokens, completionTokens, cachedTokens, costNano, , atMs, hasRow] = row;
           if (hasRow) ended.set(requestId, true);
           if (duplicates.includes(position)) return;
-          usage.add({ account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano }, atMs);
+          const amounts = { promptTokens, completionTokens, cachedTokens, costNano };
+          usage.add({ account, keyId, model, operation, ...amounts }, atMs);
         });
         return duplicates;
       },

@@ -1,4 +1,5 @@
 import { setImmediate } from "node:timers/promises";
+import { inferenceNames } from "../../contract/operations.js";
 import { type Period, periodAt, type UsageScope, type UsageSums } from "../../domain/events/events.js";
 import type { Settlement } from "../../domain/metering/ledger.js";
 import {
@@ -33,14 +34,17 @@ const sums = "requests, prompt_tokens, completion_tokens, cached_tokens, cost_na
 const addedSums = sums.replace(/\w+/g, "$& = $& + excluded.$&");
 /** Value of the column `key_id` for requests of the administrator, which have no key. */
 const noKey = "";
+/** Value of the column `operation` in rows of a version that summed over operations. */
+const noOperation = "";
+const rowKey = "account, start_ms, key_id, model, operation";
 
 /** Sums that one settled request adds, in addition to the request itself. `keyId` is null for the administrator. */
 export type UsageDelta = Pick<
   Settlement,
-  "account" | "keyId" | "model" | "promptTokens" | "completionTokens" | "cachedTokens" | "costNano"
+  "account" | "keyId" | "model" | "operation" | "promptTokens" | "completionTokens" | "cachedTokens" | "costNano"
 >;
 
-/** Sum over requests of one hour, account, key and model. */
+/** Sum over requests of one hour, account, key, model and operation. */
 type HourSum = { -readonly [F in keyof UsageDelta]: UsageDelta[F] } & {
   readonly hourStartMs: number;
   requests: number;
@@ -48,8 +52,8 @@ type HourSum = { -readonly [F in keyof UsageDelta]: UsageDelta[F] } & {
 
 /** Sums of settled requests. */
 export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
-  const addHour = db.prepare(upsert("usage_hours", "account, start_ms, key_id, model"));
-  const addDay = db.prepare(upsert("usage_days", "account, start_ms, key_id, model"));
+  const addHour = db.prepare(upsert("usage_hours", rowKey));
+  const addDay = db.prepare(upsert("usage_days", rowKey));
   // All periods of a sum in one statement: a call of the binding costs more than its row.
   const addPeriods = db.prepare(
     upsertPeriods(["?1, 'account', ?1, 'day', ?2", "?1, 'account', ?1, 'month', ?3"], "?4, ?5, ?6, ?7, ?8"),
@@ -68,7 +72,8 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
   const rowsBy = byWidth((table) =>
     readExactly(
       db.prepare(
-        `SELECT * FROM ${table} WHERE account = ? AND start_ms >= ? AND start_ms < ? ORDER BY start_ms, key_id, model`,
+        `SELECT * FROM ${table} WHERE account = ? AND start_ms >= ? AND start_ms < ?
+         ORDER BY start_ms, key_id, model, operation`,
       ),
     ),
   );
@@ -80,8 +85,9 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
        ORDER BY start_ms, key_id, model LIMIT 1 OFFSET ${sliceRows - 1}`,
     ),
   );
+  const names = ["key_id", "model", "operation"];
   const sliceBy = byWidth((table) => (columns: string) => {
-    const shown = ["key_id", "model"].map((name) => (columns.includes(name) ? name : `NULL AS ${name}`)).join(", ");
+    const shown = names.map((name) => (columns.includes(name) ? name : `NULL AS ${name}`)).join(", ");
     return readExactly(
       db.prepare(
         `SELECT start_ms, ${shown}, ${sums.replace(/\w+/g, "sum($&) AS $&")} FROM ${table}
@@ -109,14 +115,22 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
   );
 
   /** Name of the last sum. Most requests add to the same sum, and a reused string keeps its hash. */
-  let last = { hourStartMs: -1, account: "", keyId: "" as string | null, model: "", name: "" };
+  let last = {
+    hourStartMs: -1,
+    account: "",
+    keyId: "" as string | null,
+    model: "",
+    operation: "rerank" as UsageDelta["operation"],
+    name: "",
+  };
   const added = collected.of<HourSum>((all) => {
     for (const sum of all.values()) {
       const { account, keyId, model, hourStartMs } = sum;
+      const operation = inferenceNames.get(sum.operation) ?? noOperation;
       const amounts = [sum.requests, sum.promptTokens, sum.completionTokens, sum.cachedTokens, sum.costNano];
       const day = periodAt("day", hourStartMs);
-      addHour.run(account, hourStartMs, keyId ?? noKey, model, ...amounts);
-      addDay.run(account, day.startMs, keyId ?? noKey, model, ...amounts);
+      addHour.run(account, hourStartMs, keyId ?? noKey, model, operation, ...amounts);
+      addDay.run(account, day.startMs, keyId ?? noKey, model, operation, ...amounts);
       const month = periodAt("month", hourStartMs);
       if (keyId === null) addPeriods.run(account, day.startMs, month.startMs, ...amounts);
       else addPeriodsOfKey.run(account, day.startMs, month.startMs, keyId, ...amounts);
@@ -126,25 +140,27 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
   return {
     /**
      * Adds one request to the hour, the day and the month that contain `atMs`, at the end of the transaction. Requests of
-     * one hour, account, key and model are added together first, as far as numbers are exact.
+     * one hour, account, key, model and operation are added together first, as far as numbers are exact.
      */
     add(delta: UsageDelta, atMs: number): void {
-      const { account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = delta;
+      const { account, keyId, model, operation, promptTokens, completionTokens, cachedTokens, costNano } = delta;
       const hourStartMs = atMs - (atMs % hourMs);
       if (
         hourStartMs !== last.hourStartMs ||
         account !== last.account ||
         keyId !== last.keyId ||
-        model !== last.model
+        model !== last.model ||
+        operation !== last.operation
       ) {
-        last = { hourStartMs, account, keyId, model, name: `${hourStartMs}\n${account}\n${keyId ?? noKey}\n${model}` };
+        const name = `${hourStartMs}\n${account}\n${keyId ?? noKey}\n${model}\n${operation}`;
+        last = { hourStartMs, account, keyId, model, operation, name };
       }
       const { name } = last;
       const sum = added.get(name);
       if (sum === undefined || !isExactWith(sum, delta)) {
         if (sum !== undefined) added.write();
         const amounts = { requests: 1, promptTokens, completionTokens, cachedTokens, costNano };
-        added.set(name, { account, keyId, model, hourStartMs, ...amounts });
+        added.set(name, { account, keyId, model, operation, hourStartMs, ...amounts });
         return;
       }
       sum.requests += 1;
@@ -162,15 +178,17 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
       },
       usageRows: ({ account, width, fromMs, toMs }: UsageRange): readonly UsageRow[] =>
         rowsBy[width].all(account, fromMs, toMs).map((row) => {
-          const { startMs, keyId, model } = positionOf(row);
-          return { account, startMs, keyId: keyId === noKey ? null : keyId, model, ...toSums(row) };
+          const model = text(row, "model");
+          return { account, ...toGroup(row), model };
         }),
       /** Sums of the next few thousand rows by bucket and group: a step of some milliseconds. */
       usageSlice({ account, width, fromMs, toMs, groupBy, after }: Omit<UsageGroupsQuery, "groupsMax">): UsageSlice {
         const from = after ?? { startMs: fromMs, keyId: "", model: "" };
         const begin = [account, from.startMs, from.keyId, from.model];
         const row = sliceEndBy[width].get(...begin, toMs);
-        const columns = `${groupBy.includes("key") ? ", key_id" : ""}${groupBy.includes("model") ? ", model" : ""}`;
+        const columns = (["key", "model", "operation"] as const)
+          .map((group, i) => (groupBy.includes(group) ? `, ${names[i]}` : ""))
+          .join("");
         const name = `${width}${columns}`;
         const statement = slices.get(name) ?? sliceBy[width](columns);
         slices.set(name, statement);
@@ -235,10 +253,12 @@ function positionOf(row: SqlRow): UsageCursor {
 
 function toGroup(row: SqlRow): GroupedUsage {
   const keyId = textOrNull(row, "key_id") ?? noKey;
+  const operation = textOrNull(row, "operation") ?? noOperation;
   return {
     startMs: integer(row, "start_ms"),
     keyId: keyId === noKey ? null : keyId,
     model: textOrNull(row, "model"),
+    operation: operation === noOperation ? null : operation,
     ...toSums(row),
   };
 }

@@ -93,8 +93,8 @@ const longestPeriodMs = 31 * dayMs;
 
 /** Statements that delete the oldest rows from before `?1`, at most `?2`, and how long the rows are kept. */
 const retention: readonly { readonly sql: string; readonly keptMs: number }[] = [
-  { sql: oldest("usage_hours", "start_ms", "account, start_ms, key_id, model"), keptMs: 90 * dayMs },
-  { sql: oldest("usage_days", "start_ms", "account, start_ms, key_id, model"), keptMs: 731 * dayMs },
+  { sql: oldest("usage_hours", "start_ms", "account, start_ms, key_id, model, operation"), keptMs: 90 * dayMs },
+  { sql: oldest("usage_days", "start_ms", "account, start_ms, key_id, model, operation"), keptMs: 731 * dayMs },
   {
     sql: oldest("period_sums", "start_ms", "account, scope_kind, scope_id, period_kind, start_ms"),
     keptMs: 60 * dayMs + longestPeriodMs,

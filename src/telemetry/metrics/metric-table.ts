@@ -17,7 +17,7 @@ const perGenAiCall = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_r
 export const metricTable = {
   uis_requests_total: {
     type: "counter",
-    labels: [...perCall, "code"],
+    labels: ["route", "operation", "model", "code"],
     help: "Calls that ended, including rejected ones; code is ok or the code of the error.",
   },
   uis_request_duration_seconds: {

@@ -1,5 +1,6 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
+import { inferenceNames } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
 import { genAiOperations, genAiProvider } from "../traces/span-writer.js";
 import { Buckets, bounds, type CallMetrics, type CallSeries } from "./call-metrics.js";
@@ -174,8 +175,9 @@ function genAiLabels({ operation, model }: CallSeries): Labels | null {
 }
 
 function requestCounts(series: CallSeries): Sample[] {
+  const operation = inferenceNames.get(series.operation) ?? "";
   return [...series.durations].map(([code, durations]) => ({
-    labels: { ...labelsOf(series), code },
+    labels: { ...labelsOf(series), operation, code },
     value: durations.count,
   }));
 }

@@ -8,7 +8,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { errorRow } from "../../contract/errors.js";
-import type { Operation } from "../../contract/operations.js";
+import { inferenceNames, type Operation } from "../../contract/operations.js";
 import { type CallDetails, type CallEnd, type CallTracer, parseTraceparent } from "../../domain/call/observer.js";
 
 /** The address of the listener that serves a transport. */
@@ -80,6 +80,7 @@ function attributesOf(end: CallEnd): Attributes {
   return {
     [attributes.requestId]: end.requestId,
     [attributes.transport]: end.transport,
+    [attributes.inference]: inferenceNames.get(operation),
     [attributes.errorType]: code === "ok" ? undefined : code,
     ...(name === undefined ? {} : { [attributes.operation]: name, [attributes.provider]: genAiProvider }),
     ...(model === null ? {} : { [attributes.requestModel]: model }),
@@ -154,6 +155,7 @@ export const attributes = {
   errorType: "error.type",
   requestId: "uis.request_id",
   transport: "uis.transport",
+  inference: "uis.operation",
   deployment: "uis.deployment",
   attempts: "uis.attempts",
 } as const;

@@ -7,6 +7,7 @@ const groups: ReadonlyMap<string, UsageGroup> = new Map([
   ["key", "key"],
   /** OpenAI's name for keys. */
   ["api_key_id", "key"],
+  ["operation", "operation"],
 ]);
 
 /** The query of `/v1/usage`, with OpenAI's names. Lists are commas or repeats, also with `[]`. Throws ServiceError. */
@@ -50,7 +51,8 @@ function readGroups(query: URLSearchParams): readonly UsageGroup[] {
     .filter((name) => name !== "")
     .map((name) => {
       const group = groups.get(name);
-      if (group === undefined) throw invalid("group_by", "'group_by' takes model and key, separated by a comma.");
+      if (group === undefined)
+        throw invalid("group_by", "'group_by' takes model, key and operation, separated by commas.");
       return group;
     });
 }
@@ -78,6 +80,9 @@ function resultJson(result: UsageResult): string {
     `"input_tokens":${result.promptTokens},"output_tokens":${result.completionTokens},` +
     `"input_cached_tokens":${result.cachedTokens},"num_model_requests":${result.requests},` +
     `"cost_nano_dollars":${result.costNano}`;
-  const names = `"model":${JSON.stringify(result.model)},"api_key_id":${JSON.stringify(result.keyId)}`;
+  const { model, keyId, operation } = result;
+  const names =
+    `"model":${JSON.stringify(model)},"api_key_id":${JSON.stringify(keyId)},` +
+    `"operation":${JSON.stringify(operation)}`;
   return `{"object":"usage.result",${sums},${names}}`;
 }

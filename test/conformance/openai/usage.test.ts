@@ -18,6 +18,7 @@ interface Result {
   readonly cost_nano_dollars: number;
   readonly model: string | null;
   readonly api_key_id: string | null;
+  readonly operation: string | null;
 }
 
 let service: RunningService;
@@ -79,6 +80,7 @@ describe("GET /v1/usage", () => {
         cost_nano_dollars: prompt * 10 + completion * 20,
         model: "chat",
         api_key_id: id,
+        operation: null,
       },
       {
         object: "usage.result",
@@ -89,6 +91,7 @@ describe("GET /v1/usage", () => {
         cost_nano_dollars: 10,
         model: "embed",
         api_key_id: id,
+        operation: null,
       },
     ]);
   });
@@ -101,6 +104,31 @@ describe("GET /v1/usage", () => {
     expect(await today("&group_by=model", secret)).toMatchObject([
       { model: "rank", input_tokens: 5, output_tokens: 0, num_model_requests: 1, cost_nano_dollars: 15 },
     ]);
+  });
+
+  it("shows the usage of each operation (USE-10)", async () => {
+    const { secret } = await keyOf("operates");
+    await (await post("chat/completions", chat("chat"), secret)).text();
+    await (await post("completions", { model: "chat", prompt: "Once" }, secret)).text();
+    await (await post("embeddings", { model: "embed", input: "one" }, secret)).text();
+    await (await post("rerank", { model: "rank", query: "a", documents: ["b"] }, secret)).text();
+    const requests = async (groupBy: string) =>
+      (await today(`&group_by=${groupBy}`, secret)).map(({ model, operation, num_model_requests: count }) => {
+        return [model, operation, count];
+      });
+    expect(await requests("operation")).toEqual([
+      [null, "chat", 1],
+      [null, "completions", 1],
+      [null, "embeddings", 1],
+      [null, "rerank", 1],
+    ]);
+    expect(await requests("model,operation")).toEqual([
+      ["chat", "chat", 1],
+      ["chat", "completions", 1],
+      ["embed", "embeddings", 1],
+      ["rank", "rerank", 1],
+    ]);
+    expect(await requests("model")).toContainEqual(["chat", null, 2]);
   });
 
   it("has the shape of OpenAI's usage API", async () => {

@@ -72,10 +72,10 @@ describe("/metrics", () => {
     await expect
       .poll(() => lines("uis_requests_total"))
       .toEqual({
-        '{route="create_chat_completion",model="m",code="ok"}': 10,
-        '{route="create_embeddings",model="e",code="ok"}': 1,
-        '{route="rerank",model="r",code="ok"}': 1,
-        '{route="list_models",model="",code="ok"}': 1,
+        '{route="create_chat_completion",model="m",operation="chat",code="ok"}': 10,
+        '{route="create_embeddings",model="e",operation="embeddings",code="ok"}': 1,
+        '{route="rerank",model="r",operation="rerank",code="ok"}': 1,
+        '{route="list_models",model="",operation="",code="ok"}': 1,
       });
     const completed = (await service.debugState()).models.find(({ id }) => id === "m")?.produced_tokens;
     expect(await lines("uis_tokens_total")).toMatchObject({
@@ -162,7 +162,7 @@ describe("/metrics", () => {
     expect(seriesOf(page)).toBe(withOne);
     expect(page).not.toContain("invented");
     expect(metricLines(page, "uis_requests_total")).toEqual({
-      '{route="create_chat_completion",model="unknown",code="model_not_found"}': 101,
+      '{route="create_chat_completion",model="unknown",operation="chat",code="model_not_found"}': 101,
     });
   });
 
@@ -185,7 +185,7 @@ describe("/metrics", () => {
     const folder = await mkdtemp(join(tmpdir(), "uis-metrics-"));
     const config = { state: { durability: "every-write" }, data_dir: join(folder, "data") };
     const env = { UIS_BOOTSTRAP_API_KEY: "bootstrap-key-of-the-test" };
-    const counted = '{route="create_chat_completion",model="m",code="ok"}';
+    const counted = '{route="create_chat_completion",model="m",operation="chat",code="ok"}';
     const billed = async () => {
       const headers = { authorization: `Bearer ${env.UIS_BOOTSTRAP_API_KEY}` };
       const page = await fetch(`${service.api}/usage?bucket_width=1d&limit=1`, { headers });

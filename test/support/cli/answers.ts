@@ -45,6 +45,7 @@ export const usageRow = z.strictObject({
   day: z.iso.date(),
   model: text.nullable(),
   api_key_id: text.nullable(),
+  operation: text.nullable(),
   requests: whole,
   prompt_tokens: whole,
   completion_tokens: whole,

@@ -56,7 +56,7 @@ export const rowsOfAccess: CommandRows = {
     },
     answer: z.array(answers.usageRow).min(1),
     text: /^day .*\n\d{4}-\d\d-\d\d {2}test-chat/,
-    wrong: { words: ["--by", "week"], says: "--by takes day, model and key, not week" },
+    wrong: { words: ["--by", "week"], says: "--by takes day, model, key and operation, not week" },
     failing: () => ({ words: ["--from", "2026-02-01", "--to", "2026-01-01"], says: "start_time" }),
     asksService: true,
   },

@@ -65,6 +65,13 @@ export declare type UsageResult = Message<"unified.admin.v1.UsageResult"> & {
    * @generated from field: int64 cost_nano_dollars = 7;
    */
   costNanoDollars: bigint;
+
+  /**
+   * chat, completions, embeddings or rerank. Empty: over all operations, or usage from before they were told apart.
+   *
+   * @generated from field: string operation = 8;
+   */
+  operation: string;
 };
 
 /**
@@ -121,6 +128,13 @@ export declare type UsageResultJson = {
    * @generated from field: int64 cost_nano_dollars = 7;
    */
   costNanoDollars?: string;
+
+  /**
+   * chat, completions, embeddings or rerank. Empty: over all operations, or usage from before they were told apart.
+   *
+   * @generated from field: string operation = 8;
+   */
+  operation?: string;
 };
 
 /**
@@ -150,7 +164,7 @@ export declare type UsageBucket = Message<"unified.admin.v1.UsageBucket"> & {
   endTime?: Timestamp | undefined;
 
   /**
-   * By model and key; empty when nothing was used.
+   * By model, key and operation; empty when nothing was used.
    *
    * @generated from field: repeated unified.admin.v1.UsageResult results = 3;
    */
@@ -178,7 +192,7 @@ export declare type UsageBucketJson = {
   endTime?: TimestampJson;
 
   /**
-   * By model and key; empty when nothing was used.
+   * By model, key and operation; empty when nothing was used.
    *
    * @generated from field: repeated unified.admin.v1.UsageResult results = 3;
    */
@@ -512,6 +526,13 @@ export declare const UsageGroup: {
    * @generated from enum value: USAGE_GROUP_KEY = 2;
    */
   readonly KEY: 2,
+
+  /**
+   * By operation.
+   *
+   * @generated from enum value: USAGE_GROUP_OPERATION = 3;
+   */
+  readonly OPERATION: 3,
 };
 
 /**
@@ -526,7 +547,7 @@ export declare type UsageGroup = (typeof UsageGroup)[keyof typeof UsageGroup] | 
  *
  * @generated from enum unified.admin.v1.UsageGroup
  */
-export declare type UsageGroupJson = "USAGE_GROUP_UNSPECIFIED" | "USAGE_GROUP_MODEL" | "USAGE_GROUP_KEY";
+export declare type UsageGroupJson = "USAGE_GROUP_UNSPECIFIED" | "USAGE_GROUP_MODEL" | "USAGE_GROUP_KEY" | "USAGE_GROUP_OPERATION";
 
 /**
  * Describes the enum unified.admin.v1.UsageGroup.

@@ -2,12 +2,13 @@
 import type { QueryUsageRequestJson, UsageGroupJson } from "../../../../gen/unified/admin/v1/usage_service_pb.js";
 import type { Measure } from "./sums.js";
 
-export type Grouping = "model" | "key" | "model-key" | "all";
+export type Grouping = "model" | "key" | "model-key" | "operation" | "all";
 
 export const groupingTitles: Readonly<Record<Grouping, string>> = {
   model: "Model",
   key: "API key",
   "model-key": "Model and API key",
+  operation: "Operation",
   all: "None",
 };
 
@@ -15,6 +16,7 @@ export const groups: Readonly<Record<Grouping, UsageGroupJson[]>> = {
   model: ["USAGE_GROUP_MODEL"],
   key: ["USAGE_GROUP_KEY"],
   "model-key": ["USAGE_GROUP_MODEL", "USAGE_GROUP_KEY"],
+  operation: ["USAGE_GROUP_OPERATION"],
   all: [],
 };
 

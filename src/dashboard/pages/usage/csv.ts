@@ -7,7 +7,7 @@ export function csvRows(
   nameOf: (id: string) => string,
 ): readonly (readonly (string | number)[])[] {
   const head = [
-    ...["start_time", "end_time", "model", "api_key_id", "api_key_name", "requests"],
+    ...["start_time", "end_time", "model", "api_key_id", "api_key_name", "operation", "requests"],
     ...["prompt_tokens", "completion_tokens", "cached_tokens", "cost_nano_dollars"],
   ];
   return [
@@ -18,6 +18,7 @@ export function csvRows(
       row.model,
       row.apiKeyId,
       row.apiKeyId === "" ? "" : nameOf(row.apiKeyId),
+      row.operation,
       row.requests,
       row.promptTokens,
       row.completionTokens,

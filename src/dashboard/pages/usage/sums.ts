@@ -15,7 +15,7 @@ export interface Sums {
   readonly costNanoDollars: number;
 }
 
-/** Usage of one model, key, or both in an hour or day. */
+/** Usage of one group in an hour or day. */
 export interface UsageRow extends Sums {
   readonly startTime: string;
   readonly endTime: string;
@@ -23,6 +23,8 @@ export interface UsageRow extends Sums {
   readonly model: string;
   /** Empty for all keys, or for usage without a key. */
   readonly apiKeyId: string;
+  /** Empty for all operations, or for usage from before they were told apart. */
+  readonly operation: string;
 }
 
 export function rowsOf(buckets: readonly UsageBucketJson[]): readonly UsageRow[] {
@@ -32,6 +34,7 @@ export function rowsOf(buckets: readonly UsageBucketJson[]): readonly UsageRow[]
       endTime,
       model: result.model ?? "",
       apiKeyId: result.apiKeyId ?? "",
+      operation: result.operation ?? "",
       ...sumsOf(result),
     })),
   );
@@ -54,7 +57,7 @@ export function measured(sums: Sums, measure: Measure): number {
 
 /** One row per group over the whole time range, largest first. */
 export function totalsOf(rows: readonly UsageRow[], measure: Measure): readonly UsageRow[] {
-  const groups = grouped(rows, ({ model, apiKeyId }) => JSON.stringify([model, apiKeyId]));
+  const groups = grouped(rows, ({ model, apiKeyId, operation }) => JSON.stringify([model, apiKeyId, operation]));
   const totals = [...groups.values()].flatMap((members) => {
     const [first] = members;
     const last = members.at(-1);

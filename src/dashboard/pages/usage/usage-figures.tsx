@@ -90,15 +90,21 @@ function Bounded({ rows, children }: BoundedProps) {
 }
 
 function labelOf({ by }: Choice, nameOf: (id: string) => string): (row: UsageRow) => string {
-  return ({ model, apiKeyId }) => {
+  return ({ model, apiKeyId, operation }) => {
     if (by === "all") return "Total";
+    if (by === "operation") return operationTitle(operation);
     if (by === "model") return model;
     return by === "key" ? nameOf(apiKeyId) : `${model}, ${nameOf(apiKeyId)}`;
   };
 }
 
-function keyOf({ startTime, model, apiKeyId }: UsageRow): string {
-  return JSON.stringify([startTime, model, apiKeyId]);
+/** The word that requests, metrics and the API use. */
+function operationTitle(operation: string): string {
+  return operation === "" ? "Not recorded" : operation;
+}
+
+function keyOf({ startTime, model, apiKeyId, operation }: UsageRow): string {
+  return JSON.stringify([startTime, model, apiKeyId, operation]);
 }
 
 const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
@@ -130,7 +136,8 @@ function groupColumns(by: Grouping, nameOf: (id: string) => string): readonly Co
       </div>
     ),
   };
-  return { model: [model], key: [key], "model-key": [model, key], all: [] }[by];
+  const operation: Column<UsageRow> = { title: "Operation", cell: (row) => operationTitle(row.operation) };
+  return { model: [model], key: [key], "model-key": [model, key], operation: [operation], all: [] }[by];
 }
 
 const totalColumns: readonly Column<UsageRow>[] = [

@@ -255,6 +255,30 @@ const migrations: readonly string[] = [
    DROP INDEX api_keys_by_newest;`,
   // Request ids begin with their time, so the table itself has the oldest markers first.
   "DROP INDEX settled_by_time;",
+  // Empty in `operation`: earlier versions summed over operations.
+  ["usage_hours", "usage_days"]
+    .map(
+      (table) => `ALTER TABLE ${table} RENAME TO former_${table};
+   CREATE TABLE ${table} (
+     account TEXT NOT NULL,
+     start_ms INTEGER NOT NULL,
+     key_id TEXT NOT NULL DEFAULT '',
+     model TEXT NOT NULL,
+     operation TEXT NOT NULL DEFAULT '',
+     requests INTEGER NOT NULL,
+     prompt_tokens INTEGER NOT NULL,
+     completion_tokens INTEGER NOT NULL,
+     cached_tokens INTEGER NOT NULL,
+     cost_nano INTEGER NOT NULL,
+     PRIMARY KEY (account, start_ms, key_id, model, operation)
+   ) STRICT, WITHOUT ROWID;
+   INSERT INTO ${table}
+     SELECT account, start_ms, key_id, model, '', requests, prompt_tokens, completion_tokens, cached_tokens, cost_nano
+     FROM former_${table} ORDER BY account, start_ms, key_id, model;
+   DROP TABLE former_${table};
+   CREATE INDEX ${table}_by_start ON ${table} (start_ms);`,
+    )
+    .join("\n"),
 ];
 
 /** The number of the last step in this version. */

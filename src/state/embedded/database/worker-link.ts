@@ -23,7 +23,15 @@ interface Waiting {
 /** A settlement without event and threshold, which only adds usage. */
 export type UsageSettlement = Pick<
   Settlement,
-  "requestId" | "account" | "keyId" | "model" | "promptTokens" | "completionTokens" | "cachedTokens" | "costNano"
+  | "requestId"
+  | "account"
+  | "keyId"
+  | "model"
+  | "operation"
+  | "promptTokens"
+  | "completionTokens"
+  | "cachedTokens"
+  | "costNano"
 >;
 
 /** The fields of a UsageSettlement in the order in which they go to the worker. */
@@ -32,6 +40,7 @@ export type SettledUsage = readonly [
   account: string,
   keyId: string | null,
   model: string,
+  operation: UsageSettlement["operation"],
   promptTokens: number,
   completionTokens: number,
   cachedTokens: number,
@@ -130,12 +139,13 @@ export class WorkerLink {
 
   /** Like write("settle") for a settlement that only adds usage. Resolves with true if the request was settled before. */
   settleUsage(settlement: UsageSettlement, nowMs: number, endedAtMs: number, hasRow: boolean): Promise<boolean> {
-    const { requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = settlement;
+    const { requestId, account, keyId, model, operation } = settlement;
+    const { promptTokens, completionTokens, cachedTokens, costNano } = settlement;
     return new Promise((resolve, reject) => {
       if (this.#refusal !== null) return reject(unavailable(this.#refusal));
       if (this.#waitingUsage.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
       const amounts = [promptTokens, completionTokens, cachedTokens, costNano] as const;
-      const row: SettledUsage = [requestId, account, keyId, model, ...amounts, nowMs, endedAtMs, hasRow];
+      const row: SettledUsage = [requestId, account, keyId, model, operation, ...amounts, nowMs, endedAtMs, hasRow];
       this.#waitingUsage.push({ row, resolve, reject });
       this.#startSoon();
     });

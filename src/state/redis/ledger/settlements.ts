@@ -1,3 +1,4 @@
+import { inferenceNames } from "../../../contract/operations.js";
 import type { LimitOwner } from "../../../domain/call/rate-limits.js";
 import {
   type PeriodKind,
@@ -138,7 +139,7 @@ interface Sums {
   readonly expiresAtMs: number;
 }
 
-/** Account, key, model and hour of usage: settlements of one line use the same keys. */
+/** Account, key, model, operation and hour of usage: settlements of one line use the same keys. */
 export interface LedgerLine {
   readonly id: string;
   /** Sums of a period of the account, or of the key; null: there is no key. */
@@ -153,8 +154,8 @@ export class LedgerLines {
   readonly #lines = new BoundedMap<string, LedgerLine>(linesMax);
 
   of(settlement: Settlement, hour: number): LedgerLine {
-    const { account, keyId, model } = settlement;
-    const id = `${hour} ${account} ${keyId ?? ""} ${model}`;
+    const { account, keyId, model, operation } = settlement;
+    const id = `${hour} ${account} ${keyId ?? ""} ${model} ${operation}`;
     const known = this.#lines.get(id);
     if (known !== undefined) return known;
     const line = createLine(settlement, hour, id);
@@ -164,7 +165,7 @@ export class LedgerLines {
 }
 
 function createLine(settlement: Settlement, hour: number, id: string): LedgerLine {
-  const { account, keyId, model } = settlement;
+  const { account, keyId, model, operation } = settlement;
   const shard = keySpace.shardOf(account);
   const key: UsageScope | null = keyId === null ? null : { kind: "key", id: keyId };
   const startMs = hour * hourMs;
@@ -184,6 +185,7 @@ function createLine(settlement: Settlement, hour: number, id: string): LedgerLin
     day: { name: shard.sums(account, scope, day), expiresAtMs: day.endMs + sumsKeptMs },
     month: { name: shard.sums(account, scope, month), expiresAtMs: month.endMs + sumsKeptMs },
   });
+  const rowField = `${keyId ?? ""}|${model}|`;
   const sums = { account: sumsOf({ kind: "account", id: account }), key: key && sumsOf(key) };
   const allSums: readonly Sums[] = [sums.account, sums.key].flatMap((each) => (each ? [each.day, each.month] : []));
 
@@ -195,12 +197,13 @@ function createLine(settlement: Settlement, hour: number, id: string): LedgerLin
       const placed = ({ name, expiresAtMs }: Sums) => [keys.placeOf(name), expiresAtMs];
       return [
         account,
-        `${keyId ?? ""}|${model}|`,
+        rowField,
         day.startMs,
         encodeOwners(shard, keys, account, owners),
         rows.map(placed),
         allSums.map(placed),
         keys.placeOf(shard.endpoints(account)),
+        `${rowField}${inferenceNames.get(operation) ?? ""}.`,
       ];
     },
   };

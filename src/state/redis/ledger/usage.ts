@@ -97,18 +97,56 @@ function isAfter({ startMs, keyId, model }: UsageRow, after: UsageCursor): boole
   return (compareText(keyId ?? "", after.keyId) || compareText(model, after.model)) > 0;
 }
 
-/** Rows of one hour or day by key and model. A field is `<key or "">|<model>|<sum>`. */
+type Fields = Record<string, string>;
+
+/** Fields of one key and model. */
+interface RowFields {
+  readonly keyId: string | null;
+  readonly model: string;
+  /** Over all operations. */
+  readonly sums: Fields;
+  readonly byOperation: Map<string, Fields>;
+}
+
+/**
+ * Rows of one hour or day by key, model and operation. A field is `<key or "">|<model>|<sum>` or, of one operation,
+ * `<key or "">|<model>|<operation>.<sum>`.
+ */
 function rowsOf(account: string, startMs: number, pairs: Pairs): readonly UsageRow[] {
-  const byLine = new Map<string, { keyId: string | null; model: string; sums: Record<string, string> }>();
+  const byLine = new Map<string, RowFields>();
   for (const [field, value] of pairs) {
     const [key = "", model = "", name = ""] = field.split("|");
-    const line = byLine.get(`${key}|${model}`) ?? { keyId: key || null, model, sums: {} };
-    line.sums[name] = value;
+    const line = byLine.get(`${key}|${model}`) ?? { keyId: key || null, model, sums: {}, byOperation: new Map() };
     byLine.set(`${key}|${model}`, line);
+    const [sum = "", operation] = name.split(".").reverse();
+    const fields = operation === undefined ? line.sums : (line.byOperation.get(operation) ?? {});
+    if (operation !== undefined) line.byOperation.set(operation, fields);
+    fields[sum] = value;
   }
   return [...byLine.values()]
     .sort((a, b) => compareText(a.keyId ?? "", b.keyId ?? "") || compareText(a.model, b.model))
-    .map(({ keyId, model, sums }) => ({ account, startMs, keyId, model, ...sumsOf(sums) }));
+    .flatMap(({ keyId, model, sums, byOperation }) =>
+      sumsByOperation(sums, byOperation).map((row) => ({ account, startMs, keyId, model, ...row })),
+    );
+}
+
+/** One row per operation, and one for what a version that sums over operations has added. */
+function sumsByOperation(all: Fields, byOperation: RowFields["byOperation"]) {
+  const rows = [...byOperation]
+    .sort(([a], [b]) => compareText(a, b))
+    .map(([operation, fields]) => ({ operation, ...sumsOf(fields) }));
+  const rest = rows.reduce((left, row) => subtract(left, row), sumsOf(all));
+  return rest.requests > 0n ? [{ operation: null, ...rest }, ...rows] : rows;
+}
+
+function subtract(a: UsageSums, b: UsageSums): UsageSums {
+  return {
+    requests: a.requests - b.requests,
+    promptTokens: a.promptTokens - b.promptTokens,
+    completionTokens: a.completionTokens - b.completionTokens,
+    cachedTokens: a.cachedTokens - b.cachedTokens,
+    costNano: a.costNano - b.costNano,
+  };
 }
 
 /** Sums by their letters, int64 as text. Other fields are ignored. */

@@ -6,7 +6,7 @@
 --   items as JSON, 5 maximum number of open deliveries of an account.
 --   A line is the owner and the time of usage: [account, field of its usage rows, start of the day in ms,
 --    { owner: [window, running, reserved or 0], ... }, [[hour or day row, expires at], ...], [[sums, expires at], ...],
---    endpoints of the account]
+--    endpoints of the account, field of the same rows for one operation]
 --   An item: [request, line, prompt tokens, completion tokens, cached tokens, nano-dollars, 1 for degraded,
 --    [event, type, body] or its type alone or 0, [[threshold, metric, sums, [value as a decimal string, ...], events
 --    or 0], ...], { owner: as in the line, ... } of its further owners or 0]
@@ -50,7 +50,11 @@ local function write_line(line)
   local usage = line.usage
   if not usage then return end
   line.usage = nil
-  for _, row in ipairs(line[5]) do write_sums(KEYS[row[1]], row[2], line[2], usage) end
+  for _, row in ipairs(line[5]) do
+    write_sums(KEYS[row[1]], row[2], line[2], usage)
+    -- In addition to the sum over operations, which is all that version 0.1 reads and writes.
+    write_sums(KEYS[row[1]], row[2], line[8], usage)
+  end
   for _, sums in ipairs(line[6]) do write_sums(KEYS[sums[1]], sums[2], '', usage) end
 end
 

@@ -64,6 +64,23 @@ describe("settlements in Redis", () => {
     expect(await replica.usage.accounts()).toEqual(["a", "b"]);
   });
 
+  it("keeps the sums over operations that version 0.1 reads, and reads those that it adds (USE-10)", async () => {
+    const { startMs } = periodAt("day", replica.time.now());
+    const key = shard.usageRows("a", "day", startMs);
+    await replica.ledger.settle(settlement("req_1"));
+    await replica.ledger.settle(settlement("req_2", { operation: "create_completion" }));
+    expect(await redis.cli("HMGET", key, "key_1|m|r", "key_1|m|p", "key_1|m|c")).toBe("2\n20\n10");
+    // A settlement of version 0.1.
+    await redis.cli("HINCRBY", key, "key_1|m|r", "1");
+    await redis.cli("HINCRBY", key, "key_1|m|p", "7");
+    const row = { account: "a", startMs, keyId: "key_1", model: "m", cachedTokens: 0n, costNano: 0n };
+    expect(await rows("day")).toEqual([
+      { ...row, operation: null, requests: 1n, promptTokens: 7n, completionTokens: 0n },
+      { ...row, operation: "chat", requests: 1n, promptTokens: 10n, completionTokens: 5n },
+      { ...row, operation: "completions", requests: 1n, promptTokens: 10n, completionTokens: 5n },
+    ]);
+  });
+
   it("counts in the period of the end: the given one for late settlements, else the store's time (USE-6)", async () => {
     const nowMs = replica.time.now();
     await replica.ledger.admit(admission("req_1"));

@@ -11,9 +11,15 @@ const day = (text: string): number => Date.parse(`${text}T00:00:00Z`);
 const nowMs = Date.parse("2026-03-10T12:30:00Z");
 const hourMs = 3_600_000;
 
-function row(startMs: number, model: string, keyId: string | null, requests: bigint): UsageRow {
+function row(
+  startMs: number,
+  model: string,
+  keyId: string | null,
+  requests: bigint,
+  operation: string | null = "chat",
+): UsageRow {
   const sums = { requests, promptTokens: requests * 10n, completionTokens: requests, cachedTokens: 0n, costNano: 1n };
-  return { account: "a", startMs, model, keyId, ...sums };
+  return { account: "a", startMs, model, keyId, operation, ...sums };
 }
 
 const rows = [

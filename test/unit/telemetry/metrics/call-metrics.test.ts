@@ -64,12 +64,12 @@ describe("metrics of calls", () => {
     calls.callEnded(plainEnd({ model: null, operation: "list_models" }));
     calls.limitHit("tokens");
     expect(await linesOf(calls, "uis_requests_total{")).toEqual([
-      'uis_requests_total{route="create_chat_completion",model="m",code="ok"} 2',
-      'uis_requests_total{route="create_chat_completion",model="m",code="rate_limit_exceeded"} 1',
-      'uis_requests_total{route="create_chat_completion",model="m",code="server_is_overloaded"} 1',
-      'uis_requests_total{route="create_chat_completion",model="m",code="invalid_value"} 1',
-      'uis_requests_total{route="create_chat_completion",model="unknown",code="invalid_api_key"} 1',
-      'uis_requests_total{route="list_models",model="",code="ok"} 1',
+      'uis_requests_total{route="create_chat_completion",model="m",operation="chat",code="ok"} 2',
+      'uis_requests_total{route="create_chat_completion",model="m",operation="chat",code="rate_limit_exceeded"} 1',
+      'uis_requests_total{route="create_chat_completion",model="m",operation="chat",code="server_is_overloaded"} 1',
+      'uis_requests_total{route="create_chat_completion",model="m",operation="chat",code="invalid_value"} 1',
+      'uis_requests_total{route="create_chat_completion",model="unknown",operation="chat",code="invalid_api_key"} 1',
+      'uis_requests_total{route="list_models",model="",operation="",code="ok"} 1',
     ]);
     expect(await linesOf(calls, "uis_rejections_total{")).toEqual([
       'uis_rejections_total{reason="invalid_api_key"} 1',
@@ -103,14 +103,16 @@ describe("metrics of calls", () => {
     for (let i = 0; i < 1_000; i++) calls.callEnded(plainEnd({ model: `model-${i}` }));
     const lines = await linesOf(calls, "uis_requests_total{");
     expect(lines).toHaveLength(101);
-    expect(lines.at(-1)).toBe('uis_requests_total{route="create_chat_completion",model="other",code="ok"} 900');
+    expect(lines.at(-1)).toBe(
+      'uis_requests_total{route="create_chat_completion",model="other",operation="chat",code="ok"} 900',
+    );
   });
 
   it("create one series for calls without a model and for a model named like their label", async () => {
     const calls = new CallMetrics();
     for (const model of ["unknown", null]) calls.callEnded(plainEnd({ model }));
     expect(await linesOf(calls, "uis_requests_total{")).toEqual([
-      'uis_requests_total{route="create_chat_completion",model="unknown",code="ok"} 2',
+      'uis_requests_total{route="create_chat_completion",model="unknown",operation="chat",code="ok"} 2',
     ]);
   });
 

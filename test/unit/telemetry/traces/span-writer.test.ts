@@ -47,6 +47,7 @@ describe("spans of a call", () => {
     expect(spans().call.attributes).toEqual({
       "uis.request_id": "req_0",
       "uis.transport": "openai",
+      "uis.operation": "chat",
       "uis.deployment": "m/0",
       "uis.attempts": 1,
       "gen_ai.operation.name": "chat",
