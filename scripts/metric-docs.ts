@@ -25,6 +25,8 @@ store, and no counter here replaces it (USE-19).
 - \`deployment\` is the id of a deployment, \`upstream\` the name of its upstream: the first 100 deployments, \`other\` for
   the rest. \`outcome\` is \`success\`, \`cancelled\`, \`upstream_error\`, \`timeout\`, \`rate_limited\`, \`unauthorized\` or
   \`invalid_response\`; a request that was tried on two deployments, or with two keys, counts twice.
+- \`uis_upstream_token_estimate_ratio\` is the error of the estimate that token limits reserve where no tokenizer of the model is
+  at hand: 1 is exact, less is too high. Settled tokens are those that the upstream states.
 - The names that begin with \`gen_ai\` are those of OpenTelemetry's conventions for generative AI, which still change.
 - \`deploy/grafana/unified-inference.json\` is a dashboard and \`deploy/prometheus/alerts.yml\` are alerts on them.
 - There are also prom-client's metrics of the process: \`process_\` and \`nodejs_\`.

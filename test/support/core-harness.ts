@@ -25,7 +25,12 @@ import { silentLog } from "./silent-log.js";
 
 export const adminToken = "administrator-of-the-harness";
 
-export const blindObserver: Observer = { callEnded: () => {}, limitHit: () => {}, usageLost: () => {} };
+export const blindObserver: Observer = {
+  callEnded: () => {},
+  limitHit: () => {},
+  usageLost: () => {},
+  promptEstimated: () => {},
+};
 
 const noRateLimits: RateLimitDefaults = { key: unlimited, account: unlimited, models: new Map() };
 

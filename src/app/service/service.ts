@@ -16,6 +16,7 @@ import type { Secrets } from "../config/secrets.js";
 import { ok } from "../doctor/check.js";
 import { examineInstallation, examineMachine } from "../doctor/examine.js";
 import { warningsExceptState } from "../doctor/settings.js";
+import { upstreamChecks } from "../doctor/upstreams.js";
 import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "../process/data-folder.js";
 import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
 import { type ListenAddresses, listenAll, loadTls } from "../process/listeners.js";
@@ -97,6 +98,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
       ...(await examineMachine()),
       ok("config", "this service runs with it"),
       ...(await examineInstallation(config, environment, running)),
+      ...(await upstreamChecks(config, input.upstreams)),
     ],
     log,
     lifecycle,

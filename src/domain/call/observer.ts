@@ -38,6 +38,8 @@ export interface Observer {
   limitHit(which: LimitKind): void;
   /** The usage of a request could be written neither to the store nor to the spool. */
   usageLost(): void;
+  /** A request completed whose prompt no tokenizer had counted at the admission. Both numbers are above 0. */
+  promptEstimated(model: string, estimatedTokens: number, settledTokens: number): void;
 }
 
 /** Creates spans. */

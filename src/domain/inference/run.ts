@@ -19,7 +19,7 @@ export interface RunDeps {
   readonly ledger: Pick<Ledger, "settle">;
   readonly accounting: Pick<Accounting, "settlementOf">;
   readonly clock: Clock;
-  readonly observer: Pick<Observer, "usageLost">;
+  readonly observer: Pick<Observer, "usageLost" | "promptEstimated">;
 }
 
 const noRoute: AnswerRoute = Object.freeze({ deployment: "", attempts: 0, fallbackModel: null });
@@ -36,6 +36,8 @@ export class Run {
   /** The model whose limits were checked at the admission. */
   readonly requestedModel: CatalogModel;
   readonly tally = new UsageTally();
+  /** Prompt tokens that were estimated at the admission; 0 unless an upstream's prompt was. */
+  estimatedTokens = 0;
   readonly #deps: RunDeps;
   readonly #admission: Admitted;
   #deployment: Deployment | null = null;
@@ -112,6 +114,7 @@ export class Run {
     const { clock, ledger, accounting } = this.#deps;
     const usage = this.tally.total();
     call.ended(why, error?.code ?? null, usage);
+    if (this.estimatedTokens > 0) this.#reportEstimate(why, usage.promptTokens);
     try {
       const { requestId, operation } = call;
       const { account, keyId } = call.principal;
@@ -126,6 +129,11 @@ export class Run {
     }
     call.release();
     return undefined;
+  }
+
+  #reportEstimate(why: EndReason, settledTokens: number): void {
+    const isMeasured = why === "completed" && settledTokens > 0 && this.#model === this.requestedModel;
+    if (isMeasured) this.#deps.observer.promptEstimated(this.#model.id, this.estimatedTokens, settledTokens);
   }
 
   async #written(settling: Promise<unknown>): Promise<void> {
@@ -165,7 +173,7 @@ export interface AdmissionDeps extends RunDeps {
   readonly limitBook: Pick<LimitBook, "scopesOf">;
   /** Receives rejections. */
   readonly rejections: Pick<RejectionCache, "note">;
-  readonly observer: Pick<Observer, "usageLost" | "limitHit">;
+  readonly observer: Pick<Observer, "usageLost" | "promptEstimated" | "limitHit">;
 }
 
 /**
@@ -211,8 +219,15 @@ export function admitRun(
   return reserve().then(({ promptTokens, outputTokens, isCounted }) => {
     throwIfEnded(call);
     const costNano = accounting.costOf(model, promptTokens, outputTokens);
-    return admit({ tokens: promptTokens + outputTokens, costNano }, isCounted ? promptTokens : 0);
+    const admitted = admit({ tokens: promptTokens + outputTokens, costNano }, isCounted ? promptTokens : 0);
+    return isCounted || !model.hasUpstream ? admitted : withEstimate(admitted, promptTokens);
   });
+}
+
+async function withEstimate(admitted: Run | Promise<Run>, promptTokens: number): Promise<Run> {
+  const run = await admitted;
+  run.estimatedTokens = promptTokens;
+  return run;
 }
 
 /** Throws 429 for a rejection. */

@@ -23,6 +23,8 @@ export class CallMetrics implements Observer {
   /** Calls whose client disconnected, by stage. */
   readonly leaves = new Map<string, number>();
   usagesLost = 0;
+  /** Settled over estimated prompt tokens, by the model's label. */
+  readonly estimateRatios = new Map<string, Buckets>();
   /** Series by the model's label, then by operation. */
   readonly #byModel = new Map<string, Map<Operation, CallSeries>>();
   readonly #models = new Set<string>();
@@ -39,6 +41,13 @@ export class CallMetrics implements Observer {
 
   usageLost(): void {
     this.usagesLost += 1;
+  }
+
+  promptEstimated(model: string, estimatedTokens: number, settledTokens: number): void {
+    const label = this.labelOf(model);
+    const ratios = this.estimateRatios.get(label) ?? new Buckets(bounds.estimateRatio);
+    this.estimateRatios.set(label, ratios);
+    ratios.observe(settledTokens / estimatedTokens);
   }
 
   series(): readonly CallSeries[] {
@@ -192,7 +201,7 @@ function quantilesOf(name: DurationQuantiles["name"], buckets: Buckets): Duratio
 }
 
 /**
- * Seconds counted in buckets. Observing one takes some ten nanoseconds: a prom-client histogram takes fifty times as
+ * Seconds, or other numbers, counted in buckets. Observing one takes some ten nanoseconds: a prom-client histogram takes fifty times as
  * long, because it builds a key of its labels for each value.
  */
 export class Buckets {
@@ -287,5 +296,7 @@ export const bounds = {
   queue: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80],
   webhookAttempt: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   webhookLateness: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800],
+  /** No durations: 1 is an exact estimate, and less one that was too high. */
+  estimateRatio: [0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 4],
   overhead: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
 } as const;

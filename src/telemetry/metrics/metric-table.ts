@@ -92,6 +92,11 @@ export const metricTable = {
     labels: ["deployment"],
     help: "Estimated tokens that the running requests of a deployment at an upstream server still have to process.",
   },
+  uis_upstream_token_estimate_ratio: {
+    type: "histogram",
+    labels: ["model"],
+    help: "Settled over estimated prompt tokens of completed requests to upstream servers that a token limit or a budget applies to.",
+  },
   uis_retry_budget_exhausted_total: {
     type: "counter",
     labels: ["model"],

@@ -157,6 +157,10 @@ function callSamples(calls: CallMetrics) {
     uis_tokens_total: () => tokenCounts(calls.series()),
     uis_client_cancelled_total: () => samplesBy("stage", calls.leaves),
     uis_usage_unrecorded_total: () => single(calls.usagesLost),
+    uis_upstream_token_estimate_ratio: (name) =>
+      [...calls.estimateRatios].flatMap(([model, ratios]) =>
+        histogramSamples(name, { model }, ratios, bounds.estimateRatio),
+      ),
     gen_ai_server_request_duration_seconds: each(genAiDurations),
     gen_ai_server_time_to_first_token_seconds: histogram(genAiLabels, "firstToken", bounds.firstToken),
     gen_ai_server_time_per_output_token_seconds: histogram(genAiLabels, "tokenGap", bounds.genAiTokenGap),

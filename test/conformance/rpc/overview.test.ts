@@ -8,7 +8,10 @@ import { openWay, wayNames } from "./ways.js";
 
 let service: RunningService;
 beforeAll(async () => {
-  service = await startService({ config: { offline: true, models: [{ id: "test-chat", engine: "scripted" }] } });
+  // Nothing listens on port 1.
+  const upstreams = { away: { url: "http://127.0.0.1:1/v1", discover: "off" } };
+  const models = [{ id: "test-chat", engine: "scripted" }];
+  service = await startService({ config: { offline: true, upstreams, models } });
 });
 afterAll(() => service.close());
 
@@ -114,6 +117,7 @@ describe("SystemService.RunDoctor", () => {
     for (const { status, fix } of checks) expect(fix === "").toBe(status === "ok");
     expect(checks).toContainEqual(expect.objectContaining({ check: "engine", status: "ok" }));
     expect(checks).toContainEqual(expect.objectContaining({ check: "state", status: "warn" }));
+    expect(checks).toContainEqual(expect.objectContaining({ check: "upstream", status: "warn" }));
     for (const other of others) expect(other?.map(({ check }) => check)).toEqual(names);
   });
 

@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { metricLines } from "../../support/metrics-text.js";
 import { startService } from "../../support/start-service.js";
-import { answerBytes, type RawAnswer } from "../../support/upstream/raw-upstream.js";
-import { start, whole } from "../../support/upstream/test-upstream.js";
+import { answerBytes, type RawAnswer, sse, streamHead } from "../../support/upstream/raw-upstream.js";
+import { done, finish, start, text, whole } from "../../support/upstream/test-upstream.js";
 
 const answers: RawAnswer = (socket, { method }) => {
   socket.end(method === "POST" ? whole : answerBytes("200 OK", "application/json", '{"data":[]}'));
@@ -86,6 +86,36 @@ describe("what an operator sees of a failing deployment", () => {
       '{model="idle"}': 0,
       '{model="other"}': 0,
     });
+  });
+
+  it("is the error of estimated prompts, which token limits reserve, in the metrics", async () => {
+    const usage = sse({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } });
+    const upstream = await start((socket, { method }) => {
+      const answer = `${streamHead}${text("Hello")}${finish}${usage}${done}`;
+      socket.end(method === "POST" ? answer : answerBytes("200 OK", "application/json", '{"data":[]}'));
+    });
+    const service = await startService({
+      config: {
+        upstreams: { up: { url: upstream.url, kind: "generic" } },
+        models: [
+          { id: "m", engine: "openai", upstream: "up", model: "x" },
+          { id: "counted", engine: "scripted", scripted: { text: "Hello" } },
+        ],
+        rate_limits: { default_key: { tokens_per_minute: 100_000 } },
+      },
+    });
+    onTestFinished(() => service.close());
+    const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
+    for (const model of ["m", "m", "counted"]) {
+      const body = JSON.stringify({ model, prompt: "Thirty characters are 10 tokens" });
+      const response = await fetch(`${service.api}/completions`, { method: "POST", headers, body });
+      expect(response.status).toBe(200);
+      await response.text();
+    }
+    const page = await (await fetch(`${service.ops}/metrics`)).text();
+    expect(metricLines(page, "uis_upstream_token_estimate_ratio_count")).toEqual({ '{model="m"}': 2 });
+    // 31 bytes are 11 estimated tokens.
+    expect(metricLines(page, "uis_upstream_token_estimate_ratio_sum")['{model="m"}']).toBeCloseTo(6 / 11);
   });
 
   it("is the pause of every deployment at an upstream that rejects all keys, and the others answer", async () => {

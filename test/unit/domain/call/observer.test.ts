@@ -26,6 +26,7 @@ async function observed(options: Partial<Parameters<typeof createCoreHarness>[0]
     callEnded: (end) => ends.push(end),
     limitHit: (which) => hits.push(which),
     usageLost: () => losses.push(1),
+    promptEstimated: () => {},
   };
   const engine = new HandEngine();
   const harness = await createCoreHarness({ engines: [engine], observer, ...options });
