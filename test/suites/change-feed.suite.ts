@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { StateChange } from "../../src/domain/call/ports.js";
 import { unlimited } from "../../src/domain/call/rate-limits.js";
 import type { State } from "../../src/domain/service/state.js";
-import { endpoint, threshold } from "../support/records.js";
+import { endpoint, storedUpstream, threshold } from "../support/records.js";
 import { keyRecord } from "./api-key-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
@@ -49,6 +49,23 @@ const changes: readonly Change[] = [
     write: ({ endpoints }) => endpoints.remove("a", "we_a"),
     told: { kind: "endpoint", id: "we_a" },
   },
+  {
+    title: "an upstream",
+    write: ({ upstreams }) => upstreams.insert(storedUpstream("gpu")),
+    told: { kind: "upstreams" },
+  },
+  {
+    title: "a changed upstream",
+    write: ({ upstreams }) => upstreams.replace(storedUpstream("gpu", { version: 2 })),
+    told: { kind: "upstreams" },
+  },
+  { title: "a removed upstream", write: ({ upstreams }) => upstreams.remove("gpu"), told: { kind: "upstreams" } },
+  {
+    title: "a drain",
+    write: ({ drains }) => drains.insert({ id: "gpu/m", sinceMs: 1 }),
+    told: { kind: "drains" },
+  },
+  { title: "a removed drain", write: ({ drains }) => drains.remove("gpu/m"), told: { kind: "drains" } },
   {
     title: "a setting",
     write: ({ settings }) => settings.put("admin.password", "x", null),
@@ -100,7 +117,7 @@ export function describeChangeFeed(open: OpenState): void {
     });
 
     it("sends nothing if a write changes nothing, or if a key is only used", async () => {
-      const { keys, limits, thresholds, changes: feed } = harness.state;
+      const { keys, limits, thresholds, upstreams, drains, changes: feed } = harness.state;
       await keys.insert(keyRecord(1));
       const heard: StateChange[] = [];
       feed.subscribe((change) => void heard.push(change));
@@ -108,6 +125,9 @@ export function describeChangeFeed(open: OpenState): void {
       await keys.update("key_nobody", { name: "new" });
       await limits.remove(owner);
       await thresholds.remove("thr_nobody");
+      await upstreams.replace(storedUpstream("nobody", { version: 2 }));
+      await upstreams.remove("nobody");
+      await drains.remove("nobody/m");
       expect(heard).toEqual([]);
     });
 

@@ -19,6 +19,7 @@ import { describeSettingsStore } from "./settings-store.suite.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 import { describeThresholdStore } from "./threshold-store.suite.js";
 import { describeThresholds } from "./thresholds.suite.js";
+import { describeUpstreamStore } from "./upstream-store.suite.js";
 import { describeUsage } from "./usage.suite.js";
 
 export type { OpenState } from "./state-harness.js";
@@ -82,6 +83,7 @@ function describeStores(open: OpenState): void {
   describeLimitStore(open);
   describeThresholdStore(open);
   describeEndpointStore(open);
+  describeUpstreamStore(open);
   describeChangeFeed(open);
 }
 

@@ -2,6 +2,7 @@ import type { LimitScope, RateLimits } from "../../src/domain/call/rate-limits.j
 import { unlimited } from "../../src/domain/call/rate-limits.js";
 import type { Threshold } from "../../src/domain/events/events.js";
 import type { AdmitRequest, Budget, Settlement } from "../../src/domain/metering/ledger.js";
+import type { StoredUpstream } from "../../src/domain/upstreams/upstream-store.js";
 import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
 
 export const leaseMs = 60_000;
@@ -91,6 +92,32 @@ export function endpoint(id: string, changes: Partial<EndpointRecord> = {}): End
     disabledReason: null,
     maxInFlight: 8,
     secrets: [{ sealed: `sealed of ${id}`, hint: "abcd", expiresAtMs: null }],
+    version: 1,
+    createdAtMs: 1_000,
+    updatedAtMs: 1_000,
+    ...changes,
+  };
+}
+
+/** Lists its models every 30 s; without a key. */
+export function storedUpstream(name: string, changes: Partial<StoredUpstream> = {}): StoredUpstream {
+  return {
+    name,
+    url: "http://10.0.0.5:8000/v1",
+    kind: "vllm",
+    apiVersion: null,
+    models: [],
+    discoverMs: 30_000,
+    connectMs: 5_000,
+    firstByteMs: 60_000,
+    idleMs: 30_000,
+    totalMs: 600_000,
+    weight: 1,
+    priority: 0,
+    slots: 256,
+    sealedKey: null,
+    keyHint: "",
+    headers: [],
     version: 1,
     createdAtMs: 1_000,
     updatedAtMs: 1_000,

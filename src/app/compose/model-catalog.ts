@@ -6,12 +6,12 @@ import type { Capability, LiveSettings, ModelDefinition } from "../../domain/cat
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
 import type { Engine } from "../../domain/engine/engine.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
+import { embeddedName } from "../../domain/engine/upstream-forms.js";
 import { toPriceList, toRequestDefaults } from "../config/live-settings.js";
 import { deploymentsOf, type ModelDeployment } from "../config/model-references.js";
 import { queueOf, toModelRoutes } from "../config/model-routes.js";
 import type { ModelSettings } from "../config/model-settings.js";
 import type { Config } from "../config/schema.js";
-import { embeddedName } from "../config/upstream-settings.js";
 import { type EngineName, engineKind } from "../engines/registry.js";
 
 interface FillCatalogDeps {

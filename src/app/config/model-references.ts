@@ -1,7 +1,8 @@
 import type { Affinity, UpstreamKind } from "../../domain/engine/upstream.js";
+import { embeddedName, upstreamDurations } from "../../domain/engine/upstream-forms.js";
 import { defaultsWithoutEffect } from "./live-settings.js";
 import type { DeploymentSettings, ModelSettings } from "./model-settings.js";
-import { embeddedName, type UpstreamSettings } from "./upstream-settings.js";
+import type { UpstreamSettings } from "./upstream-settings.js";
 
 type Upstreams = Readonly<Record<string, UpstreamSettings>>;
 type Report = (path: (string | number)[], message: string) => void;
@@ -85,15 +86,12 @@ function discoversModels(models: readonly ModelSettings[], upstreams: Upstreams)
   return Object.keys(upstreams).some((name) => discoverMs(name, models, upstreams) !== null);
 }
 
-/** Interval at which models of new upstreams are listed. */
-const discoverDefaultMs = 30_000;
-
 /** Interval at which the models of an upstream are listed; null: they are not. */
 export function discoverMs(name: string, models: readonly ModelSettings[], upstreams: Upstreams): number | null {
   const set = upstreams[name]?.discover ?? null;
   if (set !== null) return set === "off" ? null : set;
   const isNamed = models.some((model) => deploymentsOf(model).some(({ upstream }) => upstream === name));
-  return isNamed ? null : discoverDefaultMs;
+  return isNamed ? null : upstreamDurations.discover.default;
 }
 
 /** Kinds that keep the computed prompts of earlier requests. */

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { modelIdForm, modelIdWords } from "../../contract/names.js";
 import { modelCapabilities } from "../../domain/catalog/catalog-model.js";
 import { affinities, deploymentAbilities, deploymentOperations } from "../../domain/engine/upstream.js";
+import { deploymentBounds } from "../../domain/engine/upstream-forms.js";
 import { engineKinds, engineNames } from "../engines/registry.js";
 import { defaultSettings, deploymentPriceSettings, hasDefaults, priceSettings } from "./live-settings.js";
 import { scriptedSettings } from "./scripted-settings.js";
@@ -88,10 +89,10 @@ const deployment = z.strictObject({
       "Name in headers, metrics and logs; unique. Default: `<upstream>/<model>`, otherwise `embedded/<model id>`; the " +
         "second with the same id gets `#2` at its end.",
     ),
-  weight: wholeNumber(1, 1000)
+  weight: wholeNumber(deploymentBounds.weight.min, deploymentBounds.weight.max)
     .prefault(1)
     .describe("Share of the model's requests, relative to its other deployments."),
-  priority: wholeNumber(0, 100)
+  priority: wholeNumber(deploymentBounds.priority.min, deploymentBounds.priority.max)
     .prefault(0)
     .describe("Deployments of the next number are used only while none of a lower number can answer."),
   prices: deploymentPriceSettings.prefault({}),

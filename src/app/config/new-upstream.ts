@@ -2,10 +2,10 @@ import { isIP } from "node:net";
 import { Document, visit } from "yaml";
 import { modelIdForm } from "../../contract/names.js";
 import type { UpstreamDefinition, UpstreamKind } from "../../domain/engine/upstream.js";
+import { embeddedName, upstreamNameForm } from "../../domain/engine/upstream-forms.js";
 import { kindOfHost } from "../../domain/engine/upstream-url.js";
 import { ConfigError, formatPath, problemAt } from "./problem.js";
 import { configSchema } from "./schema.js";
-import { embeddedName, upstreamNameForm } from "./upstream-settings.js";
 import { readUpstreams } from "./upstreams.js";
 
 /** An upstream that is not in the configuration. */

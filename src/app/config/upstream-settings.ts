@@ -1,18 +1,21 @@
 import * as z from "zod";
 import { nativeApis, upstreamKinds } from "../../domain/engine/upstream.js";
+import {
+  apiVersionForm,
+  azurePathForm,
+  embeddedName,
+  headerNameForm,
+  headerValueForm,
+  headerValueWords,
+  keyForm,
+  keyWords,
+  ownHeaderForm,
+  upstreamDurations,
+  upstreamNameForm,
+  upstreamNameWords,
+} from "../../domain/engine/upstream-forms.js";
 import { checkUpstreamUrl } from "../../domain/engine/upstream-url.js";
 import { duration, oneOf, text } from "./setting-types.js";
-
-const minute = 60_000;
-const hour = 60 * minute;
-const day = 24 * hour;
-
-/** The first part of a deployment's id: no slash, and nothing that a variable or a header cannot have. */
-export const upstreamNameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-const upstreamNameWords = "1 to 64 of a-z, A-Z, 0-9 and . _ -, beginning with a letter or digit";
-
-/** Begins the ids of deployments of the embedded engines. */
-export const embeddedName = "embedded";
 
 const upstreamName = z
   .string()
@@ -23,10 +26,6 @@ const upstreamName = z
 export function upstreamKeyVariable(name: string): string {
   return `UIS_UPSTREAM_${name.toUpperCase().replace(/[^A-Z0-9]/g, "_")}_KEY`;
 }
-
-/** One API key. */
-export const keyForm = /^[\x21-\x7e]{1,8192}$/;
-export const keyWords = "1 to 8,192 printable ASCII characters without spaces";
 
 const url = z
   .string({ error: "must be text" })
@@ -43,30 +42,30 @@ const orOfKey = (message: string) => (issue: z.core.$ZodRawIssue) =>
 const file = (description: string) =>
   text("the path of a file").nullable().prefault(null).describe(`${description} Null: none.`);
 
-/** Headers that the service or the connection sets. */
-const ownHeaders = /^(host|connection|content-.*|transfer-encoding|accept|accept-encoding|te|trailer|upgrade|expect)$/;
-
-/** Headers that carry the key, by the kind of the upstream. */
-export const credentialHeaders: readonly string[] = ["authorization", "api-key", "x-api-key"];
-
 /** A header that the configuration may set. */
 export const headerName = z
   .string()
-  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, { error: "must be the name of a header" })
-  .refine((name) => !ownHeaders.test(name.toLowerCase()), { error: "is set by the service: remove it" });
+  .regex(headerNameForm, { error: "must be the name of a header" })
+  .refine((name) => !ownHeaderForm.test(name.toLowerCase()), { error: "is set by the service: remove it" });
 
-export const headerValue = z.string({ error: "must be text" }).regex(/^[\x21-\x7e]([\x20-\x7e]{0,8190}[\x21-\x7e])?$/, {
-  error: "must be 1 to 8,192 printable ASCII characters, without a space at the begin or end",
+export const headerValue = z.string({ error: "must be text" }).regex(headerValueForm, {
+  error: `must be ${headerValueWords}`,
 });
 
 export const apiVersion = z
   .string({ error: "must be text" })
-  .regex(/^[A-Za-z0-9.-]{1,32}$/, { error: "must be a version such as 2024-10-21" });
+  .regex(apiVersionForm, { error: "must be a version such as 2024-10-21" });
 
 const discoverError = "must be off, or a time between 1s and 1d such as 30s";
 
+/** A duration within the bounds of a setting. */
+function lasting(name: keyof typeof upstreamDurations) {
+  const { min, max } = upstreamDurations[name];
+  return duration(min, max);
+}
+
 const discover = z
-  .union([z.literal("off"), duration(1_000, day)], { error: discoverError })
+  .union([z.literal("off"), lasting("discover")], { error: discoverError })
   .nullable()
   .prefault(null)
   .describe(
@@ -107,14 +106,12 @@ const upstream = z
       .prefault({})
       .describe("Further headers of every request to it. Their values are treated as secrets."),
     discover,
-    connect: duration(10, 10 * minute)
-      .prefault("5s")
-      .describe("Establishing a connection. 10ms to 10m."),
-    first_byte: duration(10, day)
+    connect: lasting("connect").prefault("5s").describe("Establishing a connection. 10ms to 10m."),
+    first_byte: lasting("firstByte")
       .prefault("60s")
       .describe("From the request to the first byte of the answer. 10ms to 1d."),
-    idle: duration(10, hour).prefault("30s").describe("Silence between two parts of an answer. 10ms to 1h."),
-    total: duration(10, day)
+    idle: lasting("idle").prefault("30s").describe("Silence between two parts of an answer. 10ms to 1h."),
+    total: lasting("total")
       .prefault("600s")
       .describe("A whole call, 10ms to 1d. `limits.deadline` counts if it is less."),
     tls: tlsSettings.prefault({}).describe("TLS of the connection, if the url begins with https://."),
@@ -151,7 +148,7 @@ function checkAzure(
 ) {
   if (kind !== "azure") {
     if (api_version !== null) report(["api_version"], "is only for the kind azure: remove it, or set kind: azure");
-  } else if (URL.canParse(url) && /^\/openai(\/|$)/.test(new URL(url).pathname)) {
+  } else if (URL.canParse(url) && azurePathForm.test(new URL(url).pathname)) {
     report(["url"], "must be the resource for the kind azure, such as https://NAME.openai.azure.com, without /openai");
   }
 }

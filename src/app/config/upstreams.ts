@@ -3,6 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
 import type { UpstreamDefinition, UpstreamTls } from "../../domain/engine/upstream.js";
+import { credentialHeaders, keyForm, keyWords } from "../../domain/engine/upstream-forms.js";
 import { checkUpstreamUrl } from "../../domain/engine/upstream-url.js";
 import { errorText } from "../../lib/display-text.js";
 import { Secret } from "../../lib/secret.js";
@@ -12,13 +13,7 @@ import type { LoadedConfig } from "./load-config.js";
 import { discoverMs } from "./model-references.js";
 import { ConfigError, type ConfigProblem, formatPath, problemAt, type SettingPath } from "./problem.js";
 import { readSecretText } from "./secrets.js";
-import {
-  credentialHeaders,
-  keyForm,
-  keyWords,
-  type UpstreamSettings,
-  upstreamKeyVariable,
-} from "./upstream-settings.js";
+import { type UpstreamSettings, upstreamKeyVariable } from "./upstream-settings.js";
 
 interface UpstreamSources {
   readonly env: Variables;

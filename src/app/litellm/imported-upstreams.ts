@@ -1,15 +1,9 @@
 import { isIP } from "node:net";
 import type { UpstreamKind } from "../../domain/engine/upstream.js";
+import { credentialHeaders, embeddedName } from "../../domain/engine/upstream-forms.js";
 import { checkUpstreamUrl } from "../../domain/engine/upstream-url.js";
 import { formatDuration } from "../config/setting-types.js";
-import {
-  apiVersion,
-  credentialHeaders,
-  embeddedName,
-  headerName,
-  headerValue,
-  upstreamKeyVariable,
-} from "../config/upstream-settings.js";
+import { apiVersion, headerName, headerValue, upstreamKeyVariable } from "../config/upstream-settings.js";
 import type { Note } from "./notes.js";
 import type { Provider } from "./providers.js";
 import { type Group, groupOf, numberOf, textOf, toSettingText, variableOf } from "./values.js";

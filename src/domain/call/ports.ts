@@ -43,7 +43,7 @@ export interface Logger {
 /** A change in the store, by any replica. Caches read the changed records again before their next use. */
 export type StateChange =
   | { readonly kind: "key" | "session" | "endpoint"; readonly id: string }
-  | { readonly kind: "limits" | "thresholds" | "settings" }
+  | { readonly kind: "limits" | "thresholds" | "settings" | "upstreams" | "drains" }
   /** Changes may have been missed: every cache must read again. */
   | { readonly kind: "lost_link" };
 

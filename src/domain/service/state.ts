@@ -4,10 +4,12 @@ import type { KeyStore } from "../access/key-store.js";
 import type { SessionStore } from "../access/sessions.js";
 import type { ChangeFeed, Clock, Logger } from "../call/ports.js";
 import type { CatalogStore } from "../catalog/catalog.js";
+import type { DrainStore } from "../catalog/drained-deployments.js";
 import type { ThresholdStore } from "../events/events.js";
 import type { Ledger } from "../metering/ledger.js";
 import type { LimitStore } from "../metering/limit-book.js";
 import type { UsageReader } from "../metering/usage-store.js";
+import type { UpstreamStore } from "../upstreams/upstream-store.js";
 import type { DeliveryQueue } from "../webhooks/delivery-queue.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
 
@@ -37,6 +39,8 @@ export interface State {
   readonly limits: LimitStore;
   readonly usage: UsageReader;
   readonly thresholds: ThresholdStore;
+  readonly upstreams: UpstreamStore;
+  readonly drains: DrainStore;
   readonly endpoints: EndpointStore;
   readonly deliveries: DeliveryQueue;
   readonly changes: ChangeFeed;

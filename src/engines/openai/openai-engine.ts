@@ -8,6 +8,7 @@ import {
   type ModelSpec,
 } from "../../domain/engine/engine.js";
 import type { ListedFacts, UpstreamDefinition, UpstreamModel, UpstreamObserver } from "../../domain/engine/upstream.js";
+import { deploymentBounds } from "../../domain/engine/upstream-forms.js";
 import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import { Upstream } from "./connection/upstream.js";
 import { discoverModels, isHealthy } from "./discovery.js";
@@ -27,7 +28,7 @@ export interface OpenAiEngineDeps {
 export const openAiEngine = {
   name: "openai",
   settings: ["upstream", "model", "pass_through"],
-  defaults: { slots: 256, slotsMax: 65_536 },
+  defaults: { slots: deploymentBounds.slots.default, slotsMax: deploymentBounds.slots.max },
   create(deps: OpenAiEngineDeps): Engine {
     const upstreams = new SharedUpstreams(deps);
     return { load: (spec, _, signal) => load(deps, upstreams, spec, signal) };

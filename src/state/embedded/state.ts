@@ -16,6 +16,7 @@ import { createEmbeddedLedger, type EmbeddedLedgerDeps, StoreTime } from "./ledg
 import { createLimitStore, createThresholdStore } from "./limits.js";
 import { createSessionStore } from "./sessions.js";
 import { createSettingsStore } from "./settings.js";
+import { createDrainStore, createUpstreamStore } from "./upstreams.js";
 import { createUsageReader } from "./usage.js";
 import { type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
 import type { WorkerStart } from "./worker.js";
@@ -98,6 +99,8 @@ export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | 
     limits: createLimitStore(link, notify),
     usage,
     thresholds: createThresholdStore(link, notify),
+    upstreams: createUpstreamStore(link, notify),
+    drains: createDrainStore(link, notify),
     endpoints: createEndpointStore({ link, notify, due, counts: endpointCounts }),
     deliveries: {
       ...createClaims(link, now),

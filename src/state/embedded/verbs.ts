@@ -22,6 +22,7 @@ import { createLimitVerbs } from "./limits.js";
 import { createSessionVerbs } from "./sessions.js";
 import { createSettingVerbs } from "./settings.js";
 import { createMarkerPurge, createSettlementVerbs } from "./settlements.js";
+import { createUpstreamVerbs } from "./upstreams.js";
 import { createUsageVerbs } from "./usage.js";
 
 export interface DeliveryBounds {
@@ -46,6 +47,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
   const settings = createSettingVerbs(db);
   const audit = createAuditVerbs(db);
   const limits = createLimitVerbs(db);
+  const upstreams = createUpstreamVerbs(db);
   const endpoints = createEndpointVerbs(db, queues, health);
   const claims = createClaimVerbs(db, queues, health);
   const retries = createRetryVerbs(db, queues);
@@ -61,6 +63,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...settings.reads,
       ...audit.reads,
       ...limits.reads,
+      ...upstreams.reads,
       ...endpoints.reads,
       ...lists.reads,
       ...usage.reads,
@@ -74,6 +77,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...settings.writes,
       ...audit.writes,
       ...limits.writes,
+      ...upstreams.writes,
       ...endpoints.writes,
       ...claims.writes,
       ...retries.writes,

@@ -106,6 +106,8 @@ export function fromDocument<T>(text: string): T {
  * uis:{k}:settings           hash  name -> JSON
  * uis:{k}:limits             hash  <kind>:<id> -> JSON
  * uis:{k}:thresholds         hash  threshold id -> JSON
+ * uis:{k}:upstreams          hash  name of an upstream -> JSON
+ * uis:{k}:drains             hash  deployment id -> JSON
  * uis:{k}:models             hash  model id -> first seen in ms
  * uis:{k}:audit              zset  audit records, all with score 0: instant in ms as 16 digits, a colon, id, a space, JSON
  * uis:{k}:replicas           zset  name of a running process -> its last report, in ms
@@ -126,6 +128,8 @@ export const documentKeys = {
   settings: `${stem}settings`,
   limits: `${stem}limits`,
   thresholds: `${stem}thresholds`,
+  upstreams: `${stem}upstreams`,
+  drains: `${stem}drains`,
   models: `${stem}models`,
   audit: `${stem}audit`,
   replicas: `${stem}replicas`,

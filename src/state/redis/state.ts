@@ -19,6 +19,7 @@ import { createRedisLimitStore, createRedisThresholdStore } from "./limits.js";
 import { ReplicaCount } from "./replicas.js";
 import { createRedisSessionStore } from "./sessions.js";
 import { createRedisCatalogStore, createRedisSettingsStore } from "./settings.js";
+import { createRedisDrainStore, createRedisUpstreamStore } from "./upstreams.js";
 
 export interface RedisStateDeps {
   /** `redis://`, `rediss://`, `redis+sentinel://…/<primary>`, `redis+cluster://a,b,c`, or nodes of a cluster as a list. */
@@ -90,6 +91,8 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     limits: createRedisLimitStore(connection, changes),
     usage: createRedisUsage(runner, () => connection.command("smembers", [documentKeys.keyAccounts])),
     thresholds: createRedisThresholdStore(connection, changes),
+    upstreams: createRedisUpstreamStore(connection, changes),
+    drains: createRedisDrainStore(connection, changes),
     endpoints: createRedisEndpointStore(connection, changes, deliveries.shards),
     deliveries,
     changes,

@@ -279,6 +279,31 @@ const migrations: readonly string[] = [
    CREATE INDEX ${table}_by_start ON ${table} (start_ms);`,
     )
     .join("\n"),
+  `CREATE TABLE upstreams (
+     name TEXT NOT NULL PRIMARY KEY,
+     url TEXT NOT NULL,
+     kind TEXT NOT NULL,
+     api_version TEXT,
+     models_json TEXT NOT NULL,
+     discover_ms INTEGER,
+     connect_ms INTEGER NOT NULL,
+     first_byte_ms INTEGER NOT NULL,
+     idle_ms INTEGER NOT NULL,
+     total_ms INTEGER NOT NULL,
+     weight INTEGER NOT NULL,
+     priority INTEGER NOT NULL,
+     slots INTEGER NOT NULL,
+     sealed_key TEXT,
+     key_hint TEXT NOT NULL,
+     headers_json TEXT NOT NULL,
+     version INTEGER NOT NULL,
+     created_at_ms INTEGER NOT NULL,
+     updated_at_ms INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE drains (
+     id TEXT NOT NULL PRIMARY KEY,
+     since_ms INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;`,
 ];
 
 /** The number of the last step in this version. */

@@ -222,6 +222,8 @@ function parseChange(kind: string | undefined, id = ""): StateChange | null {
     case "limits":
     case "thresholds":
     case "settings":
+    case "upstreams":
+    case "drains":
       return { kind };
     default:
       return null;
