@@ -25,6 +25,7 @@ const limits = "unified.admin.v1.LimitService";
 const usage = "unified.admin.v1.UsageService";
 const thresholds = "unified.admin.v1.ThresholdService";
 const modelAdmin = "unified.admin.v1.ModelAdminService";
+const upstreams = "unified.admin.v1.UpstreamService";
 const webhooks = "unified.webhook.v1.WebhookEndpointService";
 const deliveries = "unified.webhook.v1.DeliveryService";
 
@@ -113,6 +114,12 @@ export const operations = {
   remove_model: { need: "administrator", rpcs: [`${modelAdmin}/RemoveModel`] },
   load_model: { need: "administrator", rpcs: [`${modelAdmin}/LoadModel`] },
   unload_model: { need: "administrator", rpcs: [`${modelAdmin}/UnloadModel`] },
+  list_upstreams: { need: "administrator", isReading: true, rpcs: [`${upstreams}/ListUpstreams`] },
+  check_upstream: { need: "administrator", rpcs: [`${upstreams}/CheckUpstream`] },
+  create_upstream: { need: "administrator", rpcs: [`${upstreams}/CreateUpstream`] },
+  update_upstream: { need: "administrator", rpcs: [`${upstreams}/UpdateUpstream`] },
+  delete_upstream: { need: "administrator", rpcs: [`${upstreams}/DeleteUpstream`] },
+  drain_deployment: { need: "administrator", rpcs: [`${upstreams}/DrainDeployment`] },
   /** `/version` on the public listener. */
   get_version: { need: "read", rpcs: [] },
 } as const satisfies Record<string, OperationRow>;

@@ -9,6 +9,7 @@ import type { Logger } from "../../src/domain/call/ports.js";
 import { type RateLimitDefaults, unlimited } from "../../src/domain/call/rate-limits.js";
 import { Catalog } from "../../src/domain/catalog/catalog.js";
 import type { DeploymentDefinition } from "../../src/domain/catalog/deployment.js";
+import { DrainedDeployments } from "../../src/domain/catalog/drained-deployments.js";
 import type { PriceList } from "../../src/domain/catalog/prices.js";
 import type { Engine } from "../../src/domain/engine/engine.js";
 import { Accounting } from "../../src/domain/metering/accounting.js";
@@ -67,7 +68,16 @@ export async function createCoreHarness(options: {
   const live = new LiveRequests();
   const backgroundClock = books.clock;
   const random = () => 0.5;
-  const catalog = new Catalog({ clock, backgroundClock, log: silentLog, store: state.catalog, limits, random });
+  const drained = new DrainedDeployments({ ...books, store: state.drains });
+  const catalog = new Catalog({
+    clock,
+    backgroundClock,
+    log: silentLog,
+    store: state.catalog,
+    limits,
+    random,
+    drained,
+  });
   const model = {
     ownedBy: "test",
     capabilities: null,

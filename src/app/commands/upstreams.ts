@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
-import type { UpstreamDefinition, UpstreamKind } from "../../domain/engine/upstream.js";
+import type { UpstreamDefinition, UpstreamFacts, UpstreamKind } from "../../domain/engine/upstream.js";
 import { printableLine } from "../../lib/display-text.js";
 import { alignColumns, type CliIo, CommandError, print, printList, UsageError } from "../command-line/cli-io.js";
-import { examineUpstream, type UpstreamFacts } from "../compose/upstream-check.js";
+import { examineUpstream } from "../compose/upstream-check.js";
 import { deploymentsOf, discoverMs } from "../config/model-references.js";
 import { defineUpstream, type NewUpstream, upstreamYaml } from "../config/new-upstream.js";
 import { ConfigError } from "../config/problem.js";

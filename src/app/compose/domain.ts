@@ -7,8 +7,10 @@ import { RevocationWatch } from "../../domain/access/key-cache.js";
 import { Sessions } from "../../domain/access/sessions.js";
 import { LiveRequests } from "../../domain/call/live-requests.js";
 import { Catalog } from "../../domain/catalog/catalog.js";
+import { DrainedDeployments } from "../../domain/catalog/drained-deployments.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
 import { ModelAdmin } from "../../domain/catalog/model-store.js";
+import type { UpstreamKind } from "../../domain/engine/upstream.js";
 import { Accounting } from "../../domain/metering/accounting.js";
 import { LeaseKeeper } from "../../domain/metering/lease-keeper.js";
 import type { Ledger } from "../../domain/metering/ledger.js";
@@ -21,6 +23,9 @@ import { createRpcServices } from "../../domain/rpc/services.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
 import { OverviewFeed, oneAtATime, ServiceStatus } from "../../domain/service/service-status.js";
 import { type State, startPurge } from "../../domain/service/state.js";
+import { UpstreamAdmin } from "../../domain/upstreams/upstream-admin.js";
+import { UpstreamBook } from "../../domain/upstreams/upstream-book.js";
+import { UpstreamChecks } from "../../domain/upstreams/upstream-checks.js";
 import { Deliveries } from "../../domain/webhooks/deliveries.js";
 import type { WebhookSender } from "../../domain/webhooks/delivery.js";
 import { Dispatcher } from "../../domain/webhooks/dispatcher.js";
@@ -35,13 +40,16 @@ import { callFigures } from "../../telemetry/metrics/call-metrics.js";
 import { UpstreamMetrics } from "../../telemetry/metrics/upstream-metrics.js";
 import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/webhook-metrics.js";
 import { toRateLimitDefaults } from "../config/limits-settings.js";
+import { upstreamYaml } from "../config/new-upstream.js";
 import { webhookLeaseMs } from "../config/webhook-settings.js";
 import type { Context } from "./context.js";
 import { loadMasterKey, openSecretBox } from "./master-key.js";
 import { type Engines, toStoredModelDefinition } from "./model-catalog.js";
 import { ModelDiscovery } from "./model-discovery.js";
 import { createModelFiles, openModelStore } from "./model-store.js";
+import { RunningUpstreams } from "./running-upstreams.js";
 import { composeLedger, openState } from "./state.js";
+import { examineUpstream } from "./upstream-check.js";
 
 /** The core with everything below it; the transports are not part of it. */
 export type Domain = Awaited<ReturnType<typeof composeDomain>>;
@@ -62,10 +70,17 @@ export async function composeDomain(context: Context) {
   const upstreamMetrics = new UpstreamMetrics();
   const engines = composeEngines(context, modelStore, upstreamMetrics);
   const { random } = Math;
-  const catalog = new Catalog({ ...context, store: state.catalog, random });
+  const drained = new DrainedDeployments({ store: state.drains, changes: state.changes, clock: backgroundClock, log });
+  lifecycle.onClose("drained deployments", () => drained.close());
+  await drained.refresh();
+  const catalog = new Catalog({ ...context, store: state.catalog, random, drained });
   lifecycle.onClose("models", () => catalog.replace([]));
   const discovery = new ModelDiscovery({ catalog, engine: engines.openai, clock: backgroundClock, random, log });
   lifecycle.onClose("model discovery", () => discovery.close());
+  const book = new UpstreamBook({ store: state.upstreams, changes: state.changes, clock: backgroundClock, log });
+  lifecycle.onClose("stored upstreams", () => book.close());
+  await book.refresh();
+  const upstreams = new RunningUpstreams({ book, discovery, secrets, limits, log });
 
   const { audit } = access;
   const limiting = await composeLimits(context, state, durable.ledger, audit);
@@ -87,8 +102,9 @@ export async function composeDomain(context: Context) {
     overview: new OverviewFeed({ status, clock }),
     doctor: composeDoctor(context, state, modelStore),
     modelAdmin: new ModelAdmin({ store: modelStore, catalog, define }),
+    ...composeUpstreamAdmin(state, { upstreams, drained, catalog, secrets, audit }),
   });
-  return { ...parts, engines, modelStore, upstreamMetrics, discovery, core, status, services };
+  return { ...parts, engines, modelStore, upstreamMetrics, discovery, upstreams, core, status, services };
 }
 
 /** Composes authentication, and the administration of keys and sessions. */
@@ -204,6 +220,25 @@ function startSending(
   });
   lifecycle.onClose("webhooks", () => dispatcher.close());
   return { metrics, backlog: () => queue.backlog(), inFlight: () => dispatcher.inFlight, now };
+}
+
+function composeUpstreamAdmin(
+  { upstreams: store, drains, now }: State,
+  parts: {
+    readonly upstreams: RunningUpstreams;
+    readonly drained: DrainedDeployments;
+    readonly catalog: Catalog;
+    readonly secrets: SecretBox;
+    readonly audit: Audit;
+  },
+) {
+  const { upstreams: inUse, audit } = parts;
+  const configOf = (url: string, kind: UpstreamKind, models: readonly string[]) =>
+    upstreamYaml({ url, kind, keyFile: null }, kind, models);
+  return {
+    upstreamAdmin: new UpstreamAdmin({ ...parts, store, drains, inUse, now }),
+    upstreamChecks: new UpstreamChecks({ inUse, examine: examineUpstream, configOf, audit }),
+  };
 }
 
 function composeDoctor({ examine, lifecycle }: Context, state: State, models: ModelStore) {

@@ -140,7 +140,7 @@ export interface LlamaOptions {
   readonly sha256: string | null;
 }
 
-const inThisProcess = { upstream: null, weight: 1, priority: 0, prices: null } as const;
+const inThisProcess = { upstream: null, upstreamModel: null, weight: 1, priority: 0, prices: null } as const;
 
 /** The configured models and the definitions of the upstreams that they name. */
 export interface ConfiguredModels {
@@ -170,6 +170,7 @@ export function toModelDefinitions(
         ...routed,
         engine: engines[name],
         upstream: upstream?.upstream.name ?? null,
+        upstreamModel: upstream?.model ?? null,
         contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
         options: upstream ?? optionsOf[name](model, deployment),
       };

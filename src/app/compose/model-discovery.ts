@@ -1,50 +1,39 @@
 import { isDeepStrictEqual } from "node:util";
-import { modelIdForm } from "../../contract/names.js";
-import { type Clock, type Logger, pause } from "../../domain/call/ports.js";
+import { pause } from "../../domain/call/ports.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
 import type { ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { DeploymentDefinition } from "../../domain/catalog/deployment.js";
-import { type Engine, EngineError } from "../../domain/engine/engine.js";
+import type { Engine } from "../../domain/engine/engine.js";
 import type { ListedFacts, UpstreamDefinition, UpstreamModel } from "../../domain/engine/upstream.js";
-import { Upstream } from "../../engines/openai/connection/upstream.js";
-import { type DiscoveredModel, discoverModels } from "../../engines/openai/discovery.js";
-import { openAiEngine } from "../../engines/openai/openai-engine.js";
+import type { UpstreamSource } from "../../domain/upstreams/upstreams-in-use.js";
 import { kindProfiles } from "../../engines/openai/protocol/kinds.js";
-import { AbortSource } from "../../lib/abort-source.js";
 import { defaultAffinity, deploymentIds, takeId } from "../config/model-references.js";
 import { queueOf } from "../config/model-routes.js";
-import { type ConfiguredModels, defaultContextLength, ownOrganisation } from "./model-catalog.js";
+import type { ModelSettings } from "../config/model-settings.js";
+import { defaultContextLength, ownOrganisation } from "./model-catalog.js";
+import { PolledList, type PolledListDeps } from "./polled-list.js";
 
 /** How long `configure` waits for the first lists of new upstreams. */
 const firstListsMs = 2_000;
-/** Delay of the next list after a failed one; doubles up to the maximum. */
-const retryMs = 1_000;
-const retryMaxMs = 60_000;
-/** Delays vary by this share in both directions, so that replicas do not list at the same moment. */
-const jitterShare = 0.1;
-/** Successful lists in a row without a model after which it is gone: a server may list no model while it restarts. */
-const missesMax = 2;
 /** Ids in one line of the log. */
 const loggedIdsMax = 20;
 
-export interface ModelDiscoveryDeps {
+export interface ModelDiscoveryDeps extends PolledListDeps {
   readonly catalog: Pick<Catalog, "all" | "putAll" | "remove">;
   /** Runs the discovered models. */
   readonly engine: Engine;
-  readonly clock: Clock;
-  /** Numbers from 0 to below 1. */
-  readonly random: () => number;
-  readonly log: Logger;
 }
 
 /**
- * Offers the models that upstreams list. Each has the id of its upstream; the same id on several upstreams is one model
- * with several deployments. Configured models, and those stored on this machine, take precedence.
+ * Offers the models that upstreams list or that are named for them. Each has the id of its upstream; the same id on several
+ * upstreams is one model with several deployments. Configured models, and those stored on this machine, take precedence.
  */
 export class ModelDiscovery {
   readonly #deps: ModelDiscoveryDeps;
-  /** In the order of the configuration, which is the order of deployments. */
-  #lists: readonly PolledList[] = [];
+  /** Their order is that of deployments. */
+  #sources: readonly UpstreamSource[] = [];
+  /** Of the sources that are listed, by name. */
+  #lists: ReadonlyMap<string, PolledList> = new Map();
   #configuredModels: ReadonlySet<string> = new Set();
   #configuredDeployments: ReadonlySet<string> = new Set();
   /** What the catalog has, or receives when the running changes are done. */
@@ -65,25 +54,22 @@ export class ModelDiscovery {
   /**
    * Begins to list upstreams and stops listing others, whose models are removed. Unchanged upstreams keep their timers.
    * Resolves when the new and changed ones are listed for the first time and their models loaded, at most 2 s later.
+   * `models` are the configured ones.
    */
-  async configure({ config, upstreams }: ConfiguredModels): Promise<void> {
-    const models = config.models ?? [];
+  async configure(models: readonly ModelSettings[], sources: readonly UpstreamSource[]): Promise<void> {
     this.#configuredModels = new Set(models.map(({ id }) => id));
     this.#configuredDeployments = new Set(deploymentIds(models).flat());
     const former = this.#lists;
-    this.#lists = upstreams
-      .filter((upstream) => this.#isListed(upstream))
-      .map((upstream) => {
-        const same = former.find(({ definition }) => definition.name === upstream.name);
-        if (same !== undefined && isDeepStrictEqual(same.definition, upstream)) return same;
-        // Until the changed upstream has answered, its former list counts.
-        return new PolledList(this.#deps, upstream, same?.models ?? new Map(), () => this.refresh());
-      });
+    const listed = sources.filter((source) => this.#isListed(source)).map(({ definition }) => definition);
+    this.#sources = sources;
+    this.#lists = new Map(listed.map((upstream) => [upstream.name, this.#listOf(upstream, former.get(upstream.name))]));
     this.refresh();
-    const closed = former.filter((list) => !this.#lists.includes(list)).map((list) => list.close());
-    const begun = this.#lists.filter((list) => !former.includes(list)).map((list) => list.begin());
+    const isKept = (list: PolledList): boolean => this.#lists.get(list.definition.name) === list;
+    const closed = [...former.values()].filter((list) => !isKept(list)).map((list) => list.close());
+    const isNew = (list: PolledList): boolean => former.get(list.definition.name) !== list;
+    const begun = [...this.#lists.values()].filter(isNew).map((list) => list.begin());
     await Promise.all(closed);
-    if (begun.length === 0) return;
+    if (begun.length === 0 && this.#changes.size === 0) return;
     const waited = new AbortController();
     const offered = Promise.all(begun).then(() => Promise.all(this.#changes.values()));
     await Promise.race([offered, pause(this.#deps.clock, firstListsMs, waited.signal)]);
@@ -124,26 +110,40 @@ export class ModelDiscovery {
   /** Stops listing; the offered models stay. Resolves when the running changes are done and the connections closed. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all(this.#lists.map((list) => list.close()));
+    await Promise.all([...this.#lists.values()].map((list) => list.close()));
     await Promise.all(this.#changes.values());
   }
 
-  #isListed({ name, kind, discoverMs }: UpstreamDefinition): boolean {
-    if (discoverMs === null || kindProfiles[kind].listsModels) return discoverMs !== null;
-    const fields = { upstream: name, kind };
-    this.#deps.log.warn(fields, "this kind of upstream does not list its deployments: name them in models");
+  /** Why an upstream does not list its models at present, for people; null: it does, or is not listed. */
+  problemOf(upstream: string): string | null {
+    return this.#lists.get(upstream)?.problem ?? null;
+  }
+
+  /** Until a changed upstream has answered, its former list counts. */
+  #listOf(upstream: UpstreamDefinition, former: PolledList | undefined): PolledList {
+    if (former !== undefined && isDeepStrictEqual(former.definition, upstream)) return former;
+    return new PolledList(this.#deps, upstream, former?.models ?? new Map(), () => this.refresh());
+  }
+
+  #isListed({ definition, models }: UpstreamSource): boolean {
+    const { name, kind, discoverMs } = definition;
+    if (discoverMs === null || models.length > 0) return false;
+    if (kindProfiles[kind].listsModels) return true;
+    const isKnown = this.#sources.some((source) => source.definition === definition);
+    const text = "this kind of upstream does not list its deployments: name them in models";
+    if (!isKnown) this.#deps.log.warn({ upstream: name, kind }, text);
     return false;
   }
 
   /** Definitions of what the upstreams list, by id. */
   #wanted(): ReadonlyMap<string, ModelDefinition> {
     const found = new Map<string, FoundDeployment[]>();
-    for (const { definition: upstream, models } of this.#lists) {
-      for (const [id, { listed }] of models) {
+    for (const source of this.#sources) {
+      for (const [id, listed] of this.#modelsOf(source)) {
         if (this.#configuredModels.has(id)) continue;
         const deployments = found.get(id);
-        if (deployments === undefined) found.set(id, [{ upstream, listed }]);
-        else deployments.push({ upstream, listed });
+        if (deployments === undefined) found.set(id, [{ source, listed }]);
+        else deployments.push({ source, listed });
       }
     }
     const taken = new Set(this.#configuredDeployments);
@@ -153,24 +153,32 @@ export class ModelDiscovery {
       capabilities: null,
       prices: [],
       defaults: null,
-      affinity: defaultAffinity(deployments.map(({ upstream }) => upstream.kind)),
+      affinity: defaultAffinity(deployments.map(({ source }) => source.definition.kind)),
       fallbacks: [],
       deployments: deployments.map((deployment) => this.#deployment(id, deployment, taken)),
     });
     return new Map([...found].map(([id, deployments]) => [id, define(id, deployments)]));
   }
 
-  #deployment(model: string, { upstream, listed }: FoundDeployment, taken: Set<string>): DeploymentDefinition {
+  /** Its models with what its list states about them; null: they are named, and the engine reads the list. */
+  #modelsOf({ definition, models }: UpstreamSource): readonly (readonly [string, ListedFacts | null])[] {
+    if (models.length > 0) return models.map((id) => [id, null]);
+    return [...(this.#lists.get(definition.name)?.models ?? [])].map(([id, { listed }]) => [id, listed]);
+  }
+
+  #deployment(model: string, { source, listed }: FoundDeployment, taken: Set<string>): DeploymentDefinition {
+    const { definition: upstream, weight, priority, slots } = source;
     const unset = { passThrough: [], contextLength: null, capabilities: null };
-    const options: UpstreamModel = { upstream, model, listed, ...unset };
+    const options: UpstreamModel = { upstream, model, ...unset, ...(listed === null ? {} : { listed }) };
     return {
       engine: this.#deps.engine,
       id: takeId(`${upstream.name}/${model}`, taken),
       upstream: upstream.name,
-      contextLength: listed.contextLength ?? defaultContextLength,
-      ...queueOf(openAiEngine.defaults.slots, undefined),
-      weight: 1,
-      priority: 0,
+      upstreamModel: model,
+      contextLength: listed?.contextLength ?? defaultContextLength,
+      ...queueOf(slots, undefined),
+      weight,
+      priority,
       prices: null,
       options,
     };
@@ -205,94 +213,6 @@ export class ModelDiscovery {
 }
 
 interface FoundDeployment {
-  readonly upstream: UpstreamDefinition;
-  readonly listed: ListedFacts;
-}
-
-/** A model of the last lists. */
-interface ListedModel {
-  readonly listed: ListedFacts;
-  /** Successful lists in a row without it. */
-  misses: number;
-}
-
-/** The models of one upstream, listed at its interval. A failed list changes nothing. */
-class PolledList {
-  readonly definition: UpstreamDefinition;
-  /** By id. */
-  readonly models: Map<string, ListedModel>;
-  readonly #deps: ModelDiscoveryDeps;
-  readonly #onList: () => void;
-  readonly #upstream: Upstream;
-  readonly #stop = new AbortSource();
-  #cancelTimer = (): void => {};
-  #failures = 0;
-  #unusable = 0;
-
-  /** `onList` is called after each successful list. */
-  constructor(
-    deps: ModelDiscoveryDeps,
-    definition: UpstreamDefinition,
-    models: ReadonlyMap<string, ListedModel>,
-    onList: () => void,
-  ) {
-    this.#deps = deps;
-    this.definition = definition;
-    this.models = new Map(models);
-    this.#onList = onList;
-    this.#upstream = new Upstream(deps.clock, definition);
-  }
-
-  /** Lists until it is closed. Resolves after the first list, also if that fails. */
-  async begin(): Promise<void> {
-    const { clock, random } = this.#deps;
-    try {
-      const found = await discoverModels(this.#upstream, clock, this.#stop);
-      if (!this.#stop.aborted) this.#take(found);
-    } catch (error) {
-      if (!this.#stop.aborted) this.#failed(error);
-    }
-    if (this.#stop.aborted) return;
-    const jitter = 1 + jitterShare * (2 * random() - 1);
-    this.#cancelTimer = clock.after(jitter * this.#delayMs(), () => void this.begin());
-  }
-
-  async close(): Promise<void> {
-    this.#stop.abort(new Error("the upstream is not listed any more"));
-    this.#cancelTimer();
-    await this.#upstream.close();
-  }
-
-  #delayMs(): number {
-    if (this.#failures > 0) return Math.min(retryMaxMs, retryMs * 2 ** (this.#failures - 1));
-    return this.definition.discoverMs ?? retryMaxMs;
-  }
-
-  #take(found: readonly DiscoveredModel[]): void {
-    const { name } = this.definition;
-    if (this.#failures > 0) this.#deps.log.info({ upstream: name }, "the upstream lists its models again");
-    this.#failures = 0;
-    for (const model of this.models.values()) model.misses += 1;
-    const offered = found.filter(({ operations }) => operations.length > 0);
-    const usable = offered.filter(({ id }) => modelIdForm.test(id));
-    for (const { id, contextLength, embeddingDims } of usable) {
-      this.models.set(id, { listed: { contextLength, embeddingDims }, misses: 0 });
-    }
-    for (const [id, { misses }] of this.models) if (misses >= missesMax) this.models.delete(id);
-    const unusable = offered.length - usable.length;
-    if (unusable > this.#unusable) {
-      const text = "the upstream has models whose ids cannot be used here: configure them with another id";
-      this.#deps.log.warn({ upstream: name, models: unusable }, text);
-    }
-    this.#unusable = unusable;
-    this.#onList();
-  }
-
-  #failed(error: unknown): void {
-    this.#failures += 1;
-    if (this.#failures > 1) return;
-    const code = error instanceof EngineError ? error.code : "internal";
-    const fields = { upstream: this.definition.name, error: code };
-    this.#deps.log.warn(fields, "the upstream does not list its models; those of its last list stay");
-  }
+  readonly source: UpstreamSource;
+  readonly listed: ListedFacts | null;
 }

@@ -1,14 +1,9 @@
 import { EngineError } from "../../domain/engine/engine.js";
-import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
+import type { UpstreamCheck, UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { Upstream } from "../../engines/openai/connection/upstream.js";
-import { checkUpstream, type UpstreamFacts } from "../../engines/openai/discovery.js";
+import { checkUpstream } from "../../engines/openai/discovery.js";
 import { InvalidResponse } from "../../engines/openai/protocol/upstream-failure.js";
 import { createSystemClock } from "../../lib/clock.js";
-
-export type { UpstreamFacts };
-
-/** Facts about an upstream, or why there are none and what to do. Neither contains text of the server's answers. */
-export type UpstreamCheck = { readonly facts: UpstreamFacts } | { readonly problem: string; readonly fix: string };
 
 /** Upper bounds of one request; the settings count where they are less. */
 const stepMsMax = 5_000;
@@ -35,6 +30,12 @@ export async function examineUpstream(definition: UpstreamDefinition, withinMs =
   } finally {
     await upstream.close();
   }
+}
+
+/** Why a question to an upstream failed and what to do, in one sentence. */
+export function problemText(error: EngineError, definition: UpstreamDefinition): string {
+  const { problem, fix } = explain(error, definition);
+  return `${problem}: ${fix}`;
 }
 
 function explain(error: EngineError, { url, keys }: UpstreamDefinition): { problem: string; fix: string } {

@@ -15,7 +15,7 @@ export interface ReloadDeps {
   readonly config: Config;
   readonly upstreams: readonly UpstreamDefinition[];
   readonly limits: LiveLimits;
-  readonly parts: Pick<Parts, "catalog" | "discovery" | "engines" | "http" | "grpc" | "limitBook">;
+  readonly parts: Pick<Parts, "catalog" | "discovery" | "upstreams" | "engines" | "http" | "grpc" | "limitBook">;
   readonly log: Logger;
   /** Awaits a promise in the background and logs its failure. */
   readonly track: (what: string, promise: Promise<unknown>) => void;
@@ -66,7 +66,8 @@ export function createReload({ config, upstreams, limits, parts, log, track }: R
         parts.limitBook.setDefaults(toRateLimitDefaults(next.rate_limits));
         log.info({}, "rate limits reloaded");
       }
-      track("discovering models", parts.discovery.configure({ config: next, upstreams }));
+      parts.upstreams.take({ config: next, upstreams });
+      track("discovering models", parts.upstreams.offer());
       if (current.models !== null && next.models !== null) {
         parts.catalog.revise(new Map(next.models.map((model) => [model.id, toLiveSettings(model)])));
         const former = definitions;

@@ -114,8 +114,10 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   const { addresses, listening } = await listenAll(parts, config.server);
   parts.status.listensOn(listening);
   const chatSource = input.chatModel ?? null;
-  const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, configured: input, chatSource, log });
-  await parts.discovery.configure(input);
+  parts.upstreams.take(input);
+  const configured = { config, upstreams: parts.upstreams.definitions };
+  const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, configured, chatSource, log });
+  await parts.upstreams.offer();
   listed();
   lifecycle.track("loading the models", loaded);
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);

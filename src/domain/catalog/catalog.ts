@@ -4,9 +4,11 @@ import { invariant, ServiceError } from "../call/service-error.js";
 import type { Capability, LiveSettings, ModelDefinition } from "./catalog-model.js";
 import { CatalogModel } from "./catalog-model.js";
 import type { Deployment, DeploymentDeps } from "./deployment.js";
+import type { DrainedDeployments } from "./drained-deployments.js";
 import { HealthChecks } from "./health-checks.js";
 
 export interface CatalogDeps extends Omit<DeploymentDeps, "healthChecks"> {
+  readonly drained: Pick<DrainedDeployments, "has" | "onChange">;
   readonly store: CatalogStore;
   /** For timers that belong to no request. */
   readonly backgroundClock: Pick<Clock, "after">;
@@ -25,6 +27,9 @@ export class Catalog {
 
   constructor(deps: CatalogDeps) {
     this.#deps = { ...deps, healthChecks: new HealthChecks(deps.backgroundClock, deps.log) };
+    deps.drained.onChange(() => {
+      for (const deployment of this.deployments()) deployment.drainsChanged();
+    });
   }
 
   /** Marks the catalog incomplete until the returned function is called. */

@@ -7,6 +7,7 @@ import { type Engine, EngineError, type LoadedModel, type LoadProgress } from ".
 import type { Ejection, EjectionState } from "../routing/ejection.js";
 import type { EjectionGroup } from "../routing/ejection-group.js";
 import type { RoutedDeployment } from "../routing/waiting-room.js";
+import type { DrainedDeployments } from "./drained-deployments.js";
 import type { HealthChecks } from "./health-checks.js";
 import type { PriceList } from "./prices.js";
 
@@ -17,6 +18,8 @@ export interface DeploymentDefinition {
   readonly id: string | null;
   /** Name of its upstream; null: it runs in this process or a child of it. */
   readonly upstream: string | null;
+  /** Name of the model at the upstream; null without one. */
+  readonly upstreamModel: string | null;
   /** Tokens of prompt and answer together. */
   readonly contextLength: number;
   /** Concurrent requests. */
@@ -40,6 +43,8 @@ export interface DeploymentDeps {
   /** Numbers from 0 to below 1, for the choice among equal deployments. */
   readonly random: () => number;
   readonly healthChecks: Pick<HealthChecks, "begin" | "end">;
+  /** Deployments that get no new requests; running ones end normally. */
+  readonly drained: Pick<DrainedDeployments, "has">;
 }
 
 /** Grace for running requests of a removed deployment. */
@@ -78,6 +83,7 @@ export class Deployment implements RoutedDeployment {
   readonly modelId: string;
   /** Null: it runs in this process or a child of it. */
   readonly upstream: string | null;
+  readonly upstreamModel: string | null;
   readonly contextLength: number;
   readonly slots: number;
   readonly weight: number;
@@ -96,7 +102,6 @@ export class Deployment implements RoutedDeployment {
   readonly loadEnded: Promise<void>;
   readonly #deps: DeploymentDeps;
   readonly #onChange: () => void;
-  #isDraining = false;
   readonly #abortLoad = new AbortController();
 
   constructor(deps: DeploymentDeps, definition: DeploymentDefinition, place: DeploymentPlace) {
@@ -104,6 +109,7 @@ export class Deployment implements RoutedDeployment {
     this.id = definition.id ?? `${modelId}/${position}`;
     this.modelId = modelId;
     this.upstream = definition.upstream;
+    this.upstreamModel = definition.upstreamModel;
     this.contextLength = definition.contextLength;
     this.slots = definition.slots;
     this.weight = definition.weight;
@@ -126,12 +132,12 @@ export class Deployment implements RoutedDeployment {
 
   /** Whether new requests may run on it. */
   get isUsable(): boolean {
-    return this.model !== null && !this.#isDraining;
+    return this.model !== null && !this.isDraining;
   }
 
   /** State, reason and end of the state, for people. */
   get state(): DeploymentState {
-    if (this.#isDraining) return { state: "draining", reason: drainingText, until: null };
+    if (this.isDraining) return { state: "draining", reason: drainingText, until: null };
     if (this.failure !== null) {
       return { state: "loading", reason: `The load failed: ${this.failure.message}`, until: null };
     }
@@ -140,9 +146,13 @@ export class Deployment implements RoutedDeployment {
     return { state: state.state, reason: state.reason, until: timeOf(state) };
   }
 
-  /** While it drains, new requests use the other deployments; running ones end normally. */
-  set isDraining(isDraining: boolean) {
-    this.#isDraining = isDraining;
+  /** Whether new requests use the other deployments. */
+  get isDraining(): boolean {
+    return this.#deps.drained.has(this.id);
+  }
+
+  /** Call it when the drained deployments have changed. */
+  drainsChanged(): void {
     this.#onChange();
   }
 

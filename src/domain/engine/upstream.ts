@@ -123,6 +123,27 @@ export interface ListedFacts {
   readonly embeddingDims: number | null;
 }
 
+/** A model that a server lists. */
+export interface DiscoveredModel extends ListedFacts {
+  /** Id on the server. */
+  readonly id: string;
+  /** Operations, by the kind of the server and the id of the model. */
+  readonly operations: readonly DeploymentOperation[];
+}
+
+/** Facts about a server, to be shown to an operator: nothing of its answers but ids, numbers and a version. */
+export interface UpstreamFacts {
+  /** Of the settings; for `generic` by address, headers, model list and version. Null: nothing distinguishes it. */
+  readonly kind: UpstreamKind | null;
+  readonly version: string | null;
+  readonly models: readonly DiscoveredModel[];
+  /** Of the list of models. */
+  readonly latencyMs: number;
+}
+
+/** Facts about an upstream, or why there are none and what to do. Neither contains text of the server's answers. */
+export type UpstreamCheck = { readonly facts: UpstreamFacts } | { readonly problem: string; readonly fix: string };
+
 export interface UpstreamCapabilities {
   /** At least one. */
   readonly operations: readonly DeploymentOperation[];

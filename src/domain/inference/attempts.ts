@@ -1,7 +1,7 @@
 import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { errorOfEnd } from "../call/call-context.js";
-import type { ServiceError } from "../call/service-error.js";
+import { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Deployment } from "../catalog/deployment.js";
 import { type Capabilities, EngineError, type GenerateRequest } from "../engine/engine.js";
@@ -104,8 +104,17 @@ export class Attempts implements RoutedRequest<Deployment> {
 
   async #onceLoaded(signal: AbortFlag, continuing: boolean): Promise<Slot<Deployment>> {
     await this.#model.onceLoaded(signal);
+    if (this.#model.room.deployments.length === 0) throw allDrain();
     return this.#model.room.acquire(this, signal, continuing);
   }
+}
+
+/** Retry-After while no deployment of a model is in use. */
+const drainRetryMs = 10_000;
+
+function allDrain(): ServiceError {
+  const why = "Every deployment of the model is drained: the operator has taken them out of use.";
+  return new ServiceError("server_is_overloaded", why, { retryAfterMs: drainRetryMs });
 }
 
 /** The route of a prompt. Its affinity key is that of its conversation. */

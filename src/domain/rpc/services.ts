@@ -5,6 +5,8 @@ import type { Core } from "../core.js";
 import type { LimitsAdmin } from "../metering/limits-admin.js";
 import type { ThresholdAdmin } from "../metering/threshold-admin.js";
 import type { UsageQueries } from "../metering/usage-queries.js";
+import type { UpstreamAdmin } from "../upstreams/upstream-admin.js";
+import type { UpstreamChecks } from "../upstreams/upstream-checks.js";
 import type { Deliveries } from "../webhooks/deliveries.js";
 import type { WebhookEndpoints } from "../webhooks/endpoints.js";
 import { createApiKeyService } from "./api-key-service.js";
@@ -14,6 +16,7 @@ import { createModelAdminService } from "./model-admin-service.js";
 import type { RpcService } from "./rpc-service.js";
 import { createSessionService, type SessionServiceDeps } from "./session-service.js";
 import { createSystemService, type SystemServiceDeps } from "./system-service.js";
+import { createUpstreamService } from "./upstream-service.js";
 import { createDeliveryService, createWebhookEndpointService } from "./webhook-services.js";
 
 export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
@@ -23,6 +26,8 @@ export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
   readonly thresholds: ThresholdAdmin;
   readonly limitsAdmin: LimitsAdmin;
   readonly modelAdmin: ModelAdmin;
+  readonly upstreamAdmin: UpstreamAdmin;
+  readonly upstreamChecks: UpstreamChecks;
   readonly webhookEndpoints: WebhookEndpoints;
   readonly deliveries: Deliveries;
   readonly limits: Pick<ServiceLimits, "streamBufferBytesMax">;
@@ -41,6 +46,7 @@ export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] 
     createThresholdService(deps.thresholds),
     createLimitService(deps.limitsAdmin),
     createModelAdminService(deps.modelAdmin, audit),
+    createUpstreamService(deps.upstreamAdmin, deps.upstreamChecks),
     createWebhookEndpointService(deps.webhookEndpoints),
     createDeliveryService(deps.deliveries),
   ];

@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
-import type { DeploymentOperation, ListedFacts, UpstreamKind } from "../../domain/engine/upstream.js";
+import type { DiscoveredModel, UpstreamFacts, UpstreamKind } from "../../domain/engine/upstream.js";
 import { kindOfHost } from "../../domain/engine/upstream-url.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { isObject } from "../../lib/json-string.js";
@@ -15,13 +15,6 @@ const listBytesMax = 8 * 1_024 * 1_024;
 const modelsMax = 10_000;
 const modelIdCharsMax = 256;
 
-export interface DiscoveredModel extends ListedFacts {
-  /** Id on the server. */
-  readonly id: string;
-  /** Operations, by the kind of the server and the id of the model. */
-  readonly operations: readonly DeploymentOperation[];
-}
-
 /** The models that the server lists. Rejects with EngineError. */
 export async function discoverModels(
   upstream: Upstream,
@@ -29,16 +22,6 @@ export async function discoverModels(
   signal: AbortFlag,
 ): Promise<readonly DiscoveredModel[]> {
   return readModels(await getModels(upstream, clock, signal), upstream.settings.kind);
-}
-
-/** Facts about a server, to be shown to an operator: nothing of its answers but ids, numbers and a version. */
-export interface UpstreamFacts {
-  /** Of the settings; for `generic` by address, headers, model list and version. Null: nothing distinguishes it. */
-  readonly kind: UpstreamKind | null;
-  readonly version: string | null;
-  readonly models: readonly DiscoveredModel[];
-  /** Of the list of models. */
-  readonly latencyMs: number;
 }
 
 /** Queries a server for its kind, version and models. Rejects with EngineError when it cannot be reached or does not list models. */

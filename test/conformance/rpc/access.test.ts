@@ -8,6 +8,7 @@ import { ModelAdminService } from "../../../gen/unified/admin/v1/model_admin_ser
 import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
 import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
+import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
 import { UsageService } from "../../../gen/unified/admin/v1/usage_service_pb.js";
 import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
@@ -30,6 +31,7 @@ const methods = [
   UsageService,
   ThresholdService,
   ModelAdminService,
+  UpstreamService,
   WebhookEndpointService,
   DeliveryService,
 ].flatMap((service): DescMethod[] => service.methods);

@@ -5,10 +5,11 @@ import { configSchema } from "../../../src/app/config/schema.js";
 import { Catalog } from "../../../src/domain/catalog/catalog.js";
 import type { ModelDefinition } from "../../../src/domain/catalog/catalog-model.js";
 import type { UpstreamDefinition } from "../../../src/domain/engine/upstream.js";
+import type { UpstreamSource } from "../../../src/domain/upstreams/upstreams-in-use.js";
 import { openAiEngine } from "../../../src/engines/openai/openai-engine.js";
 import { createRandomIds } from "../../../src/lib/crypto.js";
 import { openMemoryState } from "../../../src/state/embedded/memory-state.js";
-import { deploymentOn } from "../../support/deployments.js";
+import { deploymentOn, noDrains } from "../../support/deployments.js";
 import { eventually } from "../../support/eventually.js";
 import { FakeClock } from "../../support/fake-clock.js";
 import { HandEngine } from "../../support/hand-engine.js";
@@ -41,6 +42,10 @@ const deadlines = { connectMs: deadlineMs, firstByteMs: deadlineMs, idleMs: dead
 const upstream = (name: string, { url }: RawUpstream, changes: UpstreamChanges = {}): UpstreamDefinition =>
   upstreamSettings(url, { name, kind: "vllm", discoverMs: 30_000, ...deadlines, ...changes });
 
+const sourceOf = (definition: UpstreamDefinition): UpstreamSource => {
+  return { definition, models: [], weight: 1, priority: 0, slots: 256 };
+};
+
 /** Records the delays until lists. */
 class ListClock extends FakeClock {
   readonly delays: number[] = [];
@@ -67,6 +72,7 @@ function setUp() {
     store,
     limits: { queueWaitMs: 1_000 },
     random: () => 0.5,
+    drained: noDrains,
   });
   const engine = openAiEngine.create({ clock, backgroundClock: clock, ids: createRandomIds(), log: silentLog });
   const discovery = new ModelDiscovery({ catalog, engine, clock, random: Math.random, log });
@@ -79,7 +85,7 @@ function setUp() {
       catalog.all().map(({ id, deployments }) => [id, deployments.map((deployment) => deployment.id)]),
     );
   const configure = (upstreams: readonly UpstreamDefinition[], config: object = {}) =>
-    discovery.configure({ config: configSchema.parse(config), upstreams });
+    discovery.configure(configSchema.parse(config).models ?? [], upstreams.map(sourceOf));
   /** Advances time until each of the servers, which are all that are listed, has answered once more. */
   const nextLists = async (...servers: RawUpstream[]) => {
     const timers = clock.delays.length + servers.length;

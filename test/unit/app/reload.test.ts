@@ -19,7 +19,8 @@ function reloadFrom(settings: object) {
       revise: (settings: ReadonlyMap<string, LiveSettings>) => revised.push(settings),
     },
     limitBook: { setDefaults: () => {} },
-    discovery: { configure: async () => {}, refresh: () => {}, models: [] },
+    discovery: { refresh: () => {}, models: [] },
+    upstreams: { take: () => {}, offer: async () => {} },
     engines: { scripted: {} },
   };
   const config = configOf(settings);

@@ -5,7 +5,7 @@ import type { ModelDefinition } from "../../../../src/domain/catalog/catalog-mod
 import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { caps } from "../../../support/capabilities.js";
-import { deploymentOn } from "../../../support/deployments.js";
+import { deploymentOn, noDrains } from "../../../support/deployments.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 
@@ -41,6 +41,7 @@ function setUp() {
     store: openMemoryState().catalog,
     limits: { queueWaitMs: 1_000 },
     random: () => 0.5,
+    drained: noDrains,
   });
   const definition = (id: string): ModelDefinition => ({
     id,

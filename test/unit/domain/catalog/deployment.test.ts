@@ -26,10 +26,11 @@ function setUp() {
   };
   const place = { modelId: "m", position: 0, group: new EjectionGroup(clock), onChange: () => {} };
   const healthChecks = { begin: () => {}, end: () => {} };
-  const deps = { clock, log: silentLog, limits: { queueWaitMs }, random: () => 0.5, healthChecks };
+  const drained = new Set<string>();
+  const deps = { clock, log: silentLog, limits: { queueWaitMs }, random: () => 0.5, healthChecks, drained };
   const deployment = new Deployment(deps, deploymentOn(engine), place);
   const waiting = deployment.onceLoaded(abort.signal);
-  return { clock, abort, end, fail, deployment, waiting };
+  return { clock, abort, end, fail, deployment, waiting, drained };
 }
 
 describe("waiting for a model", () => {
@@ -72,7 +73,7 @@ describe("waiting for a model", () => {
 
 describe("the state of a deployment, for operators", () => {
   it("is loading with its progress, then ready, then draining", async () => {
-    const { deployment, end } = setUp();
+    const { deployment, end, drained } = setUp();
     expect(deployment.state).toEqual({
       state: "loading",
       reason: "The model is still being fetched: 42 % are done.",
@@ -81,7 +82,7 @@ describe("the state of a deployment, for operators", () => {
     end({ id: "m" } as LoadedModel);
     await deployment.loadEnded;
     expect(deployment.state).toEqual({ state: "ready", reason: null, until: null });
-    deployment.isDraining = true;
+    drained.add(deployment.id);
     expect(deployment.state).toMatchObject({ state: "draining", reason: expect.stringContaining("no new requests") });
   });
 

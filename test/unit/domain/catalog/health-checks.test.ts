@@ -5,7 +5,7 @@ import type { Engine, LoadedModel } from "../../../../src/domain/engine/engine.j
 import type { AbortFlag } from "../../../../src/lib/abort-source.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { caps } from "../../../support/capabilities.js";
-import { deploymentOn } from "../../../support/deployments.js";
+import { deploymentOn, noDrains } from "../../../support/deployments.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 import { requestOf } from "../routing/routing-fixture.js";
@@ -41,6 +41,7 @@ async function setUp() {
     store: openMemoryState().catalog,
     limits: { queueWaitMs: 1_000 },
     random: () => 0.5,
+    drained: noDrains,
   });
   const model = await catalog.put({
     id: "m",

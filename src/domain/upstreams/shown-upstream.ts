@@ -1,0 +1,61 @@
+import type { Deployment } from "../catalog/deployment.js";
+import type { StoredUpstream } from "./upstream-store.js";
+import type { UpstreamSource } from "./upstreams-in-use.js";
+
+/** An upstream without its secrets, for transports. */
+export interface ShownUpstream
+  extends Omit<StoredUpstream, "sealedKey" | "headers" | "version" | "createdAtMs" | "updatedAtMs"> {
+  readonly source: "config" | "stored";
+  /** Whether a stored upstream of the same name is ignored. */
+  readonly hidesStored: boolean;
+  readonly keyCount: number;
+  readonly headerNames: readonly string[];
+  /** Null: nothing is wrong. */
+  readonly problem: string | null;
+  /** By id. */
+  readonly deployments: readonly Deployment[];
+  /** Null for one of the configuration, as `updatedAtMs`. */
+  readonly createdAtMs: number | null;
+  readonly updatedAtMs: number | null;
+}
+
+/** What an upstream is at present. */
+type Present = Pick<ShownUpstream, "problem" | "deployments">;
+
+/** Shorter keys would be half shown. */
+const hintedCharsMin = 16;
+
+/** The last four characters of a key; empty for a short one. */
+export function hintOf(key: string): string {
+  return key.length < hintedCharsMin ? "" : key.slice(-4);
+}
+
+export function shownStored(stored: StoredUpstream, present: Present): ShownUpstream {
+  const { sealedKey, headers, version: _, ...shown } = stored;
+  const headerNames = headers.map(({ name }) => name);
+  return {
+    ...shown,
+    ...present,
+    source: "stored",
+    hidesStored: false,
+    keyCount: sealedKey === null ? 0 : 1,
+    headerNames,
+  };
+}
+
+export function shownConfigured(source: UpstreamSource, hidesStored: boolean, present: Present): ShownUpstream {
+  const { definition, ...offer } = source;
+  const { keys, headers, tls: _tls, native: _native, ...settings } = definition;
+  return {
+    ...settings,
+    ...offer,
+    ...present,
+    source: "config",
+    hidesStored,
+    keyCount: keys.length,
+    keyHint: hintOf(keys[0]?.reveal() ?? ""),
+    headerNames: Object.keys(headers),
+    createdAtMs: null,
+    updatedAtMs: null,
+  };
+}

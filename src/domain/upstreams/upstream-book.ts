@@ -1,0 +1,34 @@
+import { StoreCache, type StoreCacheDeps } from "../call/store-cache.js";
+import type { StoredUpstream } from "./upstream-store.js";
+
+/** Cache of the stored upstreams. */
+export class UpstreamBook extends StoreCache<StoredUpstream> {
+  #stored: readonly StoredUpstream[] = [];
+  readonly #listeners = new Set<() => void>();
+
+  constructor(deps: StoreCacheDeps<StoredUpstream>) {
+    super("upstreams", deps);
+  }
+
+  protected override take(stored: readonly StoredUpstream[]): void {
+    const isSame =
+      stored.length === this.#stored.length &&
+      stored.every((one, i) => {
+        const known = this.#stored[i];
+        // One that was removed and made again begins at the first version.
+        return known?.name === one.name && known.version === one.version && known.createdAtMs === one.createdAtMs;
+      });
+    if (isSame) return;
+    this.#stored = stored;
+    for (const changed of this.#listeners) changed();
+  }
+
+  /** By name. */
+  get stored(): readonly StoredUpstream[] {
+    return this.#stored;
+  }
+
+  onChange(changed: () => void): void {
+    this.#listeners.add(changed);
+  }
+}
