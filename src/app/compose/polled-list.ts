@@ -42,7 +42,7 @@ export class PolledList {
   #unusable = 0;
   #problem: string | null = null;
 
-  /** `onList` is called after each successful list. */
+  /** `models`: of the former definition, until this one is listed. `onList` is called after each successful list. */
   constructor(
     deps: PolledListDeps,
     definition: UpstreamDefinition,
@@ -51,7 +51,8 @@ export class PolledList {
   ) {
     this.#deps = deps;
     this.definition = definition;
-    this.models = new Map(models);
+    // Those of the former server that the first list of this one lacks are gone.
+    this.models = new Map([...models].map(([id, { listed }]) => [id, { listed, misses: missesMax - 1 }]));
     this.#onList = onList;
     this.#upstream = new Upstream(deps.clock, definition);
   }
