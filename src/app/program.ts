@@ -1,7 +1,6 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { modelIdForm, modelIdWords } from "../contract/names.js";
 import { version } from "../contract/version.js";
-import { upstreamKinds } from "../domain/engine/upstream.js";
 import { addKeys, addThresholds, addUsage } from "./accounts-program.js";
 import type { CliIo } from "./command-line/cli-io.js";
 import {
@@ -12,6 +11,7 @@ import {
   jsonOption,
   parsePort,
 } from "./command-line/program-options.js";
+import { addUpstreams } from "./upstreams-program.js";
 import { addWebhooks } from "./webhooks-program.js";
 
 /**
@@ -138,32 +138,6 @@ function addModels(program: Command, commands: CommandSet): void {
     inspect,
     async () => (await import("./commands/models-listing.js")).inspectModel,
     ...inspectExamples,
-  );
-}
-
-function addUpstreams(program: Command, commands: CommandSet): void {
-  const summary = "list upstream servers, and check one before adding it";
-  const examples = ["uis upstreams list", "uis upstreams check http://127.0.0.1:11434/v1"];
-  const upstreams = addGroup(program, "upstreams", { summary }, ...examples);
-  const code = () => import("./commands/upstreams.js");
-  const list = upstreams
-    .command("list")
-    .description("list the upstreams of the configuration")
-    .addOption(configOption())
-    .addOption(jsonOption());
-  commands.plain(list, async () => (await code()).listUpstreams, "uis upstreams list", "uis upstreams list --json");
-  const check = upstreams
-    .command("check")
-    .description("show what a server is and which models it has, and the configuration that adds it")
-    .argument("<url>", "base URL of its API, usually with /v1 at its end")
-    .option("--key-file <file>", "file with the API key for the server")
-    .addOption(new Option("--kind <kind>", "kind of the server; default: detected").choices(upstreamKinds))
-    .addOption(jsonOption());
-  commands.plain(
-    check,
-    async () => (await code()).checkUpstreamAt,
-    "uis upstreams check http://127.0.0.1:11434/v1",
-    "uis upstreams check https://api.openai.com/v1 --key-file openai.key --json",
   );
 }
 

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
 import type { UpstreamDefinition, UpstreamFacts, UpstreamKind } from "../../domain/engine/upstream.js";
 import { printableLine } from "../../lib/display-text.js";
 import { alignColumns, type CliIo, CommandError, print, printList, UsageError } from "../command-line/cli-io.js";
@@ -8,6 +9,8 @@ import { defineUpstream, type NewUpstream, upstreamYaml } from "../config/new-up
 import { ConfigError } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { type CommandOptions, loadForCommand } from "./load-for-command.js";
+import { callAsAdministrator, findService } from "./service-client.js";
+import { upstreamLines, upstreamObject } from "./stored-upstreams.js";
 
 interface CheckOptions extends CommandOptions {
   readonly keyFile?: string;
@@ -63,8 +66,16 @@ function modelLines({ models }: UpstreamFacts): readonly string[] {
   );
 }
 
-/** `uis upstreams list`: the upstreams of the configuration. */
+/** `uis upstreams list`: those of the running service, else those of the configuration. */
 export async function listUpstreams(io: CliIo, options: CommandOptions): Promise<void> {
+  const { isNamed, pid } = await findService(io, options);
+  if (!isNamed && pid === null) return await listConfigured(io, options);
+  const { upstreams } = await callAsAdministrator(io, options, UpstreamService, (client) => client.listUpstreams({}));
+  const ifNone = "There are no upstreams. Check a server with: uis upstreams check URL";
+  printList(io, options, upstreams.map(upstreamObject), upstreamLines(upstreams), ifNone);
+}
+
+async function listConfigured(io: CliIo, options: CommandOptions): Promise<void> {
   const { config } = await loadForCommand(io, options);
   const listed = Object.keys(config.upstreams).map((name) => upstreamOf(config, name));
   const rows = listed.map(({ name, kind, url, models, discovers_models: discovers }) => {

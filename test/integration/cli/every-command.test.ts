@@ -8,13 +8,14 @@ import { allCommands, silentProgram } from "../../support/cli/all-commands.js";
 import type { CommandRow, CommandRows, Use } from "../../support/cli/command-row.js";
 import { rowsOfAccess } from "../../support/cli/rows-of-access.js";
 import { filesOfMachine, rowsOfMachine } from "../../support/cli/rows-of-machine.js";
+import { rowsOfUpstreams } from "../../support/cli/rows-of-upstreams.js";
 import { rowsOfWebhooks } from "../../support/cli/rows-of-webhooks.js";
 import { CliScene } from "../../support/cli/scene.js";
 import { type CliResult, uis } from "../../support/cli-run.js";
 import { uisProgram } from "../../support/program.js";
 import { spawnServe } from "../../support/service-process.js";
 
-const rows: CommandRows = { ...rowsOfAccess, ...rowsOfWebhooks, ...rowsOfMachine };
+const rows: CommandRows = { ...rowsOfAccess, ...rowsOfUpstreams, ...rowsOfWebhooks, ...rowsOfMachine };
 let scene: CliScene;
 /** An address without a listener. */
 let nowhere: string;

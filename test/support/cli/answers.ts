@@ -146,13 +146,32 @@ export const inspectedModel = model.extend({
   chat_template: text.nullable(),
 });
 
+export const deployment = z.strictObject({
+  id: text,
+  model: text,
+  upstream_model: text,
+  state: z.enum(["ready", "loading", "ejected", "cooling", "draining"]),
+  reason: text.nullable(),
+  until: text.nullable(),
+  outstanding_requests: whole,
+  outstanding_tokens: whole,
+  weight: whole,
+  priority: whole,
+  slots: whole,
+});
 export const upstream = z.strictObject({
   name: text,
   kind: text,
   url: z.url(),
   models: z.array(text),
   discovers_models: z.boolean(),
-  source: z.literal("config"),
+  source: z.enum(["config", "stored"]),
+  hides_stored: z.boolean(),
+  key_count: whole,
+  key_hint: text.nullable(),
+  header_names: z.array(text),
+  problem: text.nullable(),
+  deployments: z.array(deployment),
 });
 export const checkedUpstream = z.strictObject({
   url: z.url(),

@@ -91,14 +91,6 @@ export const rowsOfMachine: CommandRows = {
     failing: (scene) => ({ words: ["unknown"], env: scene.apart, says: "no model is stored" }),
     asksService: true,
   },
-  "upstreams list": {
-    done: (scene) => ({ words: ["--config", "upstreams.yaml"], cwd: scene.folder }),
-    answer: z.array(answers.upstream).length(1),
-    text: /^gpu +vllm +http:\S+ +m\n$/,
-    wrong: { words: ["all"], says: "too many arguments" },
-    failing: null,
-    asksService: false,
-  },
   "upstreams check": {
     // A service of this kind is an upstream of OpenAI's protocol, too.
     done: async (scene) => {
@@ -189,6 +181,4 @@ export const filesOfMachine: Readonly<Record<string, string>> = {
   "bad.yaml": oneFault,
   "litellm.yaml":
     "model_list: [{ model_name: m, litellm_params: { model: hosted_vllm/m, api_base: 'http://gpu:8000/v1' } }]\n",
-  "upstreams.yaml":
-    "upstreams: { gpu: { url: http://10.0.0.5:8000/v1, kind: vllm } }\nmodels: [{ id: m, engine: openai, upstream: gpu }]\n",
 };

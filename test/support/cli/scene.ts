@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { uis } from "../cli-run.js";
@@ -93,6 +93,19 @@ export class CliScene {
       return found !== undefined && ["awaiting_retry", "permanently_failed"].includes(found.state);
     }, "a delivery that was refused");
     return id;
+  }
+
+  /** The arguments that add the service as an upstream of itself, with one model that has the upstream's name. */
+  async addUpstream(name: string): Promise<string[]> {
+    const file = this.file();
+    await writeFile(file, `${this.service.key}\n`);
+    return [name, "--url", `${this.service.http}/v1`, "--key-file", file, "--models", name];
+  }
+
+  async upstream(): Promise<{ readonly name: string; readonly deployment: string }> {
+    const name = this.name();
+    await this.#json(["upstreams", "add", ...(await this.addUpstream(name))]);
+    return { name, deployment: `${name}/${name}` };
   }
 
   /** A copy of the service's state. */
