@@ -2,13 +2,9 @@ import type { StateChange } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { type Drain, type DrainStore, drainsMax } from "../../domain/catalog/drained-deployments.js";
 import { type StoredUpstream, storedUpstreamsMax, type UpstreamStore } from "../../domain/upstreams/upstream-store.js";
-import { columnsOf, integer, type SqliteDatabase } from "./database/sqlite.js";
+import { columnsOf, integer, type SqliteDatabase, text } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";
 
-const columns = columnsOf<StoredUpstream>(
-  "name, url, kind, api_version, models_json, discover_ms, connect_ms, first_byte_ms, idle_ms, total_ms, weight, " +
-    "priority, slots, sealed_key, key_hint, headers_json, version, created_at_ms, updated_at_ms",
-);
 const drainColumns = columnsOf<Drain>("id, since_ms");
 
 /** Outcome of an insert. */
@@ -16,9 +12,9 @@ type Inserted = "inserted" | "taken" | "full";
 
 /** Stored upstreams and drains, in the database. */
 export function createUpstreamVerbs(db: SqliteDatabase) {
-  const all = db.prepare(`SELECT ${columns.names} FROM upstreams ORDER BY name`);
+  const all = db.prepare("SELECT record_json FROM upstreams ORDER BY name");
   const versionOf = db.prepare("SELECT version FROM upstreams WHERE name = ?");
-  const put = db.prepare(`INSERT OR REPLACE INTO upstreams (${columns.names}) VALUES (${columns.placeholders})`);
+  const put = db.prepare("INSERT OR REPLACE INTO upstreams (name, version, record_json) VALUES (?, ?, ?)");
   const remove = db.prepare("DELETE FROM upstreams WHERE name = ?");
   const count = db.prepare("SELECT count(*) AS number FROM upstreams");
   const drains = db.prepare(`SELECT ${drainColumns.names} FROM drains ORDER BY id`);
@@ -28,21 +24,22 @@ export function createUpstreamVerbs(db: SqliteDatabase) {
   const countDrains = db.prepare("SELECT count(*) AS number FROM drains");
   return {
     reads: {
-      listUpstreams: (): readonly StoredUpstream[] => all.all().map((row) => columns.read(row)),
+      listUpstreams: (): readonly StoredUpstream[] =>
+        all.all().map((row) => JSON.parse(text(row, "record_json")) as StoredUpstream),
       listDrains: (): readonly Drain[] => drains.all().map((row) => drainColumns.read(row)),
     },
     writes: {
       insertUpstream(upstream: StoredUpstream): Inserted {
         if (versionOf.get(upstream.name) !== undefined) return "taken";
         if (integer(count.get() ?? {}, "number") >= storedUpstreamsMax) return "full";
-        put.run(...columns.values(upstream));
+        put.run(upstream.name, upstream.version, JSON.stringify(upstream));
         return "inserted";
       },
       replaceUpstream(upstream: StoredUpstream): "replaced" | "changed" | "unknown" {
         const row = versionOf.get(upstream.name);
         if (row === undefined) return "unknown";
         if (integer(row, "version") !== upstream.version - 1) return "changed";
-        put.run(...columns.values(upstream));
+        put.run(upstream.name, upstream.version, JSON.stringify(upstream));
         return "replaced";
       },
       removeUpstream: (name: string): boolean => Number(remove.run(name).changes) === 1,

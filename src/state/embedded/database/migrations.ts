@@ -281,24 +281,8 @@ const migrations: readonly string[] = [
     .join("\n"),
   `CREATE TABLE upstreams (
      name TEXT NOT NULL PRIMARY KEY,
-     url TEXT NOT NULL,
-     kind TEXT NOT NULL,
-     api_version TEXT,
-     models_json TEXT NOT NULL,
-     discover_ms INTEGER,
-     connect_ms INTEGER NOT NULL,
-     first_byte_ms INTEGER NOT NULL,
-     idle_ms INTEGER NOT NULL,
-     total_ms INTEGER NOT NULL,
-     weight INTEGER NOT NULL,
-     priority INTEGER NOT NULL,
-     slots INTEGER NOT NULL,
-     sealed_key TEXT,
-     key_hint TEXT NOT NULL,
-     headers_json TEXT NOT NULL,
      version INTEGER NOT NULL,
-     created_at_ms INTEGER NOT NULL,
-     updated_at_ms INTEGER NOT NULL
+     record_json TEXT NOT NULL
    ) STRICT, WITHOUT ROWID;
    CREATE TABLE drains (
      id TEXT NOT NULL PRIMARY KEY,
