@@ -34,6 +34,12 @@ const shortPrograms: readonly Program[] = [
     packages: ["python3-pip"],
     use: "models from a package index",
   },
+  {
+    name: "python3 with venv",
+    probe: ["python3", "-c", "import venv, ensurepip"],
+    packages: ["python3", "python3-venv"],
+    use: "llama.cpp's own server as an upstream, clients in Python",
+  },
   { name: "openssl", probe: ["openssl", "version"], packages: ["openssl"], use: "TLS listeners" },
   { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
   {
@@ -46,12 +52,6 @@ const shortPrograms: readonly Program[] = [
 
 /** Needed by `npm run test:long` besides. */
 const longPrograms: readonly Program[] = [
-  {
-    name: "python3 with venv",
-    probe: ["python3", "-c", "import venv, ensurepip"],
-    packages: ["python3", "python3-venv"],
-    use: "conformance with clients of other languages",
-  },
   {
     name: "gcc",
     probe: ["sh", "-c", "echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -"],

@@ -1,7 +1,8 @@
+import { LlamaServer } from "../support/upstream/llama-server.js";
 import { prompt, rounded } from "./engine-measures.js";
 import { EngineService } from "./engine-service.js";
 import { median } from "./http-request.js";
-import { startLlamaServer } from "./llama-server.js";
+import { cpuMs } from "./process-figures.js";
 
 const threads = 1;
 const slots = 4;
@@ -77,12 +78,8 @@ function newInput(): string {
   return Array.from({ length: wordsPerInput }, (_, at) => words[(drawn * 31 + at * at + at) % words.length]).join(" ");
 }
 
-/**
- * The service beside llama.cpp's own server, both over HTTP, with the same model file, slots and threads. `python`: the
- * interpreter of its virtual environment.
- */
+/** The service beside llama.cpp's own server, both over HTTP, with the same model file, slots and threads. */
 export async function measurePeers(
-  python: string,
   { file, kind }: { readonly file: string; readonly kind: "chat" | "embedding" },
   repeats: number,
 ): Promise<readonly PeerFigures[]> {
@@ -90,11 +87,12 @@ export async function measurePeers(
   const contextLength = embedding ? 512 : 2_048;
   const service = await EngineService.start([{ id: "m", file, slots, contextLength }]);
   try {
-    const peer = await startLlamaServer({ python, file, embedding, threads, slots, contextLength });
+    const peer = await LlamaServer.start({ file, embedding, threads, slots, contextLength });
+    const endpoint = { url: peer.url, cpuMs: () => cpuMs(peer.pid) };
     try {
       const figures: PeerFigures[] = [];
       for (const work of embedding ? [embeddings(1), embeddings(16)] : [prefill]) {
-        figures.push(await compare(work, service.endpoint, peer, repeats));
+        figures.push(await compare(work, service.endpoint, endpoint, repeats));
       }
       return figures;
     } finally {

@@ -13,6 +13,7 @@ import { parseArgs } from "node:util";
 import { defaultChatModels, defaultEmbeddingModel } from "../../src/model-store/default-models.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../support/gguf/random-gguf.js";
 import { modelCacheFolder } from "../support/model-files/model-cache.js";
+import { whyNoLlamaServer } from "../support/upstream/llama-server.js";
 import { temporaryFolder } from "./cleanup.js";
 import { startDirect } from "./direct-process.js";
 import {
@@ -28,7 +29,6 @@ import {
 } from "./engine-measures.js";
 import { measurePeers } from "./engine-peers.js";
 import { EngineService } from "./engine-service.js";
-import { installLlamaServer } from "./llama-server.js";
 
 const streamCounts = [1, 4, 8];
 /** Minimum speed of the service relative to the binding. */
@@ -93,9 +93,9 @@ function misses({ first_tokens, throughput: rows }: Report): readonly string[] {
 
 /** Compares with llama.cpp's server, or prints why that is skipped. Returns the missed aims, in words. */
 async function measureLlamaServer(chatModels: ReadonlyMap<string, string>): Promise<readonly string[]> {
-  const installed = await installLlamaServer(folder);
-  if ("reason" in installed) {
-    process.stdout.write(`skipped: llama.cpp's server (${installed.reason})\n`);
+  const reason = await whyNoLlamaServer();
+  if (reason !== null) {
+    process.stdout.write(`skipped: llama.cpp's server (${reason})\n`);
     return [];
   }
   const encoder = join(folder, "encoder.gguf");
@@ -109,7 +109,7 @@ async function measureLlamaServer(chatModels: ReadonlyMap<string, string>): Prom
   ];
   const missed: string[] = [];
   for (const { model, ...served } of compared) {
-    const figures = await measurePeers(installed.python, served, repeats);
+    const figures = await measurePeers(served, repeats);
     process.stdout.write(`${JSON.stringify({ model, llama_server: figures }, null, 2)}\n`);
     for (const { work, service_over_llama_server: ratio, aim } of figures) {
       if (ratio < aim) missed.push(`${model}: ${work}: ${ratio} of llama.cpp's server; not ${aim}`);

@@ -1,9 +1,5 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { LoadedModel } from "../../src/domain/engine/engine.js";
-import { installLlamaServer, type LlamaServer, startLlamaServer } from "../bench/llama-server.js";
 import { realModelFile } from "../support/model-service.js";
 import {
   chatRequest,
@@ -15,19 +11,18 @@ import {
   upstreamSettings,
   userMessage,
 } from "../support/upstream/engine-calls.js";
+import { LlamaServer, whyNoLlamaServer } from "../support/upstream/llama-server.js";
 
 const contextLength = 1_024;
-let folder: string;
 let reason: string | null = null;
 const servers: LlamaServer[] = [];
 let chat: LoadedModel;
 let embedder: LoadedModel;
 
-async function load(python: string, kind: "chat" | "embedding"): Promise<LoadedModel> {
+async function load(kind: "chat" | "embedding"): Promise<LoadedModel> {
   const file = await realModelFile(kind);
   const length = kind === "chat" ? contextLength : 512;
-  const options = { file, embedding: kind === "embedding", threads: 1, slots: 1, contextLength: length };
-  const server = await startLlamaServer({ python, ...options });
+  const server = await LlamaServer.start({ file, embedding: kind === "embedding", slots: 1, contextLength: length });
   servers.push(server);
   const capabilities = kind === "embedding" ? ({ operations: ["embeddings"], abilities: [] } as const) : null;
   return await loadUpstreamModel(
@@ -40,19 +35,14 @@ async function load(python: string, kind: "chat" | "embedding"): Promise<LoadedM
 }
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "uis-llama-server-"));
-  const installed = await installLlamaServer(folder);
-  if ("reason" in installed) {
-    reason = installed.reason;
-    return;
-  }
-  chat = await load(installed.python, "chat");
-  embedder = await load(installed.python, "embedding");
+  reason = await whyNoLlamaServer();
+  if (reason !== null) return;
+  chat = await load("chat");
+  embedder = await load("embedding");
 });
 
 afterAll(async () => {
   for (const server of servers) await server.stop();
-  await rm(folder, { recursive: true, force: true });
 });
 
 describe("llama.cpp's own server as an upstream", () => {

@@ -2,13 +2,17 @@ import { byteVocabulary } from "./byte-vocabulary.js";
 import { addLayers, chatMl, headWidth, llamaHeader } from "./llama-gguf.js";
 
 export interface ScriptedGguf {
-  /** Its answer. Each distinct word has one successor, so a repeated word makes the text loop. */
+  /** Its answer. Each distinct word has one successor: the one of its last occurrence. */
   readonly text: string;
+  /** Whether the text begins again at its end, until the context is full. Default false. */
+  readonly isEndless?: boolean;
   /** Parts of the text that are control tokens, each of them. Default none. */
   readonly controls?: readonly string[];
   /** Default 2048. */
   readonly contextLength?: number;
   readonly chatTemplate?: string;
+  /** More layers take longer to evaluate, and change nothing. Default 1. */
+  readonly layers?: number;
 }
 
 /**
@@ -27,7 +31,7 @@ export async function writeScriptedGguf(path: string, options: ScriptedGguf): Pr
   const width = heads * headWidth;
   const shape = {
     name: "scripted",
-    layers: 1,
+    layers: options.layers ?? 1,
     heads,
     width,
     feedForward: 64,
@@ -36,6 +40,7 @@ export async function writeScriptedGguf(path: string, options: ScriptedGguf): Pr
   };
   const follows = successors(
     words.map((word) => vocabulary.id(word)),
+    options.isEndless === true,
     vocabulary.controls.end,
     count,
   );
@@ -60,10 +65,11 @@ function wordsOf(text: string, controls: readonly string[]): readonly string[] {
   return parts.flatMap((part) => (controls.includes(part) ? [part] : (part.match(/\s?[^\s]+|\s/gu) ?? [])));
 }
 
-/** Successor of each token: the next word; after the last word the end, after any other token the first word. */
-function successors(script: readonly number[], end: number, count: number): readonly number[] {
-  const follows = new Array<number>(count).fill(script[0] ?? end);
-  for (const [i, token] of script.entries()) follows[token] = script[i + 1] ?? end;
+/** Successor of each token: the next word; after the last word the end or the first word, after any other token the first. */
+function successors(script: readonly number[], isEndless: boolean, end: number, count: number): readonly number[] {
+  const first = script[0] ?? end;
+  const follows = new Array<number>(count).fill(first);
+  for (const [i, token] of script.entries()) follows[token] = script[i + 1] ?? (isEndless ? first : end);
   return follows;
 }
 
