@@ -109,7 +109,9 @@ const upstream = z
     connect: lasting("connect").prefault("5s").describe("Establishing a connection. 10ms to 10m."),
     first_byte: lasting("firstByte")
       .prefault("60s")
-      .describe("From the request to the first byte of the answer. 10ms to 1d."),
+      .describe(
+        "From the request to the first byte of the answer, and between reports of progress before it. 10ms to 1d.",
+      ),
     idle: lasting("idle").prefault("30s").describe("Silence between two parts of an answer. 10ms to 1h."),
     total: lasting("total")
       .prefault("600s")

@@ -104,15 +104,18 @@ export class GenerateCall implements AnswerReader {
     if (encoding !== "identity") this.#fail(new InvalidResponse("the upstream's answer is compressed"));
   }
 
-  data(chunk: Buffer): void {
-    if (this.#isSettled || this.#isComplete) return;
+  data(chunk: Buffer): boolean {
+    if (this.#isSettled || this.#isComplete) return true;
     if (this.#form === "events") {
       this.#reads.push(chunk);
       this.#drain();
-    } else if (!this.#body.add(chunk)) {
+      return this.#isSettled || this.#answer.hasBegun;
+    }
+    if (!this.#body.add(chunk)) {
       if (this.#form === "error") this.#failedAnswer();
       else this.#fail(new InvalidResponse(`the upstream's answer has more than ${eventBytesMax} bytes`));
     }
+    return true;
   }
 
   end(): void {

@@ -26,7 +26,7 @@ export function expectQuick(figures: Figures): void {
 }
 
 /** Writes the figures of a run next to the test reports. */
-export function writeFigures(figures: Readonly<Record<string, Figures>>): void {
+export function writeFigures(figures: Readonly<Record<string, Figures>>, name = "cancellation"): void {
   mkdirSync("test-results/figures", { recursive: true });
-  writeFileSync(`test-results/figures/cancellation-${process.version}.json`, `${JSON.stringify(figures, null, 2)}\n`);
+  writeFileSync(`test-results/figures/${name}-${process.version}.json`, `${JSON.stringify(figures, null, 2)}\n`);
 }

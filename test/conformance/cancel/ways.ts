@@ -21,6 +21,8 @@ export interface Sent {
 export interface SendOptions {
   readonly model: string;
   readonly kind: Kind;
+  /** Text of the user's message; default "Hi". */
+  readonly text?: string;
   /** The client's own deadline. */
   readonly timeoutMs?: number;
 }
@@ -58,8 +60,8 @@ const paths: Record<Kind, string> = {
   rerank: "/v1/rerank",
 };
 
-function sendRest(service: RunningService, { model, kind, timeoutMs }: SendOptions): Sent {
-  const chat = { messages: [{ role: "user", content: "Hi" }], stream: kind === "stream" };
+function sendRest(service: RunningService, { model, kind, text = "Hi", timeoutMs }: SendOptions): Sent {
+  const chat = { messages: [{ role: "user", content: text }], stream: kind === "stream" };
   const fields = kind === "embeddings" ? { input: "Hi" } : kind === "rerank" ? ranked : chat;
   const sent: ClientRequest = request(service.http + paths[kind], {
     method: "POST",
@@ -83,12 +85,12 @@ function rpcWay(name: string, transport: Transport): Way {
   const client = createClient(InferenceService, transport);
   return {
     name,
-    send({ model, kind, timeoutMs }) {
+    send({ model, kind, text = "Hi", timeoutMs }) {
       const abort = new AbortController();
       const options = { signal: abort.signal, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
       const params = {
         model,
-        messages: [{ role: Role.USER, content: [{ part: { case: "text" as const, value: "Hi" } }] }],
+        messages: [{ role: Role.USER, content: [{ part: { case: "text" as const, value: text } }] }],
       };
       let gotFirst = (): void => {};
       const firstItem = new Promise<void>((resolve) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../src/domain/engine/engine.js";
 import { eventually } from "../../support/eventually.js";
 import { chatRequest, never, runEvents, textOf } from "../../support/upstream/engine-calls.js";
-import { type RawAnswer, streamHead } from "../../support/upstream/raw-upstream.js";
+import { type RawAnswer, sse, streamHead } from "../../support/upstream/raw-upstream.js";
 import { done, finish, load, start, text } from "../../support/upstream/test-upstream.js";
 
 describe("a stream from an upstream server", () => {
@@ -102,6 +102,21 @@ describe("a stream from an upstream server", () => {
     });
     await expect(running).rejects.toMatchObject({ code: "timeout", usage: { outTokens: 2 } });
     expect(textOf(seen)).toBe("ab");
+  });
+
+  it("the deadline of the first byte applies between reports of progress, and that of silence once the answer begins", async () => {
+    const progress = sse({ choices: [], prompt_progress: { total: 9, cache: 0, processed: 4 } });
+    let answer = true;
+    const upstream = await start((socket) => {
+      socket.write(streamHead + progress);
+      if (answer) setTimeout(() => socket.end(text("a") + finish + done), 300);
+    });
+    const patient = await load(upstream, { idleMs: 50, firstByteMs: 10_000 });
+    expect(textOf((await runEvents(patient, chatRequest())).events)).toBe("a");
+    answer = false;
+    const { error } = await runEvents(await load(upstream, { idleMs: 60_000, firstByteMs: 50 }), chatRequest());
+    expect(error).toMatchObject({ code: "timeout", usage: { promptTokens: 9, outTokens: 0 } });
+    expect(error?.message).toContain("first_byte");
   });
 
   it("an error of the connection comes after the events that came before it", async () => {

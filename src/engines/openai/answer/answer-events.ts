@@ -14,7 +14,7 @@ import {
 import { TextTemplate } from "./text-template.js";
 import { readLogprobs } from "./token-logprobs.js";
 import { ToolCalls } from "./tool-calls.js";
-import { AnswerUsage, readUsage } from "./upstream-usage.js";
+import { AnswerUsage, type ReadUsage, readProgress, readUsage } from "./upstream-usage.js";
 
 export interface AnswerOptions {
   readonly choices: number;
@@ -67,6 +67,8 @@ export class AnswerEvents {
   #isAccepted = false;
   #fingerprint: string;
   #unfinished: number;
+  /** Whether there was more than progress. */
+  hasBegun = false;
 
   constructor(options: AnswerOptions, emit: Emit) {
     const { choices, parallelToolCalls, newCallId, fingerprint, estimatedPromptTokens } = options;
@@ -124,6 +126,13 @@ export class AnswerEvents {
     }
     const choices: readonly unknown[] = Array.isArray(chunk["choices"]) ? chunk["choices"] : [];
     const usage = readUsage(chunk);
+    const progress = readProgress(chunk);
+    if (progress !== null) {
+      this.#usage.take(progress, null);
+      this.#accept(chunk);
+      return;
+    }
+    this.hasBegun = true;
     const [only] = choices;
     if (usage !== null) this.#usage.take(usage, choices.length === 1 && isObject(only) ? indexOf(only) : null);
     this.#accept(chunk);
@@ -285,6 +294,7 @@ export class AnswerEvents {
     if (this.#options.logprobs !== undefined && (choice["logprobs"] ?? null) !== null) return false;
     const { delta } = choice;
     if (!isObject(delta)) return typeof choice["text"] === "string" && (choice["message"] ?? null) === null;
+    if (value["prompt_progress"] !== undefined) return false;
     return (
       typeof delta["content"] === "string" &&
       stringOf(delta["reasoning_content"]) === "" &&

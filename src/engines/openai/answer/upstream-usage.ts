@@ -7,7 +7,7 @@ export interface UsageFigures extends EngineUsage {
 }
 
 /** The figures of one `usage` object; null for those that it lacks. */
-interface ReadUsage {
+export interface ReadUsage {
   readonly promptTokens: number | null;
   readonly outTokens: number | null;
   readonly cachedTokens: number | null;
@@ -28,6 +28,14 @@ export function readUsage(chunk: Readonly<Record<string, unknown>>): ReadUsage |
     cachedTokens: countOf(ofPrompt["cached_tokens"]) ?? countOf(usage["prompt_cache_hit_tokens"]),
     reasoningTokens: countOf(ofAnswer["reasoning_tokens"]) ?? countOf(usage["reasoning_tokens"]),
   };
+}
+
+/** Reads the size of the prompt from progress of its evaluation, which llama.cpp reports. Null: the chunk is none. */
+export function readProgress(chunk: Readonly<Record<string, unknown>>): ReadUsage | null {
+  const progress = chunk["prompt_progress"];
+  if (!isObject(progress)) return null;
+  const promptTokens = countOf(progress["total"]);
+  return { promptTokens, outTokens: null, cachedTokens: countOf(progress["cache"]), reasoningTokens: null };
 }
 
 /**

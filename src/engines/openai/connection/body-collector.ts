@@ -76,12 +76,13 @@ export function readWhole(
         if (status !== 200) body = new BodyCollector(errorBytesMax);
       },
       data(chunk) {
-        if (body.add(chunk)) return;
+        if (body.add(chunk)) return true;
         if (status === 200) stop(new InvalidResponse(`the upstream's answer has more than ${bytesMax} bytes`));
         else {
           exchange?.cancel();
           end();
         }
+        return true;
       },
       end,
       fail: stop,

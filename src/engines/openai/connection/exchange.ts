@@ -7,7 +7,8 @@ import type { PausableConnection, PausableRequest } from "./pausable-pool.js";
 /** Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. It may cancel in each. */
 export interface AnswerReader {
   head(status: number, headers: AnswerHeaders): void;
-  data(chunk: Buffer): void;
+  /** Returns whether the answer has begun: until then the deadline of the first byte applies to each silence. */
+  data(chunk: Buffer): boolean;
   end(): void;
   /** A deadline, the network or the protocol. */
   fail(error: EngineError): void;
@@ -61,7 +62,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #hasHead = false;
   #informational = 0;
   #cancelTimer: () => void = () => {};
-  /** From the start to the first byte of the body; null: there was none. */
+  /** From the start to the first byte of the answer; null: there was none. */
   firstByteMs: number | null = null;
 
   /** The pool is one of `createPausablePool`. */
@@ -120,7 +121,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.#bytesReadBefore = this.#connection?.bytesRead ?? 0;
-    this.#enter("first_byte");
+    this.#phase = "first_byte";
+    this.#sinceMs = this.#clock.monotonic();
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
@@ -141,12 +143,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
       if (this.#discardedBytes > discardedBytesMax) this.#stopDiscarding();
     }
     if (this.#isOver) return;
-    if (this.#phase === "idle") this.#sinceMs = this.#clock.monotonic();
-    else {
-      this.#enter("idle");
-      this.firstByteMs = this.#sinceMs - this.#startedAtMs;
-    }
-    this.#reader.data(chunk);
+    this.#sinceMs = this.#clock.monotonic();
+    const hasBegun = this.#reader.data(chunk);
+    if (this.#phase === "idle" || !hasBegun) return;
+    this.#phase = "idle";
+    this.firstByteMs = this.#clock.monotonic() - this.#startedAtMs;
   }
 
   onResponseEnd(): void {
@@ -194,11 +195,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
       // An invalid path or header, or a pool that is closed.
       this.#fail(new EngineError("upstream_error", "the request could not be sent", { cause: error }));
     }
-  }
-
-  #enter(phase: "first_byte" | "idle"): void {
-    this.#phase = phase;
-    this.#sinceMs = this.#clock.monotonic();
   }
 
   /** Sets the timer for the next deadline, or for the shortest one: a phase that begins meanwhile may end earlier. */

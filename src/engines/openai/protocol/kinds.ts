@@ -61,6 +61,8 @@ export interface RequestDialect {
   /** Whether the server implements `echo`; otherwise this engine puts the prompt before the text. */
   readonly echo: boolean;
 }
+  /** Whether progress of a prompt can be requested: without it, llama.cpp notices an abort only after the whole prompt. */
+  readonly promptProgress: boolean;
 
 const abilities: Abilities = {
   completion: true,
@@ -100,6 +102,7 @@ const dialect: RequestDialect = {
 
 const withoutExtensions = { topK: null, minP: null, repetitionPenalty: null, chatTemplateKwargs: false } as const;
 
+  promptProgress: false,
 const generic: KindProfile = {
   abilities,
   dialect: { ...dialect, maxTokensField: "as_sent" },
@@ -148,7 +151,13 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
     ...generic,
     // `n` is limited to the number of its slots, and `dimensions` is ignored.
     abilities: { ...abilities, rerank: true, jsonSchema: "subset", shortenableEmbeddings: false },
-    dialect: { ...dialect, repetitionPenalty: "repeat_penalty", namedToolChoice: false, echo: false },
+    dialect: {
+      ...dialect,
+      repetitionPenalty: "repeat_penalty",
+      namedToolChoice: false,
+      promptProgress: true,
+      echo: false,
+    },
     healthPath: "/health",
     version: { path: "/props", member: "build_info" },
   },

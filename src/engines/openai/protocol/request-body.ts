@@ -62,7 +62,8 @@ export function generateBody(request: GenerateRequest, settings: BodySettings): 
     .number("presence_penalty", request.presencePenalty)
     .add("logit_bias", request.logitBias && JSON.stringify(Object.fromEntries(request.logitBias)))
     .add("stream", "true")
-    .add("stream_options", streamOptions(dialect));
+    .add("stream_options", streamOptions(dialect))
+    .add("return_progress", dialect.promptProgress ? "true" : null);
   if (request.passOn !== undefined) addPassOn(body, request.passOn, settings.passThrough);
   return body.toString();
 }

@@ -144,6 +144,12 @@ describe("bodies of requests to upstream servers", () => {
     for (const kind of upstreamKinds) expect(options(kind)).toMatchObject({ include_usage: true });
   });
 
+  it("requests progress of the prompt from llama.cpp, which notices an abort in it only then", () => {
+    for (const kind of upstreamKinds) {
+      expect(body(chatRequest(), kind).return_progress, kind).toBe(kind === "llama-server" ? true : undefined);
+    }
+  });
+
   it("writes tools and their choice; llama.cpp is forced with `required`", () => {
     expect(toolBody("auto")).toMatchObject({
       tools: [{ type: "function", function: { name: "get_weather", parameters: { type: "object" } } }],
