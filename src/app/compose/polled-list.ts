@@ -95,8 +95,8 @@ export class PolledList {
     for (const model of this.models.values()) model.misses += 1;
     const offered = found.filter(({ operations }) => operations.length > 0);
     const usable = offered.filter(({ id }) => modelIdForm.test(id));
-    for (const { id, contextLength, embeddingDims } of usable) {
-      this.models.set(id, { listed: { contextLength, embeddingDims }, misses: 0 });
+    for (const { id, contextLength, embeddingDims, images } of usable) {
+      this.models.set(id, { listed: { contextLength, embeddingDims, images }, misses: 0 });
     }
     for (const [id, { misses }] of this.models) if (misses >= missesMax) this.models.delete(id);
     const unusable = offered.length - usable.length;

@@ -121,6 +121,8 @@ export interface ListedFacts {
   /** Tokens of prompt and answer together. */
   readonly contextLength: number | null;
   readonly embeddingDims: number | null;
+  /** Whether the model takes images; null: the server does not say. */
+  readonly images: boolean | null;
 }
 
 /** A model that a server lists. */

@@ -93,10 +93,17 @@ function readModels({ body }: WholeAnswer, kind: UpstreamKind): readonly Discove
       id,
       contextLength: length === 0 ? null : length,
       embeddingDims,
+      images: takesImages(entry["architecture"]),
       operations: guessOperations(kind, id),
     });
   }
   return models;
+}
+
+/** `input_modalities` of llama.cpp and OpenRouter. */
+function takesImages(architecture: unknown): boolean | null {
+  const modalities: unknown = isObject(architecture) ? architecture["input_modalities"] : null;
+  return Array.isArray(modalities) ? modalities.includes("image") : null;
 }
 
 const kindOfOwner: Readonly<Record<string, UpstreamKind>> = {

@@ -58,6 +58,7 @@ async function load(
     model,
     contextLength: contextLength ?? listed?.contextLength ?? null,
     embeddingDims: listed?.embeddingDims ?? null,
+    images: listed?.images ?? null,
     capabilities,
   };
   const spec: OpenAiModelSpec = {

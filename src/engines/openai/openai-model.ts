@@ -213,13 +213,15 @@ export class OpenAiModel implements LoadedModel {
     const { input } = request;
     const isChat = "messages" in input;
     const isEchoed = request.echo === true && !this.#spec.body.dialect.echo;
+    const isEchoOnly = isEchoed && request.maxTokens === 0;
     return {
       choices: request.n,
-      logprobs: request.logprobs,
+      logprobs: isEchoOnly ? undefined : request.logprobs,
       isForced: isChat && input.tools.length > 0 && ["required", "named"].includes(input.toolChoice.mode),
       parallelToolCalls: !isChat || input.parallelToolCalls,
       joins: request.deltas === "joined",
       fingerprint: this.fingerprint,
+      isEchoOnly,
       echo: isEchoed && !isChat && typeof input.prompt === "string" ? input.prompt : "",
       estimatedPromptTokens: () => estimatedPromptTokens(input),
       newCallId: () => this.#deps.ids.text("call_"),

@@ -59,7 +59,9 @@ describe("discovery of an upstream server", () => {
     expect(await checkUpstream(upstreamOf(server, { kind: "llama-server" }), clock, never)).toMatchObject({
       kind: "llama-server",
       version: null,
-      models: [{ id: "models/minilm.gguf", contextLength: 512, embeddingDims: 384, operations: ["embeddings"] }],
+      models: [
+        { id: "models/minilm.gguf", contextLength: 512, embeddingDims: 384, images: false, operations: ["embeddings"] },
+      ],
     });
   });
 

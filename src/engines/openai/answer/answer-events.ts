@@ -29,6 +29,8 @@ export interface AnswerOptions {
   readonly fingerprint: string;
   /** Text before the answer's own, which counts as no output; empty: none. */
   readonly echo: string;
+  /** Whether the answer is the echo alone: what the server generates all the same is dropped. */
+  readonly isEchoOnly: boolean;
   readonly estimatedPromptTokens: () => number;
   readonly newCallId: () => string;
 }
@@ -37,8 +39,8 @@ type Emit = (event: GenEvent) => void;
 
 /** Characters of joined text after which an event is emitted all the same. */
 const joinedCharsMax = 16_384;
-/** Characters before a forced call. */
-const forcedCharsMax = 1_048_576;
+/** Characters before a forced call: llama.cpp lets a model that makes none write until its context is full. */
+const forcedCharsMax = 32_768;
 /** Positions whose text has not come. */
 const heldLogprobsMax = 1_024;
 
@@ -65,10 +67,10 @@ export class AnswerEvents {
   readonly #usage: AnswerUsage;
   readonly #template = new TextTemplate();
   #isAccepted = false;
-  #fingerprint: string;
-  #unfinished: number;
   /** Whether there was more than progress. */
   hasBegun = false;
+  #fingerprint: string;
+  #unfinished: number;
 
   constructor(options: AnswerOptions, emit: Emit) {
     const { choices, parallelToolCalls, newCallId, fingerprint, estimatedPromptTokens } = options;
@@ -124,8 +126,6 @@ export class AnswerEvents {
     if ((chunk["error"] ?? null) !== null || chunk["object"] === "error") {
       throw new InvalidResponse("the upstream reported an error in its answer", { cause: new Error(errorKind(chunk)) });
     }
-    const choices: readonly unknown[] = Array.isArray(chunk["choices"]) ? chunk["choices"] : [];
-    const usage = readUsage(chunk);
     const progress = readProgress(chunk);
     if (progress !== null) {
       this.#usage.take(progress, null);
@@ -133,8 +133,10 @@ export class AnswerEvents {
       return;
     }
     this.hasBegun = true;
+    const choices: readonly unknown[] = Array.isArray(chunk["choices"]) ? chunk["choices"] : [];
+    const usage = readUsage(chunk);
     const [only] = choices;
-    if (usage !== null) this.#usage.take(usage, choices.length === 1 && isObject(only) ? indexOf(only) : null);
+    if (usage !== null) this.#takeUsage(usage, choices.length === 1 && isObject(only) ? indexOf(only) : null);
     this.#accept(chunk);
     for (const choice of choices) if (isObject(choice)) this.#takeChoice(choice);
   }
@@ -167,6 +169,10 @@ export class AnswerEvents {
     const { echo } = this.#options;
     if (!isFirst || echo === "") return;
     for (const index of this.#choices.keys()) this.#emit({ type: "text", choice: index, text: echo, outTokens: 0 });
+  }
+
+  #takeUsage(usage: ReadUsage, choice: number | null): void {
+    this.#usage.take(this.#options.isEchoOnly ? { ...usage, outTokens: null } : usage, choice);
   }
 
   #takeChoice(value: Json): void {
@@ -219,7 +225,7 @@ export class AnswerEvents {
 
   #text(index: number, text: string): void {
     const choice = this.#choices[index];
-    if (choice === undefined || text === "" || choice.reason !== null) return;
+    if (choice === undefined || text === "" || choice.reason !== null || this.#options.isEchoOnly) return;
     const outTokens = this.#usage.chunk(index);
     const whole = this.#wholeCharacters(choice, text);
     if (whole === "") return;
@@ -288,13 +294,13 @@ export class AnswerEvents {
   /** Whether the chunk has an effect by its text, and by exact usage, alone: then others of its form may skip the parser. */
   #isPlainText(value: unknown): boolean {
     if (this.#choices.length > 1 || !isObject(value) || !Array.isArray(value["choices"])) return false;
+    if (value["prompt_progress"] !== undefined) return false;
     const [choice, second]: readonly unknown[] = value["choices"];
     if (second !== undefined || !isObject(choice) || indexOf(choice) !== 0) return false;
     if (finishReasonOf(choice["finish_reason"]) !== null) return false;
     if (this.#options.logprobs !== undefined && (choice["logprobs"] ?? null) !== null) return false;
     const { delta } = choice;
     if (!isObject(delta)) return typeof choice["text"] === "string" && (choice["message"] ?? null) === null;
-    if (value["prompt_progress"] !== undefined) return false;
     return (
       typeof delta["content"] === "string" &&
       stringOf(delta["reasoning_content"]) === "" &&

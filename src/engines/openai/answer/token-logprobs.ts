@@ -12,9 +12,16 @@ export function readLogprobs(value: unknown, topMax: number): readonly TokenLogp
   if (!isObject(value)) return [];
   const { content, tokens } = value;
   if (Array.isArray(content)) {
-    return content.filter(isObject).map((entry) => ({ ...tokenOf(entry), top: topOf(entry["top_logprobs"], topMax) }));
+    return content
+      .filter((entry) => isObject(entry) && !isControl(entry))
+      .map((entry) => ({ ...tokenOf(entry), top: topOf(entry["top_logprobs"], topMax) }));
   }
   return Array.isArray(tokens) ? tokens.map((token: unknown, i) => positionOf(value, token, i, topMax)) : [];
+}
+
+/** Tokens without text, such as the end of an answer in llama.cpp's completions, are no part of the answer. */
+function isControl({ token, bytes }: Entry): boolean {
+  return token === "" && Array.isArray(bytes) && bytes.length === 0;
 }
 
 type Entry = Readonly<Record<string, unknown>>;

@@ -51,18 +51,23 @@ export interface RequestDialect {
   readonly reasoningEffort: boolean;
   /** Whether the role `developer` exists; otherwise `system` is sent. */
   readonly developerRole: boolean;
+  /**
+   * Whether messages of the assistant may have refusals as parts, and calls whose arguments are not JSON. Other servers reject
+   * the former, and answer 400 or 500 to the latter.
+   */
+  readonly anyHistory: boolean;
   /** Whether a function can be forced by name; otherwise `required` with that function alone has the same effect. */
   readonly namedToolChoice: boolean;
   readonly parallelToolCalls: boolean;
   /** Whether usage can come with every chunk, which makes the bill of an aborted stream exact. */
   readonly continuousUsage: boolean;
+  /** Whether progress of a prompt can be requested: without it, llama.cpp notices an abort only after the whole prompt. */
+  readonly promptProgress: boolean;
   /** Whether chunks are padded unless the request declines it. */
   readonly paddedChunks: boolean;
   /** Whether the server implements `echo`; otherwise this engine puts the prompt before the text. */
   readonly echo: boolean;
 }
-  /** Whether progress of a prompt can be requested: without it, llama.cpp notices an abort only after the whole prompt. */
-  readonly promptProgress: boolean;
 
 const abilities: Abilities = {
   completion: true,
@@ -93,16 +98,17 @@ const dialect: RequestDialect = {
   chatTemplateKwargs: true,
   reasoningEffort: true,
   developerRole: false,
+  anyHistory: false,
   namedToolChoice: true,
   parallelToolCalls: true,
   continuousUsage: false,
+  promptProgress: false,
   paddedChunks: false,
   echo: true,
 };
 
 const withoutExtensions = { topK: null, minP: null, repetitionPenalty: null, chatTemplateKwargs: false } as const;
 
-  promptProgress: false,
 const generic: KindProfile = {
   abilities,
   dialect: { ...dialect, maxTokensField: "as_sent" },
@@ -121,6 +127,7 @@ const openai: KindProfile = {
     ...withoutExtensions,
     maxTokensField: "max_completion_tokens",
     developerRole: true,
+    anyHistory: true,
     paddedChunks: true,
   },
 };
@@ -196,6 +203,8 @@ export interface ModelFacts {
   readonly model: string;
   readonly contextLength: number | null;
   readonly embeddingDims: number | null;
+  /** Whether the model takes images; null: as its kind. */
+  readonly images: boolean | null;
   /** From the configuration, complete; null: those of the kind, and operations by the id. */
   readonly capabilities: UpstreamCapabilities | null;
 }
@@ -228,8 +237,10 @@ function configuredOperations(kind: UpstreamKind, model: string): readonly Deplo
 }
 
 export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilities {
-  const { model, contextLength, embeddingDims, capabilities } = facts;
-  const { tokenInput, shortenableEmbeddings, ...found } = configured(kindProfiles[kind].abilities, capabilities);
+  const { model, contextLength, embeddingDims, images, capabilities } = facts;
+  const ofKind = kindProfiles[kind].abilities;
+  const listed = images === null ? ofKind : { ...ofKind, vision: images };
+  const { tokenInput, shortenableEmbeddings, ...found } = configured(listed, capabilities);
   const operations = capabilities?.operations ?? configuredOperations(kind, model);
   const embeddings = operations.includes("embeddings");
   const generates = operations.includes("chat") || operations.includes("completions");

@@ -111,9 +111,14 @@ function addCompletion(
   }
   body
     .add("prompt", JSON.stringify(prompt))
-    .number("max_tokens", request.maxTokens ?? undefined)
+    .number("max_tokens", dialect.echo ? (request.maxTokens ?? undefined) : atLeastOne(request.maxTokens))
     .number("logprobs", request.logprobs)
     .add("echo", request.echo === true && dialect.echo ? "true" : null);
+}
+
+/** Servers without `echo` have no use for a limit of 0, and reject it or ignore it. */
+function atLeastOne(maxTokens: number | null): number | undefined {
+  return maxTokens === null ? undefined : Math.max(1, maxTokens);
 }
 
 function addPassOn(body: JsonObject, passOn: PassOn, passThrough: readonly string[]): void {
@@ -154,8 +159,8 @@ const roles: Readonly<Record<Role, string>> = {
   [Role.FUNCTION]: "function",
 };
 
-function messageJson(message: Message, { developerRole }: RequestDialect): string {
-  const isDeveloper = message.role === Role.DEVELOPER && !developerRole;
+function messageJson(message: Message, dialect: RequestDialect): string {
+  const isDeveloper = message.role === Role.DEVELOPER && !dialect.developerRole;
   const calls = message.toolCalls.map(({ id, function: called }) =>
     new JsonObject()
       .text("id", id)
@@ -164,26 +169,33 @@ function messageJson(message: Message, { developerRole }: RequestDialect): strin
         "function",
         new JsonObject()
           .text("name", called?.name ?? "")
-          .text("arguments", called?.argumentsJson ?? "{}")
+          .text("arguments", argumentsJson(called?.argumentsJson ?? "{}", dialect))
           .toString(),
       )
       .toString(),
   );
   return new JsonObject()
     .text("role", isDeveloper ? "system" : roles[message.role])
-    .add("content", contentJson(message))
+    .add("content", contentJson(message, dialect))
     .text("name", message.name)
     .add("tool_calls", calls.length > 0 ? `[${calls.join()}]` : null)
     .text("tool_call_id", message.toolCallId)
     .toString();
 }
 
+/** A call of an earlier answer that was cut, or malformed, travels as text in an object. */
+function argumentsJson(text: string, { anyHistory }: RequestDialect): string {
+  if (anyHistory || parseJson(text) !== undefined) return text;
+  return text.trim() === "" ? "{}" : JSON.stringify({ invalid_json: text });
+}
+
 /** Text parts joined to one string, which every server takes; null when the message has only tool calls. */
-function contentJson({ content }: Message): string {
+function contentJson({ content }: Message, { anyHistory }: RequestDialect): string {
   if (content.length === 0) return "null";
-  if (content.every(({ part }) => part.case === "text")) {
-    return jsonString(content.map(({ part }) => (part.case === "text" ? part.value : "")).join(""));
-  }
+  const texts = content.flatMap(({ part }) =>
+    part.case === "text" || (part.case === "refusal" && !anyHistory) ? [part.value] : [],
+  );
+  if (texts.length === content.length) return jsonString(texts.join(""));
   return `[${content.map(partJson).join()}]`;
 }
 

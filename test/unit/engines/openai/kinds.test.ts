@@ -6,6 +6,7 @@ const facts = (changes: Partial<ModelFacts> = {}): ModelFacts => ({
   model: "meta-llama/Llama-3.3-70B-Instruct",
   contextLength: null,
   embeddingDims: null,
+  images: null,
   capabilities: null,
   ...changes,
 });
@@ -57,6 +58,17 @@ describe("capabilities of models on upstream servers", () => {
 
   it("a configured model of OpenAI can chat, whatever its id", () => {
     expect(capabilitiesOf("openai", facts({ model: "my-image-model" }))).toMatchObject({ chat: true });
+  });
+
+  it("images are refused where the server lists the model without them, unless the configuration lists them", () => {
+    const vision = (changes: Partial<ModelFacts>) => capabilitiesOf("llama-server", facts(changes)).vision;
+    const configured = { operations: ["chat"], abilities: ["vision"] } as const;
+    expect([vision({ images: null }), vision({ images: true }), vision({ images: false })]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    expect(vision({ images: false, capabilities: configured })).toBe(true);
   });
 
   it("the configuration is complete: what it does not list, the model cannot", () => {

@@ -224,6 +224,39 @@ describe("bodies of requests to upstream servers", () => {
     expect(body(request, "openai").messages[0].role).toBe("developer");
   });
 
+  it("refusals travel as text, and arguments that are not JSON in an object, where servers reject them (MSG-3, MSG-6)", () => {
+    const call = (argumentsJson: string) => ({ id: "c", function: { name: "f", argumentsJson } });
+    const refusal = { part: { case: "refusal", value: "no" } } as const;
+    const text = { part: { case: "text", value: "Sorry: " } } as const;
+    const request = chatRequest({
+      messages: [{ role: Role.ASSISTANT, content: [text, refusal], toolCalls: ['{"a":1}', "{no", ""].map(call) }],
+    });
+    const sent = (kind: UpstreamKind) => {
+      const [message] = body(request, kind).messages;
+      const calls: { readonly function: { readonly arguments: string } }[] = message.tool_calls;
+      return { content: message.content, arguments: calls.map((made) => made.function.arguments) };
+    };
+    for (const kind of upstreamKinds) {
+      const isAny = kind === "openai" || kind === "azure";
+      expect(sent(kind), kind).toEqual(
+        isAny
+          ? {
+              content: [
+                { type: "text", text: "Sorry: " },
+                { type: "refusal", refusal: "no" },
+              ],
+              arguments: ['{"a":1}', "{no", ""],
+            }
+          : { content: "Sorry: no", arguments: ['{"a":1}', '{"invalid_json":"{no"}', "{}"] },
+      );
+    }
+  });
+
+  it("a limit of 0 beside an echo that this service makes is at least 1", () => {
+    const limit = (kind: UpstreamKind) => body(completionRequest({ echo: true, maxTokens: 0 }), kind).max_tokens;
+    expect([limit("vllm"), limit("llama-server")]).toEqual([0, 1]);
+  });
+
   it("requests embeddings in base64", () => {
     expect(JSON.parse(embedBody({ inputs: ["a", "b"], dimensions: 8 }, { model: "e" }))).toEqual({
       model: "e",
