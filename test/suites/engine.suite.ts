@@ -274,8 +274,10 @@ export function describeEngine(name: string, harness: EngineHarness): void {
         expect(vector).toHaveLength(model.caps.embeddingDims ?? 0);
         expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
       }
-      expect(vectors[0]).toEqual(vectors[2]);
-      expect(vectors[0]).not.toEqual(vectors[1]);
+      // The last digits depend on the batch in which an input is evaluated.
+      const [cat = [], dog = [], again = []] = vectors.map((vector) => [...vector]);
+      for (const [i, number] of cat.entries()) expect(again[i]).toBeCloseTo(number, 5);
+      expect(cat.some((number, i) => Math.abs(number - (dog[i] ?? 0)) > 0.01)).toBe(true);
     });
 
     it("names the input that exceeds the context (EMB-1)", async () => {

@@ -13,6 +13,7 @@ export function answerOptions(request: GenerateRequest): AnswerOptions {
     joins: request.deltas === "joined",
     fingerprint: "",
     echo: "",
+    isEchoOnly: false,
     estimatedPromptTokens: () => 7,
     newCallId: () => `call_${++calls}`,
   };
