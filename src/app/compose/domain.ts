@@ -74,7 +74,7 @@ export async function composeDomain(context: Context) {
   lifecycle.onClose("drained deployments", () => drained.close());
   await drained.refresh();
   const catalog = new Catalog({ ...context, store: state.catalog, random, drained });
-  lifecycle.onClose("models", () => catalog.replace([]));
+  lifecycle.onClose("models", () => catalog.close());
   const discovery = new ModelDiscovery({ catalog, engine: engines.openai, clock: backgroundClock, random, log });
   lifecycle.onClose("model discovery", () => discovery.close());
   const book = new UpstreamBook({ store: state.upstreams, changes: state.changes, clock: backgroundClock, log });

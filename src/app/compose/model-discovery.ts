@@ -94,11 +94,11 @@ export class ModelDiscovery {
     });
     const removed = [...this.#offered.keys()].filter((id) => !wanted.has(id));
     if (added.length > 0) this.#put(added);
-    // One by one: each waits for the running requests of its former deployments.
+    // One by one: each is used when its deployments are loaded.
     for (const definition of changed) this.#put([definition]);
     for (const id of removed) {
       this.#offered.delete(id);
-      this.#change([id], () => catalog.remove(id));
+      this.#change([id], () => catalog.remove(id, "finish"));
     }
     if (added.length + changed.length + removed.length === 0) return;
     const ids = (models: readonly { readonly id: string }[]) => models.slice(0, loggedIdsMax).map(({ id }) => id);
@@ -189,7 +189,7 @@ export class ModelDiscovery {
     const ids = definitions.map(({ id }) => id);
     this.#change(ids, async () => {
       try {
-        await this.#deps.catalog.putAll(definitions);
+        await this.#deps.catalog.putAll(definitions, "finish");
       } catch (error) {
         // The next list offers them again.
         for (const one of definitions) if (this.#offered.get(one.id) === one) this.#offered.delete(one.id);

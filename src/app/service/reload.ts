@@ -94,7 +94,8 @@ async function replaceModels(
   unchanged: ReadonlySet<string>,
 ): Promise<void> {
   const { models } = discovery;
-  await catalog.replace([...configured, ...models], new Set([...unchanged, ...models.map(({ id }) => id)]));
+  const kept = new Set([...unchanged, ...models.map(({ id }) => id)]);
+  await catalog.replace([...configured, ...models], kept, "finish");
   discovery.refresh();
 }
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../call/ports.js";
+import { type Clock, pause } from "../call/ports.js";
 import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant, ServiceError } from "../call/service-error.js";
 import type { Capability, LiveSettings, ModelDefinition } from "./catalog-model.js";
@@ -14,6 +14,15 @@ export interface CatalogDeps extends Omit<DeploymentDeps, "healthChecks"> {
   readonly backgroundClock: Pick<Clock, "after">;
 }
 
+/**
+ * What happens to a model that is replaced or removed: it is unloaded, with a grace for running requests, and the caller
+ * waits; or it is unloaded later, when all of its requests have ended, also those that still wait for a slot.
+ */
+type Former = "unload" | "finish";
+
+/** Interval at which a former model is asked whether it has requests. The first one leaves time to requests that just found it. */
+const finishEveryMs = 1_000;
+
 /** Retry-After while the service starts. */
 const startingRetryMs = 1_000;
 
@@ -22,13 +31,18 @@ export class Catalog {
   readonly #deps: CatalogDeps & DeploymentDeps;
   readonly #listeners = new Set<() => void>();
   #models: ReadonlyMap<string, CatalogModel> = new Map();
+  /** Former models that have requests, with the end of each. */
+  readonly #finishing = new Map<CatalogModel, Promise<void>>();
+  readonly #closing = new AbortController();
   /** Whether an unknown model does not exist; false during the start, while models are being listed. */
   #isComplete = true;
 
   constructor(deps: CatalogDeps) {
     this.#deps = { ...deps, healthChecks: new HealthChecks(deps.backgroundClock, deps.log) };
     deps.drained.onChange(() => {
-      for (const deployment of this.deployments()) deployment.drainsChanged();
+      for (const { deployments } of [...this.all(), ...this.#finishing.keys()]) {
+        for (const deployment of deployments) deployment.drainsChanged();
+      }
     });
   }
 
@@ -87,12 +101,26 @@ export class Catalog {
    * Replaces all models by these. Those whose ids are in `unchanged` are not loaded again unless they had failed.
    * Resolves when all are loaded or have failed; requests that run on a removed model finish there.
    */
-  async replace(definitions: readonly ModelDefinition[], unchanged: ReadonlySet<string> = new Set()): Promise<void> {
+  async replace(
+    definitions: readonly ModelDefinition[],
+    unchanged: ReadonlySet<string> = new Set(),
+    former: Former = "unload",
+  ): Promise<void> {
     const listed = new Set(definitions.map((definition) => definition.id));
     const removed = [...this.#models.keys()].filter((id) => !listed.has(id));
     const stays = (id: string): boolean => unchanged.has(id) && this.#models.get(id)?.hasFailed === false;
-    await this.putAll(definitions.filter(({ id }) => !stays(id)));
-    await Promise.all(removed.map((id) => this.remove(id)));
+    await this.putAll(
+      definitions.filter(({ id }) => !stays(id)),
+      former,
+    );
+    await Promise.all(removed.map((id) => this.remove(id, former)));
+  }
+
+  /** Removes all models and unloads them, also former ones. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.replace([]);
+    await Promise.all(this.#finishing.values());
   }
 
   /** Adds or replaces a model. Resolves when it is loaded or has failed. */
@@ -103,9 +131,9 @@ export class Catalog {
   }
 
   /** Adds or replaces several models with one call to the store. Resolves when all are loaded or have failed. */
-  async putAll(definitions: readonly ModelDefinition[]): Promise<readonly CatalogModel[]> {
+  async putAll(definitions: readonly ModelDefinition[], former: Former = "unload"): Promise<readonly CatalogModel[]> {
     const opened = await this.#open(definitions);
-    await Promise.all(opened.map((model) => this.#takeOver(model)));
+    await Promise.all(opened.map((model) => this.#takeOver(model, former)));
     return opened;
   }
 
@@ -125,11 +153,11 @@ export class Catalog {
   }
 
   /** Removes a model; its running requests finish. False for an unknown id. */
-  async remove(id: string): Promise<boolean> {
+  async remove(id: string, former: Former = "unload"): Promise<boolean> {
     const model = this.#models.get(id);
     if (model === undefined) return false;
     this.#change((models) => models.delete(id));
-    await retire(model);
+    await this.#retire(model, former);
     return true;
   }
 
@@ -148,7 +176,7 @@ export class Catalog {
   }
 
   /** Switches to the new model once it is loaded; until then, and if loading fails, the old one answers. */
-  async #takeOver(model: CatalogModel): Promise<void> {
+  async #takeOver(model: CatalogModel, former: Former): Promise<void> {
     await Promise.all(model.deployments.map((deployment) => deployment.loadEnded));
     const old = this.#models.get(model.id);
     if (old === model) return this.#change(() => {});
@@ -157,7 +185,26 @@ export class Catalog {
       this.#deps.log.error({ model: model.id }, "new version of a model failed to load; the previous one stays in use");
     }
     if (loaded && old !== undefined) this.#change((models) => models.set(model.id, model));
-    await retire(loaded && old !== undefined ? old : model);
+    await this.#retire(loaded && old !== undefined ? old : model, former);
+  }
+
+  async #retire(model: CatalogModel, former: Former): Promise<void> {
+    if (former === "unload") return await retire(model);
+    const onError = (err: unknown): void => {
+      this.#deps.log.error({ err, model: model.id }, "a former model could not be unloaded");
+    };
+    const finished = this.#finish(model).catch(onError);
+    this.#finishing.set(model, finished);
+    void finished.then(() => this.#finishing.delete(model));
+  }
+
+  /** Bounded by the limits of its requests. */
+  async #finish(model: CatalogModel): Promise<void> {
+    const { room } = model;
+    const { backgroundClock } = this.#deps;
+    do await pause(backgroundClock, finishEveryMs, this.#closing.signal);
+    while (!this.#closing.signal.aborted && room.busy + room.waiting > 0);
+    await retire(model);
   }
 
   #change(edit: (models: Map<string, CatalogModel>) => void): void {

@@ -70,7 +70,8 @@ function setUp() {
   const store = openMemoryState().catalog;
   const catalog = new Catalog({
     clock,
-    backgroundClock: clock,
+    // Of its own, so that only the timers of lists are recorded.
+    backgroundClock: new FakeClock(),
     log: silentLog,
     store,
     limits: { queueWaitMs: 1_000 },
@@ -81,7 +82,7 @@ function setUp() {
   const discovery = new ModelDiscovery({ catalog, engine, clock, random: Math.random, log });
   onTestFinished(async () => {
     await discovery.close();
-    await catalog.replace([]);
+    await catalog.close();
   });
   const models = () =>
     Object.fromEntries(

@@ -7,6 +7,7 @@ import { eventually } from "../../support/eventually.js";
 import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { answerBytes } from "../../support/upstream/raw-upstream.js";
+import { startScriptedUpstream } from "../../support/upstream/scripted-upstream.js";
 import { start } from "../../support/upstream/test-upstream.js";
 import { UpstreamCalls } from "../../support/upstream/upstream-calls.js";
 
@@ -190,6 +191,41 @@ describe("a changed or deleted upstream", () => {
     await eventually(() => service.service.parts.catalog.deployments().length === 0, "no deployment is left");
     expect((await calls.user.chat("slow")).code).toBe("model_not_found");
     expect((await calls.call("DeleteUpstream", { name: "far" })).status).toBe(404);
+  });
+
+  it("loses no request, neither running nor waiting, while it is changed under load", async () => {
+    const { calls } = await startFor();
+    const script = { text: "one two", tokens: 10, tokenDelayMs: 5, contextLength: 1_000, embeddingDims: 4 };
+    const upstream = await startScriptedUpstream(script);
+    onTestFinished(() => upstream.close());
+    await calls.create({ name: "gpu", url: upstream.url, kind: "vllm", models: ["chat"], slots: 3 });
+    const statuses: number[] = [];
+    let isChanging = true;
+    const client = async () => {
+      while (isChanging) statuses.push((await calls.user.chat("chat")).status);
+    };
+    const clients = Array.from({ length: 12 }, client);
+    for (let weight = 1; weight <= 5; weight += 1) {
+      const before = statuses.length;
+      expect((await calls.call("UpdateUpstream", { name: "gpu", weight, slots: 2 + weight })).status).toBe(200);
+      await eventually(() => statuses.length > before + 12, "requests after the change");
+    }
+    isChanging = false;
+    await Promise.all(clients);
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+  });
+
+  it("that comes back while a request of the former one runs serves at once", async () => {
+    const { calls } = await startFor();
+    const create = () => calls.create({ name: "far", url: providerUrl(), models: ["slow"] }, { key: providerKey });
+    await create();
+    const reader = await calls.user.stream("slow");
+    await reader.read();
+    await calls.call("DeleteUpstream", { name: "far" });
+    await create();
+    const second = await calls.user.stream("slow");
+    expect(await restOf(second)).toContain("[DONE]");
+    expect(await restOf(reader)).toContain("[DONE]");
   });
 
   it("offers only the models that are named for it, and all again without names", async () => {

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { Catalog } from "../../../../src/domain/catalog/catalog.js";
@@ -8,6 +9,7 @@ import { caps } from "../../../support/capabilities.js";
 import { deploymentOn, noDrains } from "../../../support/deployments.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
+import { requestOf } from "../routing/routing-fixture.js";
 
 /** An engine whose loads are resolved by the test, and which records unloads. */
 function slowEngine() {
@@ -39,7 +41,7 @@ function setUp() {
     backgroundClock: clock,
     log: silentLog,
     store: openMemoryState().catalog,
-    limits: { queueWaitMs: 1_000 },
+    limits: { queueWaitMs: 30_000 },
     random: () => 0.5,
     drained: noDrains,
   });
@@ -55,7 +57,7 @@ function setUp() {
   });
   const begun = (count: number) => expect.poll(() => slow.loads.length).toBe(count);
   const fingerprint = () => catalog.find("m", tokenAdministrator)?.deployments[0]?.model?.fingerprint ?? null;
-  return { ...slow, catalog, definition, begun, fingerprint };
+  return { ...slow, clock, catalog, definition, begun, fingerprint };
 }
 
 describe("Catalog", () => {
@@ -82,6 +84,44 @@ describe("Catalog", () => {
     loads[1]?.end("second");
     await second;
     expect(fingerprint()).toBe("second");
+    expect(unloaded).toEqual(["first"]);
+  });
+
+  it("lets requests that run or wait on a former version finish, before it is unloaded", async () => {
+    const { catalog, definition, begun, loads, unloaded, clock } = setUp();
+    const first = catalog.putAll([definition("m")]);
+    await begun(1);
+    loads[0]?.end("first");
+    await first;
+    const { room } = catalog.require("m", tokenAdministrator);
+    const running = room.tryAcquire(requestOf());
+    const waiting = room.acquire(requestOf(), new AbortController().signal);
+    const second = catalog.putAll([definition("m")], "finish");
+    await begun(2);
+    loads[1]?.end("second");
+    await second;
+    clock.advance(1_000);
+    await setImmediate();
+    running?.release();
+    const granted = await waiting;
+    clock.advance(1_000);
+    await setImmediate();
+    expect(unloaded).toEqual([]);
+    granted.release();
+    clock.advance(1_000);
+    await expect.poll(() => unloaded).toEqual(["first"]);
+  });
+
+  it("unloads former versions at once when it is closed", async () => {
+    const { catalog, definition, begun, loads, unloaded } = setUp();
+    const put = catalog.put(definition("m"));
+    await begun(1);
+    loads[0]?.end("first");
+    await put;
+    expect(catalog.require("m", tokenAdministrator).room.tryAcquire(requestOf())).not.toBeNull();
+    await catalog.remove("m", "finish");
+    expect(unloaded).toEqual([]);
+    await catalog.close();
     expect(unloaded).toEqual(["first"]);
   });
 
