@@ -42,7 +42,7 @@ function explain(error: EngineError, { url, keys }: UpstreamDefinition): { probl
   switch (error.code) {
     case "unauthorized": {
       const problem = keys.length === 0 ? `${url} requires an API key` : `${url} does not accept the API key`;
-      return { problem, fix: "set key_file, or --key-file, to the file with a valid key" };
+      return { problem, fix: "set a valid key: key_file in uis.yaml, or --key-file on the command line" };
     }
     case "forbidden":
       return { problem: `${url} does not allow the API key to list its models`, fix: "use a key that may list models" };

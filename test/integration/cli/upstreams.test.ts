@@ -160,7 +160,7 @@ describe("uis upstreams check: the key", () => {
     await writeFile(join(cwd, "wrong.key"), "sk-wrong");
     const without = await check(server.url);
     expect(without).toMatchObject({ code: 1, stdout: "" });
-    expect(without.stderr).toContain("requires an API key: set key_file, or --key-file,");
+    expect(without.stderr).toContain("requires an API key: set a valid key: key_file in uis.yaml, or --key-file");
     expect((await check(server.url, "--key-file", "wrong.key")).stderr).toContain("does not accept the API key");
   });
 

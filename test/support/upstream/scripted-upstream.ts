@@ -17,6 +17,7 @@ export async function startScriptedUpstream(script: UpstreamScript): Promise<Raw
   return await RawUpstream.start((socket, { path, body }) => {
     const request: unknown = body === "" ? {} : JSON.parse(body);
     if (path === "/v1/models") socket.write(json(models(script)));
+    else if (body === "") socket.write(json({}, "404 Not Found"));
     else if (path === "/v1/embeddings") answerEmbeddings(socket, script, request as EmbedBody);
     else if (path === "/v1/rerank") answerRerank(socket, script, request as RerankBody);
     else answerChat(socket, script, request as ChatBody);
