@@ -115,11 +115,11 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
     const [head, ...rows] = (await readFile(await file.path(), "utf8")).trimEnd().split("\r\n");
     expect(head).toBe(
       "start_time,end_time,model,api_key_id,api_key_name,requests,prompt_tokens,completion_tokens,cached_tokens," +
-        "cost_nano_dollars",
+        "cost_nano_dollars,operation",
     );
     expect(rows).toHaveLength(2);
     expect(rows.find((row) => row.includes("HYPERLINK"))).toMatch(
-      /Z,,key_\w{24},"'=HYPERLINK\(""http:\/\/x\.test"",""a""\)",1,\d+,\d+,0,0$/,
+      /Z,,key_\w{24},"'=HYPERLINK\(""http:\/\/x\.test"",""a""\)",1,\d+,\d+,0,0,$/,
     );
   });
 

@@ -7,8 +7,8 @@ export function csvRows(
   nameOf: (id: string) => string,
 ): readonly (readonly (string | number)[])[] {
   const head = [
-    ...["start_time", "end_time", "model", "api_key_id", "api_key_name", "operation", "requests"],
-    ...["prompt_tokens", "completion_tokens", "cached_tokens", "cost_nano_dollars"],
+    ...["start_time", "end_time", "model", "api_key_id", "api_key_name", "requests"],
+    ...["prompt_tokens", "completion_tokens", "cached_tokens", "cost_nano_dollars", "operation"],
   ];
   return [
     head,
@@ -18,12 +18,12 @@ export function csvRows(
       row.model,
       row.apiKeyId,
       row.apiKeyId === "" ? "" : nameOf(row.apiKeyId),
-      row.operation,
       row.requests,
       row.promptTokens,
       row.completionTokens,
       row.cachedTokens,
       row.costNanoDollars,
+      row.operation,
     ]),
   ];
 }
