@@ -43,20 +43,25 @@ interface PageEntry {
 /** In the order of the navigation. */
 const pages: readonly PageEntry[] = [
   { name: "", title: "Overview", load: async () => (await import("./pages/overview/overview.js")).Overview },
-  { name: "keys", title: "API keys", load: async () => (await import("./pages/keys/keys.js")).Keys },
-  { name: "usage", title: "Usage", load: async () => (await import("./pages/usage/usage.js")).Usage },
   { name: "models", title: "Models", load: async () => (await import("./pages/models/models.js")).Models },
   {
     name: "playground",
     title: "Playground",
     load: async () => (await import("./pages/playground/playground.js")).Playground,
   },
-  { name: "webhooks", title: "Webhooks", load: async () => (await import("./pages/webhooks/webhooks.js")).Webhooks },
+  {
+    name: "upstreams",
+    title: "Upstreams",
+    load: async () => (await import("./pages/upstreams/upstreams.js")).Upstreams,
+  },
+  { name: "usage", title: "Usage", load: async () => (await import("./pages/usage/usage.js")).Usage },
   {
     name: "deliveries",
     title: "Deliveries",
     load: async () => (await import("./pages/deliveries/deliveries.js")).Deliveries,
   },
+  { name: "keys", title: "API keys", load: async () => (await import("./pages/keys/keys.js")).Keys },
+  { name: "webhooks", title: "Webhooks", load: async () => (await import("./pages/webhooks/webhooks.js")).Webhooks },
   { name: "audit", title: "Audit", load: async () => (await import("./pages/audit/audit.js")).Audit },
 ];
 

@@ -27,6 +27,12 @@ const walks: readonly PageWalk[] = [
   { page: "models", title: "Models", charts: 0, dialogs: [/^Pull a model$/, /^Remove /] },
   { page: "playground", title: "Playground", charts: 0, dialogs: [] },
   {
+    page: "upstreams",
+    title: "Upstreams",
+    charts: 0,
+    dialogs: [/^Add upstream$/, /^Test: /, /^Edit: /, /^Delete: /],
+  },
+  {
     page: "webhooks",
     title: "Webhooks",
     charts: 0,

@@ -28,6 +28,7 @@ describe.skipIf(!hasChromium)("screenshots of every page", () => {
   it.each([
     { page: "keys", title: "API keys" },
     { page: "models", title: "Models" },
+    { page: "upstreams", title: "Upstreams" },
     { page: "webhooks", title: "Webhooks" },
     { page: "deliveries", title: "Deliveries" },
     { page: "audit", title: "Audit" },

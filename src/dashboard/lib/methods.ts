@@ -5,6 +5,7 @@ import type * as modelAdmin from "../../../gen/unified/admin/v1/model_admin_serv
 import type * as session from "../../../gen/unified/admin/v1/session_service_pb.js";
 import type * as system from "../../../gen/unified/admin/v1/system_service_pb.js";
 import type * as threshold from "../../../gen/unified/admin/v1/threshold_service_pb.js";
+import type * as upstream from "../../../gen/unified/admin/v1/upstream_service_pb.js";
 import type * as usage from "../../../gen/unified/admin/v1/usage_service_pb.js";
 import type * as catalog from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type * as inference from "../../../gen/unified/inference/v1/inference_service_pb.js";
@@ -68,6 +69,27 @@ export interface Methods {
   "unified.admin.v1.ModelAdminService/UnloadModel": [
     modelAdmin.UnloadModelRequestJson,
     modelAdmin.UnloadModelResponseJson,
+  ];
+  "unified.admin.v1.UpstreamService/ListUpstreams": [Nothing, upstream.ListUpstreamsResponseJson];
+  "unified.admin.v1.UpstreamService/CheckUpstream": [
+    upstream.CheckUpstreamRequestJson,
+    upstream.CheckUpstreamResponseJson,
+  ];
+  "unified.admin.v1.UpstreamService/CreateUpstream": [
+    upstream.CreateUpstreamRequestJson,
+    upstream.CreateUpstreamResponseJson,
+  ];
+  "unified.admin.v1.UpstreamService/UpdateUpstream": [
+    upstream.UpdateUpstreamRequestJson,
+    upstream.UpdateUpstreamResponseJson,
+  ];
+  "unified.admin.v1.UpstreamService/DeleteUpstream": [
+    upstream.DeleteUpstreamRequestJson,
+    upstream.DeleteUpstreamResponseJson,
+  ];
+  "unified.admin.v1.UpstreamService/DrainDeployment": [
+    upstream.DrainDeploymentRequestJson,
+    upstream.DrainDeploymentResponseJson,
   ];
   "unified.catalog.v1.CatalogService/ListModels": [catalog.ListModelsRequestJson, catalog.ListModelsResponseJson];
   "unified.inference.v1.InferenceService/CreateEmbeddings": [

@@ -43,6 +43,9 @@ export { assistant, summarizer };
 
 export const keptModel = "smollm2-135m-instruct";
 
+/** At an upstream. */
+export const gpuModel = "llama-3.3-70b-instruct";
+
 /** The newest first. */
 export const firstKeyNames = ["Grafana", "Laptop of Anna"];
 

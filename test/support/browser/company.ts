@@ -5,6 +5,8 @@ import type { Settlement } from "../../../src/domain/metering/ledger.js";
 import { writeScriptedGguf } from "../gguf/scripted-gguf.js";
 import { settlement } from "../records.js";
 import { ServiceClient } from "../service-client.js";
+import type { RawUpstream } from "../upstream/raw-upstream.js";
+import { modelList, startServerWith } from "../upstream/server-paths.js";
 import {
   assistant,
   companyDays,
@@ -14,6 +16,7 @@ import {
   companyThresholds,
   companyUse,
   firstKeyNames,
+  gpuModel,
   keptModel,
   summarizer,
 } from "./company-data.js";
@@ -48,10 +51,15 @@ export async function startCompany(): Promise<Company> {
         state: { durability: "every-write" },
       },
     });
-    const keys = await live(run);
+    const gpu = await startGpuServer();
+    const keys = await live(run, gpu.url);
     // A key of an account without endpoints, so that its requests create no deliveries.
     const { secret } = keyNamed(keys, "Data team notebook");
-    return { ...run, startTraffic: () => startTraffic(new ServiceClient(run.service.http, secret)) };
+    const close = async (): Promise<void> => {
+      await run.close();
+      await gpu.close();
+    };
+    return { ...run, close, startTraffic: () => startTraffic(new ServiceClient(run.service.http, secret)) };
   } finally {
     vi.useRealTimers();
   }
@@ -63,7 +71,7 @@ function timeIs(agoMs: number): void {
 }
 
 /** Replays the history in order. */
-async function live(run: DashboardRun): Promise<readonly MadeKey[]> {
+async function live(run: DashboardRun, gpuUrl: string): Promise<readonly MadeKey[]> {
   const { http, adminToken, key, service } = run.service;
   const admin = new ServiceClient(http, adminToken);
   const keys: MadeKey[] = [];
@@ -88,6 +96,7 @@ async function live(run: DashboardRun): Promise<readonly MadeKey[]> {
       },
     })),
     { agoMs: 6 * dayMs, act: () => keepModel(run, admin) },
+    { agoMs: 4 * dayMs, act: () => addUpstream(admin, gpuUrl) },
     { agoMs: 2 * dayMs, act: () => use(key) },
     { agoMs: 9 * hourMs, act: () => revoke(admin, keyNamed(keys, "Old mobile app")) },
     { agoMs: 8 * hourMs, act: () => use(keyNamed(keys, "Nightly reports").secret) },
@@ -141,6 +150,14 @@ async function renameFirstKeys({ service }: DashboardRun): Promise<void> {
   const { records } = await apiKeys.list({ account: null, pageSize: 0, pageToken: "" });
   for (const [index, { id }] of records.entries()) await apiKeys.update(id, { name: firstKeyNames[index] ?? "" });
 }
+
+/** A vLLM server with one model. */
+function startGpuServer(): Promise<RawUpstream> {
+  return startServerWith({ "/v1/models": modelList({ id: gpuModel, owned_by: "vllm", max_model_len: 131_072 }) });
+}
+
+const addUpstream = (admin: ServiceClient, url: string) =>
+  must(admin, "admin.v1.UpstreamService/CreateUpstream", { upstream: { name: "gpu-1", url, kind: "vllm" } });
 
 /** Imports a model of the embedded engine. */
 async function keepModel({ service }: DashboardRun, admin: ServiceClient): Promise<void> {

@@ -1,0 +1,144 @@
+import "./upstreams.css";
+import { useId, useState } from "preact/hooks";
+import type { UpstreamJson } from "../../../../gen/unified/admin/v1/upstream_pb.js";
+import { call } from "../../lib/api.js";
+import { useData } from "../../lib/use-data.js";
+import { Empty, Loading, Problem } from "../../ui/feedback.js";
+import { Facts, Moment } from "../../ui/values.js";
+import { TestUpstream } from "./check.js";
+import { DeploymentTable } from "./deployment-table.js";
+import { isStored, keyText, kindTitle, modelsText, sourceText } from "./upstream.js";
+import { AddUpstream, DeleteUpstream, EditUpstream } from "./upstream-dialogs.js";
+
+type UpstreamAction = "test" | "edit" | "delete";
+
+type Opened = { readonly action: "add" } | { readonly action: UpstreamAction; readonly upstream: UpstreamJson };
+
+/** Deployments change their state with every request. */
+const refreshMs = 3_000;
+
+/** Inference servers and providers whose models this service offers, with their deployments. */
+export function Upstreams() {
+  const [opened, setOpened] = useState<Opened | null>(null);
+  const { value, error, reload } = useData(
+    (signal) => call("unified.admin.v1.UpstreamService/ListUpstreams", {}, signal),
+    [],
+    refreshMs,
+  );
+  const upstreams = value?.upstreams ?? [];
+  const close = (): void => setOpened(null);
+  return (
+    <div class="stack upstreams">
+      <div class="row spread">
+        <p class="faint">
+          Inference servers and providers. Clients use their models like all others, with the keys of this service.
+        </p>
+        <button type="button" class="primary" onClick={() => setOpened({ action: "add" })}>
+          Add upstream
+        </button>
+      </div>
+      <Problem error={error} onRetry={reload} />
+      {value === null && error === null && <Loading />}
+      {value !== null && upstreams.length === 0 && <NoUpstreams />}
+      <ul class="stack upstream-list">
+        {upstreams.map((upstream) => (
+          <UpstreamCard
+            key={`${upstream.source} ${upstream.name}`}
+            upstream={upstream}
+            onAction={(action) => setOpened({ action, upstream })}
+            onChanged={reload}
+          />
+        ))}
+      </ul>
+      {opened?.action === "add" && <AddUpstream onDone={reload} onClose={close} />}
+      {opened?.action === "test" && <TestUpstream upstream={opened.upstream} onClose={close} />}
+      {opened?.action === "edit" && <EditUpstream upstream={opened.upstream} onDone={reload} onClose={close} />}
+      {opened?.action === "delete" && <DeleteUpstream upstream={opened.upstream} onDone={reload} onClose={close} />}
+    </div>
+  );
+}
+
+function NoUpstreams() {
+  return (
+    <Empty>
+      No upstreams yet. Add a server or provider here, in <code>uis.yaml</code>, or with <code>uis upstreams add</code>.
+    </Empty>
+  );
+}
+
+interface UpstreamCardProps {
+  readonly upstream: UpstreamJson;
+  readonly onAction: (action: UpstreamAction) => void;
+  readonly onChanged: () => void;
+}
+
+/** An upstream with its deployments and actions. */
+function UpstreamCard({ upstream, onAction, onChanged }: UpstreamCardProps) {
+  const { name = "", url = "", problem = "", hidesStored = false, deployments = [] } = upstream;
+  const titleId = useId();
+  return (
+    <li class="card stack" aria-labelledby={titleId}>
+      <div class="row spread upstream-head">
+        <div>
+          <h2 id={titleId}>{name}</h2>
+          <div class="value">{url}</div>
+        </div>
+        <div class="row actions">
+          <Actions upstream={upstream} onAction={onAction} />
+        </div>
+      </div>
+      {problem !== "" && <p class="upstream-warning">{problem}</p>}
+      {hidesStored && (
+        <p class="upstream-warning">
+          An upstream of this name that was added here is not used, because uis.yaml has one. Delete removes the added
+          one.
+        </p>
+      )}
+      <UpstreamFacts upstream={upstream} />
+      {deployments.length > 0 && <DeploymentTable name={name} deployments={deployments} onChanged={onChanged} />}
+    </li>
+  );
+}
+
+function Actions({ upstream, onAction }: Pick<UpstreamCardProps, "upstream" | "onAction">) {
+  const { name = "", hidesStored = false } = upstream;
+  const button = (action: UpstreamAction, verb: string) => (
+    <button
+      type="button"
+      class={action === "delete" ? "danger" : undefined}
+      aria-label={`${verb}: ${name}`}
+      onClick={() => onAction(action)}
+    >
+      {verb}
+    </button>
+  );
+  return (
+    <>
+      {button("test", "Test")}
+      {isStored(upstream) && button("edit", "Edit")}
+      {(isStored(upstream) || hidesStored) && button("delete", "Delete")}
+    </>
+  );
+}
+
+function UpstreamFacts({ upstream }: { readonly upstream: UpstreamJson }) {
+  const { kind, weight = 1, priority = 0, slots = 0, headerNames = [], updatedAt, deployments = [] } = upstream;
+  return (
+    <Facts
+      isWide
+      of={{
+        Kind: kindTitle(kind),
+        Source: sourceText(upstream),
+        Models: modelsText(upstream),
+        "API key": keyText(upstream),
+        Headers: headerNames.length === 0 ? null : headerNames.join(", "),
+        // Of an upstream of the file, each model has its own.
+        Weight: isStored(upstream) ? String(weight) : null,
+        Priority: isStored(upstream) ? String(priority) : null,
+        Slots: isStored(upstream) ? String(slots) : null,
+        Deployments: deployments.length === 0 ? "None" : null,
+        Changed: updatedAt === undefined ? null : <Moment at={updatedAt} />,
+      }}
+    />
+  );
+}
