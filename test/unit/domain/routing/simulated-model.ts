@@ -28,14 +28,20 @@ export class SimulatedUpstream implements RoutedDeployment {
   readonly ejection;
   readonly id: string;
   readonly priority: number;
-  readonly slots = 64;
+  readonly slots: number;
   readonly #clock: FakeClock;
   readonly #random: () => number;
   readonly #running = new Set<(error: Error) => void>();
 
-  constructor(id: string, priority: number, clock: FakeClock, group: EjectionGroup, random: () => number) {
+  constructor(
+    { id, priority, slots }: Pick<RoutedDeployment, "id" | "priority" | "slots">,
+    clock: FakeClock,
+    group: EjectionGroup,
+    random: () => number,
+  ) {
     this.id = id;
     this.priority = priority;
+    this.slots = slots;
     this.#clock = clock;
     this.#random = random;
     this.ejection = group.add(({ state }) => this.states.push(state));
@@ -96,10 +102,10 @@ export class SimulatedModel {
   #checkedAtMs = 0;
 
   /** One upstream for each priority. */
-  constructor({ priorities = [0, 0, 0], affinity = false }) {
+  constructor({ priorities = [0, 0, 0], affinity = false, slots = 64 }) {
     const random = seededRandom(1);
     this.upstreams = priorities.map(
-      (priority, at) => new SimulatedUpstream(`u${at}`, priority, this.clock, this.group, random),
+      (priority, at) => new SimulatedUpstream({ id: `u${at}`, priority, slots }, this.clock, this.group, random),
     );
     this.room = new WaitingRoom(this.clock, {
       deployments: this.upstreams,

@@ -4,6 +4,7 @@ import type { GenEvent, GenerateRequest } from "../../../../src/domain/engine/en
 import { AnswerEvents } from "../../../../src/engines/openai/answer/answer-events.js";
 import { SseReader } from "../../../../src/engines/openai/answer/sse-reader.js";
 import { InvalidResponse } from "../../../../src/engines/openai/protocol/upstream-failure.js";
+import { byTier } from "../../../support/tier.js";
 import { answerOptions } from "../../../support/upstream/answer-options.js";
 import { chatRequest } from "../../../support/upstream/engine-calls.js";
 import {
@@ -53,7 +54,8 @@ describe("recorded answers of real servers", () => {
   it.each(streams)("%s gives the same events wherever its bytes are split", (name, request) => {
     const { body } = recordedAnswer(name);
     const whole = eventsText(eventsOf(request, [body], true));
-    for (let at = 1; at < body.length; at += body.length > 8_000 ? 7 : 1) {
+    const step = byTier({ ci: body.length > 8_000 ? 7 : 1, long: 1 });
+    for (let at = 1; at < body.length; at += step) {
       const split = eventsText(eventsOf(request, [body.subarray(0, at), body.subarray(at)], true));
       if (split !== whole) expect(split, `split at byte ${at}`).toBe(whole);
     }
