@@ -1,5 +1,5 @@
 import { toBinary } from "@bufbuild/protobuf";
-import { MessageSchema, ToolSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { type Message, MessageSchema, ToolSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import {
   type EmbedRequest,
@@ -106,12 +106,25 @@ async function count(
 function estimate(input: GenerateInput): number {
   if (!("prompt" in input)) {
     let bytes = 0;
-    for (const message of input.messages) bytes += toBinary(MessageSchema, message).length;
+    for (const message of input.messages) bytes += bytesOf(message);
     for (const tool of input.tools) bytes += toBinary(ToolSchema, tool).length;
     return tokensOfBytes(bytes);
   }
   const { prompt } = input;
   return typeof prompt === "string" ? tokensOfBytes(Buffer.byteLength(prompt)) : prompt.length;
+}
+
+/** For the role of a message, and the marks around it and around each part. */
+const frameBytes = 6;
+
+/** Bytes of a message. Nearly all have text alone, which is counted without writing the message. */
+function bytesOf(message: Message): number {
+  let bytes = frameBytes;
+  for (const { part } of message.content) {
+    if (part.case !== "text") return toBinary(MessageSchema, message).length;
+    bytes += Buffer.byteLength(part.value) + frameBytes;
+  }
+  return message.toolCalls.length > 0 ? toBinary(MessageSchema, message).length : bytes;
 }
 
 /** Estimated tokens of a prompt and its answers, to compare the load of deployments. */
