@@ -1,4 +1,5 @@
 import { performance } from "node:perf_hooks";
+import { MemberList, type Placed } from "./collections.js";
 
 /** The system's time. Its timers do not keep the process alive: the owner of work that must finish tracks it. */
 export interface SystemClock {
@@ -39,7 +40,7 @@ export function createSystemClock(): SystemClock {
 }
 
 /** A set whose members are sampled by one timer. */
-interface Sampler<T> {
+interface Sampler<T extends Placed> {
   add(member: T): void;
   delete(member: T): void;
   readonly size: number;
@@ -51,8 +52,8 @@ interface Sampler<T> {
  * Calls `look` for every member each `intervalMs()`, from one timer however many members there are. The timer runs while
  * there are members and does not keep the process alive; a changed interval applies from the next sample.
  */
-export function createSampler<T>(intervalMs: () => number, look: (member: T) => void): Sampler<T> {
-  const members = new Set<T>();
+export function createSampler<T extends Placed>(intervalMs: () => number, look: (member: T) => void): Sampler<T> {
+  const members = new MemberList<T>();
   let timer: NodeJS.Timeout | undefined;
   let timerMs = 0;
 
@@ -73,7 +74,7 @@ export function createSampler<T>(intervalMs: () => number, look: (member: T) => 
       stop();
       start();
     }
-    for (const member of members) look(member);
+    for (const member of members.all()) look(member);
   }
 
   return {

@@ -152,3 +152,50 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
     wake?.();
   }
 }
+
+/** What a MemberList writes to its members. */
+export interface Placed {
+  /** Index in the list; written by the list only. */
+  place: number;
+}
+
+/**
+ * Members in no order. A member is in one list at most. For those that come and go with each request: a Set that is
+ * rebuilt leaves its old table, which holds all members of that time until a full garbage collection.
+ */
+export class MemberList<T extends Placed> {
+  readonly #members: T[] = [];
+
+  get size(): number {
+    return this.#members.length;
+  }
+
+  add(member: T): void {
+    member.place = this.#members.length;
+    this.#members.push(member);
+  }
+
+  /** No effect for one that is not in the list. */
+  delete(member: T): void {
+    const { place } = member;
+    if (this.#members[place] !== member) return;
+    const last = this.#members.pop();
+    if (last === undefined || last === member) return;
+    this.#members[place] = last;
+    last.place = place;
+  }
+
+  clear(): void {
+    this.#members.length = 0;
+  }
+
+  /** The present members; they may be deleted while the array is read. */
+  all(): readonly T[] {
+    return [...this.#members];
+  }
+
+  /** No member may be added or deleted meanwhile. */
+  [Symbol.iterator](): IterableIterator<T> {
+    return this.#members.values();
+  }
+}

@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../lib/bounded-collections.js";
+import { BoundedMap } from "../../lib/collections.js";
 import type { ChangeFeed, Clock, IdSource, Logger } from "../call/ports.js";
 import { unlimited } from "../call/rate-limits.js";
 import { type PageRequest, refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";

@@ -1,5 +1,5 @@
 import { type Operation, operationRow } from "../../contract/operations.js";
-import { BoundedMap } from "../../lib/bounded-collections.js";
+import { BoundedMap } from "../../lib/collections.js";
 import { isSameDigest } from "../../lib/crypto.js";
 import type { Browser } from "../call/call-context.js";
 import type { ChangeFeed, Clock, Logger } from "../call/ports.js";

@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../lib/bounded-collections.js";
+import { BoundedMap } from "../../lib/collections.js";
 import type { LiveRequests } from "../call/live-requests.js";
 import type { ChangeFeed, Clock, Logger, StateChange } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";

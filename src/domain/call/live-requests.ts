@@ -1,3 +1,4 @@
+import { MemberList, type Placed } from "../../lib/collections.js";
 import type { EndReason } from "./call-context.js";
 import { type Principal, sessionIdOf } from "./principal.js";
 
@@ -5,42 +6,33 @@ import { type Principal, sessionIdOf } from "./principal.js";
 export type Stage = "receiving" | "queued" | "running" | "delivering" | "watching";
 
 /** One call between `open` and `close`. */
-export interface LiveRequest {
+export interface LiveRequest extends Placed {
   readonly requestId: string;
   readonly principal: Principal;
   readonly stage: Stage;
   /** Usage so far; null before admission. */
   readonly usedSoFar: UsageTotal | null;
-  /** Index in the list; written by LiveRequests only. */
-  place: number;
   /** Ends the call; the first reason counts. */
   abort(why: EndReason): void;
 }
 
 /** All open calls of this process, in no order. Used for revocation, drain, lease renewal and `/debug/state`. */
 export class LiveRequests {
-  /** A list with swap-remove: a Map of entries this short-lived would be rebuilt all the time. */
-  readonly #calls: LiveRequest[] = [];
+  readonly #calls = new MemberList<LiveRequest>();
   readonly #emptied: (() => void)[] = [];
 
   add(call: LiveRequest): void {
-    call.place = this.#calls.length;
-    this.#calls.push(call);
+    this.#calls.add(call);
   }
 
-  /** Call it once for each added call. */
   remove(call: LiveRequest): void {
-    const last = this.#calls.pop();
-    if (last !== undefined && last !== call) {
-      this.#calls[call.place] = last;
-      last.place = call.place;
-    }
-    if (this.#calls.length > 0) return;
+    this.#calls.delete(call);
+    if (this.#calls.size > 0) return;
     for (const emptied of this.#emptied.splice(0)) emptied();
   }
 
   get size(): number {
-    return this.#calls.length;
+    return this.#calls.size;
   }
 
   /** Calls per stage; stages without a call are left out. */
@@ -63,12 +55,12 @@ export class LiveRequests {
 
   /** Ids of the keys in use. */
   keyIds(): ReadonlySet<string> {
-    return new Set(this.#calls.flatMap(({ principal }) => principal.keyId ?? []));
+    return new Set(this.#calls.all().flatMap(({ principal }) => principal.keyId ?? []));
   }
 
   /** Ids of the sessions in use. */
   sessionIds(): ReadonlySet<string> {
-    return new Set(this.#calls.flatMap(({ principal }) => sessionIdOf(principal) ?? []));
+    return new Set(this.#calls.all().flatMap(({ principal }) => sessionIdOf(principal) ?? []));
   }
 
   /** Ends every call of a session. */
@@ -92,12 +84,12 @@ export class LiveRequests {
 
   /** Resolves when no call is open. */
   emptied(): Promise<void> {
-    if (this.#calls.length === 0) return Promise.resolve();
+    if (this.#calls.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#emptied.push(resolve));
   }
 
   #abortAll(why: EndReason, matches: (call: LiveRequest) => boolean): void {
-    for (const call of this.#calls.filter(matches)) call.abort(why);
+    for (const call of this.#calls.all().filter(matches)) call.abort(why);
   }
 }
 

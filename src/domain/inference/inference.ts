@@ -8,7 +8,7 @@ import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/infere
 import type { Ranking, RerankParams } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { BoundedQueue } from "../../lib/bounded-collections.js";
+import { BoundedQueue } from "../../lib/collections.js";
 import type { Call, ClientLabels } from "../call/call.js";
 import { type Answer, type AnswerHead, errorOfEnd, type StreamAnswer } from "../call/call-context.js";
 import type { UsageTotal } from "../call/live-requests.js";

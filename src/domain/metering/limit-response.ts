@@ -1,6 +1,6 @@
 import { headers } from "../../contract/headers.js";
 import { inferenceOperations, type Operation } from "../../contract/operations.js";
-import { BoundedMap } from "../../lib/bounded-collections.js";
+import { BoundedMap } from "../../lib/collections.js";
 import { rememberFirstTry } from "../call/call.js";
 import type { AnswerHead } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";

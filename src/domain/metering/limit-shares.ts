@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../lib/bounded-collections.js";
+import { BoundedMap } from "../../lib/collections.js";
 import {
   type LimitOwner,
   type LimitScope,

@@ -6,7 +6,7 @@ import {
   PullModelResponseSchema,
 } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
 import { StoredModelKind } from "../../../gen/unified/admin/v1/stored_model_pb.js";
-import { BoundedQueue } from "../../lib/bounded-collections.js";
+import { BoundedQueue } from "../../lib/collections.js";
 import type { Audit } from "../access/audit.js";
 import type { ModelAdmin, StoredModel } from "../catalog/model-store.js";
 import { type RpcService, rpcService } from "./rpc-service.js";

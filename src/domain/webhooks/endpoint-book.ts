@@ -1,4 +1,4 @@
-import { BoundedMap } from "../../lib/bounded-collections.js";
+import { BoundedMap } from "../../lib/collections.js";
 import { type ChangeFeed, type Clock, type Logger, pause, type StateChange } from "../call/ports.js";
 import type { WebhookObserver } from "./delivery.js";
 import { type EndpointHealth, type EndpointRecord, type EndpointStore, signingSecrets } from "./endpoint-store.js";

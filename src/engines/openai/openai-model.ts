@@ -13,6 +13,7 @@ import {
 } from "../../domain/engine/engine.js";
 import type { UpstreamOutcome } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { MemberList, type Placed } from "../../lib/collections.js";
 import { embeddingBytesMax, readEmbeddings, readScores, rerankBytesMax } from "./answer/input-answers.js";
 import { readWhole } from "./connection/body-collector.js";
 import { ModelKeys, type UpstreamKey } from "./connection/key-ring.js";
@@ -55,7 +56,7 @@ export class OpenAiModel implements LoadedModel {
   readonly #spec: OpenAiModelSpec;
   readonly #keys: ModelKeys;
   /** What stops each running call. */
-  readonly #running = new Set<Stoppable>();
+  readonly #running = new MemberList<Stoppable>();
   #whenIdle: (() => void) | null = null;
   #producedTokens = 0;
   #isUnloaded = false;
@@ -164,7 +165,7 @@ export class OpenAiModel implements LoadedModel {
         this.#whenIdle = resolve;
       });
       const cancel = this.#deps.clock.after(graceMs, () => {
-        for (const running of this.#running) {
+        for (const running of this.#running.all()) {
           running.stop(new EngineError("engine_restarted", "the model was unloaded", { retryable: true }));
         }
       });
@@ -185,7 +186,7 @@ export class OpenAiModel implements LoadedModel {
     if (this.#running.size >= this.#spec.slots) {
       throw new EngineError("overloaded", "all slots are busy", { retryable: true });
     }
-    const running: Stoppable = { signal, stop: () => {} };
+    const running: Stoppable = { signal, stop: () => {}, place: 0 };
     const onAbort = (): void => running.stop(new EngineError("aborted", "the request was aborted"));
     signal.addEventListener("abort", onAbort);
     this.#running.add(running);
@@ -234,7 +235,7 @@ export class OpenAiModel implements LoadedModel {
   }
 }
 
-interface Stoppable {
+interface Stoppable extends Placed {
   readonly signal: AbortFlag;
   stop(error: EngineError): void;
 }

@@ -2,6 +2,7 @@ import type { Clock } from "../../domain/call/ports.js";
 import { type EmitEvent, EngineError, type GenEvent } from "../../domain/engine/engine.js";
 import { contextOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import type { Placed } from "../../lib/collections.js";
 import type { Choice } from "./choices.js";
 import type { ScriptedFailureCode } from "./scripted-options.js";
 
@@ -150,7 +151,8 @@ export function nextTurn(): Promise<void> {
  * The waits of one call. Each ends at once when the call is stopped; the caller checks `stopped` after it. A call that
  * never waits has no timer, and no listener on its signal.
  */
-export class Pace {
+export class Pace implements Placed {
+  place = 0;
   readonly #clock: Clock;
   readonly #signal: AbortFlag;
   #stopped = false;

@@ -21,6 +21,7 @@ import {
 } from "../../domain/engine/engine.js";
 import { contextOverflow, inputOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { MemberList } from "../../lib/collections.js";
 import { CallChoice, type Choice, countTokens, Script, type ScriptedCall, TextChoice } from "./choices.js";
 import { failureError, Generation, type Interruption, nextTurn, Pace } from "./generation.js";
 import { type ScriptedOptions, type ScriptedToolCall, scriptedCapabilities } from "./scripted-options.js";
@@ -57,7 +58,7 @@ class ScriptedModel implements LoadedModel {
   readonly #calls: readonly ScriptedCall[];
   /** Calls that still have to fail. */
   #failuresLeft: number;
-  readonly #running = new Set<Pace>();
+  readonly #running = new MemberList<Pace>();
   readonly #whenIdle: (() => void)[] = [];
   #producedTokens = 0;
   #unloaded = false;
@@ -103,7 +104,7 @@ class ScriptedModel implements LoadedModel {
       this.#whenIdle.push(resolve);
     });
     const cancel = this.#deps.clock.after(graceMs, () => {
-      for (const pace of this.#running) pace.stop();
+      for (const pace of this.#running.all()) pace.stop();
     });
     await idle;
     cancel();

@@ -12,7 +12,7 @@ import type {
 } from "../../domain/metering/ledger.js";
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import type { UsageReader } from "../../domain/metering/usage-store.js";
-import { BoundedMap } from "../../lib/bounded-collections.js";
+import { BoundedMap } from "../../lib/collections.js";
 import type { RunningRequests } from "./database/running-requests.js";
 import type { StoreLink, UsageSettlement } from "./database/worker-link.js";
 import type { MovedSum, SettlementVerbs } from "./settlements.js";

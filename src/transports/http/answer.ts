@@ -11,6 +11,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { retryAdvice, retryHeaders, type ServiceError } from "../../domain/call/service-error.js";
 import { limitHeaders } from "../../domain/metering/limit-response.js";
 import { createSampler } from "../../lib/clock.js";
+import type { Placed } from "../../lib/collections.js";
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
@@ -136,7 +137,7 @@ const checkMs = { min: 5, max: 1_000 } as const;
  * more than the tokens. `now`: monotonic milliseconds. Changed limits apply to responses that are watched already.
  */
 export function createResponseWatch(limits: Pick<ServiceLimits, "stallMs" | "sseKeepAliveMs">, now: () => number) {
-  interface Entry {
+  interface Entry extends Placed {
     readonly res: ServerResponse;
     readonly on: WatchedEvents;
     readonly drained: () => void;
@@ -173,7 +174,7 @@ export function createResponseWatch(limits: Pick<ServiceLimits, "stallMs" | "sse
       const drained = (): void => {
         entry.blockedSinceMs = null;
       };
-      const entry: Entry = { res, on, drained, blockedSinceMs: null, touchedAtMs: now() };
+      const entry: Entry = { res, on, drained, blockedSinceMs: null, touchedAtMs: now(), place: 0 };
       res.on("drain", drained);
       entries.add(entry);
       return {

@@ -3,6 +3,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { type BodyFault, bodyOwnerOf, type CallContext, errorOfBodyFault } from "../../domain/call/call-context.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
 import { createSampler } from "../../lib/clock.js";
+import type { Placed } from "../../lib/collections.js";
 import type { Call } from "./call.js";
 
 /** Shared by all bodies that are being received. */
@@ -205,7 +206,7 @@ const checkMsMax = 1_000;
  * bodies that are watched already.
  */
 export function createUploadWatch(limits: Pick<ServiceLimits, "bodyRateMin" | "bodyRateGraceMs">, now: () => number) {
-  interface Entry {
+  interface Entry extends Placed {
     readonly upload: Upload;
     readonly tooSlow: () => void;
     /** Start of the span that is being measured. */
@@ -235,7 +236,7 @@ export function createUploadWatch(limits: Pick<ServiceLimits, "bodyRateMin" | "b
      * once at most. The returned function ends the watch; it also ends by itself when the upload is over.
      */
     watch(upload: Upload, tooSlow: () => void): () => void {
-      const entry: Entry = { upload, tooSlow, sinceMs: now(), bytesBefore: upload.bytes() };
+      const entry: Entry = { upload, tooSlow, sinceMs: now(), bytesBefore: upload.bytes(), place: 0 };
       entries.add(entry);
       return () => entries.delete(entry);
     },

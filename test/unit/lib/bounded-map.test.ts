@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BoundedMap } from "../../../src/lib/bounded-collections.js";
+import { BoundedMap } from "../../../src/lib/collections.js";
 
 function keysOf<K>(map: BoundedMap<K, unknown>): K[] {
   return [...map.entries()].map(([key]) => key).sort();

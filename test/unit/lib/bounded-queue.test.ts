@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BoundedQueue } from "../../../src/lib/bounded-collections.js";
+import { BoundedQueue } from "../../../src/lib/collections.js";
 
 async function drain<T>(queue: BoundedQueue<T>): Promise<T[]> {
   const items: T[] = [];

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { ChangeFeed, Clock, Logger, StateChange } from "../../../domain/call/ports.js";
-import { BoundedMap } from "../../../lib/bounded-collections.js";
+import { BoundedMap } from "../../../lib/collections.js";
 import { backOffMs } from "./connect-options.js";
 import type { RedisConnection, Subscription } from "./connection.js";
 import { keyPrefix } from "./key-space.js";

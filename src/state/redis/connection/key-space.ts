@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { LimitOwner } from "../../../domain/call/rate-limits.js";
 import { type Period, periodName, type UsageScope } from "../../../domain/events/events.js";
 import type { UsageRange } from "../../../domain/metering/usage-store.js";
-import { BoundedMap } from "../../../lib/bounded-collections.js";
+import { BoundedMap } from "../../../lib/collections.js";
 
 /** Prefix of every key and channel. */
 export const keyPrefix = "uis:";

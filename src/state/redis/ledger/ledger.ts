@@ -13,7 +13,7 @@ import type {
   WindowUse,
 } from "../../../domain/metering/ledger.js";
 import { openDeliveriesMax as defaultOpenMax } from "../../../domain/webhooks/delivery-queue.js";
-import { BoundedMap } from "../../../lib/bounded-collections.js";
+import { BoundedMap } from "../../../lib/collections.js";
 import { keySpace, shardCount } from "../connection/key-space.js";
 import { atStoreHour, type ScriptRunner } from "../connection/scripts.js";
 import { decodeAdmission, encodeAdmissions, nameOfOwner, UnansweredAdmissions } from "./admissions.js";

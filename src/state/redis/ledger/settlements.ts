@@ -9,7 +9,7 @@ import {
   valuesOf,
 } from "../../../domain/events/events.js";
 import type { Settled, Settlement } from "../../../domain/metering/ledger.js";
-import { BoundedMap } from "../../../lib/bounded-collections.js";
+import { BoundedMap } from "../../../lib/collections.js";
 import { keySpace, type ShardKeys } from "../connection/key-space.js";
 import { hourOf } from "../connection/scripts.js";
 import { encodeOwners, letterOfMetric } from "./admissions.js";
