@@ -173,7 +173,10 @@ export const errors = {
     when: "An upstream server rejected the key of this service; its operator has to replace the key.",
   },
   upstream_rate_limited: { ...unavailable, when: "An upstream server limits the rate of this service's requests." },
-  server_is_overloaded: { ...unavailable, when: "No slot became free in time, or the queue is full." },
+  server_is_overloaded: {
+    ...unavailable,
+    when: "No slot became free in time, the queue is full, or all deployments are drained.",
+  },
   model_loading: { ...unavailable, when: "The model is still being loaded." },
   model_not_loaded: { ...unavailable, when: "The model is in the catalog but its weights are not here." },
   server_shutting_down: { ...unavailable, when: "The service is stopping." },

@@ -33,7 +33,7 @@ async function startWithTwo(fallbacks: readonly string[] = []) {
 }
 
 describe("a drained deployment", () => {
-  it("gets no new request, while its running ones end, and is used again once it is put back", async () => {
+  it("gets no new request, while its running ones end, and is used again once it is put back (REL-22)", async () => {
     const { calls, deploymentOf } = await startWithTwo();
     const running = Array.from({ length: 8 }, () => calls.user.chat("m"));
     const outstanding = async () =>

@@ -37,7 +37,7 @@ function callsOf(replica: number): UpstreamCalls {
 }
 
 describe("two replicas with one store", () => {
-  it("both use an upstream that is created, changed and deleted through one of them", async () => {
+  it("both use an upstream that is created, changed and deleted through one of them (REL-23)", async () => {
     const [first, second] = [callsOf(0), callsOf(1)];
     const key = "upstream-key-of-this-test";
     await first.create({ name: "gpu", url: upstream.url, kind: "vllm", models: ["chat"] }, { key });
@@ -54,7 +54,7 @@ describe("two replicas with one store", () => {
     expect(await second.list()).toEqual([]);
   });
 
-  it("both drain a deployment, and so does one that starts later, until it is put back", async () => {
+  it("both drain a deployment, and so does one that starts later, until it is put back (REL-22)", async () => {
     const [first, second] = [callsOf(0), callsOf(1)];
     await first.create({ name: "gpu", url: upstream.url, kind: "vllm", models: ["chat"] });
     const stateOn = async (calls: UpstreamCalls) => (await calls.deployments())[0]?.state;

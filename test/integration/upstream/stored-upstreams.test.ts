@@ -81,7 +81,7 @@ describe("an upstream that is created while the service runs", () => {
     expect(await calls.list()).toEqual([json["upstream"]]);
   });
 
-  it("never shows its key or header values: in no answer, log, audit record or file (USE-16)", async () => {
+  it("never shows its key or header values: in no answer, log, audit record or file (SEC-33, USE-16)", async () => {
     const { begin, dataDir } = await startOnFile();
     const { service, calls } = await begin();
     const secrets = { key: providerKey, headers: { "X-Team": "header-value-9876" } };
@@ -111,7 +111,7 @@ describe("an upstream that is created while the service runs", () => {
     }
   });
 
-  it("stays after a restart and after the configuration is loaded again", async () => {
+  it("stays after a restart and after the configuration is loaded again (REL-23)", async () => {
     const { begin } = await startOnFile();
     const first = await begin();
     await first.calls.create({ name: "far", url: providerUrl(), weight: 3 }, { key: providerKey });
@@ -174,7 +174,7 @@ describe("an upstream that is created while the service runs", () => {
 });
 
 describe("a changed or deleted upstream", () => {
-  it("lets running requests end", async () => {
+  it("lets running requests end (REL-23)", async () => {
     const { service, calls } = await startFor();
     await calls.create({ name: "far", url: providerUrl() }, { key: providerKey });
     for (const change of [
@@ -193,7 +193,7 @@ describe("a changed or deleted upstream", () => {
     expect((await calls.call("DeleteUpstream", { name: "far" })).status).toBe(404);
   });
 
-  it("loses no request, neither running nor waiting, while it is changed under load", async () => {
+  it("loses no request, neither running nor waiting, while it is changed under load (REL-23)", async () => {
     const { calls } = await startFor();
     const script = { text: "one two", tokens: 10, tokenDelayMs: 5, contextLength: 1_000, embeddingDims: 4 };
     const upstream = await startScriptedUpstream(script);
@@ -238,7 +238,7 @@ describe("a changed or deleted upstream", () => {
     expect(await calls.deployments()).toMatchObject([place, place]);
   });
 
-  it("never sends its key to another server unless the key is given again", async () => {
+  it("never sends its key to another server unless the key is given again (SEC-33)", async () => {
     const { calls } = await startFor();
     const other = await start((socket) => {
       socket.end(answerBytes("200 OK", "application/json", '{"data":[{"id":"elsewhere"}]}'));
@@ -308,7 +308,7 @@ describe("checking an upstream", () => {
     expect(target.requests).toEqual([]);
   });
 
-  it("of an upstream by its name uses its own key, which cannot be sent elsewhere", async () => {
+  it("of an upstream by its name uses its own key, which cannot be sent elsewhere (SEC-33)", async () => {
     const { calls } = await startFor();
     await calls.create({ name: "far", url: providerUrl(), discover: "0s" }, { key: providerKey });
     expect((await calls.call("CheckUpstream", { name: "far" })).json).toMatchObject({ usable: true });
