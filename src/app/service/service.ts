@@ -98,7 +98,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
       ...(await examineMachine()),
       ok("config", "this service runs with it"),
       ...(await examineInstallation(config, environment, running)),
-      ...(await upstreamChecks(config, input.upstreams)),
+      ...(await upstreamChecks(config, parts.upstreams.definitions)),
     ],
     log,
     lifecycle,

@@ -47,7 +47,7 @@ async function received(path: string, request: object, upstream: RawUpstream): P
 const user = { role: "user", content: "Hi" };
 
 describe("defaults of a model on an upstream server", () => {
-  it("are sent where the client sets nothing", async () => {
+  it("are sent where the client sets nothing (CHAT-29)", async () => {
     expect(await received("/chat/completions", { model: "m", messages: [user] }, await server())).toMatchObject({
       temperature: 0.3,
       min_p: 0.05,
@@ -57,7 +57,7 @@ describe("defaults of a model on an upstream server", () => {
     });
   });
 
-  it("are not sent where the client sets its own, and not for a model without defaults", async () => {
+  it("are not sent where the client sets its own, and not for a model without defaults (CHAT-29)", async () => {
     const upstream = await server();
     const own = { temperature: 0, max_completion_tokens: 5, stop: ["mine"] };
     const messages = [{ role: "system", content: "Be long." }, user];
@@ -73,7 +73,7 @@ describe("defaults of a model on an upstream server", () => {
     expect(sent).toMatchObject({ prompt: "Once", temperature: 1, max_tokens: 64, stop: ["END"] });
   });
 
-  it("stay with the request when a fallback model answers, whose own ones are not added", async () => {
+  it("stay with the request when a fallback model answers, whose own ones are not added (CHAT-29)", async () => {
     const sent = await received("/chat/completions", { model: "failing", messages: [user] }, await server());
     expect(sent).toMatchObject({ model: "up", temperature: 0.3, max_tokens: 64 });
     expect(sent).not.toHaveProperty("top_p");

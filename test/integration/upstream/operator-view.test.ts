@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { metricLines } from "../../support/metrics-text.js";
+import { ServiceClient } from "../../support/service-client.js";
 import { startService } from "../../support/start-service.js";
 import { answerBytes, type RawAnswer, sse, streamHead } from "../../support/upstream/raw-upstream.js";
 import { done, finish, start, text, whole } from "../../support/upstream/test-upstream.js";
@@ -116,6 +117,19 @@ describe("what an operator sees of a failing deployment", () => {
     expect(metricLines(page, "uis_upstream_token_estimate_ratio_count")).toEqual({ '{model="m"}': 2 });
     // 31 bytes are 11 estimated tokens.
     expect(metricLines(page, "uis_upstream_token_estimate_ratio_sum")['{model="m"}']).toBeCloseTo(6 / 11);
+  });
+
+  it("is a warning of the diagnostics about each upstream that does not list its models, also a stored one", async () => {
+    const { service } = await startWithUpstreams();
+    const admin = new ServiceClient(service.http, service.adminToken);
+    // Nothing listens on port 1.
+    const upstream = { name: "added", url: "http://127.0.0.1:1/v1", kind: "vllm", models: ["x"] };
+    expect((await admin.rpc("unified.admin.v1.UpstreamService/CreateUpstream", { upstream })).status).toBe(200);
+    const { json } = await admin.rpc("unified.admin.v1.SystemService/RunDoctor");
+    const checks = (json["checks"] as { check: string; status: string; detail: string }[]).flatMap((one) => {
+      return one.check === "upstream" ? [`${one.status} ${one.detail.split(":")[0]}`] : [];
+    });
+    expect(checks.sort()).toEqual(["warn added", "warn broken", "warn works"]);
   });
 
   it("is the pause of every deployment at an upstream that rejects all keys, and the others answer", async () => {

@@ -46,20 +46,20 @@ describe("toChatRequest", () => {
       return input.messages.map(({ role, content }) => [role, content[0]?.part.value]);
     };
 
-    it("are used where the client sets nothing", () => {
+    it("are used where the client sets nothing (CHAT-29)", () => {
       const { system: _, ...options } = defaults;
       const request = withDefaults();
       expect(request).toMatchObject(options);
       expect(messagesOf(request)[0]).toEqual([Role.SYSTEM, "Answer in French."]);
     });
 
-    it("never replace what the client sets, also 0", () => {
+    it("never replace what the client sets, also 0 (CHAT-29)", () => {
       const own = { temperature: 0, topP: 0, minP: 0, repetitionPenalty: 2, stop: ["mine"], maxTokens: 7 };
       expect(withDefaults(own)).toMatchObject(own);
       expect(withDefaults({ maxCompletionTokens: 8 }).maxTokens).toBe(8);
     });
 
-    it("leave chats with a system or developer message as they are", () => {
+    it("leave chats with a system or developer message as they are (CHAT-29)", () => {
       for (const role of [Role.SYSTEM, Role.DEVELOPER]) {
         const messages = [says("Hi"), { role, content: [text("Be brief.")] }];
         expect(messagesOf(withDefaults({ messages }))).toHaveLength(2);
