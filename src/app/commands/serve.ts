@@ -181,6 +181,14 @@ function serverLines(servers: readonly LocalServer[]): readonly string[] {
 
 function nextStep({ addresses, firstKey, config, parts }: Service): string[] {
   const model = firstChatModel(parts.catalog);
+  const upstreams = Object.values(config.upstreams);
+  if (model === null && upstreams.length > 0) {
+    return [
+      "No upstream lists a chat model yet. Their models are offered as soon as they do; the log says what is wrong:",
+      "",
+      ...upstreams.map(({ url, kind }) => `  uis upstreams check ${url} --kind ${kind}`),
+    ];
+  }
   if (model === null) {
     return [
       "There is no chat model yet. Do one of the following:",

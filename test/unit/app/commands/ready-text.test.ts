@@ -46,6 +46,13 @@ describe("the text printed at start", () => {
     expect(text).not.toContain("curl");
   });
 
+  it("shows how to check upstreams if they list no chat model", () => {
+    const upstreams = { up: { url: "http://127.0.0.1:11434/v1", kind: "ollama" } };
+    const text = nextStepText(serviceWith([], { upstreams }));
+    expect(text).toContain("\n  uis upstreams check http://127.0.0.1:11434/v1 --kind ollama\n");
+    expect(text).not.toContain("uis models pull");
+  });
+
   it("shows the key only at the first start", () => {
     expect(readyText(serviceWith([{ id: "m" }]))).toContain("shown only once");
     expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
