@@ -7,7 +7,13 @@ import {
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import { type Answer, errorOfEnd } from "../call/call-context.js";
 import { checkCount, checkInteger, checkLength, checkPresent, refuse, refuseValue } from "../call/service-error.js";
-import { type Capabilities, type EmbedRequest, EngineError, type LoadedModel } from "../engine/engine.js";
+import {
+  type Capabilities,
+  type EmbedRequest,
+  EngineError,
+  isFiniteVector,
+  type LoadedModel,
+} from "../engine/engine.js";
 import { refuseUnlessAble, refuseUnlessTokenInput } from "./chat-request.js";
 import type { AdmittedRequest } from "./fallbacks.js";
 import { type BuildInput, runInput, tallied } from "./input-run.js";
@@ -89,7 +95,10 @@ async function vectorsOf(
       throw thrown instanceof EngineError ? withIndexesFrom(from, thrown) : thrown;
     });
     promptTokens += result.promptTokens;
-    for (const vector of result.vectors) requireFinite(vector);
+    // NaN would become null in JSON (EMB-5).
+    if (!result.vectors.every(isFiniteVector)) {
+      throw new Error("the engine returned a vector with a number that is not finite");
+    }
     vectors.push(...result.vectors);
     if (promptTokens > tokensMax) {
       refuseValue(
@@ -109,12 +118,6 @@ function withIndexesFrom(from: number, error: EngineError): EngineError {
     text.replace(/input\[(\d+)\]/g, (_, index) => `input[${Number(index) + from}]`);
   const options = { param: shift(param), retryable, cause: error, ...(usage === null ? {} : { usage }) };
   return new EngineError(code, shift(message), options);
-}
-
-/** NaN would become null in JSON (EMB-5). */
-function requireFinite(vector: Float32Array): void {
-  for (const value of vector)
-    if (!Number.isFinite(value)) throw new Error("the engine returned a vector with a number that is not finite");
 }
 
 function embeddingList(model: string, vectors: readonly Float32Array[], run: Run): EmbeddingList {

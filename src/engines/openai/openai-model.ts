@@ -98,7 +98,7 @@ export class OpenAiModel implements LoadedModel {
         this.#producedTokens += call.usage.outTokens;
         this.fingerprint = call.fingerprint;
       };
-      return { done: done.finally(ended), firstByteMs: () => call.firstByteMs };
+      return { done, ended, firstByteMs: () => call.firstByteMs };
     });
   }
 
@@ -141,7 +141,7 @@ export class OpenAiModel implements LoadedModel {
         const failed = this.#failedRequest(of.param, () => of.text().slice(0, scrubbedCharsMax));
         throw engineErrorOf(answer, failed, this.#deps.clock.now());
       });
-      return { done, firstByteMs: exchange.firstByteMs };
+      return { done, ended: () => {}, firstByteMs: exchange.firstByteMs };
     });
   }
 
@@ -193,7 +193,7 @@ export class OpenAiModel implements LoadedModel {
     try {
       return await withKeys(this.#keys, tenant, async (key) => {
         if (signal.aborted) throw abortedBefore();
-        const { done, firstByteMs } = attempt(key, running);
+        const { done, ended, firstByteMs } = attempt(key, running);
         try {
           const result = await done;
           this.#deps.onOutcome("success", firstByteMs());
@@ -201,6 +201,8 @@ export class OpenAiModel implements LoadedModel {
         } catch (error) {
           this.#deps.onOutcome(outcomeOf(error), firstByteMs());
           throw error;
+        } finally {
+          ended();
         }
       });
     } finally {
@@ -242,6 +244,8 @@ interface Stoppable extends Placed {
 
 interface Attempt<T> {
   readonly done: Promise<T>;
+  /** Called once after that, before the request ends. */
+  readonly ended: () => void;
   readonly firstByteMs: () => number | null;
 }
 

@@ -7,6 +7,7 @@ import {
   type EmbeddingParams,
   EmbeddingParamsSchema,
 } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import { JsonText } from "../../lib/json-string.js";
 import type { Call, Exchange } from "../http/call.js";
 import { type JsonObject, unknownValue } from "../http/json-object.js";
 import { readTextOrTokens } from "./completions.js";
@@ -60,30 +61,38 @@ export async function writeEmbeddings(
   list: EmbeddingList,
   encoding: EncodingFormat,
 ): Promise<void> {
-  const { signal } = call.ctx;
-  call.watch();
-  exchange.res.writeHead(200, exchange.jsonHeaders());
   const rowToJson = encoding === "base64" ? base64Row : floatRow;
   const numbersPerRow = (list.data[0]?.vector.byteLength ?? 0) / bytesPerNumber;
   const rowsPerSlice = Math.max(1, Math.floor(numbersPerSlice[encoding] / Math.max(1, numbersPerRow)));
-  let text = '{"object":"list","data":[';
+  const slice = (from: number): string =>
+    list.data
+      .slice(from, from + rowsPerSlice)
+      .map(rowToJson)
+      .join(",");
+  if (list.data.length <= rowsPerSlice) {
+    exchange.json(200, withTail(new JsonText().add(head + slice(0)), list));
+    return;
+  }
+  const { signal } = call.ctx;
+  call.watch();
+  exchange.res.writeHead(200, exchange.jsonHeaders());
+  let text = head;
   for (let at = 0; at < list.data.length; at += rowsPerSlice) {
     if (at > 0) {
       if (!exchange.res.write(`${text},`)) await once(exchange.res, "drain", { signal });
       await nextTurn(undefined, { signal });
       text = "";
     }
-    text += list.data
-      .slice(at, at + rowsPerSlice)
-      .map(rowToJson)
-      .join(",");
+    text += slice(at);
   }
-  exchange.res.end(`${text}],${tailJson(list)}`);
+  exchange.res.end(withTail(new JsonText().add(text), list).text);
 }
 
-function tailJson(list: EmbeddingList): string {
-  const usage = { prompt_tokens: list.usage?.promptTokens ?? 0, total_tokens: list.usage?.totalTokens ?? 0 };
-  return JSON.stringify({ model: list.model, usage }).slice(1);
+const head = '{"object":"list","data":[';
+
+function withTail(json: JsonText, { model, usage }: EmbeddingList): JsonText {
+  const [prompt, total] = [usage?.promptTokens ?? 0, usage?.totalTokens ?? 0];
+  return json.add('],"model":').addString(model).add(`,"usage":{"prompt_tokens":${prompt},"total_tokens":${total}}}`);
 }
 
 function base64Row({ index, vector }: Embedding): string {

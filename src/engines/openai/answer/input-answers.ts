@@ -2,6 +2,7 @@ import {
   type EmbedRequest,
   type EmbedResult,
   EngineError,
+  isFiniteVector,
   type RerankRequest,
   type RerankResult,
 } from "../../../domain/engine/engine.js";
@@ -30,7 +31,7 @@ export function readEmbeddings(
   }
   const vectors = inOrder(found, inputs.length, "vectors", "inputs");
   const length = vectors[0]?.length ?? 0;
-  if (vectors.some((vector) => vector.length !== length || !vector.every(Number.isFinite))) {
+  if (vectors.some((vector) => vector.length !== length || !isFiniteVector(vector))) {
     throw new InvalidResponse(
       "the upstream returned vectors of different lengths, or with numbers that are not finite",
     );
@@ -59,8 +60,12 @@ function fromBase64(text: string): Float32Array {
   if (bytes.length === 0 || bytes.length % 4 !== 0) {
     throw new InvalidResponse("the upstream returned an embedding that is no vector");
   }
-  // A copy of its own, because a view has to begin at a multiple of 4.
-  return new Float32Array(Uint8Array.from(bytes).buffer);
+  const { buffer, byteOffset, byteLength } = bytes;
+  // A view has to begin at a multiple of 4.
+  const isAligned = byteOffset % 4 === 0;
+  return isAligned
+    ? new Float32Array(buffer, byteOffset, byteLength / 4)
+    : new Float32Array(Uint8Array.from(bytes).buffer);
 }
 
 /** Bytes of an answer, which may repeat the documents. */
