@@ -6,10 +6,12 @@ import { BodyCollector, errorBytesMax } from "./connection/body-collector.js";
 import type { AnswerReader, Exchange } from "./connection/exchange.js";
 import {
   type AnswerHeaders,
+  callersFaultIn,
   engineErrorOf,
   type FailedRequest,
   InvalidResponse,
   parseJson,
+  ReportedError,
   withUsage,
 } from "./protocol/upstream-failure.js";
 
@@ -162,7 +164,7 @@ export class GenerateCall implements AnswerReader {
           return;
         }
         if (data.length < 16 && data.trim() === "[DONE]") this.#complete();
-        else if (this.#events.lastIsError) throw new InvalidResponse("the upstream reported an error in its answer");
+        else if (this.#events.lastIsError) throw new ReportedError(data);
         else if (data !== "") this.#answer.take(data);
       }
     } catch (error) {
@@ -270,8 +272,10 @@ export class GenerateCall implements AnswerReader {
       return;
     }
     const { usageSoFar } = this.#answer;
-    const hasUsage = error instanceof EngineError && usageSoFar !== null;
-    this.#settle(hasUsage ? withUsage(error, usageSoFar) : error);
+    const isFirst = error instanceof ReportedError && (usageSoFar?.outTokens ?? 0) === 0;
+    const fault = isFirst ? callersFaultIn(error, this.#options.request) : null;
+    if (fault !== null) this.#settle(fault);
+    else this.#settle(error instanceof EngineError && usageSoFar !== null ? withUsage(error, usageSoFar) : error);
   }
 
   /** `error` null: success. */

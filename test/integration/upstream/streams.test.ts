@@ -119,6 +119,24 @@ describe("a stream from an upstream server", () => {
     expect(error?.message).toContain("first_byte");
   });
 
+  it("an error of the request that comes in the stream is the caller's, unless content came before it", async () => {
+    const message =
+      "token_id(s) [999999] in logit_bias contain out-of-vocab token ids (parameter=logit_bias, value=[999999])";
+    const reported = (code: number) => sse({ error: { message, type: "BadRequestError", param: "logit_bias", code } });
+    const failed = async (bytes: string) => {
+      const model = await load(await start((socket) => void socket.end(streamHead + bytes + done)));
+      return (await runEvents(model, chatRequest())).error;
+    };
+    expect(await failed(reported(400))).toMatchObject({
+      code: "bad_input",
+      param: "logit_bias",
+      message: "token_id(s) [999999] in logit_bias contain out-of-vocab token ids",
+    });
+    expect(await failed(`event: error\n${reported(400)}`)).toMatchObject({ code: "bad_input" });
+    expect(await failed(reported(500))).toMatchObject({ code: "upstream_error", retryable: true });
+    expect(await failed(text("a") + reported(400))).toMatchObject({ code: "upstream_error", usage: { outTokens: 1 } });
+  });
+
   it("an error of the connection comes after the events that came before it", async () => {
     const upstream = await start((socket) => {
       socket.write(streamHead + text("a") + text("b"), () => socket.resetAndDestroy());

@@ -1,6 +1,6 @@
 import type { EngineUsage, FinishReason, GenEvent, TokenLogprobInfo } from "../../../domain/engine/engine.js";
 import { isObject } from "../../../lib/json-string.js";
-import { InvalidResponse, parseJson } from "../protocol/upstream-failure.js";
+import { InvalidResponse, parseJson, ReportedError } from "../protocol/upstream-failure.js";
 import {
   contentOf,
   errorKind,
@@ -129,7 +129,7 @@ export class AnswerEvents {
     const chunk: unknown = Array.isArray(value) ? value[0] : value;
     if (!isObject(chunk)) return;
     if ((chunk["error"] ?? null) !== null || chunk["object"] === "error") {
-      throw new InvalidResponse("the upstream reported an error in its answer", { cause: new Error(errorKind(chunk)) });
+      throw new ReportedError(JSON.stringify(chunk), new Error(errorKind(chunk)));
     }
     const progress = readProgress(chunk);
     if (progress !== null) {

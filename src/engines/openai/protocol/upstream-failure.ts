@@ -11,6 +11,16 @@ export class InvalidResponse extends EngineError {
   }
 }
 
+/** An error that the server reported within an answer of status 200. `body`: as it was sent. */
+export class ReportedError extends InvalidResponse {
+  readonly body: string;
+
+  constructor(body: string, cause?: Error) {
+    super("the upstream reported an error in its answer", { cause });
+    this.body = body;
+  }
+}
+
 /** The same error with the usage until then. */
 export function withUsage(error: EngineError, usage: EngineUsage): EngineError {
   const { code, message, retryable, param, retryAfterMs } = error;
@@ -59,6 +69,12 @@ export function engineErrorOf(answer: FailedAnswer, request: FailedRequest, nowM
     cause: new Error(`HTTP ${status}: ${forLog(reported.message, request)}`),
     ...(retryAfter === null ? {} : { retryAfterMs: retryAfter }),
   });
+}
+
+/** The caller's fault among errors within an answer: vLLM checks some fields after it began. Null: it is not the caller's. */
+export function callersFaultIn({ body }: ReportedError, request: FailedRequest): EngineError | null {
+  const reported = readError(body);
+  return isCallersFault(Number(reported.code), reported) ? callersError(reported, request) : null;
 }
 
 function isCallersFault(status: number, reported: ServerError): boolean {
