@@ -23,7 +23,7 @@ const publicErrors: Readonly<Partial<Record<EngineErrorCode, PublicError>>> = {
   model_loading: { code: "model_loading", text: "The model is still being loaded.", retryAfterMs: 10_000 },
   model_not_loaded: { code: "model_not_loaded", text: "The model's weights are not loaded.", retryAfterMs: 10_000 },
   engine_restarted: { code: "upstream_error", text: "The engine stopped unexpectedly." },
-  upstream_error: { code: "upstream_error", text: "The engine stopped unexpectedly." },
+  upstream_error: { code: "upstream_error", text: "The server of the model failed, or could not be reached." },
   unauthorized: { code: "upstream_unauthorized", text: "The upstream server rejected this service's key." },
   forbidden: {
     code: "upstream_unauthorized",

@@ -165,7 +165,7 @@ describe("an engine failure in other clients", () => {
     expect(parts.flatMap((part) => (part.type === "text-delta" ? [part.text] : [])).join("")).toBe("One two");
     expect(parts.filter(({ type }) => type === "error")).toHaveLength(1);
     expect(errors).toHaveLength(1);
-    expect(JSON.stringify(errors[0]) + String(errors[0])).toContain("stopped unexpectedly");
+    expect(JSON.stringify(errors[0]) + String(errors[0])).toContain("server of the model failed");
   });
 
   it("LangChain rejects with the code (SERR-1)", async () => {
