@@ -113,7 +113,7 @@ function noteSections(root: Group, note: AddNote): void {
   if (key !== null) {
     const variable = variableOf(key);
     const from = variable === null ? "the same key, which is not repeated here" : `the value of ${variable}`;
-    const why = `for clients that use it set UIS_BOOTSTRAP_API_KEY to ${from}; administrators use UIS_ADMIN_TOKEN`;
+    const why = `for clients that use it set UIS_BOOTSTRAP_API_KEY to ${from} (8 characters at least); administrators use UIS_ADMIN_TOKEN`;
     note({ sort: "to do", what: "general_settings.master_key", why, of: null });
   }
   for (const [section, handled] of Object.entries(handledSettings)) {

@@ -153,7 +153,9 @@ export class ImportedUpstreams {
 
   /** A name that is free, also as a variable. */
   #nameFor(providerName: string, provider: Provider, url: string): string {
-    const base = nameOf(url === provider.url ? providerName : (hostNameOf(url) ?? providerName));
+    // A server on this machine is not OpenAI.
+    const ofServer = provider.kind === "openai" ? "openai-compatible" : providerName;
+    const base = nameOf(url === provider.url ? providerName : (hostNameOf(url) ?? ofServer));
     let name = base;
     for (let number = 2; this.#variables.has(upstreamKeyVariable(name)); number += 1) name = `${base}-${number}`;
     this.#variables.add(upstreamKeyVariable(name));

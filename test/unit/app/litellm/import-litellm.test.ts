@@ -117,7 +117,7 @@ describe("uis config import litellm", () => {
     const expected = [
       "to do: api_key: the key in the LiteLLM file is not repeated here; if the server checks it, write it into a file and set key_file, or set UIS_UPSTREAM_OPENAI_KEY",
       "to do: header x-api-token: is a secret and not repeated here: set it to a reference to a variable",
-      "to do: general_settings.master_key: for clients that use it set UIS_BOOTSTRAP_API_KEY to the same key, which is not repeated here; administrators use UIS_ADMIN_TOKEN",
+      "to do: general_settings.master_key: for clients that use it set UIS_BOOTSTRAP_API_KEY to the same key, which is not repeated here (8 characters at least); administrators use UIS_ADMIN_TOKEN",
       "left out: model_list[12] (titan): the provider bedrock has no API of OpenAI's form; a proxy with OpenAI's API in front of it can be an upstream",
       "left out: model_list[13] (pictures): its mode image_generation is not served: only chat, completions, embeddings and reranking are",
       "left out: model_list[14] (metadata): api_base is a link-local or metadata address, which is never called: set the address of the inference server",
