@@ -28,13 +28,15 @@ export async function checkUpstreamAt(io: CliIo, address: string, options: Check
   const { url } = definition;
   const kind = options.kind ?? facts.kind ?? "generic";
   const ids = facts.models.filter(({ operations }) => operations.length > 0).map(({ id }) => id);
-  const config = upstreamYaml({ ...added, url }, kind, ids);
+  const config = upstreamYaml({ ...added, url }, kind, ids, facts.slots);
   const models = facts.models.map(({ id, operations, contextLength }) => {
     return { id, capabilities: operations, context_length: contextLength };
   });
   const document = { url, kind, version: facts.version, models, latency_ms: facts.latencyMs, config };
   const factLines = [summaryOf(url, kind, facts), "", ...modelLines(facts)];
-  print(io, options, document, ...factLines, "", "To add it, paste this into uis.yaml:", "", config.trimEnd());
+  const block = ["To add it, paste this into uis.yaml:", "", config.trimEnd()];
+  const next = "Then start the service with `uis serve`, or send SIGHUP to the running one.";
+  print(io, options, document, ...factLines, "", ...block, "", next);
 }
 
 /** Throws UsageError for an unusable URL or key file. */

@@ -233,8 +233,8 @@ function composeUpstreamAdmin(
   },
 ) {
   const { upstreams: inUse, audit } = parts;
-  const configOf = (url: string, kind: UpstreamKind, models: readonly string[]) =>
-    upstreamYaml({ url, kind, keyFile: null }, kind, models);
+  const configOf = (url: string, kind: UpstreamKind, models: readonly string[], slots: number | null) =>
+    upstreamYaml({ url, kind, keyFile: null }, kind, models, slots);
   return {
     upstreamAdmin: new UpstreamAdmin({ ...parts, store, drains, inUse, now }),
     upstreamChecks: new UpstreamChecks({ inUse, examine: examineUpstream, configOf, audit }),

@@ -38,11 +38,20 @@ const modelsMax = 100;
 /** Names that the configuration accepts as `model`. */
 const upstreamModelForm = /^[\x21-\x7e]([\x20-\x7e]{0,254}[\x21-\x7e])?$/;
 
-/** The lines of `uis.yaml` that add an upstream and its models. `models`: their ids on the server. */
-export function upstreamYaml({ url, keyFile }: NewUpstream, kind: UpstreamKind, models: readonly string[]): string {
+/**
+ * The lines of `uis.yaml` that add an upstream and its models. `models`: their ids on the server; `slots`: what it runs at the
+ * same time, of which each of several models could use all.
+ */
+export function upstreamYaml(
+  { url, keyFile }: NewUpstream,
+  kind: UpstreamKind,
+  models: readonly string[],
+  slots: number | null,
+): string {
   const name = nameOf(url, kind);
   const key = keyFile === null ? {} : { key_file: keyFile };
-  const entries = kind === "azure" || models.length > modelsMax ? [] : entriesOf(name, models);
+  const entries =
+    kind === "azure" || models.length > modelsMax ? [] : entriesOf(name, models, models.length === 1 ? slots : null);
   const document = new Document({
     upstreams: { [name]: { url, kind, ...key } },
     ...(entries.length === 0 ? {} : { models: entries }),
@@ -64,19 +73,20 @@ interface ModelEntry {
 }
 
 /** Entries of `models`. Ids that `model` cannot have are left out, and those that would refer to a variable. */
-function entriesOf(upstream: string, models: readonly string[]): readonly ModelEntry[] {
+function entriesOf(upstream: string, models: readonly string[], slots: number | null): readonly ModelEntry[] {
   const taken = new Set<string>();
   return [...new Set(models)]
     .filter((model) => upstreamModelForm.test(model) && !model.includes("${"))
     .map((model) => {
       const id = freeId(model, taken);
       taken.add(id);
-      return { id, deployments: [{ engine: "openai", upstream, model }] };
+      return { id, deployments: [{ engine: "openai", upstream, model, ...(slots === null ? {} : { slots }) }] };
     });
 }
 
-/** The id on the server, with `-` for characters that ids here cannot have. */
-function freeId(model: string, taken: ReadonlySet<string>): string {
+/** The id on the server, with `-` for characters that ids here cannot have. A path of llama-server is its file's name. */
+function freeId(listed: string, taken: ReadonlySet<string>): string {
+  const model = /([^/\\]+)\.gguf$/i.exec(listed)?.[1] ?? listed;
   if (modelIdForm.test(model) && !taken.has(model)) return model;
   const base = model.replace(/[^A-Za-z0-9._:/-]/g, "-").slice(0, 120);
   let free = base;

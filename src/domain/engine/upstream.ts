@@ -138,6 +138,8 @@ export interface UpstreamFacts {
   /** Of the settings; for `generic` by address, headers, model list and version. Null: nothing distinguishes it. */
   readonly kind: UpstreamKind | null;
   readonly version: string | null;
+  /** Requests that it runs at the same time; null: it does not say. */
+  readonly slots: number | null;
   readonly models: readonly DiscoveredModel[];
   /** Of the list of models. */
   readonly latencyMs: number;

@@ -11,7 +11,7 @@ export interface UpstreamChecksDeps {
   /** Asks a server once. Follows no redirect, refuses link-local and metadata addresses, and takes 15 s at most. */
   readonly examine: (definition: UpstreamDefinition) => Promise<UpstreamCheck>;
   /** Lines of the configuration that add a server and its models, without a key. */
-  readonly configOf: (url: string, kind: UpstreamKind, models: readonly string[]) => string;
+  readonly configOf: (url: string, kind: UpstreamKind, models: readonly string[], slots: number | null) => string;
   readonly audit: Pick<Audit, "record">;
 }
 
@@ -62,7 +62,7 @@ export class UpstreamChecks {
       if (!("facts" in check)) return { url, kind: definition.kind, check, config: null };
       const kind = check.facts.kind ?? definition.kind;
       const ids = check.facts.models.map(({ id }) => id);
-      return { url, kind, check, config: input.name === "" ? configOf(url, kind, ids) : null };
+      return { url, kind, check, config: input.name === "" ? configOf(url, kind, ids, check.facts.slots) : null };
     } finally {
       this.#running -= 1;
     }

@@ -31,11 +31,12 @@ export async function checkUpstream(upstream: Upstream, clock: Clock, signal: Ab
   const latencyMs = Math.round(clock.monotonic() - startedAtMs);
   const configured = upstream.settings.kind;
   const known = configured === "generic" ? kindOf(upstream.settings.url, answer) : configured;
-  const { kind, version } =
+  const { kind, stated } =
     known === null
       ? await kindByVersion(upstream, signal)
-      : { kind: known, version: await versionOf(upstream, known, signal) };
-  return { kind, version, models: readModels(answer, kind ?? "generic"), latencyMs };
+      : { kind: known, stated: await statedBy(upstream, known, signal) };
+  const { version = null, slots = null } = stated ?? {};
+  return { kind, version, slots, models: readModels(answer, kind ?? "generic"), latencyMs };
 }
 
 /** Whether the server can serve requests, by a request that costs it nothing. */
@@ -132,23 +133,31 @@ function kindOf(url: string, { headers, body }: WholeAnswer): UpstreamKind | nul
 const kindsWithVersion = ["llama-server", "ollama", "sglang", "vllm"] as const;
 
 /** Requests the versions of all kinds at the same time, because most servers have none of the paths. */
-async function kindByVersion(upstream: Upstream, signal: AbortFlag): Promise<Pick<UpstreamFacts, "kind" | "version">> {
-  const versions = await Promise.all(kindsWithVersion.map((kind) => versionOf(upstream, kind, signal)));
-  const found = versions.findIndex((version) => version !== null);
-  return { kind: kindsWithVersion[found] ?? null, version: versions[found] ?? null };
+async function kindByVersion(
+  upstream: Upstream,
+  signal: AbortFlag,
+): Promise<{ readonly kind: UpstreamKind | null; readonly stated: Stated | null }> {
+  const all = await Promise.all(kindsWithVersion.map((kind) => statedBy(upstream, kind, signal)));
+  const found = all.findIndex((stated) => stated !== null);
+  return { kind: kindsWithVersion[found] ?? null, stated: all[found] ?? null };
 }
 
 const versionCharsMax = 100;
 
-/** Null when the server does not state it where servers of this kind do. */
-async function versionOf(upstream: Upstream, kind: UpstreamKind, signal: AbortFlag): Promise<string | null> {
+/** What a server states beside its version. */
+type Stated = Pick<UpstreamFacts, "slots"> & { readonly version: string };
+
+/** Null when the server states no version where servers of this kind do. */
+async function statedBy(upstream: Upstream, kind: UpstreamKind, signal: AbortFlag): Promise<Stated | null> {
   const { version } = kindProfiles[kind];
   if (version === null) return null;
   try {
     const { status, body } = await get(upstream, version.path, signal);
     const parsed = status === 200 ? parseJson(body) : null;
     const value = isObject(parsed) ? parsed[version.member] : null;
-    return typeof value === "string" ? value.replace(/[^\x20-\x7e]/g, "").slice(0, versionCharsMax) : null;
+    if (!isObject(parsed) || typeof value !== "string") return null;
+    const slots = version.slots === undefined ? null : countOf(parsed[version.slots]);
+    return { version: value.replace(/[^\x20-\x7e]/g, "").slice(0, versionCharsMax), slots: slots === 0 ? null : slots };
   } catch (error) {
     if (error instanceof EngineError && error.code !== "aborted") return null;
     throw error;

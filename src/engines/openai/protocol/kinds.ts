@@ -8,8 +8,8 @@ export interface KindProfile {
   readonly credential: "bearer" | "api-key" | "x-api-key";
   /** GET below the server's root that answers 200 when it can serve; null: the list of models is asked for. */
   readonly healthPath: string | null;
-  /** GET below the server's root that returns its version, and the member of the answer; null: there is none. */
-  readonly version: { readonly path: string; readonly member: string } | null;
+  /** GET below the server's root that returns its version, and members of the answer; null: there is none. */
+  readonly version: { readonly path: string; readonly member: string; readonly slots?: string } | null;
   /** Whether `GET /models` lists the models. */
   readonly listsModels: boolean;
 }
@@ -166,7 +166,7 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
       echo: false,
     },
     healthPath: "/health",
-    version: { path: "/props", member: "build_info" },
+    version: { path: "/props", member: "build_info", slots: "total_slots" },
   },
   ollama: {
     ...generic,
