@@ -4,7 +4,7 @@ import { type ClientAnswer, ServiceClient } from "../../support/service-client.j
 import { type RunningService, startService } from "../../support/start-service.js";
 import { byTier } from "../../support/tier.js";
 import { failingAnswers } from "../../support/upstream/failing-answers.js";
-import { type RawAnswer, RawUpstream, sse, streamHead } from "../../support/upstream/raw-upstream.js";
+import { answerBytes, type RawAnswer, RawUpstream, sse, streamHead } from "../../support/upstream/raw-upstream.js";
 import { start, text, whole } from "../../support/upstream/test-upstream.js";
 
 /** All but the first are above `limits.commit`: the head of a stream was sent long before. */
@@ -149,4 +149,41 @@ describe("a deployment that fails after the first content", () => {
       expect([bad.requests.length, works.requests.length]).toEqual([2, 1]);
     },
   );
+});
+
+describe("a retry that waits for a slot of its last deployment", () => {
+  it("ends with the failure of its try as soon as that deployment cannot be used either (REL-8)", async () => {
+    const bad = await start((socket) => void socket.end(answerBytes("500 Internal Server Error", "text/plain", "no")));
+    let limit = (): void => {};
+    const full = await start((socket) => {
+      limit = () => void socket.end(answerBytes("429 Too Many Requests", "text/plain", "no", ["retry-after: 20"]));
+    });
+    const service = await startService({
+      config: {
+        upstreams: { bad: { url: bad.url, kind: "azure" }, full: { url: full.url, kind: "azure" } },
+        models: [
+          {
+            id: "m",
+            deployments: [
+              { engine: "openai", upstream: "bad" },
+              { engine: "openai", upstream: "full", priority: 1, slots: 1 },
+            ],
+          },
+        ],
+      },
+    });
+    onTestFinished(() => service.close());
+    const client = new ServiceClient(service.api, service.key);
+    const waiting = async () => (await service.debugState()).requests.waiting;
+    const running = client.chat("m");
+    await eventually(() => full.requests.length === 1, "the slot is in use");
+    const retry = client.chat("m");
+    await eventually(async () => (await waiting()) === 1, "the retry waits");
+    const limitedAtMs = performance.now();
+    limit();
+    expect([(await running).code, (await retry).code]).toEqual(["upstream_rate_limited", "upstream_error"]);
+    // limits.queue_wait is 30 s.
+    expect(performance.now() - limitedAtMs).toBeLessThan(5_000);
+    expect([bad.requests.length, full.requests.length]).toEqual([2, 1]);
+  });
 });
