@@ -125,7 +125,7 @@ const visibleAscii = /^[\x21-\x7e]*$/;
 
 /** An id of an upstream may have characters that headers cannot carry: such an id is percent-encoded. */
 function headerText(id: string): string {
-  return visibleAscii.test(id) ? id : encodeURI(id.replace(/\p{Surrogate}/gu, "\u{fffd}"));
+  return visibleAscii.test(id) ? id : encodeURI(id.toWellFormed());
 }
 
 /** Time for which a rejection is cached: a raised limit or a reset window is noticed after it (state RL-15). */

@@ -62,7 +62,7 @@ function fieldPath(method: DescMethod | null, param: string): string {
 
 /** Half a surrogate pair, which JSON can carry, breaks the percent encoding of grpc-message. */
 function wellFormed(text: string): string {
-  return text.replace(/\p{Surrogate}/gu, "\u{fffd}");
+  return text.toWellFormed();
 }
 
 /** Prefix of all RPC paths: all packages are `unified.*`. */

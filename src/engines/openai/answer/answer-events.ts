@@ -66,8 +66,6 @@ export class AnswerEvents {
   readonly #choices: readonly Choice[];
   readonly #usage: AnswerUsage;
   readonly #template = new TextTemplate();
-  /** Whether a chunk had an effect by its text alone. */
-  #hasPlainText = false;
   #isAccepted = false;
   /** Whether there was more than progress. */
   hasBegun = false;
@@ -117,11 +115,10 @@ export class AnswerEvents {
     }
     const chunk = parseJson(data);
     if (chunk === undefined) throw new InvalidResponse("the upstream sent an event that is not JSON");
-    this.takeChunk(chunk);
-    if (!this.#isPlainText(chunk)) return;
     // A single chunk of text is often the whole answer.
-    if (this.#hasPlainText) this.#template.learn(data, chunk);
-    this.#hasPlainText = true;
+    const hadText = this.#choices[0]?.hasText === true;
+    this.takeChunk(chunk);
+    if (hadText && this.#isPlainText(chunk)) this.#template.learn(data, chunk);
   }
 
   /** Takes a parsed chunk. A list is how some servers send an error; other values than objects are skipped. */

@@ -7,7 +7,7 @@ export type Json = Readonly<Record<string, unknown>>;
 
 /** Halves of a character that stand alone become U+FFFD. */
 export function wellFormed(text: string): string {
-  return text.replace(/\p{Surrogate}/gu, "\ufffd");
+  return text.toWellFormed();
 }
 
 export function indexOf(choice: Json): number {
