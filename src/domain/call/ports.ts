@@ -1,3 +1,5 @@
+import type { AbortFlag } from "../../lib/abort-source.js";
+
 /** Ports that the whole domain needs. Each has a real and a test implementation. */
 
 /** Time. Nothing in the domain reads the system's clock. */
@@ -11,7 +13,7 @@ export interface Clock {
 }
 
 /** Resolves after `ms`, or when the signal aborts. It does not keep the process alive. */
-export function pause(clock: Pick<Clock, "after">, ms: number, signal?: AbortSignal): Promise<void> {
+export function pause(clock: Pick<Clock, "after">, ms: number, signal?: AbortFlag): Promise<void> {
   if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const end = (): void => {

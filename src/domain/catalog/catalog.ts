@@ -1,3 +1,4 @@
+import { AbortSource } from "../../lib/abort-source.js";
 import { type Clock, pause } from "../call/ports.js";
 import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant, ServiceError } from "../call/service-error.js";
@@ -33,7 +34,7 @@ export class Catalog {
   #models: ReadonlyMap<string, CatalogModel> = new Map();
   /** Former models that have requests, with the end of each. */
   readonly #finishing = new Map<CatalogModel, Promise<void>>();
-  readonly #closing = new AbortController();
+  readonly #closing = new AbortSource();
   /** Whether an unknown model does not exist; false during the start, while models are being listed. */
   #isComplete = true;
 
@@ -118,7 +119,7 @@ export class Catalog {
 
   /** Removes all models and unloads them, also former ones. */
   async close(): Promise<void> {
-    this.#closing.abort();
+    this.#closing.abort(new Error("the catalog is closed"));
     await this.replace([]);
     await Promise.all(this.#finishing.values());
   }
@@ -202,8 +203,8 @@ export class Catalog {
   async #finish(model: CatalogModel): Promise<void> {
     const { room } = model;
     const { backgroundClock } = this.#deps;
-    do await pause(backgroundClock, finishEveryMs, this.#closing.signal);
-    while (!this.#closing.signal.aborted && room.busy + room.waiting > 0);
+    do await pause(backgroundClock, finishEveryMs, this.#closing);
+    while (!this.#closing.aborted && room.busy + room.waiting > 0);
     await retire(model);
   }
 
