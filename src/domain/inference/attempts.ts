@@ -89,12 +89,15 @@ export class Attempts implements RoutedRequest<Deployment> {
     // Without a slot no deployment has failed: the room waits for all of them.
     if (slot === null || signal.aborted || !this.#hasChoice) return false;
     const { room } = this.#model;
+    const cause = error.cause instanceof EngineError ? error.cause : null;
     // For operators: the engine's own words instead of those for the caller.
-    const reason = error.cause instanceof EngineError ? error.cause.message : error.message;
-    if (error.code === "upstream_rate_limited") slot.deployment.ejection.cool(error.retryAfterMs, reason);
+    const reason = cause?.message ?? error.message;
+    const { ejection } = slot.deployment;
+    if (error.code === "upstream_rate_limited") ejection.cool(error.retryAfterMs, reason);
     else if (mayFailOver(error) || error.code === "internal_error") {
       // The engine pauses the deployment while its upstream accepts no key; an ejection beside it would end later.
       if (error.code !== "upstream_unauthorized") slot.failed(reason);
+      if (cause !== null && cause.retryAfterMs !== null) ejection.cool(cause.retryAfterMs, reason);
     } else slot.succeeded(null);
     this.tried ??= [];
     this.tried.push(slot.deployment);

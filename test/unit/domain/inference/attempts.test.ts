@@ -39,4 +39,25 @@ describe("failed tries", () => {
       expect(states()).toEqual([state, "ready"]);
     },
   );
+
+  it("an overloaded deployment that names a wait gets no requests until it is over", async () => {
+    const { core, open, first, second, states, clock } = await startCore();
+    const overloaded = new EngineError("overloaded", "503", { retryAfterMs: 30_000 });
+    let sent = 0;
+    let failed = 0;
+    const answer = async (): Promise<string> => {
+      const answering = core.createChatCompletion(chat(), (await open()).ctx);
+      if (states()?.[0] === "ready") (await first.run(failed++)).fail(overloaded);
+      (await second.run(sent++)).answer("Here.");
+      return (await answering).head.deployment;
+    };
+    expect(await answer()).toBe("m/1");
+    expect(states()).toEqual(["cooling", "ready"]);
+    clock.advance(29_000);
+    expect(await answer()).toBe("m/1");
+    expect(first.runs).toHaveLength(1);
+    clock.advance(1_000);
+    expect(await answer()).toBe("m/1");
+    expect(first.runs).toHaveLength(2);
+  });
 });
