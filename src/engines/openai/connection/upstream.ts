@@ -136,7 +136,7 @@ export class Upstream {
 
 /**
  * Runs attempts of one request with different keys: a key that the upstream rejects or limits is held, and the next one is
- * tried. Both answers come before any content. Rejects with the last error.
+ * tried. Both answers come before any content. If none works, rejects with the shortest wait, else with the last error.
  */
 export async function withKeys<T>(
   keys: ModelKeys,
@@ -144,7 +144,7 @@ export async function withKeys<T>(
   attempt: (key: UpstreamKey) => Promise<T>,
 ): Promise<T> {
   const tried: UpstreamKey[] = [];
-  let failure: unknown = null;
+  let failure: EngineError | null = null;
   for (let key = keys.pick(tenant, tried); key !== null; key = keys.pick(tenant, tried)) {
     tried.push(key);
     const hold = keys.holdOf(key);
@@ -153,14 +153,19 @@ export async function withKeys<T>(
       keys.accepted(key, hold);
       return result;
     } catch (error) {
-      failure = error;
       if (!(error instanceof EngineError)) throw error;
       if (error.code === "unauthorized") keys.rejected(key);
       else if (error.code === "forbidden") keys.forbidden(key);
       else if (error.code === "rate_limited") keys.limited(key, error.retryAfterMs);
       else throw error;
+      if (failure === null || waitOf(error) <= waitOf(failure)) failure = error;
       if (tried.length >= keysPerRequestMax) break;
     }
   }
   throw failure ?? new EngineError("unauthorized", "the upstream has no usable key");
+}
+
+/** Milliseconds until the key is usable; infinite if it was rejected: a time for it would be a guess. */
+function waitOf({ code, retryAfterMs }: EngineError): number {
+  return code === "rate_limited" ? (retryAfterMs ?? 0) : Number.POSITIVE_INFINITY;
 }

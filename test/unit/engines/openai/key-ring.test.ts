@@ -42,6 +42,21 @@ describe("KeyRing", () => {
     expect((await triedKeys(others, limited(5_000))).toSorted()).toEqual(["a", "b", "c"]);
   });
 
+  it.each([
+    ["two waits", [limited(60_000), limited(20_000)]],
+    ["a wait and a rejection", [limited(20_000), unauthorized]],
+    ["a wait and a forbidden model", [limited(20_000), forbidden]],
+  ])("after %s, in any order, the error is the shortest wait", async (_, errors) => {
+    for (const order of [errors, errors.toReversed()]) {
+      const { keys } = ring("a", "b");
+      let at = 0;
+      const attempt = withKeys(keys, "t", async () => {
+        throw order[at++];
+      });
+      await expect(attempt).rejects.toMatchObject({ code: "rate_limited", retryAfterMs: 20_000 });
+    }
+  });
+
   it("other errors are not tried with another key", async () => {
     const { keys } = ring("a", "b");
     expect(await triedKeys(keys, new EngineError("upstream_error", "500"))).toHaveLength(1);
