@@ -49,6 +49,8 @@ export interface LoadedModel {
   stats(): EngineStats;
   /** Milliseconds until its server accepts requests again: it rejected or limited every key. 0 or absent: it may. */
   readonly heldForMs?: number;
+  /** Whether its server spreads requests over several others, so that a further try may reach another one. Absent: no. */
+  readonly hasReplicas?: boolean;
   /**
    * Whether its server can run requests, by a request that costs nothing. Resolves with false soon after an abort. Absent:
    * it runs in this process or a child of it.

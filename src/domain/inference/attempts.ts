@@ -25,7 +25,8 @@ const noRoute: Route = Object.freeze({ tokens: 1, affinityKey: null });
 
 /**
  * The tries of one prompt or input among the deployments of its model. Among several deployments another one is tried
- * after a failure, within the model's retry budget, as long as one is left that was not tried.
+ * after a failure, within the model's retry budget, as long as one is left that was not tried. The only deployment is tried
+ * again if its server has replicas and failed.
  */
 export class Attempts implements RoutedRequest<Deployment> {
   readonly owner: QueueOwner;
@@ -54,7 +55,7 @@ export class Attempts implements RoutedRequest<Deployment> {
     this.tokens = tokens;
     this.affinityKey = affinityKey;
     this.accepts = this.#hasChoice ? ({ model: loaded }) => loaded !== null && can(loaded.caps) : null;
-    if (this.#hasChoice) this.#retryBudget.requested();
+    if (this.#hasChoice || model.hasUpstream) this.#retryBudget.requested();
   }
 
   /**
@@ -82,12 +83,16 @@ export class Attempts implements RoutedRequest<Deployment> {
   }
 
   /**
-   * Records a failed try. Returns whether another deployment is tried. `slot` null: it had none. `canRestart`: the client has
+   * Records a failed try. Returns whether there is another one. `slot` null: it had none. `canRestart`: the client has
    * received nothing of it.
    */
   failed(slot: Slot<Deployment> | null, error: ServiceError, canRestart: boolean, signal: AbortFlag): boolean {
     // Without a slot no deployment has failed: the room waits for all of them.
-    if (slot === null || signal.aborted || !this.#hasChoice) return false;
+    if (slot === null || signal.aborted) return false;
+    if (!this.#hasChoice) {
+      const mayDiffer = slot.deployment.model?.hasReplicas === true && error.code === "upstream_error";
+      return canRestart && mayDiffer && this.#retryBudget.take(this.count);
+    }
     const { room } = this.#model;
     const cause = error.cause instanceof EngineError ? error.cause : null;
     // For operators: the engine's own words instead of those for the caller.

@@ -149,6 +149,10 @@ export class OpenAiModel implements LoadedModel {
     return { slotsBusy: this.#running.size, producedTokens: this.#producedTokens, restarts: 0 };
   }
 
+  get hasReplicas(): boolean {
+    return this.#deps.upstream.profile.hasReplicas;
+  }
+
   get heldForMs(): number {
     return this.#keys.heldForMs;
   }

@@ -12,6 +12,8 @@ export interface KindProfile {
   readonly version: { readonly path: string; readonly member: string; readonly slots?: string } | null;
   /** Whether `GET /models` lists the models. */
   readonly listsModels: boolean;
+  /** As for LoadedModel. */
+  readonly hasReplicas: boolean;
 }
 
 /** Abilities of the models of a kind, unless the configuration of a deployment names others. */
@@ -116,6 +118,7 @@ const generic: KindProfile = {
   healthPath: null,
   version: null,
   listsModels: true,
+  hasReplicas: false,
 };
 
 const openai: KindProfile = {
@@ -176,7 +179,7 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
     healthPath: "/",
     version: { path: "/api/version", member: "version" },
   },
-  ray: { ...generic, dialect, healthPath: "/-/healthz" },
+  ray: { ...generic, dialect, healthPath: "/-/healthz", hasReplicas: true },
   anthropic: {
     ...generic,
     abilities: {
