@@ -33,21 +33,22 @@ export function rpcStatus(error: ServiceError, method: DescMethod | null): Statu
   if (advice.waitMs !== null) details.push(retryInfo(advice.waitMs));
   return {
     code: errorRow(error.code).grpc,
-    message: wellFormed(error.message),
+    // Half a surrogate pair, which JSON can carry, breaks the percent encoding of grpc-message.
+    message: error.message.toWellFormed(),
     details,
     metadata: { ...retryHeaders(advice), ...limitHeaders(error) },
   };
 }
 
 function errorInfo({ code, type, param }: ServiceError): StatusDetail<typeof ErrorInfoSchema> {
-  const metadata = { type, ...(param === null ? {} : { param: wellFormed(param) }) };
+  const metadata = { type, ...(param === null ? {} : { param: param.toWellFormed() }) };
   return { desc: ErrorInfoSchema, value: { domain: errorDomain, reason: code.toUpperCase(), metadata } };
 }
 
 function badRequest(field: string, message: string): StatusDetail<typeof BadRequestSchema> {
   return {
     desc: BadRequestSchema,
-    value: { fieldViolations: [{ field: wellFormed(field), description: wellFormed(message) }] },
+    value: { fieldViolations: [{ field: field.toWellFormed(), description: message.toWellFormed() }] },
   };
 }
 
@@ -58,11 +59,6 @@ function retryInfo(waitMs: number): StatusDetail<typeof RetryInfoSchema> {
 /** OpenAI's field name as a path in the request message: inference requests have their fields in `params`. */
 function fieldPath(method: DescMethod | null, param: string): string {
   return method?.input.fields.some((field) => field.name === "params") ? `params.${param}` : param;
-}
-
-/** Half a surrogate pair, which JSON can carry, breaks the percent encoding of grpc-message. */
-function wellFormed(text: string): string {
-  return text.toWellFormed();
 }
 
 /** Prefix of all RPC paths: all packages are `unified.*`. */
