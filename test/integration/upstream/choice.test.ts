@@ -103,7 +103,7 @@ describe("the choice among deployments of a model", () => {
       const { loads, chat } = await startWith([{ answerMs, weight: 3 }, { answerMs }]);
       await send(300, atOnce, chat);
       const share = (loads[0]?.received ?? 0) / 300;
-      expect(Math.abs(share - 0.75)).toBeLessThanOrEqual(0.05);
+      expect(Math.abs(share - 0.75)).toBeLessThanOrEqual(byTier({ ci: 0.1, long: 0.05 }));
     },
   );
 
@@ -116,7 +116,7 @@ describe("the choice among deployments of a model", () => {
     await send(12, 12, chat);
     // With a queue for each deployment it would be 12 s.
     expect(performance.now() - sentAtMs).toBeLessThan(byTier({ ci: 10_000, long: 3_000 }));
-    expect(loads.map(({ received }) => received)).toEqual([1, 11]);
+    expect(loads[0]?.received).toBeLessThanOrEqual(byTier({ ci: 3, long: 1 }));
     expect(loads.map(({ runningMax }) => runningMax)).toEqual([1, 1]);
   });
 
