@@ -72,9 +72,9 @@ function addStored(upstreams: Command, commands: CommandSet): void {
     .option("--slots <number>", "concurrent requests of a model; default: 256", wholeNumber(slots.min, slots.max));
   const withKey = "uis upstreams add openai --url https://api.openai.com/v1 --key-file - --models gpt-5-mini < key";
   commands.onService(add, async () => (await code()).addUpstream, addition, withKey);
-  const remove = upstreams.command("remove").argument("<name>", "name of a stored upstream");
+  const remove = upstreams.command("rm").argument("<name>", "name of a stored upstream");
   remove.description("delete a stored upstream; its running requests end normally");
-  commands.onService(remove, async () => (await code()).removeUpstream, "uis upstreams remove gpu-1");
+  commands.onService(remove, async () => (await code()).removeUpstream, "uis upstreams rm gpu-1");
   const drain = upstreams
     .command("drain")
     .description("give a deployment no new requests, on every replica; running ones end normally")

@@ -66,7 +66,7 @@ async function kindOf(client: Client<typeof UpstreamService>, url: string, key: 
   throw new CommandError(`${problem}: ${fix}, or set --kind to add it all the same`);
 }
 
-/** `uis upstreams remove` */
+/** `uis upstreams rm` */
 export async function removeUpstream(io: CliIo, name: string, options: CommandOptions): Promise<void> {
   await callAsAdministrator(io, options, UpstreamService, (client) => client.deleteUpstream({ name }));
   print(

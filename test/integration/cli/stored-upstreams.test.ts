@@ -45,7 +45,7 @@ describe("uis upstreams add", () => {
       { name: "gpu", source: "stored", discovers_models: true, key_count: 1, key_hint: "0123" },
     ]);
     expect(listed.stdout).not.toContain(key);
-    expect((await upstreams(["remove", "gpu"])).stdout).toBe("gpu is deleted. Its running requests end normally.\n");
+    expect((await upstreams(["rm", "gpu"])).stdout).toBe("gpu is deleted. Its running requests end normally.\n");
     expect((await upstreams(["list"])).stdout).toMatch(/^fixed {2}config {2}vllm {2}http:\S+ {2}0 of 0 ready\n$/);
   });
 
@@ -96,6 +96,6 @@ describe("uis upstreams drain", () => {
       slots: 9,
     });
     expect((await upstreams(["drain", "gpu/chat", "--undo"])).stdout).toBe("gpu/chat is no longer drained.\n");
-    await upstreams(["remove", "gpu"]);
+    await upstreams(["rm", "gpu"]);
   });
 });

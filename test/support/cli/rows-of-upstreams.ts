@@ -23,7 +23,7 @@ export const rowsOfUpstreams: CommandRows = {
     failing: null,
     asksService: true,
   },
-  "upstreams remove": {
+  "upstreams rm": {
     done: async (scene) => ({ words: [(await scene.upstream()).name] }),
     answer: z.strictObject({ name: z.string(), object: z.literal("upstream"), deleted: z.literal(true) }),
     text: /^n\d+ is deleted\. Its running requests end normally\.\n$/,
