@@ -136,6 +136,7 @@ describe.skipIf(!hasPython)("requests to llama.cpp's own server that their clien
 
   it("99.5 % of all slots are free in time, and every request is logged as cancelled (REL-2)", () => {
     figures["all"] = figuresOf(latenciesMs);
+    process.stdout.write(`abandoned: ${JSON.stringify(figures["all"])}\n`);
     expect(latenciesMs).toHaveLength(rounds * wayNames.length * kinds.length * stages.length);
     expect(figures["all"].p995Ms).toBeLessThan(boundMs);
     const outcomes = service.logs.filter(({ msg }) => msg === "request").map(({ outcome }) => outcome);

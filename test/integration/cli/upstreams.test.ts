@@ -54,6 +54,20 @@ async function loaded(yaml: string) {
 const own = { id: "smollm2", object: "model" };
 
 describe("uis upstreams check: the kind of the server", () => {
+  it("llama-server: proposes its slots for its only model, and the name of the file as its id", async () => {
+    const props = { build_info: "b6000-abc", total_slots: 4 };
+    const deployment = async (...ids: readonly string[]) => {
+      const server = await serve({ "/v1/models": modelList(...ids.map((id) => ({ ...own, id }))), "/props": props });
+      const { config } = await loaded((await checkJson(server.url)).config);
+      return config.models?.map(({ id, deployments }) => [id, deployments?.[0]?.model, deployments?.[0]?.slots]);
+    };
+    expect(await deployment("/srv/models/small.Q4.gguf")).toEqual([["small.Q4", "/srv/models/small.Q4.gguf", 4]]);
+    expect(await deployment("a/x.gguf", "b/x.gguf")).toEqual([
+      ["x", "a/x.gguf", undefined],
+      ["x-2", "b/x.gguf", undefined],
+    ]);
+  });
+
   it.each([
     [
       "vllm",
