@@ -1,5 +1,5 @@
-import { groupBy } from "../../src/domain/metering/limit-book.js";
 import type { AttemptOutcome, Claim, RetryOutcome } from "../../src/domain/webhooks/delivery-queue.js";
+import { groupBy } from "../../src/lib/collections.js";
 import { leaseMs } from "./delivery-records.js";
 
 /** Expected state of a delivery. Times count only time that the test has advanced. */

@@ -7,6 +7,7 @@ import type { Engine } from "../../domain/engine/engine.js";
 import type { ListedFacts, UpstreamDefinition, UpstreamModel } from "../../domain/engine/upstream.js";
 import type { UpstreamSource } from "../../domain/upstreams/upstreams-in-use.js";
 import { kindProfiles } from "../../engines/openai/protocol/kinds.js";
+import { groupBy } from "../../lib/collections.js";
 import { defaultAffinity, deploymentIds, takeId } from "../config/model-references.js";
 import { queueOf } from "../config/model-routes.js";
 import type { ModelSettings } from "../config/model-settings.js";
@@ -137,15 +138,11 @@ export class ModelDiscovery {
 
   /** Definitions of what the upstreams list, by id. */
   #wanted(): ReadonlyMap<string, ModelDefinition> {
-    const found = new Map<string, FoundDeployment[]>();
-    for (const source of this.#sources) {
-      for (const [id, listed] of this.#modelsOf(source)) {
-        if (this.#configuredModels.has(id)) continue;
-        const deployments = found.get(id);
-        if (deployments === undefined) found.set(id, [{ source, listed }]);
-        else deployments.push({ source, listed });
-      }
-    }
+    const found = this.#sources.flatMap((source) =>
+      this.#modelsOf(source)
+        .filter(([id]) => !this.#configuredModels.has(id))
+        .map(([id, listed]): FoundDeployment => ({ id, source, listed })),
+    );
     const taken = new Set(this.#configuredDeployments);
     const define = (id: string, deployments: readonly FoundDeployment[]): ModelDefinition => ({
       id,
@@ -157,7 +154,8 @@ export class ModelDiscovery {
       fallbacks: [],
       deployments: deployments.map((deployment) => this.#deployment(id, deployment, taken)),
     });
-    return new Map([...found].map(([id, deployments]) => [id, define(id, deployments)]));
+    const byId = groupBy(found, ({ id }) => id);
+    return new Map([...byId].map(([id, deployments]) => [id, define(id, deployments)]));
   }
 
   /** Its models with what its list states about them; null: they are named, and the engine reads the list. */
@@ -213,6 +211,8 @@ export class ModelDiscovery {
 }
 
 interface FoundDeployment {
+  /** Of its model. */
+  readonly id: string;
   readonly source: UpstreamSource;
   readonly listed: ListedFacts | null;
 }

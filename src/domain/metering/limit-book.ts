@@ -1,3 +1,4 @@
+import { groupBy } from "../../lib/collections.js";
 import type { Principal } from "../call/principal.js";
 import {
   type LimitOwner,
@@ -166,18 +167,6 @@ export class ThresholdBook extends StoreCache<Threshold> {
 
 function toBudget({ id, metric, period, limit, ...of }: Threshold): Budget {
   return { id, metric, period, limit, scope: usageScopeOf(of) };
-}
-
-/** Items by key, each group in the order of the items; what `Map.groupBy` does from Node 21 on. */
-export function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
-  const groups = new Map<K, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [item]);
-    else group.push(item);
-  }
-  return groups;
 }
 
 /** Fills the nulls of `own` with `fallback`. */

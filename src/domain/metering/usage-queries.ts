@@ -1,10 +1,11 @@
+import { groupBy } from "../../lib/collections.js";
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
 import { type Clock, pause } from "../call/ports.js";
 import { accountOf } from "../call/principal.js";
 import { type LimitScope, windowExpiryMs } from "../call/rate-limits.js";
 import { refuseValue } from "../call/service-error.js";
 import type { Ledger, LimitRefusal, WindowUse } from "./ledger.js";
-import { groupBy, type LimitBook } from "./limit-book.js";
+import type { LimitBook } from "./limit-book.js";
 import { errorOfRefusal } from "./limit-response.js";
 import {
   type GroupedUsage,

@@ -1,3 +1,4 @@
+import { groupBy } from "../../lib/collections.js";
 import type { SecretBox } from "../../lib/crypto.js";
 import type { Audit, AuditSource } from "../access/audit.js";
 import { quote, refuse, ServiceError } from "../call/service-error.js";
@@ -145,15 +146,8 @@ export class UpstreamAdmin {
     return this.#deps.catalog.deployments().find((deployment) => deployment.id === id) ?? null;
   }
 
-  #deploymentsByUpstream(): ReadonlyMap<string, readonly Deployment[]> {
-    const found = new Map<string, Deployment[]>();
-    for (const deployment of this.#deps.catalog.deployments()) {
-      if (deployment.upstream === null) continue;
-      const same = found.get(deployment.upstream);
-      if (same === undefined) found.set(deployment.upstream, [deployment]);
-      else same.push(deployment);
-    }
-    return found;
+  #deploymentsByUpstream(): ReadonlyMap<string | null, readonly Deployment[]> {
+    return groupBy(this.#deps.catalog.deployments(), ({ upstream }) => upstream);
   }
 
   #present(name: string, deployments: readonly Deployment[]) {
@@ -192,10 +186,12 @@ export class UpstreamAdmin {
     const kept = Object.fromEntries((before?.headers ?? []).map(({ name: header }) => [header, "kept"]));
     const checkedHeaders = checkHeaders(headers ?? kept, hasKey);
     const seal = (text: string, header: string | null): string => secrets.seal(text, secretOwner(name, header));
+    const ofKey =
+      checkedKey === undefined
+        ? { sealedKey: before?.sealedKey ?? null, keyHint: before?.keyHint ?? "" }
+        : { sealedKey: checkedKey === null ? null : seal(checkedKey, null), keyHint: hintOf(checkedKey ?? "") };
     return {
-      sealedKey: checkedKey == null ? null : seal(checkedKey, null),
-      keyHint: hintOf(checkedKey ?? ""),
-      ...(checkedKey === undefined && before !== null ? { sealedKey: before.sealedKey, keyHint: before.keyHint } : {}),
+      ...ofKey,
       headers:
         headers === undefined
           ? (before?.headers ?? [])
