@@ -45,14 +45,14 @@ export class KeyRing {
 /**
  * The keys of an upstream as one of its models uses them. A tenant keeps its key while that is usable, because providers
  * cache prompts by key. When all keys are held, the one that becomes usable first is used: a single key is never blocked
- * here. A key that is rejected or limited is held for all models of the upstream, one that may not use this model for this
- * one alone.
+ * here. A key that is rejected is held for all models of the upstream. One that is limited, or may not use this model, is held
+ * for this one alone: providers limit each model of a key separately, and a limit of all of them shows at each.
  */
 export class ModelKeys {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #ring: KeyRing;
   /** Ends of the holds for this model alone. */
-  readonly #forbiddenUntilMs = new Map<UpstreamKey, number>();
+  readonly #heldHereUntilMs = new Map<UpstreamKey, number>();
 
   constructor(clock: Pick<Clock, "monotonic">, ring: KeyRing) {
     this.#clock = clock;
@@ -78,7 +78,7 @@ export class ModelKeys {
 
   /** End of the key's hold, which may be over; 0: none. */
   holdOf(key: UpstreamKey): number {
-    return Math.max(key.heldUntilMs, this.#forbiddenUntilMs.get(key) ?? 0);
+    return Math.max(key.heldUntilMs, this.#heldHereUntilMs.get(key) ?? 0);
   }
 
   /** The upstream answered 401. */
@@ -88,25 +88,25 @@ export class ModelKeys {
 
   /** The upstream answered 403. */
   forbidden(key: UpstreamKey): void {
-    this.#forbiddenUntilMs.set(key, this.#clock.monotonic() + rejectedHoldMs);
+    this.#heldHereUntilMs.set(key, this.#clock.monotonic() + rejectedHoldMs);
   }
 
   /** The upstream answered 429; `waitMs` null: without a Retry-After. */
   limited(key: UpstreamKey, waitMs: number | null): void {
-    this.#ring.hold(key, this.#clock.monotonic() + Math.min(waitMs ?? limitedHoldMs, limitedHoldMaxMs));
+    this.#heldHereUntilMs.set(key, this.#clock.monotonic() + Math.min(waitMs ?? limitedHoldMs, limitedHoldMaxMs));
   }
 
   /** The upstream accepted the key. A hold that began after the request, whose `holdOf` was `hold`, stays. */
   accepted(key: UpstreamKey, hold: number): void {
     if (hold === 0 || hold !== this.holdOf(key)) return;
-    this.#forbiddenUntilMs.delete(key);
+    this.#heldHereUntilMs.delete(key);
     if (key.heldUntilMs !== 0) this.#ring.hold(key, 0);
   }
 
   /** Milliseconds until a key is usable; 0: one is. */
   get heldForMs(): number {
     const { keys, allHeldUntilMs } = this.#ring;
-    const isSimple = this.#forbiddenUntilMs.size === 0;
+    const isSimple = this.#heldHereUntilMs.size === 0;
     const untilMs = isSimple ? allHeldUntilMs : Math.min(...keys.map((key) => this.holdOf(key)));
     return untilMs === 0 ? 0 : Math.max(0, untilMs - this.#clock.monotonic());
   }

@@ -103,9 +103,12 @@ describe("KeyRing", () => {
     expect(keys.heldForMs).toBe(0);
   });
 
-  it("a key that may not use one model is held for that model alone", async () => {
+  it.each([
+    ["a key that may not use one model", forbidden],
+    ["a key that is limited for one model", limited(10_000)],
+  ])("%s is held for that model alone", async (_, error) => {
     const { clock, keys, ofOther } = ring("a", "b");
-    expect(await triedKeys(keys, forbidden)).toHaveLength(2);
+    expect(await triedKeys(keys, error)).toHaveLength(2);
     expect([keys.heldForMs, ofOther.heldForMs]).toEqual([10_000, 0]);
     clock.advance(4_000);
     expect([keys.heldForMs, ofOther.heldForMs]).toEqual([6_000, 0]);
