@@ -10,9 +10,9 @@ const introduction = `# Metrics
 
 <!-- Written by scripts/metric-docs.ts from src/telemetry/metrics/metric-table.ts. Change the table, then run it. -->
 
-\`GET /metrics\` on the listener for operators (127.0.0.1:9464, \`server.ops_port\`) shows them in Prometheus's text form;
-the public listener never does. They belong to one process and begin at 0 when it starts: bills use the usage in the
-store, and no counter here replaces it (USE-19).
+\`GET /metrics\` on the listener for operators (127.0.0.1:9464, \`server.ops_host\` and \`server.ops_port\`) returns them in
+Prometheus's text format; the public listener never does. They belong to one process and start at 0 with it: bill from the usage in
+the store, which no counter here replaces (USE-19).
 
 - \`route\` is the operation, the same on every protocol: \`create_chat_completion\`. \`operation\` is its name in usage:
   \`chat\`, \`completions\`, \`embeddings\` or \`rerank\`, and empty for operations that run no model. \`code\`, \`reason\` and \`error_type\` are

@@ -9,7 +9,7 @@ export function sha256Hex(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** Whether two digests of sha256Hex are equal, in constant time. */
+/** Whether two digests of the same kind are equal, in constant time. */
 export function isSameDigest(a: string, b: string): boolean {
   return timingSafeEqual(Buffer.from(a, "latin1"), Buffer.from(b, "latin1"));
 }

@@ -23,7 +23,7 @@ export async function compose(input: ComposeInput) {
 }
 
 async function composeListeners(context: Context, domain: Domain) {
-  const { config, tls, clock, backgroundClock, limits, log, lifecycle } = context;
+  const { config, tls, opsToken, clock, backgroundClock, limits, log, lifecycle } = context;
   const { state } = domain;
   const watch = createResponseWatch(limits, clock.monotonic);
   lifecycle.onClose("response watch", () => watch.close());
@@ -41,6 +41,7 @@ async function composeListeners(context: Context, domain: Domain) {
     ready: () => readiness(lifecycle.phase, state, domain.spooled()),
     debugState,
     metrics: composeMetrics(context, domain),
+    token: opsToken,
     log,
   });
   lifecycle.onClose("operations listener", () => ops.close());

@@ -7,6 +7,7 @@ import type { State } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { createRandomIds } from "../../lib/crypto.js";
 import type { TlsFiles } from "../../lib/network.js";
+import type { Secret } from "../../lib/secret.js";
 import { CallMetrics } from "../../telemetry/metrics/call-metrics.js";
 import { openTraces, TracePackagesMissing } from "../../telemetry/traces/open-traces.js";
 import { SpanWriter } from "../../telemetry/traces/span-writer.js";
@@ -19,6 +20,8 @@ export interface ComposeInput {
   readonly config: Config;
   readonly limits: ServiceLimits;
   readonly tls: TlsFiles | null;
+  /** Credential for the pages of the operations listener; null: none is required. */
+  readonly opsToken: Secret | null;
   /** Credentials of the administrator. */
   readonly adminTokens: readonly string[];
   /** The operator's own; null: the one in the data folder. */

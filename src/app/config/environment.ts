@@ -17,6 +17,7 @@ export const wellKnownNames: Readonly<Record<string, SettingPath>> = {
   HOST: ["server", "host"],
   UIS_GRPC_PORT: ["server", "grpc_port"],
   UIS_OPS_PORT: ["server", "ops_port"],
+  UIS_OPS_HOST: ["server", "ops_host"],
   REDIS_URL: ["state", "redis_url"],
   LOG_LEVEL: ["log", "level"],
 };

@@ -86,9 +86,12 @@ const server = z.strictObject({
   host: text("an address or host name").prefault("127.0.0.1").describe("Address of the HTTP and gRPC listeners."),
   port: port.prefault(8080).describe("HTTP: REST, Connect and gRPC-Web. 0 picks a free port."),
   grpc_port: port.prefault(50_051).describe("gRPC. 0 picks a free port."),
-  ops_port: port
-    .prefault(9464)
-    .describe("Health, metrics and state for operators, on 127.0.0.1 only. 0 picks a free port."),
+  ops_port: port.prefault(9464).describe("Health, metrics and state for operators. 0 picks a free port."),
+  ops_host: text("an address or host name").prefault("127.0.0.1").describe("Address of the listener for operators."),
+  ops_token_file: file.describe(
+    "File with a token of 16 to 256 characters that `/metrics`, `/debug/state` and the details of `/ready` on that " +
+      "listener require as a bearer credential. Null: none is required.",
+  ),
   role: oneOf(["all", "core", "gateway"])
     .refine((role) => role === "all", { error: "this version has only the role all" })
     .prefault("all")

@@ -6,7 +6,7 @@ import { type Check, clockCheck } from "./check.js";
 import { engineCheck } from "./engine.js";
 import { examineRedis, examineState, openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "./machine.js";
 import { examineModels, listInFolder } from "./models.js";
-import { certificateCheck, dataFolderCheck, portChecks, settingChecks } from "./settings.js";
+import { certificateCheck, dataFolderCheck, opsTokenChecks, portChecks, settingChecks } from "./settings.js";
 
 interface RunningParts {
   readonly state: Pick<State, "kind" | "health" | "now">;
@@ -29,15 +29,16 @@ export async function examineInstallation(
   env: Variables,
   running: RunningParts | null,
 ): Promise<readonly Check[]> {
-  const [folder, engine, models, ports, certificate, redis] = await Promise.all([
+  const [folder, engine, models, ports, certificate, opsToken, redis] = await Promise.all([
     dataFolderCheck(config.data_dir),
     engineCheck(config, env, running?.signal),
     examineModels(config, env, () => running?.models.list() ?? listInFolder(config, env)),
     running === null ? portChecks(config) : [],
     certificateCheck(config, Date.now()),
+    opsTokenChecks(config),
     running === null ? examineRedis(config) : examineState(running.state),
   ]);
   const clock = clockCheck(Date.now(), redis.clock ?? models.clock);
   const settings = settingChecks(config, env);
-  return [folder, engine, ...models.checks, ...ports, certificate, ...redis.checks, clock, ...settings];
+  return [folder, engine, ...models.checks, ...ports, certificate, ...opsToken, ...redis.checks, clock, ...settings];
 }

@@ -9,7 +9,8 @@ import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { isOffSchedule } from "../config/webhook-settings.js";
 import { isOpenToOthers } from "../process/data-folder.js";
-import { loadTls } from "../process/listeners.js";
+import { StartError } from "../process/lifecycle.js";
+import { loadOpsToken, loadTls, reachableHost } from "../process/listeners.js";
 import { type Check, fail, ok, warn } from "./check.js";
 
 const dayMs = 86_400_000;
@@ -43,11 +44,11 @@ async function nearestFolder(path: string): Promise<string> {
 
 /** Whether the ports of the three listeners are free, or used by a running service. */
 export async function portChecks({ server }: Config): Promise<Check[]> {
-  const isRunning = await answersHealth(`http://127.0.0.1:${server.ops_port}/health`);
+  const isRunning = await answersHealth(`http://${reachableHost(server.ops_host)}:${server.ops_port}/health`);
   const ports = [
     { check: "port_http", host: server.host, port: server.port, flag: "--port" },
     { check: "port_grpc", host: server.host, port: server.grpc_port, flag: "--grpc-port" },
-    { check: "port_ops", host: "127.0.0.1", port: server.ops_port, flag: "--ops-port" },
+    { check: "port_ops", host: server.ops_host, port: server.ops_port, flag: "--ops-port" },
   ];
   return Promise.all(
     ports.map(async ({ check, host, port, flag }) => {
@@ -100,6 +101,16 @@ export async function certificateCheck({ server }: Config, nowMs: number): Promi
   }
 }
 
+/** Whether the file with the operators' token is usable; no check without one. */
+export async function opsTokenChecks({ server }: Config): Promise<readonly Check[]> {
+  try {
+    return (await loadOpsToken(server)) === null ? [] : [ok("ops_token", "metrics and state require the token")];
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    return [fail("ops_token", error.message, error.fix)];
+  }
+}
+
 /** Warnings about risks of the configuration, each with its remedy, as a start logs them. */
 export function warningsOf(config: Config, env: Variables): readonly string[] {
   return toWarnings(settingChecks(config, env));
@@ -116,7 +127,13 @@ function toWarnings(checks: readonly Check[]): readonly string[] {
 
 /** Risks of settings. Each is allowed, but the operator should be aware of it. */
 export function settingChecks(config: Config, env: Variables): readonly Check[] {
-  return [...stateChecks(config), bindCheck(config), ...egressChecks(config), ...variableChecks(config, env)];
+  return [
+    ...stateChecks(config),
+    bindCheck(config),
+    ...opsBindChecks(config),
+    ...egressChecks(config),
+    ...variableChecks(config, env),
+  ];
 }
 
 function stateChecks({ state }: Config): readonly Check[] {
@@ -131,6 +148,12 @@ function bindCheck({ server: { host, tls } }: Config): Check {
   if (tls.cert_file !== null) return ok("bind", `other machines can reach the listeners on ${host}, with TLS; ${keys}`);
   const detail = `other machines can reach the listeners on ${host} without TLS`;
   return warn("bind", detail, "set server.tls, or use a proxy with TLS");
+}
+
+function opsBindChecks({ server: { ops_host: host, ops_token_file: file } }: Config): readonly Check[] {
+  if (isLoopback(host) || file !== null) return [];
+  const detail = `other machines can read metrics and state on ${host} without a credential`;
+  return [warn("ops_bind", detail, "set server.ops_token_file, or server.ops_host to 127.0.0.1")];
 }
 
 function egressChecks({ webhooks }: Config): readonly Check[] {

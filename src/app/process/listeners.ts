@@ -5,6 +5,7 @@ import { isIPv6 } from "node:net";
 import type { Listening } from "../../domain/service/service-status.js";
 import { errorText } from "../../lib/display-text.js";
 import type { TlsFiles } from "../../lib/network.js";
+import { Secret } from "../../lib/secret.js";
 import type { Config } from "../config/schema.js";
 import { StartError } from "./lifecycle.js";
 
@@ -23,14 +24,12 @@ interface Listener {
   listen(host: string, port: number): Promise<number>;
 }
 
-/** The operations pages require no credential, so they are bound to loopback. */
-const opsHost = "127.0.0.1";
-
 /** Starts all listeners. Rejects with StartError when one cannot bind its port. */
 export async function listenAll(
   { http, grpc, ops }: Readonly<Record<"http" | "grpc" | "ops", Listener>>,
   server: Config["server"],
 ): Promise<{ readonly addresses: ListenAddresses; readonly listening: Listening }> {
+  const { ops_host: opsHost } = server;
   const opsPort = await listening(ops.listen(opsHost, server.ops_port), opsHost, server.ops_port, "ops");
   const grpcPort = await listening(grpc.listen(server.host, server.grpc_port), server.host, server.grpc_port, "grpc");
   const httpPort = await listening(http.listen(server.host, server.port), server.host, server.port, "http");
@@ -40,7 +39,7 @@ export async function listenAll(
     addresses: {
       http: `${tls ? "https" : "http"}://${host}:${httpPort}`,
       grpc: `${host}:${grpcPort}`,
-      ops: `http://${opsHost}:${opsPort}`,
+      ops: `http://${reachableHost(opsHost)}:${opsPort}`,
     },
     listening: { host: server.host, httpPort, grpcPort, tls },
   };
@@ -51,6 +50,13 @@ const portNames = {
   http: "--port (PORT, server.port)",
   grpc: "--grpc-port (UIS_GRPC_PORT, server.grpc_port)",
   ops: "--ops-port (UIS_OPS_PORT, server.ops_port)",
+} as const;
+
+/** The settings of the addresses. */
+const hostNames = {
+  http: "--host (HOST, server.host)",
+  grpc: "--host (HOST, server.host)",
+  ops: "UIS_OPS_HOST (server.ops_host)",
 } as const;
 
 async function listening(
@@ -69,7 +75,7 @@ async function listening(
     const known = Object.entries(reasons).find(([code]) => text.includes(code))?.[1];
     const reason = isForeignHost ? "this machine has no such address" : (known ?? text);
     const fix = isForeignHost
-      ? "choose an address of this machine with --host (HOST, server.host)"
+      ? `choose an address of this machine with ${hostNames[listener]}`
       : `stop the program that uses it, or choose another with ${portNames[listener]}`;
     throw new StartError(`port ${port} on ${host} cannot be used: ${reason}`, fix, { cause });
   }
@@ -108,6 +114,20 @@ async function readPem<T>(file: string, parse: (pem: Buffer) => T): Promise<{ pe
   } catch (cause) {
     throw new StartError(`the TLS file ${file} cannot be used: ${errorText(cause)}`, "check server.tls", { cause });
   }
+}
+
+const opsTokenForm = /^[\x21-\x7e]{16,256}$/;
+
+/** The token in `server.ops_token_file`, without one line break at its end; null if none is set. Rejects with a StartError. */
+export async function loadOpsToken({ ops_token_file: file }: Pick<Config["server"], "ops_token_file">) {
+  if (file === null) return null;
+  const fix = "write 16 to 256 printable characters without spaces into it: openssl rand -hex 32";
+  const text = await readFile(file, "utf8").catch((cause: unknown) => {
+    throw new StartError(`server.ops_token_file cannot be read: ${errorText(cause)}`, fix, { cause });
+  });
+  const token = text.replace(/\r?\n$/, "");
+  if (!opsTokenForm.test(token)) throw new StartError(`server.ops_token_file: ${file} has no usable token`, fix);
+  return new Secret(token);
 }
 
 /** Calls `changed` when the date or size of a file changes, until the returned function is called. */

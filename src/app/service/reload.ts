@@ -8,14 +8,17 @@ import type { Parts } from "../compose/compose.js";
 import { toLiveSettings, toModelDefinitions } from "../compose/model-catalog.js";
 import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "../config/limits-settings.js";
 import type { Config } from "../config/schema.js";
-import { loadTls, type TlsSettings, watchTlsFiles } from "../process/listeners.js";
+import { loadOpsToken, loadTls, type TlsSettings, watchTlsFiles } from "../process/listeners.js";
 
 export interface ReloadDeps {
   /** The configuration at the start, with the upstreams that it defines. */
   readonly config: Config;
   readonly upstreams: readonly UpstreamDefinition[];
   readonly limits: LiveLimits;
-  readonly parts: Pick<Parts, "catalog" | "discovery" | "upstreams" | "engines" | "http" | "grpc" | "limitBook">;
+  readonly parts: Pick<
+    Parts,
+    "catalog" | "discovery" | "upstreams" | "engines" | "http" | "grpc" | "ops" | "limitBook"
+  >;
   readonly log: Logger;
   /** Awaits a promise in the background and logs its failure. */
   readonly track: (what: string, promise: Promise<unknown>) => void;
@@ -24,15 +27,15 @@ export interface ReloadDeps {
 /** Applies a changed configuration while the service runs. */
 export interface Reload {
   /**
-   * Replaces models, upstreams, prices, defaults, limits, rate limits and TLS files, and logs which other changes need a restart. Rejects, and
-   * changes nothing, if the TLS files are unusable.
+   * Replaces models, upstreams, prices, defaults, limits, rate limits, TLS files and the operators' token, and logs which
+   * other changes need a restart. Rejects, and changes nothing, if one of these files is unusable.
    */
   apply(next: Config, upstreams: readonly UpstreamDefinition[]): Promise<void>;
   close(): void;
 }
 
 /** Settings that can be replaced; all others are read once, at the start. */
-const swapped = ["models", "upstreams", "server.tls", "rate_limits"];
+const swapped = ["models", "upstreams", "server.tls", "server.ops_token_file", "rate_limits"];
 const swappedLimits: ReadonlySet<string> = new Set(liveLimitNames.map((name) => `limits.${limitSettingName(name)}`));
 
 export function createReload({ config, upstreams, limits, parts, log, track }: ReloadDeps): Reload {
@@ -56,7 +59,9 @@ export function createReload({ config, upstreams, limits, parts, log, track }: R
     async apply(next, upstreams) {
       const changed = changedSettings(current, next);
       const waiting = changed.filter((name) => !isSwapped(name, current, next));
+      const opsToken = await loadOpsToken(next.server);
       await swapTls(next.server.tls);
+      parts.ops.setToken(opsToken);
       const changedLimits = changed.filter((name) => swappedLimits.has(name));
       if (changedLimits.length > 0) {
         limits.swap(toServiceLimits(next.limits));

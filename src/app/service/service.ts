@@ -19,7 +19,7 @@ import { warningsExceptState } from "../doctor/settings.js";
 import { upstreamChecks } from "../doctor/upstreams.js";
 import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "../process/data-folder.js";
 import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
-import { type ListenAddresses, listenAll, loadTls } from "../process/listeners.js";
+import { type ListenAddresses, listenAll, loadOpsToken, loadTls } from "../process/listeners.js";
 import { createLiveLimits, createReload, type LiveLimits, type Reload } from "./reload.js";
 
 interface ServiceInput {
@@ -82,6 +82,7 @@ export async function startService(input: ServiceInput): Promise<Service> {
 async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycle): Promise<Service> {
   const { config, secrets, log, environment } = input;
   const tls = await loadTls(config.server.tls);
+  const opsToken = await loadOpsToken(config.server);
   await openDataDir(config.data_dir);
   const adminToken = newAdminToken();
   const adminTokens = secrets.adminToken === null ? [adminToken] : [adminToken, secrets.adminToken];
@@ -90,6 +91,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     config,
     limits: limits.now,
     tls,
+    opsToken,
     adminTokens,
     masterKey,
     environment,

@@ -1,11 +1,15 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, isIP } from "node:net";
 import type { Logger } from "../../domain/call/ports.js";
+import { isSameDigest } from "../../lib/crypto.js";
+import { Secret } from "../../lib/secret.js";
 
 interface OpsListenerDeps {
   readonly ready: () => Promise<{ readonly ready: boolean; readonly detail: object }>;
   readonly debugState: () => Promise<object>;
   readonly metrics: { readonly contentType: string; render(): Promise<string> };
+  /** Bearer credential for everything but health and readiness; null: none is required. */
+  readonly token: Secret | null;
   readonly log: Logger;
 }
 
@@ -17,43 +21,68 @@ interface Page {
   readonly body: object | string;
   /** Default: JSON. */
   readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Protects against DNS rebinding: a web page must not read these pages through a host name of its own. */
-const localHost = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/i;
+interface Endpoint {
+  /** Whether it is answered without the token. */
+  readonly isOpen: boolean;
+  /** `isTrusted`: no token is required, or the request has it. */
+  readonly page: (isTrusted: boolean) => Promise<Page>;
+}
 
 const notFound: Page = {
   status: 404,
   body: { error: "No such path. Try /health, /ready, /metrics or /debug/state." },
 };
-const wrongHost: Page = { status: 403, body: { error: "Only for this machine: use 127.0.0.1 or localhost." } };
-const wrongMethod: Page = { status: 405, body: { error: "Only GET and HEAD." } };
+const wrongHost: Page = {
+  status: 403,
+  body: { error: "Use an IP address or localhost. Other host names are accepted if server.ops_token_file is set." },
+};
+const wrongMethod: Page = { status: 405, body: { error: "Only GET and HEAD." }, headers: { allow: "GET, HEAD" } };
+const noToken: Page = {
+  status: 401,
+  body: { error: "This page requires the token in server.ops_token_file: Authorization: Bearer TOKEN." },
+  headers: { "www-authenticate": 'Bearer realm="operations"' },
+};
 
 /**
- * The listener for operators: `/health`, `/ready` with detail, `/metrics` and `/debug/state`. It requires no credential and
- * is bound to loopback.
+ * The listener for operators: `/health`, `/ready` with detail, `/metrics` and `/debug/state`. With a token, `/health`
+ * stays open, `/ready` states only its status without it, and all else requires it.
  */
-export function createOpsListener({ ready, debugState, metrics, log }: OpsListenerDeps) {
-  const health = async (): Promise<Page> => ({ status: 200, body: { status: "ok" } });
-  const readiness = async (): Promise<Page> => {
-    const { ready: isReady, detail } = await ready();
-    return { status: isReady ? 200 : 503, body: detail };
+export function createOpsListener({ ready, debugState, metrics, token, log }: OpsListenerDeps) {
+  let required = token;
+  const health: Endpoint = { isOpen: true, page: async () => ({ status: 200, body: { status: "ok" } }) };
+  const readiness: Endpoint = {
+    isOpen: true,
+    async page(isTrusted) {
+      const { ready: isReady, detail } = await ready();
+      const brief = { status: isReady ? "ready" : "not_ready" };
+      return { status: isReady ? 200 : 503, body: isTrusted ? detail : brief };
+    },
   };
-  const pages = new Map<string, () => Promise<Page>>([
+  const metricsPage = async (): Promise<Page> => ({
+    status: 200,
+    body: await metrics.render(),
+    contentType: metrics.contentType,
+  });
+  const endpoints = new Map<string, Endpoint>([
     ["/health", health],
     ["/healthz", health],
     ["/livez", health],
     ["/ready", readiness],
     ["/readyz", readiness],
-    ["/metrics", async () => ({ status: 200, body: await metrics.render(), contentType: metrics.contentType })],
-    ["/debug/state", async () => ({ status: 200, body: await debugState() })],
+    ["/metrics", { isOpen: false, page: metricsPage }],
+    ["/debug/state", { isOpen: false, page: async () => ({ status: 200, body: await debugState() }) }],
   ]);
 
   async function pageOf({ method, url, headers }: IncomingMessage): Promise<Page> {
-    const page = pages.get((url ?? "").split("?", 1)[0] ?? "");
-    if (page === undefined) return notFound;
-    if (!localHost.test(headers.host ?? "")) return wrongHost;
-    return method === "GET" || method === "HEAD" ? page() : wrongMethod;
+    const endpoint = endpoints.get((url ?? "").split("?", 1)[0] ?? "");
+    if (endpoint === undefined) return notFound;
+    if (required === null && !isSafeHost(headers.host ?? "")) return wrongHost;
+    const isTrusted = required === null || hasToken(headers.authorization, required);
+    if (!isTrusted && !endpoint.isOpen) return noToken;
+    return method === "GET" || method === "HEAD" ? endpoint.page(isTrusted) : wrongMethod;
   }
 
   const server = createServer({ requestTimeout: 10_000 }, (req, res) => {
@@ -68,6 +97,11 @@ export function createOpsListener({ ready, debugState, metrics, log }: OpsListen
   });
 
   return {
+    /** Replaces the token; requests that are being answered are not affected. */
+    setToken(next: Secret | null): void {
+      required = next;
+    },
+
     /** Resolves with the port; rejects when it cannot be bound. Port 0 picks a free one. */
     listen(host: string, port: number): Promise<number> {
       return new Promise((resolve, reject) => {
@@ -88,13 +122,28 @@ export function createOpsListener({ ready, debugState, metrics, log }: OpsListen
   };
 }
 
-function answer(res: ServerResponse, { status, body, contentType }: Page, headOnly: boolean): void {
+/** Compares digests, so that the time depends neither on the token nor on its length. */
+function hasToken(authorization: string | undefined, token: Secret): boolean {
+  const [, credential = ""] = /^Bearer +(\S+)$/i.exec(authorization ?? "") ?? [];
+  return isSameDigest(new Secret(credential).digest, token.digest);
+}
+
+/**
+ * Protects pages without a token against DNS rebinding: a web page can give its own host name this machine's address, but
+ * its requests then have that name as their host.
+ */
+function isSafeHost(host: string): boolean {
+  const name = host.replace(/:\d+$/, "");
+  return isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0 || name.toLowerCase() === "localhost";
+}
+
+function answer(res: ServerResponse, { status, body, contentType, headers }: Page, headOnly: boolean): void {
   const bytes = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
   res.writeHead(status, {
     "content-type": contentType ?? "application/json",
     "content-length": bytes.length,
     "cache-control": "no-store",
-    ...(status === 405 ? { allow: "GET, HEAD" } : {}),
+    ...headers,
   });
   res.end(headOnly ? undefined : bytes);
 }

@@ -109,6 +109,12 @@ describe("uis doctor", () => {
     expect(statusOf(broken.checks, "tls")).toBe("fail");
   });
 
+  it("reports an unusable file of the operators' token", async () => {
+    const { code, checks } = await doctor({ UIS_SERVER_OPS_TOKEN_FILE: "gone.token" });
+    expect(code).toBe(1);
+    expect(find(checks, "ops_token")).toMatchObject({ status: "fail", fix: expect.stringContaining("openssl rand") });
+  });
+
   it("warns of risky settings and of unknown variables (WH-41)", async () => {
     const open = "webhooks: { allow_http: true, allow_private_cidrs: [10.0.0.0/8] }\n";
     await writeFile(join(cwd, "uis.yaml"), open);

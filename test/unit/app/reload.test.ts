@@ -19,6 +19,7 @@ function reloadFrom(settings: object) {
       revise: (settings: ReadonlyMap<string, LiveSettings>) => revised.push(settings),
     },
     limitBook: { setDefaults: () => {} },
+    ops: { setToken: () => {} },
     discovery: { refresh: () => {}, models: [] },
     upstreams: { take: () => {}, offer: async () => {} },
     engines: { scripted: {} },

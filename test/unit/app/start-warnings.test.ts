@@ -16,6 +16,14 @@ describe("warnings at start", () => {
     expect(warningsFor({ server: { host: "0.0.0.0", tls } })).toEqual([]);
   });
 
+  it("name a listener for operators that other machines can reach without a credential", () => {
+    expect(warningsFor({ server: { ops_host: "0.0.0.0" } })).toEqual([
+      "other machines can read metrics and state on 0.0.0.0 without a credential: set server.ops_token_file, or server.ops_host to 127.0.0.1",
+    ]);
+    expect(warningsFor({ server: { ops_host: "0.0.0.0", ops_token_file: "ops.token" } })).toEqual([]);
+    expect(warningsFor({ server: { ops_host: "::1" } })).toEqual([]);
+  });
+
   it("name state that is lost at a stop, and misspelt variables", () => {
     expect(warningsFor({ state: { durability: "none" } })).toHaveLength(1);
     expect(warningsFor({}, { UIS_GRPC_PRT: "1" })[0]).toContain("UIS_GRPC_PORT");
