@@ -6,7 +6,7 @@ import { jsonString } from "../lib/json-string.js";
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
 
 /** The destination of lines. Each line is one JSON object and ends with a line break. */
-interface LogSink {
+export interface LogSink {
   write(line: string): void;
 }
 
@@ -58,18 +58,30 @@ function createTimestamp(): () => string {
 /** Pino's form of an error, with each message of its chain of causes once: errors often quote the message of their cause. */
 function serializeError(error: Error): ReturnType<typeof pino.stdSerializers.err> {
   const serialized = pino.stdSerializers.err(error);
-  if (error instanceof Error) serialized.message = messageWithCauses(error);
+  if (!(error instanceof Error)) return serialized;
+  const chain = chainOf(error);
+  serialized.message = messageOf(chain);
+  serialized.stack = chain.map(framesOf).join("\ncaused by: ");
   return serialized;
 }
 
-function messageWithCauses(error: Error): string {
-  let message = error.message;
-  const seen = new Set<unknown>([error]);
-  for (let { cause } = error; cause instanceof Error && !seen.has(cause); { cause } = cause) {
-    seen.add(cause);
-    if (!message.includes(cause.message)) message += `: ${cause.message}`;
-  }
-  return message;
+/** The error and its causes. */
+function chainOf(error: Error): readonly Error[] {
+  const chain = new Set<Error>([error]);
+  for (let { cause } = error; cause instanceof Error && !chain.has(cause); { cause } = cause) chain.add(cause);
+  return [...chain];
+}
+
+function messageOf(chain: readonly Error[]): string {
+  let text = "";
+  for (const { message } of chain) if (!text.includes(message)) text += text === "" ? message : `: ${message}`;
+  return text;
+}
+
+/** The name of an error and its stack frames. The message is left out: `message` has it. */
+function framesOf({ name, stack = "" }: Error): string {
+  const firstFrame = stack.search(/^ +at /m);
+  return firstFrame === -1 ? name : `${name}\n${stack.slice(firstFrame)}`;
 }
 
 /** Names of fields that hold secrets, at any depth. */

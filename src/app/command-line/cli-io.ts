@@ -21,6 +21,11 @@ export interface CliIo {
   readonly terminal?: Pick<Terminal, "isLost">;
 }
 
+/** Whether colors may be written: on a terminal, unless NO_COLOR is set (no-color.org). */
+export function hasColors(output: TextOutput, { NO_COLOR: noColor, TERM: term }: Variables): boolean {
+  return output.isTTY === true && !noColor && term !== "dumb";
+}
+
 /** Exit codes of all commands. */
 export const exitCode = { done: 0, failed: 1, wrongUsage: 2 } as const;
 

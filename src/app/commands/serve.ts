@@ -5,8 +5,9 @@ import { version } from "../../contract/version.js";
 import type { Logger } from "../../domain/call/ports.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
 import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
-import { createLogger, openStderrSink } from "../../telemetry/logger.js";
-import { type CliIo, CommandError, print, UsageError } from "../command-line/cli-io.js";
+import { createLogger, type LogSink, openStderrSink } from "../../telemetry/logger.js";
+import { prettyFormat } from "../../telemetry/pretty-line.js";
+import { type CliIo, CommandError, hasColors, print, UsageError } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
 import { readUpstreams } from "../config/upstreams.js";
 import { warningsOf } from "../doctor/settings.js";
@@ -37,7 +38,7 @@ export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
     throw new UsageError("--model replaces the default chat model, but the configuration has its own `models`");
   }
   const sink = openStderrSink();
-  const log = createLogger({ level: config.log.level, sink });
+  const log = createLogger({ level: config.log.level, sink: logSink(io, config.log.format, sink) });
   const exit = (): never => {
     sink.flush();
     process.exit(1);
@@ -72,6 +73,13 @@ export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
   } finally {
     sink.flush();
   }
+}
+
+/** Writes the lines of the log in the form of `log.format`. */
+function logSink({ stderr, env }: CliIo, format: Config["log"]["format"], sink: LogSink): LogSink {
+  if (format === "json" || (format === "auto" && stderr.isTTY !== true)) return sink;
+  const toPretty = prettyFormat({ colors: hasColors(stderr, env) });
+  return { write: (line) => sink.write(toPretty(line)) };
 }
 
 /** How long the first request waits for the choice of the chat model; longer than the timeout of a hub. */

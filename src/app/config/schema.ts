@@ -122,6 +122,9 @@ export const configSchema = z
         level: oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"])
           .prefault("info")
           .describe("Lowest level that is written to stderr."),
+        format: oneOf(["auto", "json", "pretty"])
+          .prefault("auto")
+          .describe("Form of the lines: `json` for machines, `pretty` for people. `auto`: `pretty` on a terminal."),
       })
       .prefault({}),
     state: stateSettings.prefault({}),

@@ -125,15 +125,19 @@ describe("the default catalog on a slow Redis", () => {
   });
 });
 
-it("uis serve prints the same as text, with a curl line that works unchanged", async () => {
+it("uis serve prints the same as text, with a curl line that works unchanged, and logs as log.format says", async () => {
   await writeFile(join(cwd, "uis.yaml"), "models: [{ id: it's, engine: scripted }]\n".replace("it's", "test-chat"));
-  const service = serve({ args: [] });
+  const service = serve({ args: [], env: { UIS_LOG_FORMAT: "pretty" } });
   await expect.poll(() => service.stdout(), { timeout: 30_000 }).toContain("Ctrl-C");
   const curl = /^ {2}curl -N (\S+) -H "(.+?): (.+?)" -H "(.+?): (.+?)" -d '(.+)'$/m.exec(service.stdout());
   const [, url = "", name1 = "", value1 = "", name2 = "", value2 = "", body = ""] = curl ?? [];
   const answer = await fetch(url, { method: "POST", headers: { [name1]: value1, [name2]: value2 }, body });
   expect(answer.status).toBe(200);
   expect((await answer.text()).match(/"content":"[^"]*"/g)?.join("")).toContain("7");
+  const line =
+    /^\d\d:\d\d:\d\d info {2}create_chat_completion test-chat: completed in [\d.]+ s, \d+ tokens in, \d+ out {2}\S+$/m;
+  await expect.poll(() => service.stderr()).toMatch(line);
+  expect(service.stderr()).not.toContain("{");
 });
 
 describe("stopping", () => {

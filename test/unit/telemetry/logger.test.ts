@@ -33,8 +33,6 @@ describe("the logger", () => {
     { only: undefined },
     { text: 'a "b" \\ \u2028 \ud800', number: 1.5, nan: Number.NaN, yes: true, none: null, left_out: undefined },
     { list: [1, { a: null }], big: 1n, nothing: () => {} },
-    { err: new TypeError("outer", { cause: new Error("inner") }) },
-    new Error("itself"),
   ])("writes fields of any kind as pino does (%#)", (fields) => {
     const { lines, log } = logTo();
     log.info(fields, "100 % done");
@@ -55,7 +53,21 @@ describe("the logger", () => {
       "the pull failed: a.gguf cannot be written: ENOSPC: the disk is full",
       "the pull failed: ENOSPC: the disk is full",
     ]);
+    for (const line of lines) expect(line.split("the disk is full")).toHaveLength(2);
   });
+
+  it.each([{ err: new TypeError("outer", { cause: new Error("inner") }) }, new TypeError("outer")])(
+    "writes an error as type, message and the frames of its chain (%#)",
+    (fields) => {
+      const { lines, log } = logTo();
+      log.error(fields, "failed");
+      const { err } = JSON.parse(lines[0] ?? "") as { err: { type: string; message: string; stack: string } };
+      const isChain = !(fields instanceof Error);
+      expect(err).toMatchObject({ type: "TypeError", message: isChain ? "outer: inner" : "outer" });
+      expect(err.stack).toMatch(/^TypeError\n +at /);
+      expect(err.stack.match(/^caused by: Error\n +at /gm)?.length ?? 0).toBe(isChain ? 1 : 0);
+    },
+  );
 
   it.each([
     { model: secret, client_request_id: `Bearer ${secret}` },
