@@ -80,12 +80,12 @@ export function addThresholds(program: Command, commands: CommandSet): void {
     .description("notify when usage reaches shares of a limit, or refuse requests beyond it")
     .addOption(oneOf(["tokens", "requests", "cost"], "METRIC_", metric).makeOptionMandatory())
     .addOption(oneOf(["day", "month"], "PERIOD_", period).makeOptionMandatory())
-    .requiredOption("--limit <number>", "tokens, requests or nano-dollars", parseInteger)
+    .requiredOption("--limit <amount>", "tokens, requests, or money such as 50usd")
     .option("--percents <list>", "shares at which to notify; default: 50,80,100", parsePercents)
     .addOption(oneOf(["notify", "refuse"], "ACTION_", action))
     .addOption(accountOption("account; default: default"))
     .option("--key <id>", "count only this key");
-  const budget = "uis thresholds add --metric cost --period day --limit 2000000000 --action refuse";
+  const budget = "uis thresholds add --metric cost --period month --limit 50usd --action refuse";
   commands.onService(add, async () => (await code()).addThreshold, addition, budget);
   const list = thresholds.command("list").description("list thresholds with their usage");
   list.addOption(accountOption("only thresholds of this account"));
@@ -106,11 +106,6 @@ function oneOf(names: readonly string[], prefix: string, option: Option): Option
     if (names.includes(name)) return name;
     throw new InvalidArgumentError(`Allowed choices are ${names.join(", ")}.`);
   });
-}
-
-function parseInteger(text: string): bigint {
-  if (/^\d{1,19}$/.test(text)) return BigInt(text);
-  throw new InvalidArgumentError("It must be a whole number.");
 }
 
 function parsePercents(text: string): number[] {

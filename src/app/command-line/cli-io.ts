@@ -59,15 +59,3 @@ export function printList(
   print(io, options, documents, ...lines);
   if (!options.json && lines.length === 0) io.stderr.write(`${ifNone}\n`);
 }
-
-/** Each row as one line; each column as wide as its widest cell. */
-export function alignColumns(rows: readonly (readonly string[])[]): readonly string[] {
-  const widths: number[] = [];
-  for (const row of rows) for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
-  return rows.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-      .join("  ")
-      .trimEnd(),
-  );
-}

@@ -8,6 +8,11 @@ export function isoTime(time: Timestamp | undefined): string | null {
   return time === undefined ? null : timestampDate(time).toISOString();
 }
 
+/** A time for a column: UTC to the minute, `2026-01-31T12:00Z`; `unset` without one. */
+export function minuteText(time: Timestamp | undefined, unset: string): string {
+  return isoTime(time)?.replace(/:\d\d\.\d+Z$/, "Z") ?? unset;
+}
+
 /** An integer for JSON: a string if a JSON number would round it. */
 export function jsonInteger(value: bigint): number | string {
   return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { type CliIo, exitCode, print } from "../command-line/cli-io.js";
+import { type Paint, paintFor, type Tone } from "../command-line/table.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, ok } from "../doctor/check.js";
@@ -18,7 +19,8 @@ export async function doctor(io: CliIo, options: CommandOptions): Promise<number
     const ofUpstreams = upstreamChecks(config, upstreams);
     checks.push(...(await examineInstallation({ ...config, data_dir: dataDir }, io.env, null)), ...(await ofUpstreams));
   }
-  print(io, options, checks, ...checks.map(formatCheck));
+  const paint = paintFor(io.stdout, io.env);
+  print(io, options, checks, ...checks.map((one) => formatCheck(one, paint)));
   return checks.some(({ status }) => status === "fail") ? exitCode.failed : exitCode.done;
 }
 
@@ -38,7 +40,9 @@ async function loadAndCheck(io: CliIo, options: CommandOptions): Promise<{ loade
   }
 }
 
-function formatCheck({ check, status, detail, fix }: Check): string {
-  const line = `${status.padEnd(4)}  ${check.padEnd(16)}  ${detail}`;
+const tones: Readonly<Record<Check["status"], Tone>> = { ok: "good", warn: "warning", fail: "bad" };
+
+function formatCheck({ check, status, detail, fix }: Check, paint: Paint): string {
+  const line = `${paint(tones[status], status.padEnd(4))}  ${check.padEnd(16)}  ${detail}`;
   return fix === null ? line : `${line}\n${" ".repeat(24)}-> ${fix}`;
 }

@@ -1,9 +1,10 @@
 import { create } from "@bufbuild/protobuf";
-import { type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampFromDate, timestampMs } from "@bufbuild/protobuf/wkt";
 import { type ApiKey, ApiKeySchema, LimitsSchema, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
 import { type CliIo, print, printList } from "../command-line/cli-io.js";
-import { overlapOf, parseExpiry, toJsonObject } from "../command-line/cli-values.js";
+import { minuteText, overlapOf, parseExpiry, toJsonObject } from "../command-line/cli-values.js";
+import { type Cell, factLines, tableLines } from "../command-line/table.js";
 import type { CommandOptions } from "./load-for-command.js";
 import { callAsAdministrator, pagesOf, present } from "./service-client.js";
 
@@ -52,7 +53,8 @@ export async function listKeys(io: CliIo, options: Options): Promise<void> {
   });
   const none = account === undefined ? "there is no key" : `the account ${account} has no key`;
   const ifNone = `${none}: uis keys create --name NAME --scope read_write creates one`;
-  printList(io, options, keys.map(toKeyObject), keys.map(keyLine), ifNone);
+  const lines = tableLines(io, keyColumns, keys.map(keyCells));
+  printList(io, options, keys.map(toKeyObject), lines, ifNone);
 }
 
 /** `uis keys revoke` */
@@ -75,7 +77,11 @@ function expiryOf({ expires }: { readonly expires?: string }): { expiresAt?: Tim
 /** The only output with the secret of a key. */
 function printNewKey(io: CliIo, options: Options, created: { apiKey?: ApiKey | undefined; secret: string }): void {
   const key = present(created.apiKey);
-  print(io, options, { ...toKeyObject(key), secret: created.secret }, key.id, created.secret);
+  const lines = factLines([
+    ["Key", key.id],
+    ["Secret", `${created.secret}   (shown once: store it now)`],
+  ]);
+  print(io, options, { ...toKeyObject(key), secret: created.secret }, ...lines);
 }
 
 function toKeyObject(key: ApiKey): object {
@@ -83,9 +89,18 @@ function toKeyObject(key: ApiKey): object {
   return { ...toJsonObject(ApiKeySchema, key), scope: scopeName(key.scope), limits };
 }
 
-function keyLine(key: ApiKey): string {
-  const state = key.revokedAt === undefined ? "" : "  revoked";
-  return `${key.id}  ${key.prefix}…${key.last4}  ${scopeName(key.scope).padEnd(10)}  ${key.account}  ${key.name}${state}`;
+const keyColumns = ["ID", "NAME", "ACCOUNT", "SCOPE", "SECRET", "STATE", "LAST USED", "EXPIRES"];
+
+function keyCells(key: ApiKey): readonly Cell[] {
+  const secret = `${key.prefix}…${key.last4}`;
+  const lastUsed = minuteText(key.lastUsedAt, "never");
+  const expires = minuteText(key.expiresAt, "never");
+  return [key.id, key.name, key.account, scopeName(key.scope), secret, stateOf(key), lastUsed, expires];
+}
+
+function stateOf({ revokedAt, expiresAt }: ApiKey): Cell {
+  if (revokedAt !== undefined) return ["bad", "revoked"];
+  return expiresAt !== undefined && timestampMs(expiresAt) <= Date.now() ? ["bad", "expired"] : ["good", "active"];
 }
 
 function scopeName(scope: Scope): string {

@@ -1,7 +1,8 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { byteText, errorText, printable, printableLine } from "../../lib/display-text.js";
-import { alignColumns, type CliIo, CommandError, print } from "../command-line/cli-io.js";
+import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
+import { type Cell, factLines, numeric, tableLines } from "../command-line/table.js";
 import { type GgufFacts, inspectModelFile } from "../compose/model-store.js";
 import type { CommandOptions } from "./load-for-command.js";
 import {
@@ -68,16 +69,20 @@ function catalogFields({ id, served, stored }: Listing) {
   };
 }
 
-/** One line per model in aligned columns, narrow enough for a terminal; `inspect` shows the rest. */
-export function listingLines(listings: readonly Listing[]): readonly string[] {
+/** A table narrow enough for a terminal; `inspect` shows the rest. */
+export function listingLines(io: Pick<CliIo, "stdout" | "env">, listings: readonly Listing[]): readonly string[] {
   const rows = listings.map((listing) => {
     const { id, served, stored } = listing;
     const contextLength = served === null ? stored.contextLength : served.model.contextLength;
-    const state = isLoaded(listing) ? "loaded" : served?.state === "loading" ? "loading" : "not loaded";
-    const file = stored === null ? "no file stored" : `${byteText(stored.bytes)} stored`;
-    return [id, kindOf(listing) ?? "unknown", `${contextLength} tokens`, state, file];
+    const file = stored === null ? "no file" : byteText(stored.bytes);
+    return [id, kindOf(listing) ?? "unknown", String(contextLength), stateCell(listing), file];
   });
-  return alignColumns(rows);
+  return tableLines(io, ["ID", "KIND", numeric("CONTEXT"), "STATE", numeric("FILE")], rows);
+}
+
+function stateCell(listing: Listing): Cell {
+  if (isLoaded(listing)) return ["good", "loaded"];
+  return listing.served?.state === "loading" ? ["warning", "loading"] : ["faint", "not loaded"];
 }
 
 /** Null: unknown, because the model is not loaded yet and has no stored file. */
@@ -184,8 +189,8 @@ function textOfServed(findings: Findings): readonly string[] {
 }
 
 function rowsOf(findings: Findings): readonly string[] {
-  return alignColumns(
-    Object.entries(findings).map(([name, value]) => [name.replaceAll("_", " "), cellOf(name, value)]),
+  return factLines(
+    Object.entries(findings).map(([name, value]) => [name.replaceAll("_", " "), cellOf(name, value)] as const),
   );
 }
 

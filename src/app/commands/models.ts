@@ -22,7 +22,7 @@ export async function listModels(io: CliIo, options: CommandOptions): Promise<vo
   }));
   const none = isService ? "no model is served or stored" : "no model is stored";
   const ifNone = `${none}: uis models pull SOURCE, or uis models import FILE`;
-  printList(io, options, listings.map(toListingObject), listingLines(listings), ifNone);
+  printList(io, options, listings.map(toListingObject), listingLines(io, listings), ifNone);
 }
 
 /** `uis models pull`: progress and warnings on stderr. Ctrl-C cancels. */

@@ -4,8 +4,9 @@ import type { Client } from "@connectrpc/connect";
 import type { Upstream, UpstreamDeployment } from "../../../gen/unified/admin/v1/upstream_pb.js";
 import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
 import { errorText, printableLine } from "../../lib/display-text.js";
-import { alignColumns, type CliIo, CommandError, print, UsageError } from "../command-line/cli-io.js";
+import { type CliIo, CommandError, print, UsageError } from "../command-line/cli-io.js";
 import { isoTime, jsonInteger } from "../command-line/cli-values.js";
+import { type Cell, tableLines } from "../command-line/table.js";
 import type { CommandOptions } from "./load-for-command.js";
 import { callAsAdministrator, present } from "./service-client.js";
 
@@ -33,7 +34,7 @@ export async function addUpstream(io: CliIo, name: string, options: AddOptions):
     return client.createUpstream({ upstream: { ...given, name, url, kind: found }, key });
   });
   const added = present(upstream);
-  print(io, options, upstreamObject(added), ...upstreamLines([added]));
+  print(io, options, upstreamObject(added), ...upstreamLines(io, [added]));
 }
 
 const keyBytesMax = 65_536;
@@ -134,18 +135,21 @@ function deploymentObject(deployment: UpstreamDeployment): object {
 }
 
 /** One line for each upstream, and one for each of its deployments that is not ready. */
-export function upstreamLines(upstreams: readonly Upstream[]): readonly string[] {
+export function upstreamLines(io: CliIo, upstreams: readonly Upstream[]): readonly string[] {
   const rows = upstreams.map((upstream) => {
     const { name, kind, url, source, problem, deployments } = upstream;
     const ready = deployments.filter(({ state }) => state === "ready").length;
-    const state = problem === "" ? `${ready} of ${deployments.length} ready` : printableLine(problem);
-    return [name, source, kind, printableLine(url), state, printableLine(modelsOf(upstream).join(", "))];
+    const isReady = ready === deployments.length;
+    const state: Cell =
+      problem === "" ? [isReady ? "good" : "warning", `${ready} of ${deployments.length} ready`] : ["bad", problem];
+    return [name, source, kind, url, state, modelsOf(upstream).join(", ")];
   });
-  const lines = alignColumns(rows);
-  return upstreams.flatMap(({ deployments }, i) => [
+  const [head = "", ...lines] = tableLines(io, ["NAME", "SOURCE", "KIND", "URL", "STATE", "MODELS"], rows);
+  const ofUpstreams = upstreams.flatMap(({ deployments }, i) => [
     lines[i] ?? "",
     ...deployments.filter(({ state }) => state !== "ready").map(deploymentLine),
   ]);
+  return upstreams.length === 0 ? [] : [head, ...ofUpstreams];
 }
 
 function deploymentLine({ id, state, reason, until }: UpstreamDeployment): string {

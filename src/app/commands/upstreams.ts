@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
 import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
 import type { UpstreamDefinition, UpstreamFacts, UpstreamKind } from "../../domain/engine/upstream.js";
-import { printableLine } from "../../lib/display-text.js";
-import { alignColumns, type CliIo, CommandError, print, printList, UsageError } from "../command-line/cli-io.js";
+import { type CliIo, CommandError, print, printList, UsageError } from "../command-line/cli-io.js";
+import { numeric, tableLines } from "../command-line/table.js";
 import { examineUpstream } from "../compose/upstream-check.js";
 import { deploymentsOf, discoverMs } from "../config/model-references.js";
 import { defineUpstream, type NewUpstream, upstreamYaml } from "../config/new-upstream.js";
@@ -33,7 +33,7 @@ export async function checkUpstreamAt(io: CliIo, address: string, options: Check
     return { id, capabilities: operations, context_length: contextLength };
   });
   const document = { url, kind, version: facts.version, models, latency_ms: facts.latencyMs, config };
-  const factLines = [summaryOf(url, kind, facts), "", ...modelLines(facts)];
+  const factLines = [summaryOf(url, kind, facts), "", ...modelLines(io, facts)];
   const block = ["To add it, paste this into uis.yaml:", "", config.trimEnd()];
   const next = "Then start the service with `uis serve`, or send SIGHUP to the running one.";
   print(io, options, document, ...factLines, "", ...block, "", next);
@@ -57,15 +57,13 @@ function summaryOf(url: string, kind: UpstreamKind, { version, models, latencyMs
   return `${url} is ${server}, with ${count}; answered in ${latencyMs} ms.`;
 }
 
-function modelLines({ models }: UpstreamFacts): readonly string[] {
+function modelLines(io: CliIo, { models }: UpstreamFacts): readonly string[] {
   if (models.length === 0) return ["It lists no models."];
-  return alignColumns(
-    models.map(({ id, operations, contextLength }) => [
-      printableLine(id),
-      operations.join(", ") || "no operation of this service",
-      contextLength === null ? "context length not stated" : `${contextLength} tokens`,
-    ]),
-  );
+  const rows = models.map(({ id, operations, contextLength }) => {
+    const context = contextLength === null ? "not stated" : String(contextLength);
+    return [id, operations.join(", ") || "no operation of this service", context];
+  });
+  return tableLines(io, ["MODEL", "OPERATIONS", numeric("CONTEXT")], rows);
 }
 
 /** `uis upstreams list`: those of the running service, else those of the configuration. */
@@ -74,7 +72,7 @@ export async function listUpstreams(io: CliIo, options: CommandOptions): Promise
   if (!isNamed && pid === null) return await listConfigured(io, options);
   const { upstreams } = await callAsAdministrator(io, options, UpstreamService, (client) => client.listUpstreams({}));
   const ifNone = "There are no upstreams. Check a server with: uis upstreams check URL";
-  printList(io, options, upstreams.map(upstreamObject), upstreamLines(upstreams), ifNone);
+  printList(io, options, upstreams.map(upstreamObject), upstreamLines(io, upstreams), ifNone);
 }
 
 async function listConfigured(io: CliIo, options: CommandOptions): Promise<void> {
@@ -85,7 +83,7 @@ async function listConfigured(io: CliIo, options: CommandOptions): Promise<void>
     return [name, kind, url, [...models, ...ofServer].join(", ") || "no models"];
   });
   const ifNone = "No upstreams are configured. Check a server with: uis upstreams check URL";
-  printList(io, options, listed, alignColumns(rows), ifNone);
+  printList(io, options, listed, tableLines(io, ["NAME", "KIND", "URL", "MODELS"], rows), ifNone);
 }
 
 /** An upstream for JSON. `models`: ids of the configured models with a deployment on it. */

@@ -12,6 +12,8 @@ import {
 } from "../../../gen/unified/admin/v1/usage_service_pb.js";
 import { type CliIo, print, printList, UsageError } from "../command-line/cli-io.js";
 import { jsonInteger, toJsonObject } from "../command-line/cli-values.js";
+import { moneyText, parseMoney } from "../command-line/money.js";
+import { type Cell, numeric, tableLines } from "../command-line/table.js";
 import type { CommandOptions } from "./load-for-command.js";
 import {
   administratorOrCallerTarget,
@@ -50,7 +52,7 @@ export async function usage(io: CliIo, options: UsageOptions): Promise<void> {
   const target = await administratorOrCallerTarget(io, options);
   const buckets = await explained(target, queryAll(serviceClient(UsageService, target), requestOf(options, by)));
   const rows = rowsOf(buckets, by.includes("day"));
-  print(io, options, rows, ...tableOf(rows));
+  printList(io, options, rows.map(toRowObject), usageLines(io, rows, by), "no usage in this time span");
 }
 
 type UsageRequest = MessageInitShape<typeof QueryUsageRequestSchema>;
@@ -83,46 +85,59 @@ function dayOf(text: string, option: string): number {
 
 const sumNames = ["requests", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_nano_dollars"] as const;
 
-/** One row per day, model, key and operation. */
-function rowsOf(buckets: readonly UsageBucket[], byDay: boolean) {
-  const sums = new Map<string, { day: string; model: string; apiKeyId: string; operation: string; sum: bigint[] }>();
+/** Usage of one day, model, key and operation. A name is empty if `--by` leaves it out. */
+interface UsageRow {
+  readonly day: string;
+  readonly model: string;
+  readonly key: string;
+  readonly operation: string;
+  /** In the order of `sumNames`. */
+  readonly sums: readonly bigint[];
+}
+
+function rowsOf(buckets: readonly UsageBucket[], byDay: boolean): readonly UsageRow[] {
+  const rows = new Map<string, UsageRow>();
   for (const { startTime, results } of buckets) {
     const day = byDay && startTime !== undefined ? timestampDate(startTime).toISOString().slice(0, 10) : "";
     for (const result of results) {
-      const { model, apiKeyId, operation } = result;
-      const name = JSON.stringify([day, model, apiKeyId, operation]);
-      const row = sums.get(name) ?? { day, model, apiKeyId, operation, sum: [0n, 0n, 0n, 0n, 0n] };
+      const { model, apiKeyId: key, operation } = result;
+      const name = JSON.stringify([day, model, key, operation]);
       const own = [result.requests, result.promptTokens, result.completionTokens, result.cachedTokens];
-      row.sum = [...own, result.costNanoDollars].map((value, i) => value + (row.sum[i] ?? 0n));
-      sums.set(name, row);
+      const before = rows.get(name)?.sums ?? [];
+      const sums = [...own, result.costNanoDollars].map((value, i) => value + (before[i] ?? 0n));
+      rows.set(name, { day, model, key, operation, sums });
     }
   }
-  return [...sums.values()].map(({ day, model, apiKeyId, operation, sum }) => ({
-    day,
-    model: model || null,
-    api_key_id: apiKeyId || null,
-    operation: operation || null,
-    ...Object.fromEntries(sumNames.map((name, i) => [name, jsonInteger(sum[i] ?? 0n)])),
-  }));
+  return [...rows.values()];
 }
 
-function tableOf(rows: readonly object[]): readonly string[] {
-  if (rows.length === 0) return ["No usage in this time span."];
-  const head = ["day", "model", "key", "operation", "requests", "prompt", "completion", "cached", "nano-dollars"];
-  const cells = rows.map((row) => Object.values(row).map((value) => String(value ?? "")));
-  const widths = head.map((name, i) => Math.max(name.length, ...cells.map((row) => row[i]?.length ?? 0)));
-  return [head, ...cells].map((row) =>
-    row
-      .map((cell, i) => (i < 4 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
-      .join("  ")
-      .trimEnd(),
-  );
+function toRowObject({ day, model, key, operation, sums }: UsageRow): object {
+  return {
+    day,
+    model: model || null,
+    api_key_id: key || null,
+    operation: operation || null,
+    ...Object.fromEntries(sumNames.map((name, i) => [name, jsonInteger(sums[i] ?? 0n)])),
+  };
+}
+
+const sumColumns = ["REQUESTS", "PROMPT TOKENS", "COMPLETION TOKENS", "CACHED TOKENS", "COST"].map(numeric);
+
+/** A column for each part of `--by`, then the sums. */
+function usageLines(io: CliIo, rows: readonly UsageRow[], by: readonly string[]): readonly string[] {
+  const parts = (["day", "model", "key", "operation"] as const).filter((name) => by.includes(name));
+  const cells = rows.map((row) => {
+    const counts = row.sums.slice(0, -1).map(String);
+    return [...parts.map((part) => row[part]), ...counts, moneyText(row.sums.at(-1) ?? 0n)];
+  });
+  return tableLines(io, [...parts.map((part) => part.toUpperCase()), ...sumColumns], cells);
 }
 
 interface AddThresholdOptions extends Options {
   readonly metric: keyof typeof metrics;
   readonly period: keyof typeof periods;
-  readonly limit: bigint;
+  /** A whole number, or for costs an amount of money. */
+  readonly limit: string;
   readonly percents?: number[];
   readonly action?: keyof typeof actions;
   /** Id of an API key. */
@@ -135,14 +150,27 @@ const actions = { notify: Action.NOTIFY, refuse: Action.REFUSE };
 
 /** `uis thresholds add` */
 export async function addThreshold(io: CliIo, options: AddThresholdOptions): Promise<void> {
-  const { account = "", key: apiKeyId = "", limit, percents = [], action = "notify" } = options;
+  const { account = "", key: apiKeyId = "", percents = [], action = "notify" } = options;
+  const limit = limitOf(options);
   const kind = { metric: metrics[options.metric], period: periods[options.period], action: actions[action] };
   const request = { threshold: { account, apiKeyId, limit, percents, ...kind } };
   const response = await callAsAdministrator(io, options, ThresholdService, (client) =>
     client.createThreshold(request),
   );
   const threshold = present(response.threshold);
-  print(io, options, toThresholdObject(threshold), thresholdLine(threshold));
+  print(io, options, toThresholdObject(threshold), ...thresholdLines(io, [threshold]));
+}
+
+/** Tokens, requests or nano-dollars. Throws UsageError. */
+function limitOf({ metric, limit: text }: AddThresholdOptions): bigint {
+  if (/^\d{1,19}$/.test(text)) return BigInt(text);
+  const nanos = parseMoney(text);
+  if (nanos === null) {
+    const example = metric === "cost" ? "an amount such as 50usd, or whole nano-dollars" : "a whole number";
+    throw new UsageError(`--limit: invalid limit "${text}"; use ${example}`);
+  }
+  if (metric === "cost") return nanos;
+  throw new UsageError(`--limit: an amount of money needs --metric cost; ${metric} are a whole number`);
 }
 
 /** `uis thresholds list` */
@@ -152,7 +180,7 @@ export async function listThresholds(io: CliIo, options: Options): Promise<void>
     client.listThresholds({ account }),
   );
   const ifNone = "there is no threshold: uis thresholds add creates one";
-  printList(io, options, thresholds.map(toThresholdObject), thresholds.map(thresholdLine), ifNone);
+  printList(io, options, thresholds.map(toThresholdObject), thresholdLines(io, thresholds), ifNone);
 }
 
 /** `uis thresholds rm` */
@@ -180,10 +208,21 @@ function nameIn(values: Readonly<Record<string, number>>, wanted: number): strin
   return Object.entries(values).find(([, value]) => value === wanted)?.[0] ?? "unspecified";
 }
 
-function thresholdLine({ id, apiKeyId, account, used, limit, percents, ...kind }: Threshold): string {
-  const metric = nameIn(metrics, kind.metric);
-  const period = nameIn(periods, kind.period);
-  const action = nameIn(actions, kind.action);
-  const shares = percents.map((percent) => `${percent}%`).join(" ");
-  return `${id}  ${apiKeyId || account}  ${used} of ${limit} ${metric} a ${period}  ${action} at ${shares}`;
+function thresholdLines(io: CliIo, thresholds: readonly Threshold[]): readonly string[] {
+  const columns = ["ID", "OWNER", "METRIC", "PERIOD", numeric("USED"), numeric("LIMIT"), "ACTION", "NOTIFY AT"];
+  return tableLines(io, columns, thresholds.map(thresholdCells));
+}
+
+function thresholdCells({ id, apiKeyId, account, used, limit, percents, ...kind }: Threshold): readonly Cell[] {
+  const amount = (value: bigint) => (kind.metric === Metric.COST ? moneyText(value) : String(value));
+  return [
+    id,
+    apiKeyId || account,
+    nameIn(metrics, kind.metric),
+    nameIn(periods, kind.period),
+    used >= limit ? ["bad", amount(used)] : amount(used),
+    amount(limit),
+    nameIn(actions, kind.action),
+    percents.map((percent) => `${percent}%`).join(" "),
+  ];
 }

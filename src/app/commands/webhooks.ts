@@ -14,9 +14,10 @@ import {
 } from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
 import { type WebhookEndpoint, WebhookEndpointSchema } from "../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
-import { printable, printableLine } from "../../lib/display-text.js";
+import { printable } from "../../lib/display-text.js";
 import { type CliIo, exitCode, print, printList } from "../command-line/cli-io.js";
-import { isoTime, jsonInteger, overlapOf, parseInstant, toJsonObject } from "../command-line/cli-values.js";
+import { isoTime, jsonInteger, minuteText, overlapOf, parseInstant, toJsonObject } from "../command-line/cli-values.js";
+import { type Cell, factLines, numeric, type Tone, tableLines } from "../command-line/table.js";
 import type { CommandOptions } from "./load-for-command.js";
 import { callAsAdministrator, pagesOf, present } from "./service-client.js";
 
@@ -69,7 +70,8 @@ export async function listWebhooks(io: CliIo, options: Options): Promise<void> {
     client.listWebhookEndpoints({ account }),
   );
   const ifNone = `the account ${account || "default"} has no endpoint: uis webhooks add creates one`;
-  printList(io, options, endpoints.map(toEndpointObject), endpoints.map(endpointLine), ifNone);
+  const lines = tableLines(io, endpointColumns, endpoints.map(endpointCells));
+  printList(io, options, endpoints.map(toEndpointObject), lines, ifNone);
 }
 
 /** `uis webhooks rm` */
@@ -100,7 +102,11 @@ function printWithSecret(
   { webhookEndpoint, secret }: { webhookEndpoint?: WebhookEndpoint | undefined; secret: string },
 ): void {
   const endpoint = present(webhookEndpoint);
-  print(io, options, { ...toEndpointObject(endpoint), secret }, endpoint.id, secret);
+  const lines = factLines([
+    ["Endpoint", endpoint.id],
+    ["Secret", `${secret}   (shown once: store it now)`],
+  ]);
+  print(io, options, { ...toEndpointObject(endpoint), secret }, ...lines);
 }
 
 /** `uis webhooks test`: resolves with the exit code, 1 if the receiver rejected the sample. */
@@ -130,9 +136,11 @@ function toEndpointObject(endpoint: WebhookEndpoint): object {
   return { id, object: "webhook_endpoint", ...fields };
 }
 
-function endpointLine({ id, account, url, events, status, failingSince }: WebhookEndpoint): string {
-  const failing = failingSince === undefined ? "" : `  failing since ${isoTime(failingSince)}`;
-  return `${id}  ${status.padEnd(8)}  ${account}  ${printableLine(url)}  ${events.join(",")}${failing}`;
+const endpointColumns = ["ID", "STATUS", "ACCOUNT", "URL", "EVENTS", "FAILING SINCE"];
+
+function endpointCells({ id, account, url, events, status, failingSince }: WebhookEndpoint): readonly Cell[] {
+  const tone = status === "enabled" ? "good" : "bad";
+  return [id, [tone, status], account, url, events.join(","), ["bad", minuteText(failingSince, "")]];
 }
 
 const pageSizeMax = 1_000;
@@ -159,7 +167,7 @@ export async function listDeliveries(io: CliIo, options: ListDeliveriesOptions):
     state + endpointId + account === ""
       ? "there is no delivery: events create them for the endpoints of uis webhooks add"
       : "no delivery matches: uis webhooks deliveries lists all of them";
-  printList(io, options, found.map(toListedObject), found.map(deliveryLine), ifNone);
+  printList(io, options, found.map(toListedObject), deliveryLines(io, found), ifNone);
   if (hasMore) io.stderr.write(`These are the newest ${found.length}; --limit shows more.\n`);
 }
 
@@ -168,7 +176,7 @@ export async function inspectDelivery(io: CliIo, id: string, options: Options): 
   const response = await callAsAdministrator(io, options, DeliveryService, (client) => client.getDelivery({ id }));
   const { payload } = response;
   const delivery = present(response.delivery);
-  const lines = [deliveryLine(delivery), ...delivery.attempts.map(attemptText)];
+  const lines = [...deliveryLines(io, [delivery]), ...delivery.attempts.map(attemptText)];
   const event: unknown = payload === "" ? null : JSON.parse(payload);
   print(io, options, { ...toDeliveryObject(delivery), event }, ...lines, payload || "Its payload has expired.");
 }
@@ -179,7 +187,7 @@ export async function retryDelivery(io: CliIo, id: string, options: RetryOptions
   const { delivery } = await callAsAdministrator(io, options, DeliveryService, (client) =>
     client.retryDelivery({ id, restartSchedule, resendDelivered }),
   );
-  print(io, options, toDeliveryObject(present(delivery)), deliveryLine(present(delivery)));
+  print(io, options, toDeliveryObject(present(delivery)), ...deliveryLines(io, [present(delivery)]));
 }
 
 /** `uis webhooks replay`: the whole time span, in as many calls as it takes. */
@@ -238,17 +246,32 @@ function toAttemptObject(attempt: Attempt): Record<string, unknown> {
   return toJsonObject(AttemptSchema, attempt, ["by", "status", "error", "ip", "retry_after"]);
 }
 
-function deliveryLine(delivery: Delivery): string {
+const tonesOfStates: Readonly<Partial<Record<string, Tone>>> = {
+  delivered: "good",
+  awaiting_retry: "warning",
+  permanently_failed: "bad",
+};
+
+function deliveryLines(io: CliIo, deliveries: readonly Delivery[]): readonly string[] {
+  const columns = ["ID", "CREATED", "EVENT", "ENDPOINT", "STATE", numeric("ATTEMPTS"), "LAST", "NEXT ATTEMPT"];
+  return tableLines(io, columns, deliveries.map(deliveryCells));
+}
+
+function deliveryCells(delivery: Delivery): readonly Cell[] {
   const { id, eventType, endpointId, state, reason, attemptsMade, nextAttemptAt, createdAt } = delivery;
   const last = delivery.attempts.at(-1);
-  const parts = [
-    reason === "" ? state : `${state} (${reason})`,
-    attemptsMade === 0 ? "" : `${attemptsMade} ${attemptsMade === 1 ? "attempt" : "attempts"}`,
-    last === undefined ? "" : `last: ${last.error || last.status}`,
-    nextAttemptAt === undefined ? "" : `next at ${isoTime(nextAttemptAt)}`,
+  const stateText = reason === "" ? state : `${state} (${reason})`;
+  const tone = tonesOfStates[state];
+  return [
+    id,
+    minuteText(createdAt, ""),
+    eventType,
+    endpointId,
+    tone === undefined ? stateText : [tone, stateText],
+    String(attemptsMade),
+    last === undefined ? "" : last.error || String(last.status),
+    isoTime(nextAttemptAt) ?? "",
   ];
-  const status = parts.filter((part) => part !== "").join(", ");
-  return `${id}  ${isoTime(createdAt)}  ${eventType}  ${endpointId}  ${status}`;
 }
 
 /** One line for the attempt, with the receiver's response below. */

@@ -108,9 +108,10 @@ describe("uis models with a running service", () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const lines = stdout.trimEnd().split("\n");
     expect(lines.map((line) => line.split(/ {2,}/))).toEqual([
-      ["a-model-with-a-longer-name", "chat", "2048 tokens", "not loaded", "1.9 MB stored"],
-      ["test-chat", "chat", expect.stringMatching(/^\d+ tokens$/), "loaded", "no file stored"],
-      ["test-embed", "embedding", expect.stringMatching(/^\d+ tokens$/), "loaded", "no file stored"],
+      ["ID", "KIND", "CONTEXT", "STATE", "FILE"],
+      ["a-model-with-a-longer-name", "chat", "2048", "not loaded", "1.9 MB"],
+      ["test-chat", "chat", expect.stringMatching(/^\d+$/), "loaded", "no file"],
+      ["test-embed", "embedding", expect.stringMatching(/^\d+$/), "loaded", "no file"],
     ]);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
     const [unloaded] = await listed();
@@ -264,7 +265,7 @@ describe("uis models without a service", () => {
       { ...imported, ...notServed },
     ]);
     const { stdout } = await models(["list"]);
-    expect(stdout.split("\n").map((line) => line.split(/\s+/)[0])).toEqual(["a", "encoder", ""]);
+    expect(stdout.split("\n").map((line) => line.split(/\s+/)[0])).toEqual(["ID", "a", "encoder", ""]);
     expect(JSON.parse((await models(["inspect", "a", "--json"])).stdout)).toMatchObject({
       ...pulled,
       architecture: "llama",

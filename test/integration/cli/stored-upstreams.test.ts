@@ -37,7 +37,7 @@ describe("uis upstreams add", () => {
       stdin: `${key}\n`,
     });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout).toMatch(/^gpu {2}stored {2}vllm {2}http:\S+ {2}3 of 3 ready {2}chat, embedder, reranker\n$/);
+    expect(stdout).toMatch(/\ngpu +stored +vllm +http:\S+ {2}3 of 3 ready {2}chat, embedder, reranker\n$/);
     expect(upstream.requests.at(-1)?.headers["authorization"]).toBe(`Bearer ${key}`);
     const listed = await upstreams(["list", "--json"]);
     expect(JSON.parse(listed.stdout)).toMatchObject([
@@ -46,7 +46,7 @@ describe("uis upstreams add", () => {
     ]);
     expect(listed.stdout).not.toContain(key);
     expect((await upstreams(["rm", "gpu"])).stdout).toBe("gpu is deleted. Its running requests end normally.\n");
-    expect((await upstreams(["list"])).stdout).toMatch(/^fixed {2}config {2}vllm {2}http:\S+ {2}0 of 0 ready\n$/);
+    expect((await upstreams(["list"])).stdout).toMatch(/\nfixed +config +vllm +http:\S+ {2}0 of 0 ready\n$/);
   });
 
   it("adds a server that does not answer only with its kind, and the list then names the problem", async () => {

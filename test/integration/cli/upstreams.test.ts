@@ -145,7 +145,7 @@ describe("uis upstreams check: models", () => {
     const { code, stdout } = await check(server.url);
     expect(code).toBe(0);
     expect(stdout).toMatch(
-      /^http:\S+ is vllm, with 1 model; answered in \d+ ms\.\n\nsmollm2 {2}chat, completions {2}2048 tokens\n/,
+      /^http:\S+ is vllm, with 1 model; answered in \d+ ms\.\n\nMODEL +OPERATIONS +CONTEXT\nsmollm2 {2}chat, completions +2048\n/,
     );
     expect(stdout).toContain("      - { engine: openai, upstream: vllm, model: smollm2 }\n");
   });
@@ -252,6 +252,7 @@ describe("uis upstreams list", () => {
     const { code, stdout, stderr } = await uis(["upstreams", "list"], { cwd });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout.split("\n")).toEqual([
+      "NAME    KIND    URL                        MODELS",
       "gpu     vllm    http://10.0.0.5:8000/v1    chat, both",
       "ollama  ollama  http://127.0.0.1:11434/v1  all that it lists",
       "",

@@ -171,7 +171,7 @@ describe("uis webhooks, deliveries", () => {
     await expect.poll(() => json([...replay, "--all"]), { timeout: 20_000 }).toMatchObject({ queued: 0, delivered: 1 });
     expect((await deliveriesOf(id))[0]).toMatchObject({ attempts_made: 5, replay_id: expect.any(String) });
     const text = await uis(["webhooks", "deliveries", "--endpoint", id], { env });
-    expect(text.stdout).toMatch(/delivered, 5 attempts, last: 200\n$/);
+    expect(text.stdout).toMatch(/ delivered +5 +200\n$/);
     await json(["rm", id]);
   });
 

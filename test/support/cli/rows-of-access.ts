@@ -9,7 +9,7 @@ export const rowsOfAccess: CommandRows = {
   "keys create": {
     done: (scene) => ({ words: ["--name", scene.name(), "--scope", "read", "--expires", "30d", "--rpm", "60"] }),
     answer: answers.newKey,
-    text: /^key_\S+\nsk-uis-\S+\n$/,
+    text: /^Key {5}key_\S+\nSecret {2}sk-uis-\S+ {3}\(shown once: store it now\)\n$/,
     wrong: { words: ["--name", "x", "--scope", "admin"], says: "Allowed choices are read, read_write" },
     failing: () => ({ words: ["--name", "x", "--scope", "read", "--account", "Not An Account"], says: "account" }),
     asksService: true,
@@ -20,7 +20,7 @@ export const rowsOfAccess: CommandRows = {
       return { words: [] };
     },
     answer: z.array(answers.key).min(1),
-    text: /^key_\S+ {2}.*\n/,
+    text: /^ID +NAME +ACCOUNT +SCOPE +SECRET +STATE +LAST USED +EXPIRES\nkey_\S+ {2}n\d+ +default +read +sk-uis-/,
     wrong: { words: ["key_1"], says: "too many arguments" },
     failing: null,
     asksService: true,
@@ -36,7 +36,7 @@ export const rowsOfAccess: CommandRows = {
   "keys rotate": {
     done: async (scene) => ({ words: [await scene.key(), "--overlap", "1h"] }),
     answer: answers.newKey,
-    text: /^key_\S+\nsk-uis-\S+\n$/,
+    text: /^Key {5}key_\S+\nSecret {2}sk-uis-\S+ {3}\(shown once: store it now\)\n$/,
     wrong: { words: ["key_1", "--overlap", "soon"], says: `--overlap: invalid duration "soon"` },
     failing: () => ({ words: ["key_unknown"], says: "There is no API key with this id" }),
     asksService: true,
@@ -55,7 +55,7 @@ export const rowsOfAccess: CommandRows = {
       return { words: ["--by", "day,model,key"] };
     },
     answer: z.array(answers.usageRow).min(1),
-    text: /^day .*\n\d{4}-\d\d-\d\d {2}test-chat/,
+    text: /^DAY +MODEL +KEY +REQUESTS +.* COST\n\d{4}-\d\d-\d\d {2}test-chat +key_\S+ .* \$0\.00\n/,
     wrong: { words: ["--by", "week"], says: "--by takes day, model, key and operation, not week" },
     failing: () => ({ words: ["--from", "2026-02-01", "--to", "2026-01-01"], says: "start_time" }),
     asksService: true,
@@ -65,8 +65,8 @@ export const rowsOfAccess: CommandRows = {
       words: [...metered, "1000", "--percents", "50,100", "--action", "refuse", "--account", scene.name()],
     }),
     answer: answers.threshold,
-    text: /^thr_\S+ .* of 1000 tokens a day {2}refuse at 50% 100%\n$/,
-    wrong: { words: [...metered, "much"], says: "It must be a whole number" },
+    text: /^ID .*\nthr_\S+ {2}n\d+ +tokens +day +0 +1000 +refuse +50% 100%\n$/,
+    wrong: { words: [...metered, "much"], says: `--limit: invalid limit "much"; use a whole number` },
     failing: () => ({ words: [...metered, "1000", "--percents", "500"], says: "percents" }),
     asksService: true,
   },
@@ -76,7 +76,7 @@ export const rowsOfAccess: CommandRows = {
       return { words: [] };
     },
     answer: z.array(answers.threshold).min(1),
-    text: /^thr_\S+ {2}/,
+    text: /^ID +OWNER +METRIC +PERIOD +USED +LIMIT +ACTION +NOTIFY AT\nthr_\S+ {2}/,
     wrong: { words: ["--account"], says: "argument missing" },
     failing: null,
     asksService: true,

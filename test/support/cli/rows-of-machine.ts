@@ -46,7 +46,7 @@ export const rowsOfMachine: CommandRows = {
       return { words: [], env: scene.apart };
     },
     answer: z.array(answers.listedModel).min(1),
-    text: /^n\d+ +chat +.* not loaded +1\.9 MB stored$/m,
+    text: /^ID +KIND +CONTEXT +STATE +FILE\n[\s\S]*^n\d+ +chat +\d+ +not loaded +1\.9 MB$/m,
     wrong: { words: ["all"], says: "too many arguments" },
     failing: null,
     asksService: true,

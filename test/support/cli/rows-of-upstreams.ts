@@ -7,7 +7,7 @@ export const rowsOfUpstreams: CommandRows = {
   "upstreams add": {
     done: async (scene) => ({ words: await scene.addUpstream(scene.name()) }),
     answer: answers.upstream,
-    text: /^n\d+ {2}stored {2}generic {2}http:\S+ {2}\d+ of \d+ ready.*\n/,
+    text: /^NAME +SOURCE +KIND +URL +STATE +MODELS\nn\d+ +stored +generic +http:\S+ +\d+ of \d+ ready.*\n/,
     wrong: { words: ["gpu", "--url", "http://gpu/v1", "--kind", "other"], says: "Allowed choices are openai" },
     failing: () => ({ words: ["gpu", "--url", "http://127.0.0.1:1/v1"], says: "cannot be reached" }),
     asksService: true,

@@ -14,7 +14,7 @@ export const rowsOfWebhooks: CommandRows = {
   "webhooks add": {
     done: (scene) => ({ words: [...scene.addEndpoint("taken").slice(2), "--account", scene.name()] }),
     answer: answers.newEndpoint,
-    text: /^we_\S+\nwhsec_\S+\n$/,
+    text: /^Endpoint {2}we_\S+\nSecret {4}whsec_\S+ {3}\(shown once: store it now\)\n$/,
     wrong: { words: ["--url", "https://example.com/"], says: "required option '--events <types>'" },
     failing: () => ({ words: ["--url", "https://example.com/", "--events", "request.begun"], says: "request.begun" }),
     asksService: true,
@@ -22,7 +22,7 @@ export const rowsOfWebhooks: CommandRows = {
   "webhooks list": {
     done: async (scene) => ({ words: (await scene.endpoint()).slice(1) }),
     answer: z.array(answers.endpoint).length(1),
-    text: /^we_\S+ {2}enabled .*request\.completed\n$/,
+    text: /^ID +STATUS +ACCOUNT +URL +EVENTS +FAILING SINCE\nwe_\S+ {2}enabled .*request\.completed\n$/,
     wrong: { words: ["we_1"], says: "too many arguments" },
     failing: null,
     asksService: true,
@@ -42,7 +42,7 @@ export const rowsOfWebhooks: CommandRows = {
   "webhooks rotate": {
     done: async (scene) => ({ words: [...(await scene.endpoint()), "--overlap", "1h"] }),
     answer: answers.newEndpoint.extend({ previous_secret_expires_at: z.iso.datetime() }),
-    text: /^we_\S+\nwhsec_\S+\n$/,
+    text: /^Endpoint {2}we_\S+\nSecret {4}whsec_\S+ {3}\(shown once: store it now\)\n$/,
     wrong: { words: ["we_1", "--overlap", "soon"], says: `--overlap: invalid duration "soon"` },
     failing: () => ({ words: ["we_unknown"], says: "There is no webhook endpoint with this id" }),
     asksService: true,
@@ -72,7 +72,7 @@ export const rowsOfWebhooks: CommandRows = {
       return { words: ["--limit", "10"] };
     },
     answer: z.array(answers.listedDelivery).length(1),
-    text: /^dlv_\S+ {2}\S+ {2}request\.completed {2}we_\S+ {2}/,
+    text: /^ID +CREATED +EVENT +ENDPOINT +STATE +ATTEMPTS +LAST +NEXT ATTEMPT\ndlv_\S+ {2}\S+ {2}request\.completed {2}we_\S+ {2}/,
     wrong: { words: ["--state", "lost"], says: "Allowed choices are pending, " },
     failing: null,
     asksService: true,
@@ -80,7 +80,7 @@ export const rowsOfWebhooks: CommandRows = {
   "webhooks inspect": {
     done: async (scene) => ({ words: [await scene.delivery()] }),
     answer: answers.delivery.extend({ event: z.looseObject({ type: z.literal("request.completed") }) }),
-    text: /^dlv_\S+ .*\n {2}1 .* schedule {2}500 after \d+ ms\n/,
+    text: /^ID .*\ndlv_\S+ .*\n {2}1 .* schedule {2}500 after \d+ ms\n/,
     wrong: needsId,
     failing: () => ({ words: ["dlv_unknown"], says: "There is no delivery with this id" }),
     asksService: true,
@@ -88,7 +88,7 @@ export const rowsOfWebhooks: CommandRows = {
   "webhooks retry": {
     done: async (scene) => ({ words: [await scene.delivery()] }),
     answer: answers.delivery,
-    text: /^dlv_\S+ {2}/,
+    text: /^ID .*\ndlv_\S+ {2}/,
     wrong: needsId,
     failing: () => ({ words: ["dlv_unknown"], says: "There is no delivery with this id" }),
     asksService: true,

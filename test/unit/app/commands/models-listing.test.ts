@@ -44,12 +44,14 @@ describe("the list of models", () => {
   });
 
   it("shows that a model is loading", async () => {
-    expect(listingLines(await listings)).toEqual([
-      "a  unknown    4096 tokens   loading     no file stored",
-      "b  chat       4096 tokens   loading     98.4 MB stored",
-      "c  chat       4096 tokens   loaded      no file stored",
-      "d  chat       32768 tokens  not loaded  98.4 MB stored",
-      "e  reranking  4096 tokens   loaded      no file stored",
+    const io = { stdout: { write() {} }, env: {} };
+    expect(listingLines(io, await listings)).toEqual([
+      "ID  KIND       CONTEXT  STATE          FILE",
+      "a   unknown       4096  loading     no file",
+      "b   chat          4096  loading     98.4 MB",
+      "c   chat          4096  loaded      no file",
+      "d   chat         32768  not loaded  98.4 MB",
+      "e   reranking     4096  loaded      no file",
     ]);
   });
 });
