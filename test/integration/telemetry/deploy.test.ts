@@ -1,7 +1,8 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { errors } from "../../../src/contract/errors.js";
 import { type MetricRow, metricTable } from "../../../src/telemetry/metrics/metric-table.js";
-import { alertQueries, panelQueries } from "./deploy-queries.js";
+import { alertQueries, alertRules, dashboard, panelQueries } from "./deploy-queries.js";
 
 const rows: Readonly<Record<string, MetricRow>> = metricTable;
 
@@ -19,9 +20,71 @@ describe.each([...panelQueries, ...alertQueries])("the query of '%s': %s", (_wha
     expect(names.filter((name) => !(name in rows))).toEqual([]);
     for (const [, name = "", matchers = ""] of expr.matchAll(/\b((?:uis|gen_ai)_\w+)\{([^}]*)\}/g)) {
       const known = rows[name.replace(/_bucket$/, "")]?.labels;
-      for (const [, label] of matchers.matchAll(/(\w+)\s*[=!]~?"/g)) expect(known).toContain(label);
+      // Prometheus adds the label instance to every series.
+      for (const [, label] of matchers.matchAll(/(\w+)\s*[=!]~?"/g))
+        expect(["instance", ...(known ?? [])]).toContain(label);
     }
     const codes = [...expr.matchAll(/\b(?:code|reason)=~?"([^"]*)"/g)].flatMap(([, list = ""]) => list.split("|"));
     expect(codes.filter((code) => !(code in errors))).toEqual([]);
+  });
+});
+
+describe("the dashboard of Grafana", () => {
+  const { panels, templating } = dashboard;
+
+  it("selects data source, instance and model, and every query follows the instance", () => {
+    expect(templating.list.map(({ name }) => name)).toEqual(["datasource", "instance", "model"]);
+    const [, instance] = templating.list;
+    expect(metricsIn(instance?.query ?? "").filter((name) => name in rows)).toEqual(["uis_build_info"]);
+    const unfiltered = panelQueries.filter(([, expr]) => {
+      const series = expr.match(/\b(?:uis|gen_ai)_\w+/g) ?? [];
+      return series.length !== (expr.match(/instance=~"\$instance"/g) ?? []).length;
+    });
+    expect(unfiltered).toEqual([]);
+    const variables = panelQueries.flatMap(([, expr]) => [...expr.matchAll(/\$(\w+)/g)].map(([, name]) => name));
+    expect([...new Set(variables)].toSorted()).toEqual(["__range", "__rate_interval", "instance", "model"]);
+  });
+
+  it("groups its panels in rows, the first of which has numbers instead of curves", () => {
+    const titles = panels.filter(({ type }) => type === "row").map(({ title }) => title);
+    expect(titles[0]).toBe("Overview");
+    expect(titles.length).toBeGreaterThan(4);
+    const end = panels.findIndex(({ title }) => title === titles[1]);
+    expect(new Set(panels.slice(1, end).map(({ type }) => type))).toEqual(new Set(["stat"]));
+    expect(panels[0]?.type).toBe("row");
+  });
+
+  it("gives every panel its own id and its own place within 24 columns", () => {
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    const cells = panels.flatMap(({ gridPos: { h, w, x, y } }) => {
+      expect(x + w).toBeLessThanOrEqual(24);
+      return Array.from({ length: h * w }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`);
+    });
+    expect(new Set(cells).size).toBe(cells.length);
+  });
+});
+
+describe("docs/alerts.md", () => {
+  const page = readFileSync("docs/alerts.md", "utf8");
+  const sections = [...page.matchAll(/^## (Uis\w+)\n\n([\s\S]*?)(?=\n## |$(?![\s\S]))/gm)];
+
+  it("has one section for every alert, in their order, and for nothing else", () => {
+    expect(sections.map(([, name]) => name)).toEqual(alertRules.map(({ alert }) => alert));
+  });
+
+  it("says in each what it means and what to do", () => {
+    const incomplete = sections.filter(
+      ([, , text = ""]) => !/^\*\*Means\*\* [\s\S]{60,}\*\*Do\*\* [\s\S]{80,}$/.test(text),
+    );
+    expect(incomplete.map(([, name]) => name)).toEqual([]);
+  });
+
+  it("is named by every alert", () => {
+    const runbooks = alertRules.map(({ annotations }) => annotations["runbook"]);
+    expect(runbooks).toEqual(alertRules.map(({ alert }) => `docs/alerts.md#${alert.toLowerCase()}`));
+  });
+
+  it("names only metrics that exist", () => {
+    expect(metricsIn(page).filter((name) => !(name in rows))).toEqual([]);
   });
 });

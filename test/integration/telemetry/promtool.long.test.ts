@@ -16,7 +16,11 @@ function promtool(args: readonly string[], input = ""): { status: number | null;
 describe.skipIf(spawnSync("promtool", ["--version"]).status !== 0)("promtool", () => {
   it("accepts every query of the dashboard", () => {
     const folder = mkdtempSync(join(tmpdir(), "uis-queries-"));
-    const variables = (expr: string) => expr.replaceAll("$__rate_interval", "5m").replaceAll("$model", ".*");
+    const variables = (expr: string) =>
+      expr
+        .replaceAll("$__rate_interval", "5m")
+        .replaceAll("$__range", "1h")
+        .replaceAll(/\$(model|instance)/g, ".*");
     const rules = panelQueries.map(([, expr], i) => ({ record: `panel:${i}`, expr: variables(expr) }));
     // JSON is YAML.
     writeFileSync(join(folder, "panels.yml"), JSON.stringify({ groups: [{ name: "panels", rules }] }));

@@ -11,6 +11,7 @@ import { isReal, namesIn } from "./names-in-text.js";
 const handWritten = [
   "README.md",
   "docs/README.md",
+  "docs/alerts.md",
   "docs/dashboard.md",
   "docs/grpc.md",
   "docs/hardening.md",
