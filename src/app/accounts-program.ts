@@ -4,6 +4,7 @@ import {
   addGroup,
   type CommandSet,
   expiresOption,
+  notEmpty,
   parseList,
   wholeNumber,
 } from "./command-line/program-options.js";
@@ -36,6 +37,16 @@ export function addKeys(program: Command, commands: CommandSet): void {
     "uis keys list",
     "uis keys list --account team-a --json",
   );
+  const update = keys
+    .command("update")
+    .description("change a key; what no option names stays as it is")
+    .argument("<id>", "id of the key")
+    .option("--name <name>", "new name", notEmpty)
+    .option("--models <ids>", "allowed models, comma-separated; an id may end in *", parseList)
+    .option("--all-models", "allow all models")
+    .option("--expires <time>", "30d, 12h, 90s, a date or never");
+  const change = `uis keys update ${anId} --models "qwen3-*"`;
+  commands.onService(addLimitOptions(update), async () => (await code()).updateKey, change, `${change} --rpm none`);
   const revoke = keys.command("revoke").argument("<id>", "id of the key");
   revoke.description("revoke a key; its running streams are aborted");
   commands.onService(revoke, async () => (await code()).revokeKey, `uis keys revoke ${anId}`);
@@ -46,6 +57,38 @@ export function addKeys(program: Command, commands: CommandSet): void {
     .option("--overlap <time>", "remaining validity of the old key, 0s to 7d; default: 24h")
     .addOption(expiresOption());
   commands.onService(rotate, async () => (await code()).rotateKey, `uis keys rotate ${anId} --overlap 24h`);
+}
+
+/** `uis limits`: rate limits of a running service. */
+export function addLimits(program: Command, commands: CommandSet): void {
+  const change = "uis limits set --account team-a --rpm 600 --tpm 200000";
+  const summary = "rate limits of accounts, keys and models";
+  const limits = addGroup(program, "limits", { summary }, change, "uis limits show --account team-a");
+  const code = () => import("./commands/limits.js");
+  const show = limits
+    .command("show")
+    .description("show the limits of an account, key or model, and their current use")
+    .addOption(accountOption("account; with --model the account of the use; default: default"))
+    .option("--key <id>", "id of a key", notEmpty)
+    .option("--model <id>", "id of a model", notEmpty);
+  const ofModel = "uis limits show --model qwen3-0.6b --json";
+  commands.onService(show, async () => (await code()).showLimits, "uis limits show --account team-a", ofModel);
+  const set = limits
+    .command("set")
+    .description("set limits of an account, key or model; others stay as they are")
+    .addOption(accountOption("account"))
+    .option("--key <id>", "id of a key", notEmpty)
+    .option("--model <id>", "id of a model; the limits hold for each account", notEmpty);
+  const removal = "uis limits set --model qwen3-0.6b --concurrency none";
+  commands.onService(addLimitOptions(set), async () => (await code()).setLimits, change, removal);
+}
+
+function addLimitOptions(command: Command): Command {
+  const orNone = (text: string) => (text === "none" ? text : parseLimit(text));
+  return command
+    .option("--rpm <number>", "maximum requests in any 60 seconds, or none", orNone)
+    .option("--tpm <number>", "maximum tokens in any 60 seconds, or none", orNone)
+    .option("--concurrency <number>", "maximum concurrent requests, or none", orNone);
 }
 
 /** `uis usage` */

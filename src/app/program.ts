@@ -1,7 +1,7 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { modelIdForm, modelIdWords } from "../contract/names.js";
 import { version } from "../contract/version.js";
-import { addKeys, addThresholds, addUsage } from "./accounts-program.js";
+import { addKeys, addLimits, addThresholds, addUsage } from "./accounts-program.js";
 import type { CliIo } from "./command-line/cli-io.js";
 import {
   addGroup,
@@ -37,6 +37,7 @@ export function createProgram(io: CliIo, setExitCode: (code: number) => void): C
   addModels(program, commands);
   addUpstreams(program, commands);
   addKeys(program, commands);
+  addLimits(program, commands);
   addUsage(program, commands);
   addThresholds(program, commands);
   addWebhooks(program, commands);

@@ -1,10 +1,10 @@
-import { create } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromDate, timestampMs } from "@bufbuild/protobuf/wkt";
-import { type ApiKey, ApiKeySchema, LimitsSchema, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
+import { type ApiKey, ApiKeySchema, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
-import { type CliIo, print, printList } from "../command-line/cli-io.js";
+import { type CliIo, print, printList, UsageError } from "../command-line/cli-io.js";
 import { minuteText, overlapOf, parseExpiry, toJsonObject } from "../command-line/cli-values.js";
 import { type Cell, factLines, tableLines } from "../command-line/table.js";
+import { changedLimits, type LimitOptions, toLimitsObject } from "./limits.js";
 import type { CommandOptions } from "./load-for-command.js";
 import { callAsAdministrator, pagesOf, present } from "./service-client.js";
 
@@ -12,14 +12,19 @@ interface Options extends CommandOptions {
   readonly account?: string;
 }
 
-interface CreateOptions extends Options {
+interface CreateOptions extends Options, LimitOptions {
   readonly name: string;
   readonly scope: "read" | "read_write";
   readonly models?: string[];
   readonly expires?: string;
-  readonly rpm?: number;
-  readonly tpm?: number;
-  readonly concurrency?: number;
+}
+
+interface UpdateOptions extends CommandOptions, LimitOptions {
+  readonly name?: string;
+  readonly models?: string[];
+  readonly allModels?: boolean;
+  /** A time, or `never`. */
+  readonly expires?: string;
 }
 
 interface RotateOptions extends Options {
@@ -31,14 +36,10 @@ const pageSize = 1000;
 
 /** `uis keys create` */
 export async function createKey(io: CliIo, options: CreateOptions): Promise<void> {
-  const { name, account = "", models = [], rpm, tpm, concurrency } = options;
+  const { name, account = "", models = [] } = options;
   const scope = options.scope === "read" ? Scope.READ : Scope.READ_WRITE;
-  const limits = {
-    ...(rpm !== undefined && { requestsPerMinute: BigInt(rpm) }),
-    ...(tpm !== undefined && { tokensPerMinute: BigInt(tpm) }),
-    ...(concurrency !== undefined && { concurrency }),
-  };
-  const request = { name, scope, account, models, limits, ...expiryOf(options) };
+  const limits = changedLimits(undefined, options);
+  const request = { name, scope, account, models, ...(limits !== null && { limits }), ...expiryOf(options) };
   const created = await callAsAdministrator(io, options, ApiKeyService, (client) => client.createApiKey(request));
   printNewKey(io, options, created);
 }
@@ -55,6 +56,29 @@ export async function listKeys(io: CliIo, options: Options): Promise<void> {
   const ifNone = `${none}: uis keys create --name NAME --scope read_write creates one`;
   const lines = tableLines(io, keyColumns, keys.map(keyCells));
   printList(io, options, keys.map(toKeyObject), lines, ifNone);
+}
+
+/** `uis keys update`: changes what its options name. */
+export async function updateKey(io: CliIo, id: string, options: UpdateOptions): Promise<void> {
+  const { name, models, allModels = false, expires } = options;
+  if (allModels && models !== undefined) throw new UsageError("--all-models excludes --models");
+  const hasLimits = changedLimits(undefined, options) !== null;
+  const changes = {
+    ...(name !== undefined && { name }),
+    ...((allModels || models !== undefined) && { models: { models: models ?? [] } }),
+    ...(expires === "never" ? { neverExpires: true } : expiryOf(options)),
+  };
+  if (!hasLimits && Object.keys(changes).length === 0) {
+    throw new UsageError("nothing to change: name a new value, e.g. --name, --models, --expires or --rpm");
+  }
+  const { apiKey } = await callAsAdministrator(io, options, ApiKeyService, async (client) => {
+    // The request replaces all limits of the key.
+    const before = hasLimits ? (await client.getApiKey({ id })).apiKey?.limits : undefined;
+    const limits = changedLimits(before, options);
+    return client.updateApiKey({ id, ...changes, ...(limits !== null && { limits }) });
+  });
+  const key = present(apiKey);
+  print(io, options, toKeyObject(key), ...tableLines(io, keyColumns, [keyCells(key)]));
 }
 
 /** `uis keys revoke` */
@@ -85,8 +109,7 @@ function printNewKey(io: CliIo, options: Options, created: { apiKey?: ApiKey | u
 }
 
 function toKeyObject(key: ApiKey): object {
-  const limits = toJsonObject(LimitsSchema, key.limits ?? create(LimitsSchema));
-  return { ...toJsonObject(ApiKeySchema, key), scope: scopeName(key.scope), limits };
+  return { ...toJsonObject(ApiKeySchema, key), scope: scopeName(key.scope), limits: toLimitsObject(key.limits) };
 }
 
 const keyColumns = ["ID", "NAME", "ACCOUNT", "SCOPE", "SECRET", "STATE", "LAST USED", "EXPIRES"];

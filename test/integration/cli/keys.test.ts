@@ -66,6 +66,40 @@ describe("uis keys", () => {
     }
   });
 
+  it("changes what the options of update name, and keeps the rest", async () => {
+    const args = ["keys", "create", "--name", "before", "--scope", "read", "--models", "a", "--expires", "30d"];
+    const { secret: _, ...created } = await json([...args, "--rpm", "600", "--tpm", "1000"]);
+    const update = (...words: string[]) => json(["keys", "update", String(created["id"]), ...words]);
+    const limits = { requests_per_minute: null, tokens_per_minute: 1_000, concurrency: 3 };
+    expect(await update("--rpm", "none", "--concurrency", "3")).toEqual({ ...created, limits });
+    expect(await update("--name", "after", "--models", "a,b*")).toEqual({
+      ...created,
+      limits,
+      name: "after",
+      models: ["a", "b*"],
+    });
+    expect(await update("--all-models", "--expires", "never")).toMatchObject({ limits, models: [], expires_at: null });
+    const later = await update("--expires", "60d");
+    expect(Date.parse(String(later["expires_at"]))).toBeGreaterThan(Date.now() + 59 * 86_400_000);
+  });
+
+  it("sets limits of accounts, keys and models one by one, and shows them with those in effect", async () => {
+    const account = ["--account", "team-l"];
+    await json(["limits", "set", ...account, "--rpm", "600", "--concurrency", "4"]);
+    const own = { requests_per_minute: null, tokens_per_minute: 9, concurrency: 4 };
+    expect(await json(["limits", "set", ...account, "--tpm", "9", "--rpm", "none"])).toMatchObject({ own });
+    expect(await json(["limits", "show", ...account])).toMatchObject({
+      owner: { account: "team-l", model: null, api_key_id: null },
+      own,
+      effective: own,
+    });
+    const key = String((await json(["keys", "create", "--name", "k", "--scope", "read", "--rpm", "5"]))["id"]);
+    const ofKey = { owner: { api_key_id: key }, own: { requests_per_minute: 5, tokens_per_minute: 7 } };
+    expect(await json(["limits", "set", "--key", key, "--tpm", "7"])).toMatchObject(ofKey);
+    const ofModel = await json(["limits", "show", "--model", "test-chat", ...account]);
+    expect(ofModel).toMatchObject({ owner: { model: "test-chat" }, account: "team-l" });
+  });
+
   it("rotates a key: the successor works at once, the old one until the overlap ends (KEY-16)", async () => {
     const args = ["keys", "create", "--name", "old", "--scope", "read", "--account", "team-r", "--models", "test*"];
     const old = await json([...args, "--tpm", "5000"]);

@@ -8,6 +8,12 @@ const text = z.string();
 const whole = z.number().int().nonnegative();
 const wholeOrNull = whole.nullable();
 
+const limits = z.strictObject({
+  requests_per_minute: wholeOrNull,
+  tokens_per_minute: wholeOrNull,
+  concurrency: wholeOrNull,
+});
+
 export const key = z.strictObject({
   id: z.string().startsWith("key_"),
   name: text,
@@ -16,17 +22,23 @@ export const key = z.strictObject({
   prefix: text,
   last4: z.string().length(4),
   models: z.array(text),
-  limits: z.strictObject({
-    requests_per_minute: wholeOrNull,
-    tokens_per_minute: wholeOrNull,
-    concurrency: wholeOrNull,
-  }),
+  limits,
   created_at: time,
   expires_at: timeOrNull,
   revoked_at: timeOrNull,
   last_used_at: timeOrNull,
 });
 export const newKey = key.extend({ secret: z.string().startsWith("sk-uis-") });
+
+export const limitReport = z.strictObject({
+  owner: z.strictObject({ account: text.nullable(), model: text.nullable(), api_key_id: text.nullable() }),
+  account: text,
+  own: limits,
+  configured: limits,
+  effective: limits,
+  use: z.strictObject({ requests: whole, tokens: whole, running: whole }),
+  updated_at: timeOrNull,
+});
 
 export const threshold = z.strictObject({
   id: z.string().startsWith("thr_"),
