@@ -11,7 +11,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 /** Packages whose code is in `dist/dashboard` and `dist/docs`. NOTICE has the same names. */
-export const builtIn: readonly string[] = ["preact", "swagger-ui-dist", "uplot"];
+export const builtIn: readonly string[] = ["marked", "preact", "swagger-ui-dist", "uplot"];
 
 export interface Component {
   /** `name@version` */

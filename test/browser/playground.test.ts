@@ -72,15 +72,15 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     await send("One");
     await turn(1).getByText("Word.").waitFor();
     await message().fill("Two");
-    await message().press("Control+Enter");
-    await message().press("Control+Enter");
+    await message().press("Enter");
+    await message().press("Enter");
     expect(await message().inputValue()).toBe("Two");
     expect(await page.getByRole("list", { name: "Conversation" }).getByRole("listitem").count()).toBe(2);
     expect((await dashboard.service.debugState()).requests.running).toBe(1);
     await page.getByRole("button", { name: "Stop" }).click();
     await status().getByText("Stopped.").waitFor();
     await eventually(async () => (await dashboard.service.debugState()).requests.running === 0);
-    expect(await turn(1).innerText()).toMatch(/^Assistant\s+(Word\.\s*)+$/);
+    expect(await turn(1).innerText()).toMatch(/^Assistant\s+(Word\.\s*)+Copy\s+Regenerate$/);
   });
 
   it("puts an unanswered message back into the input", async () => {
@@ -145,12 +145,14 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     await send("First");
     await status().getByText("Done.").waitFor();
     await message().fill("Second");
-    await message().press("Control+Enter");
+    await message().press("Shift+Enter");
+    await message().press("Backspace");
+    await message().press("Enter");
     await turn(3).getByText("Second").waitFor();
     await status().getByText("Done.").waitFor();
 
     await page.getByText("Copy as code").click();
-    await page.getByRole("button", { name: "Copy", exact: true }).click();
+    await page.getByRole("group").getByRole("button", { name: "Copy", exact: true }).click();
     await page.getByText("Copied").waitFor();
     const curl = await page.evaluate(() => navigator.clipboard.readText());
     expect(curl).toContain(`curl --no-buffer '${dashboard.service.api}/chat/completions'`);
@@ -168,6 +170,78 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     await takePictures(page, "playground-code");
     await page.getByRole("button", { name: "New conversation" }).click();
     await page.getByText("Send a message to start.").waitFor();
+  });
+
+  it("renders Markdown of answers, and copies an answer and its code", async () => {
+    const { page } = visit;
+    const code = "const a = 1 < 2;";
+    const text = `**Bold** and [a link](https://x.example)\n\n- one\n- two\n\n\`\`\`ts\n${code}\n\`\`\``;
+    await visit.go("playground?model=echo");
+    await send(text);
+    await status().getByText("Done.").waitFor();
+    expect(await turn(1).locator("strong").allInnerTexts()).toContain("Bold");
+    expect(await turn(1).getByRole("link", { name: "a link" }).getAttribute("rel")).toContain("noopener");
+    expect(await turn(1).locator("li").allInnerTexts()).toEqual(["one", "two"]);
+    const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
+    await turn(1).getByRole("button", { name: "Copy code" }).click();
+    await turn(1).getByText("Copied").waitFor();
+    expect(await clipboard()).toBe(code);
+    await turn(1).getByRole("button", { name: "Copy", exact: true }).click();
+    await expect.poll(clipboard).toBe(text);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "playground-markdown");
+  });
+
+  it("regenerates an answer, and sends an edited message in place of the first", async () => {
+    const { page } = visit;
+    await visit.go("playground?model=echo");
+    await send("First");
+    await status().getByText("Done.").waitFor();
+    await send("Second");
+    await turn(3).getByText("Second").waitFor();
+    await status().getByText("Done.").waitFor();
+    await turn(3).getByRole("button", { name: "Regenerate" }).click();
+    await status().getByText("Done.").waitFor();
+    expect(await turn(3).innerText()).toContain("Second");
+
+    await turn(0).getByRole("button", { name: "Edit" }).click();
+    const edited = page.getByLabel("Edited message");
+    await edited.press("Escape");
+    await edited.waitFor({ state: "detached" });
+    await turn(0).getByRole("button", { name: "Edit" }).click();
+    expect(await edited.inputValue()).toBe("First");
+    await edited.fill("Changed");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await edited.press("Enter");
+    await turn(1).getByText("Changed").waitFor();
+    await status().getByText("Done.").waitFor();
+    expect(await turn(2).count()).toBe(0);
+  });
+
+  it("keeps conversations in this browser, over reloads, until they are deleted", async () => {
+    const { page } = visit;
+    const kept = (name: string) => page.getByRole("group").getByRole("button", { name, exact: false }).first();
+    await visit.go("playground?model=echo");
+    await page.getByLabel("System prompt").fill("Be short.");
+    await send("Apples");
+    await kept("Apples").waitFor();
+    await page.reload();
+    await turn(1).getByText("Apples").waitFor();
+    expect(await page.getByLabel("System prompt").inputValue()).toBe("Be short.");
+    await page.getByRole("button", { name: "New conversation" }).click();
+    await send("Pears");
+    await kept("Pears").waitFor();
+    await kept("Apples").click();
+    await turn(1).getByText("Apples").waitFor();
+    expect(await kept("Apples").getAttribute("aria-current")).toBe("true");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
+    await page.getByRole("button", { name: "Delete conversation “Apples”" }).click();
+    await page.getByText("Send a message to start.").waitFor();
+    await page.getByRole("button", { name: "Delete all" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete all" }).click();
+    await page.getByText("Kept in this browser only.").waitFor({ state: "detached" });
+    expect(await page.evaluate(() => Object.keys(localStorage))).toEqual([]);
   });
 
   it("offers tools, shows tool calls, and continues with their results", async () => {

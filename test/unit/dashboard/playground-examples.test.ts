@@ -36,7 +36,7 @@ describe("a request as code to copy", () => {
     const text = exampleOf("Python", request, here);
     expect(text).toContain('base_url="https://ai.example/inference/v1", api_key=os.environ["UIS_API_KEY"]');
     expect(text).toContain('client.chat.completions.create(\n    model="m",\n');
-    expect(text).toContain("    temperature=0.5,\n    max_tokens=256,\n    stream=True,\n)");
+    expect(text).toContain("    temperature=0.5,\n    max_tokens=1024,\n    stream=True,\n)");
     expect(exampleOf("Python", embeddingRequest("m", "a"), here)).toContain("client.embeddings.create(");
   });
 

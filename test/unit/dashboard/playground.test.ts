@@ -74,6 +74,9 @@ describe("requests of the playground", () => {
       temperature: "0.5",
       topP: "0.9",
       maxTokens: "7",
+      frequencyPenalty: "-1",
+      presencePenalty: "",
+      seed: "42",
       stop: "END\n\nStop",
       tools: JSON.stringify([tool]),
     };
@@ -90,6 +93,8 @@ describe("requests of the playground", () => {
       temperature: 0.5,
       topP: 0.9,
       maxTokens: 7,
+      frequencyPenalty: -1,
+      seed: "42",
       stop: ["END", "Stop"],
       tools: [{ function: { name: "weather", parametersJson: '{"type":"object"}' } }],
     });
@@ -108,6 +113,8 @@ describe("requests of the playground", () => {
       temperature: 0.5,
       top_p: 0.9,
       max_tokens: 7,
+      frequency_penalty: -1,
+      seed: 42,
       stop: ["END", "Stop"],
       tools: [tool],
       stream: true,
@@ -118,6 +125,7 @@ describe("requests of the playground", () => {
     expect(() => completionRequest("m", { ...noSettings, temperature: "warm" }, "x")).toThrow(
       "Temperature must be a number.",
     );
+    expect(() => completionRequest("m", { ...noSettings, seed: "1.5" }, "x")).toThrow("Seed must be a whole number.");
     expect(() => chatRequest("m", { ...noSettings, tools: "{" }, [])).toThrow("Tools are not valid JSON");
     expect(() => chatRequest("m", { ...noSettings, tools: "[{}]" }, [])).toThrow("Tools must be a JSON array");
   });

@@ -1,41 +1,46 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { stream } from "../../lib/api.js";
 import { Empty, Problem } from "../../ui/feedback.js";
 import { Field, textOf } from "../../ui/form.js";
-import {
-  type Call,
-  emptyAnswer,
-  isEmpty,
-  isSilent,
-  type Message,
-  toolMessage,
-  userMessage,
-  withChunk,
-} from "./answers.js";
-import { Composer, CopyAs, orError, TruncatedNote } from "./composer.js";
-import { chatRequest, type ModeProps } from "./requests.js";
+import { type Call, emptyAnswer, isEmpty, type Message, toolMessage, userMessage, withChunk } from "./answers.js";
+import { Composer, CopyAs, orError } from "./composer.js";
+import { ConversationView } from "./conversation-view.js";
+import type { Conversation } from "./conversations.js";
+import { chatRequest, type Settings } from "./requests.js";
 import { useRun } from "./run.js";
 import { RunButtons, RunStatus } from "./run-status.js";
 
+export interface ChatProps {
+  readonly model: string;
+  readonly settings: Settings;
+  /** Where the chat starts; its messages are those of the last save. */
+  readonly conversation: Conversation;
+  /** Keeps the messages, after each answer and when they change otherwise. */
+  readonly onSave: (messages: readonly Message[]) => void;
+  /** Starts another conversation. */
+  readonly onNew: () => void;
+}
+
 /** A conversation with a model. */
-export function Chat({ model, settings }: ModeProps) {
-  const [messages, setMessages] = useState<readonly Message[]>([]);
+export function Chat({ model, settings, conversation, onSave, onNew }: ChatProps) {
+  const [messages, setMessages] = useState(conversation.messages);
   const [text, setText] = useState("");
   const [results, setResults] = useState<ToolResults>({});
   const [problem, setProblem] = useState<Error | null>(null);
   const run = useRun();
   const isRunning = run.state === "running";
   const openCalls = isRunning ? [] : (messages.at(-1)?.calls ?? []);
+  const end = useFollowedEnd([messages]);
 
-  const ask = (added: readonly Message[]): void => {
-    const asked = [...messages, ...added];
+  /** Requests an answer to these messages. Without any answer, conversation and input become again what they were. */
+  const ask = (asked: readonly Message[], isTyped: boolean): void => {
     const request = orError(() => chatRequest(model, settings, asked));
     setProblem(request instanceof Error ? request : null);
     if (request instanceof Error) return;
     run.start(async (signal, meter) => {
       let answer = emptyAnswer;
-      setText("");
-      setResults({});
+      const frames = latestByFrame(setMessages);
+      if (isTyped) clearInput();
       setMessages([...asked, answer]);
       const rpc = "unified.inference.v1.InferenceService/StreamChatCompletion";
       try {
@@ -44,54 +49,68 @@ export function Chat({ model, settings }: ModeProps) {
           answer = withChunk(answer, chunk);
           if (!isEmpty(answer) && answer !== before) meter.piece();
           if (chunk.usage !== undefined) meter.counted(chunk.usage.completionTokens ?? 0);
-          setMessages([...asked, answer]);
+          frames.show([...asked, answer]);
         }
+        frames.end([...asked, answer]);
+        onSave([...asked, answer]);
       } catch (thrown) {
-        if (isEmpty(answer)) restoreInput();
+        frames.end(isEmpty(answer) ? messages : [...asked, answer]);
+        if (!isEmpty(answer)) onSave([...asked, answer]);
+        else if (isTyped) restoreInput();
         throw thrown;
       }
     });
   };
 
-  /** Removes an unanswered message from the conversation and puts it back into the input. */
+  const clearInput = (): void => {
+    setText("");
+    setResults({});
+  };
+
+  /** Puts an unanswered message before what was typed since. */
   const restoreInput = (): void => {
-    setMessages(messages);
     setText((since) => [text, since].filter((part) => part !== "").join("\n"));
     setResults(results);
   };
 
-  const reset = (): void => {
-    setMessages([]);
-    setResults({});
-    setProblem(null);
-    run.reset();
-  };
-
   return (
-    <div class="stack">
+    <div class="stack chat">
       {messages.length === 0 && <Empty>Send a message to start. Its usage counts towards the account “default”.</Empty>}
-      <Conversation messages={messages} isRunning={isRunning} />
+      <ConversationView
+        messages={messages}
+        isRunning={isRunning}
+        onEdit={(index, edited) => ask([...messages.slice(0, index), userMessage(edited)], false)}
+        onRegenerate={(index) => ask(messages.slice(0, index), false)}
+      />
       <RunStatus run={run} />
       <Problem error={problem} />
       {openCalls.length > 0 ? (
-        <ToolResultsForm calls={openCalls} results={results} onChange={setResults} onSend={ask} onReset={reset} />
+        <ToolResultsForm
+          calls={openCalls}
+          results={results}
+          onChange={setResults}
+          onSend={(added) => ask([...messages, ...added], true)}
+          onReset={onNew}
+        />
       ) : (
         <Composer
-          onSend={() => ask([userMessage(text)])}
+          sendsOnEnter
+          onSend={() => ask([...messages, userMessage(text)], true)}
           buttons={
             <>
-              <button type="button" disabled={isRunning || messages.length === 0} onClick={reset}>
+              <button type="button" disabled={isRunning || messages.length === 0} onClick={onNew}>
                 New conversation
               </button>
               <RunButtons run={run} verb="Send" />
             </>
           }
         >
-          <Field label="Message" hint="Press Ctrl+Enter to send.">
+          <Field label="Message" hint="Enter sends, Shift+Enter adds a line.">
             {(ids) => <textarea {...ids} rows={3} required value={text} onInput={(event) => setText(textOf(event))} />}
           </Field>
         </Composer>
       )}
+      <div ref={end} />
       <CopyAs request={() => chatRequest(model, settings, askedOf(messages, text))} />
     </div>
   );
@@ -103,42 +122,46 @@ function askedOf(messages: readonly Message[], text: string): readonly Message[]
   return messages.at(-1)?.role === "assistant" ? messages.slice(0, -1) : messages;
 }
 
-const roleTitles = { user: "User", assistant: "Assistant", tool: "Tool result" } as const;
-
-interface ConversationProps {
-  readonly messages: readonly Message[];
-  /** Whether the last message is still growing. */
-  readonly isRunning: boolean;
+/** Shows at most one value per frame: a fast model sends several chunks in the time of one. */
+function latestByFrame<T>(show: (value: T) => void) {
+  let frame = 0;
+  let latest: T;
+  return {
+    show(value: T): void {
+      latest = value;
+      if (frame !== 0) return;
+      frame = requestAnimationFrame(() => {
+        frame = 0;
+        show(latest);
+      });
+    },
+    /** Shows the last value now. */
+    end(value: T): void {
+      cancelAnimationFrame(frame);
+      show(value);
+    },
+  };
 }
 
-/** The messages as plain text. Screen readers announce an answer when it is complete. */
-function Conversation({ messages, isRunning }: ConversationProps) {
-  const last = messages.length - 1;
-  return (
-    <ol class="messages" aria-label="Conversation" aria-live="polite" aria-busy={isRunning}>
-      {messages.map((message, index) => (
-        <li key={index} class={`message message-${message.role}`}>
-          <strong>{roleTitles[message.role]}</strong>
-          {message.reasoning !== "" && (
-            <details open={isSilent(message)}>
-              <summary>Reasoning</summary>
-              <div class="said faint">{message.reasoning}</div>
-            </details>
-          )}
-          {message.text !== "" && <div class="said">{message.text}</div>}
-          {message.calls.map(({ id, name, argumentsJson }) => (
-            <div key={id}>
-              Tool call: <code>{name}</code> <code>{argumentsJson}</code>
-            </div>
-          ))}
-          {isRunning && index === last
-            ? isSilent(message) && <div class="faint">…</div>
-            : isEmpty(message) && <div class="faint">Empty response</div>}
-          {message.isTruncated && <TruncatedNote />}
-        </li>
-      ))}
-    </ol>
-  );
+/** Distance to the window's lower edge up to which an element counts as visible. */
+const nearPixels = 160;
+
+/** An element that stays visible while the content above it grows, unless the user has scrolled away from it. */
+function useFollowedEnd(content: readonly unknown[]) {
+  const element = useRef<HTMLDivElement>(null);
+  const isNear = useRef(true);
+  useEffect(() => {
+    const measure = (): void => {
+      const bottom = element.current?.getBoundingClientRect().bottom ?? 0;
+      isNear.current = bottom <= window.innerHeight + nearPixels;
+    };
+    document.addEventListener("scroll", measure, { capture: true, passive: true });
+    return () => document.removeEventListener("scroll", measure, { capture: true });
+  }, []);
+  useEffect(() => {
+    if (isNear.current) element.current?.scrollIntoView({ block: "nearest" });
+  }, content);
+  return element;
 }
 
 /** Typed results by tool call id. */

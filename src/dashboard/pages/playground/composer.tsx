@@ -12,21 +12,25 @@ import type { PlaygroundRequest } from "./requests.js";
 
 export interface ComposerProps {
   readonly onSend: () => void;
+  /** Enter submits and Shift+Enter adds a line. Default: Enter adds a line and Ctrl+Enter submits. */
+  readonly sendsOnEnter?: boolean;
   readonly children: ComponentChildren;
   readonly buttons: ComponentChildren;
 }
 
-/** A form that Ctrl+Enter also submits, because Enter adds a line. */
-export function Composer({ onSend, children, buttons }: ComposerProps) {
+/** A form that a key of its text areas submits. */
+export function Composer({ onSend, sendsOnEnter = false, children, buttons }: ComposerProps) {
   return (
     <form
-      class="stack"
+      class="stack composer"
       onSubmit={(event) => {
         event.preventDefault();
         onSend();
       }}
       onKeyDown={(event) => {
-        if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+        // While an input method composes a word, Enter accepts the word.
+        if (event.key !== "Enter" || event.isComposing || !(event.target instanceof HTMLTextAreaElement)) return;
+        if (!(event.ctrlKey || event.metaKey || (sendsOnEnter && !event.shiftKey))) return;
         event.preventDefault();
         event.currentTarget.requestSubmit();
       }}

@@ -1,14 +1,18 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { ModelJson } from "../../../../gen/unified/catalog/v1/model_pb.js";
 import { call } from "../../lib/api.js";
 import { go, useLocation } from "../../lib/location.js";
 import { useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
-import { Field, Select, textOf } from "../../ui/form.js";
+import { Select } from "../../ui/form.js";
+import type { Message } from "./answers.js";
 import { Chat } from "./chat.js";
 import { Completion } from "./completion.js";
+import { ConversationList, useConversations } from "./conversation-list.js";
+import { type Conversation, newConversation } from "./conversations.js";
 import { Embeddings } from "./embeddings.js";
-import { noSettings, type Settings } from "./requests.js";
+import { noSettings } from "./requests.js";
+import { SettingsFields } from "./settings-fields.js";
 import "./playground.css";
 
 type Mode = "chat" | "completions" | "embeddings";
@@ -36,15 +40,35 @@ export function Playground() {
   );
 }
 
-/** Model and endpoint are kept in the URL, so that other pages can link here. */
+/** Model, endpoint and conversation are kept in the URL, for links of other pages and reloads. */
 function Bench({ models }: { readonly models: readonly ModelJson[] }) {
   const { query } = useLocation();
-  const [settings, setSettings] = useState(noSettings);
+  const stored = useConversations();
+  const [opened, setOpened] = useState(() => startOf(query, stored.conversations));
+  const [settings, setSettings] = useState(opened.settings);
   const model = models.find(({ id }) => id === query.get("model"));
   const mode = modes.find((name) => name === query.get("mode")) ?? firstMode(model ?? models[0]);
   const able = models.filter(({ capabilities = [] }) => capabilities.includes(mode));
   const { id = "" } = able.find((other) => other === model) ?? able[0] ?? {};
   const titles = Object.fromEntries(able.map(({ id = "" }) => [id, id]));
+
+  const openedId = useRef(opened.id);
+
+  const open = (conversation: Conversation): void => {
+    openedId.current = conversation.id;
+    setOpened(conversation);
+    setSettings(conversation.settings);
+    show({ model: conversation.model, mode: "chat", conversation: conversation.id });
+  };
+  const startNew = (): void => open(newConversation(id, settings));
+  const save = (messages: readonly Message[]): void => {
+    const saved = { ...opened, model: id, settings, messages, updatedAtMs: Date.now() };
+    stored.save(saved);
+    // An answer that ended because another conversation was opened is only kept.
+    if (openedId.current !== saved.id) return;
+    setOpened(saved);
+    show({ conversation: saved.id });
+  };
   return (
     <div class="playground">
       <div class="row choices">
@@ -52,94 +76,44 @@ function Bench({ models }: { readonly models: readonly ModelJson[] }) {
           label="Endpoint"
           titles={modeTitles}
           value={mode}
-          onChoose={(chosen) => go("playground", { model: id, mode: chosen }, true)}
+          onChoose={(chosen) => show({ model: id, mode: chosen })}
         />
-        <Select
-          label="Model"
-          titles={titles}
-          value={id}
-          onChoose={(chosen) => go("playground", { model: chosen, mode }, true)}
-        />
+        <Select label="Model" titles={titles} value={id} onChoose={(chosen) => show({ model: chosen })} />
       </div>
       {id === "" ? (
         <Empty>No model supports this endpoint.</Empty>
       ) : (
-        <Trial mode={mode} model={id} settings={settings} />
+        <>
+          {mode === "chat" && (
+            <Chat key={opened.id} model={id} settings={settings} conversation={opened} onSave={save} onNew={startNew} />
+          )}
+          {mode === "completions" && <Completion model={id} settings={settings} />}
+          {mode === "embeddings" && <Embeddings model={id} />}
+        </>
       )}
-      {mode !== "embeddings" && <SettingsFields settings={settings} onChange={setSettings} isChat={mode === "chat"} />}
+      {mode !== "embeddings" && (
+        <div class="stack">
+          <SettingsFields settings={settings} onChange={setSettings} isChat={mode === "chat"} />
+          {mode === "chat" && (
+            <ConversationList stored={stored} currentId={opened.id} onOpen={open} onDeleted={startNew} />
+          )}
+        </div>
+      )}
     </div>
   );
 }
 
-function Trial({ mode, model, settings }: { readonly mode: Mode } & Parameters<typeof Chat>[0]) {
-  if (mode === "chat") return <Chat model={model} settings={settings} />;
-  if (mode === "completions") return <Completion model={model} settings={settings} />;
-  return <Embeddings model={model} />;
+/** Changes parameters of the URL; the others stay. */
+function show(change: Readonly<Record<string, string>>): void {
+  go("playground", { ...Object.fromEntries(new URLSearchParams(window.location.search)), ...change }, true);
+}
+
+/** The conversation of the URL, or a new one. */
+function startOf(query: URLSearchParams, conversations: readonly Conversation[]): Conversation {
+  const id = query.get("conversation");
+  return conversations.find((conversation) => conversation.id === id) ?? newConversation("", noSettings);
 }
 
 function firstMode(model: ModelJson | undefined): Mode {
   return modes.find((mode) => model?.capabilities?.includes(mode)) ?? "chat";
-}
-
-interface SettingsFieldsProps {
-  readonly settings: Settings;
-  readonly onChange: (settings: Settings) => void;
-  /** Only chat has a system prompt and tools. */
-  readonly isChat: boolean;
-}
-
-function SettingsFields({ settings, onChange, isChat }: SettingsFieldsProps) {
-  const field = (name: keyof Settings) => ({
-    value: settings[name],
-    onType: (text: string) => onChange({ ...settings, [name]: text }),
-  });
-  return (
-    <details class="card settings" open>
-      <summary>Settings</summary>
-      <div class="stack">
-        {isChat && <Lines label="System prompt" rows={3} {...field("system")} />}
-        <div class="numbers">
-          <Decimal label="Temperature" hint="0 to 2" {...field("temperature")} />
-          <Decimal label="Top P" hint="0 to 1" {...field("topP")} />
-        </div>
-        <Decimal label="Max tokens" hint="Leave empty for the rest of the context" {...field("maxTokens")} />
-        <Lines label="Stop sequences" hint="One per line, up to 4" rows={2} {...field("stop")} />
-        {isChat && <Lines label="Tools" hint="JSON array in OpenAI's format" rows={5} {...field("tools")} />}
-      </div>
-    </details>
-  );
-}
-
-interface TypedProps {
-  readonly label: string;
-  readonly hint?: string;
-  readonly value: string;
-  readonly onType: (text: string) => void;
-}
-
-function Decimal({ label, hint, value, onType }: TypedProps) {
-  return (
-    <Field label={label} {...(hint === undefined ? {} : { hint })}>
-      {(ids) => (
-        <input
-          {...ids}
-          type="text"
-          inputMode="decimal"
-          autocomplete="off"
-          value={value}
-          onInput={(event) => onType(textOf(event))}
-        />
-      )}
-    </Field>
-  );
-}
-
-function Lines({ label, hint, rows, value, onType }: TypedProps & { readonly rows: number }) {
-  return (
-    <Field label={label} {...(hint === undefined ? {} : { hint })}>
-      {(ids) => (
-        <textarea {...ids} rows={rows} spellcheck={false} value={value} onInput={(event) => onType(textOf(event))} />
-      )}
-    </Field>
-  );
 }

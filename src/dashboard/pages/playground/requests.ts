@@ -38,13 +38,13 @@ export function chatRequest(model: string, settings: Settings, messages: readonl
         ...systemParts.map((part): MessageJson => ({ role: "ROLE_SYSTEM", content: [part] })),
         ...messages.map(contractMessage),
       ],
-      ...sampling,
+      ...sampling.contract,
       ...(tools.length === 0 ? {} : { tools: tools.map(contractTool) }),
     },
     openai: {
       model,
       messages: [...systemParts.map(({ text }) => ({ role: "system", content: text })), ...messages.map(openAiMessage)],
-      ...openAiSampling(sampling),
+      ...sampling.openai,
       ...(tools.length === 0 ? {} : { tools }),
       stream: true,
     },
@@ -56,8 +56,8 @@ export function completionRequest(model: string, settings: Settings, prompt: str
   const sampling = samplingOf(settings);
   return {
     kind: "completion",
-    params: { model, prompt: [prompt], ...sampling },
-    openai: { model, prompt, ...openAiSampling(sampling), stream: true },
+    params: { model, prompt: [prompt], ...sampling.contract },
+    openai: { model, prompt, ...sampling.openai, stream: true },
   };
 }
 
@@ -97,59 +97,85 @@ function openAiMessage({ role, text, calls, callId }: Message): Readonly<Record<
   };
 }
 
-function openAiSampling({ temperature, topP, maxTokens, stop }: Sampling): Readonly<Record<string, unknown>> {
-  return {
-    ...(temperature === undefined ? {} : { temperature }),
-    ...(topP === undefined ? {} : { top_p: topP }),
-    ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
-    ...(stop === undefined ? {} : { stop }),
-  };
-}
+/** Settings that are numbers, with their names in OpenAI's format and in errors of the service. */
+export const numberSettings = {
+  temperature: { label: "Temperature", openai: "temperature", hint: "0 to 2" },
+  topP: { label: "Top P", openai: "top_p", hint: "0 to 1" },
+  maxTokens: { label: "Max tokens", openai: "max_tokens", hint: "Empty: the rest of the context" },
+  frequencyPenalty: { label: "Frequency penalty", openai: "frequency_penalty", hint: "-2 to 2" },
+  presencePenalty: { label: "Presence penalty", openai: "presence_penalty", hint: "-2 to 2" },
+  seed: { label: "Seed", openai: "seed", hint: "A whole number" },
+} as const;
+
+export type NumberSetting = keyof typeof numberSettings;
+
+const numberNames = Object.keys(numberSettings) as NumberSetting[];
 
 /** Settings as typed; empty values are not sent, so the model's default applies. */
-export interface Settings {
+export interface Settings extends Readonly<Record<NumberSetting, string>> {
   readonly system: string;
-  readonly temperature: string;
-  readonly topP: string;
-  readonly maxTokens: string;
   /** One sequence per line. */
   readonly stop: string;
   /** JSON in OpenAI's format: `[{"type":"function","function":{…}}]`. */
   readonly tools: string;
 }
 
-export const noSettings: Settings = { system: "", temperature: "", topP: "", maxTokens: "256", stop: "", tools: "" };
+export const noSettings: Settings = {
+  system: "",
+  temperature: "",
+  topP: "",
+  maxTokens: "1024",
+  frequencyPenalty: "",
+  presencePenalty: "",
+  seed: "",
+  stop: "",
+  tools: "",
+};
 
-/** Properties of the chat and completion forms. */
+/** An invalid setting. */
+export class SettingError extends Error {
+  override readonly name = "SettingError";
+  readonly setting: keyof Settings;
+  constructor(setting: keyof Settings, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.setting = setting;
+  }
+}
+
+/** Properties of the completion form. */
 export interface ModeProps {
   readonly model: string;
   readonly settings: Settings;
 }
 
-/** Sampling parameters of chat and completions; absent if nothing was typed. */
-export interface Sampling {
-  readonly temperature?: number;
-  readonly topP?: number;
-  readonly maxTokens?: number;
-  readonly stop?: string[];
-}
+type Numbers = Readonly<Partial<Record<NumberSetting, number>>>;
 
-/** Throws if the text is invalid. */
-export function samplingOf({ temperature, topP, maxTokens, stop }: Settings): Sampling {
-  const stops = stop.split("\n").filter((line) => line !== "");
+/** Sampling parameters of chat and completions; absent if nothing was typed. Throws if a text is no number. */
+function samplingOf(settings: Settings) {
+  const numbers: Numbers = Object.fromEntries(
+    numberNames.filter((name) => settings[name].trim() !== "").map((name) => [name, numberIn(name, settings[name])]),
+  );
+  const stop = settings.stop.split("\n").filter((line) => line !== "");
+  const stops = stop.length === 0 ? {} : { stop };
+  const { seed, ...rest } = numbers;
   return {
-    ...numberIn("temperature", "Temperature", temperature),
-    ...numberIn("topP", "Top P", topP),
-    ...numberIn("maxTokens", "Max tokens", maxTokens),
-    ...(stops.length === 0 ? {} : { stop: stops }),
+    // JSON has 64-bit numbers as text.
+    contract: { ...rest, ...stops, ...(seed === undefined ? {} : { seed: String(seed) }) },
+    openai: {
+      ...Object.fromEntries(
+        Object.entries(numbers).map(([name, value]) => [numberSettings[name as NumberSetting].openai, value]),
+      ),
+      ...stops,
+    },
   };
 }
 
-function numberIn<K extends string>(key: K, label: string, text: string): Partial<Record<K, number>> {
-  if (text.trim() === "") return {};
+function numberIn(name: NumberSetting, text: string): number {
   const value = Number(text);
-  if (Number.isNaN(value)) throw new Error(`${label} must be a number.`);
-  return { [key]: value } as Record<K, number>;
+  const { label } = numberSettings[name];
+  if (Number.isNaN(value)) throw new SettingError(name, `${label} must be a number.`);
+  if (name === "seed" && !Number.isSafeInteger(value)) throw new SettingError(name, `${label} must be a whole number.`);
+  return value;
 }
 
 /** A tool in OpenAI's format. */
@@ -172,10 +198,12 @@ export function toolsOf({ tools }: Settings): readonly OpenAiTool[] {
   try {
     list = JSON.parse(tools);
   } catch (cause) {
-    throw new Error(`Tools are not valid JSON: ${cause instanceof Error ? cause.message : ""}`, { cause });
+    throw new SettingError("tools", `Tools are not valid JSON: ${cause instanceof Error ? cause.message : ""}`, {
+      cause,
+    });
   }
   if (Array.isArray(list) && list.every(isTool)) return list;
-  throw new Error(toolsFormat);
+  throw new SettingError("tools", toolsFormat);
 }
 
 function isTool(value: unknown): value is OpenAiTool {

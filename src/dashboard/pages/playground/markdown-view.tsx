@@ -1,0 +1,53 @@
+import { Fragment, h, type VNode } from "preact";
+import { useMemo } from "preact/hooks";
+import { Copy } from "../../ui/secret.js";
+import { type MarkdownNode, markdownOf } from "./markdown.js";
+
+/** A text with Markdown. Parsed again only when the text changes. */
+export function MarkdownView({ text }: { readonly text: string }) {
+  const content = useMemo(() => views(markdownOf(text)), [text]);
+  return <div class="markdown">{content}</div>;
+}
+
+/** Keys by position: a growing text changes its last elements only. */
+function views(nodes: readonly MarkdownNode[]): readonly VNode[] {
+  return nodes.map((node, index) => <Fragment key={index}>{viewOf(node)}</Fragment>);
+}
+
+function viewOf(node: MarkdownNode) {
+  if (typeof node === "string") return node;
+  switch (node.tag) {
+    case "pre":
+      return <CodeBlock language={node.language} text={node.text} />;
+    case "a":
+      return (
+        <a href={node.href} title={node.href} target="_blank" rel="noopener noreferrer nofollow">
+          {views(node.children)}
+        </a>
+      );
+    case "ol":
+      return <ol start={node.start}>{views(node.children)}</ol>;
+    case "table":
+      return (
+        <div class="markdown-table">
+          <table>{views(node.children)}</table>
+        </div>
+      );
+    default:
+      return h(node.tag, null, ...views(node.children));
+  }
+}
+
+function CodeBlock({ language, text }: { readonly language: string; readonly text: string }) {
+  return (
+    <div class="code-block">
+      <div class="row spread">
+        <small>{language === "" ? "Code" : language}</small>
+        <Copy text={text} label="Copy code" />
+      </div>
+      <pre>
+        <code>{text}</code>
+      </pre>
+    </div>
+  );
+}
