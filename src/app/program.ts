@@ -118,6 +118,12 @@ function addModels(program: Command, commands: CommandSet): void {
   const pullExamples = ["uis models pull qwen3-0.6b", "uis models pull hf:owner/repo/model-q8_0.gguf@main"];
   commands.onServiceOrFolder(pull, async () => (await code()).pullModel, ...pullExamples);
 
+  const pulls = models.command("pulls").description("list pulls that run in the service, and those that ended");
+  commands.onServiceOrFolder(pulls, async () => (await code()).listPulls, "uis models pulls");
+  const cancel = models.command("cancel").argument("<id>", "id of the model that is being pulled");
+  cancel.description("end a pull that runs in the service; the received part is kept");
+  commands.onServiceOrFolder(cancel, async () => (await code()).cancelPull, "uis models cancel qwen3-0.6b");
+
   const importFile = models
     .command("import")
     .description("copy a model from this machine into the store, and load it")

@@ -109,6 +109,8 @@ export const operations = {
   retry_delivery: { need: "administrator", rpcs: [`${deliveries}/RetryDelivery`] },
   replay_deliveries: { need: "administrator", rpcs: [`${deliveries}/ReplayDeliveries`] },
   pull_model: { need: "administrator", rpcs: [`${modelAdmin}/PullModel`] },
+  list_pulls: { need: "administrator", isReading: true, rpcs: [`${modelAdmin}/ListPulls`] },
+  cancel_pull: { need: "administrator", rpcs: [`${modelAdmin}/CancelPull`] },
   import_model: { need: "administrator", rpcs: [`${modelAdmin}/ImportModel`] },
   list_stored_models: { need: "administrator", isReading: true, rpcs: [`${modelAdmin}/ListStoredModels`] },
   remove_model: { need: "administrator", rpcs: [`${modelAdmin}/RemoveModel`] },

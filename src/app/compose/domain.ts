@@ -8,8 +8,9 @@ import { Sessions } from "../../domain/access/sessions.js";
 import { LiveRequests } from "../../domain/call/live-requests.js";
 import { Catalog } from "../../domain/catalog/catalog.js";
 import { DrainedDeployments } from "../../domain/catalog/drained-deployments.js";
+import { ModelAdmin } from "../../domain/catalog/model-admin.js";
+import { ModelPulls } from "../../domain/catalog/model-pulls.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
-import { ModelAdmin } from "../../domain/catalog/model-store.js";
 import type { UpstreamKind } from "../../domain/engine/upstream.js";
 import { Accounting } from "../../domain/metering/accounting.js";
 import { LeaseKeeper } from "../../domain/metering/lease-keeper.js";
@@ -67,8 +68,10 @@ export async function composeDomain(context: Context) {
   lifecycle.onClose("downloads", () => modelStore.close());
   for (const { model, reason } of modelStore.damaged)
     log.error({ model: model.id, reason }, "a stored model is damaged");
+  const pulls = new ModelPulls({ store: modelStore, clock, log });
+  lifecycle.onClose("pulls", () => pulls.close());
   const upstreamMetrics = new UpstreamMetrics();
-  const engines = composeEngines(context, modelStore, upstreamMetrics);
+  const engines = composeEngines(context, { modelStore, pulls }, upstreamMetrics);
   const { random } = Math;
   const drained = new DrainedDeployments({ store: state.drains, changes: state.changes, clock: backgroundClock, log });
   lifecycle.onClose("drained deployments", () => drained.close());
@@ -89,6 +92,7 @@ export async function composeDomain(context: Context) {
   const parts = { ...access, ...durable, ...limiting, ...accounts, ...webhooks, state, secrets, live, catalog };
   const core = new ServiceCore({ ...context, ...parts });
   const define = (model: StoredModel) => toStoredModelDefinition(model, engines);
+  const modelAdmin = new ModelAdmin({ store: modelStore, pulls, catalog, define });
   const endpointsFailing = () => webhooks.sending?.metrics.failing ?? 0;
   const calls = callFigures(observer);
   const status = new ServiceStatus({ ...durable, clock, state, catalog, calls, endpointsFailing, warnings });
@@ -101,10 +105,10 @@ export async function composeDomain(context: Context) {
     status,
     overview: new OverviewFeed({ status, clock }),
     doctor: composeDoctor(context, state, modelStore),
-    modelAdmin: new ModelAdmin({ store: modelStore, catalog, define }),
+    modelAdmin,
     ...composeUpstreamAdmin(state, { upstreams, drained, catalog, secrets, audit }),
   });
-  return { ...parts, engines, modelStore, upstreamMetrics, discovery, upstreams, core, status, services };
+  return { ...parts, engines, modelStore, modelAdmin, upstreamMetrics, discovery, upstreams, core, status, services };
 }
 
 /** Composes authentication, and the administration of keys and sessions. */
@@ -247,7 +251,11 @@ function composeDoctor({ examine, lifecycle }: Context, state: State, models: Mo
   return oneAtATime(() => examine({ state, models, signal: closing.signal }));
 }
 
-function composeEngines(context: Context, store: ModelStore, metrics: UpstreamMetrics): Engines {
+function composeEngines(
+  context: Context,
+  { modelStore: store, pulls }: { readonly modelStore: ModelStore; readonly pulls: ModelPulls },
+  metrics: UpstreamMetrics,
+): Engines {
   const { config, environment, clock, backgroundClock, ids, log } = context;
   const { stall: stallMs, circuit_crashes: circuitCrashes, threads, module_dir: moduleDir } = config.engine;
   return {
@@ -256,7 +264,7 @@ function composeEngines(context: Context, store: ModelStore, metrics: UpstreamMe
     llama: llamaEngine.create({
       clock: backgroundClock,
       log,
-      files: createModelFiles({ store, log }),
+      files: createModelFiles({ store, pulls, log }),
       settings: { stallMs, circuitCrashes, threads, moduleDir },
       environment,
     }),

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
+import type { ModelPulls } from "../../domain/catalog/model-pulls.js";
 import type { ModelStore, PullProgress, StoredModel } from "../../domain/catalog/model-store.js";
 import { EngineError, type LoadProgress } from "../../domain/engine/engine.js";
 import { defaultChatModels } from "../../model-store/default-models.js";
@@ -62,7 +63,12 @@ const answerTokens = 512;
 const shareStep = 0.1;
 
 /** Finds the files of the embedded engine's models: the file stored under the id, else a new download. */
-export function createModelFiles({ store, log }: { readonly store: ModelStore; readonly log: Logger }) {
+export function createModelFiles(deps: {
+  readonly store: Pick<ModelStore, "find">;
+  readonly pulls: Pick<ModelPulls, "download">;
+  readonly log: Logger;
+}) {
+  const { store, pulls, log } = deps;
   return {
     async locate(
       options: unknown,
@@ -74,7 +80,7 @@ export function createModelFiles({ store, log }: { readonly store: ModelStore; r
       if (stored !== null && isWanted(stored, source, sha256)) return toFile(stored);
       const logProgress = progressLog(id, log);
       try {
-        const { model, warnings } = await store.pull(
+        const { model, warnings } = await pulls.download(
           { source, id, sha256 },
           (progress) => {
             logProgress(progress);

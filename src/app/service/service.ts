@@ -6,6 +6,7 @@ import { keyDetails } from "../../domain/access/key-store.js";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
+import { recordPull } from "../../domain/rpc/model-admin-service.js";
 import { isLoopback } from "../../lib/network.js";
 import { compose, type Parts } from "../compose/compose.js";
 import { fillCatalog } from "../compose/model-catalog.js";
@@ -122,6 +123,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   await parts.upstreams.offer();
   listed();
   lifecycle.track("loading the models", loaded);
+  await parts.modelAdmin.resumePulls((model) => recordPull(parts.audit, theService, model));
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
   lifecycle.onClose("admin token", await writeAdminToken(config.data_dir, adminToken));
   const { http: url, grpc, ops } = addresses;

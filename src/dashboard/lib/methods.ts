@@ -60,6 +60,11 @@ export interface Methods {
     threshold.DeleteThresholdRequestJson,
     threshold.DeleteThresholdResponseJson,
   ];
+  "unified.admin.v1.ModelAdminService/ListPulls": [Nothing, modelAdmin.ListPullsResponseJson];
+  "unified.admin.v1.ModelAdminService/CancelPull": [
+    modelAdmin.CancelPullRequestJson,
+    modelAdmin.CancelPullResponseJson,
+  ];
   "unified.admin.v1.ModelAdminService/ListStoredModels": [Nothing, modelAdmin.ListStoredModelsResponseJson];
   "unified.admin.v1.ModelAdminService/RemoveModel": [
     modelAdmin.RemoveModelRequestJson,

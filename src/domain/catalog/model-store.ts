@@ -1,7 +1,3 @@
-import { checkPresent, refuse, ServiceError } from "../call/service-error.js";
-import type { Catalog } from "./catalog.js";
-import type { ModelDefinition } from "./catalog-model.js";
-
 /** A model whose verified file is stored on this machine. */
 export interface StoredModel {
   /** Id in requests. */
@@ -37,6 +33,12 @@ export interface PullProgress {
   readonly totalBytes: number | null;
 }
 
+export interface PulledModel {
+  readonly model: StoredModel;
+  /** For the operator. */
+  readonly warnings: readonly string[];
+}
+
 /**
  * Port of the models on this machine. Methods reject with ServiceError: `invalid_value` for an unusable source or file,
  * `upstream_error` for an unreachable source, `storage_unavailable` when the disk is full.
@@ -46,95 +48,21 @@ export interface ModelStore {
   readonly defaults: { readonly chat: readonly string[]; readonly embedding: string };
   /** Default id of a model from this source. */
   idOf(source: string): string;
+  /** The source without what may be a secret, such as the query of a signed URL. */
+  shownSource(source: string): string;
+  /** Requests of pulls that have begun and not ended; they survive the process. Sources with a secret are left out. */
+  readonly unfinishedPulls: {
+    read(): Promise<readonly PullRequest[]>;
+    write(requests: readonly PullRequest[]): Promise<void>;
+  };
   /** All stored models, ordered by id. */
   list(): Promise<readonly StoredModel[]>;
   /** Null for an unknown id. */
   find(id: string): Promise<StoredModel | null>;
-  /** Downloads, verifies and stores; resolves at once if the model is there. `warnings` are for the operator. */
-  pull(
-    request: PullRequest,
-    onProgress: (progress: PullProgress) => void,
-    signal: AbortSignal,
-  ): Promise<{ readonly model: StoredModel; readonly warnings: readonly string[] }>;
+  /** Downloads, verifies and stores; resolves at once if the model is there. */
+  pull(request: PullRequest, onProgress: (progress: PullProgress) => void, signal: AbortSignal): Promise<PulledModel>;
   /** Stores a copy of a GGUF file, of a wheel's model, or of the conversion of a folder with safetensors. */
   importFile(path: string, id: string | null, signal: AbortSignal): Promise<StoredModel>;
   /** Removes a model and, if no other model needs it, its file. Null for an unknown id. */
   remove(id: string): Promise<StoredModel | null>;
-}
-
-export interface ModelAdminDeps {
-  readonly store: ModelStore;
-  readonly catalog: Catalog;
-  /** Defines how to run a stored model. */
-  readonly define: (model: StoredModel) => ModelDefinition;
-}
-
-/** Administration of models: the stored ones and those that the catalog offers. */
-export class ModelAdmin {
-  readonly #deps: ModelAdminDeps;
-
-  constructor(deps: ModelAdminDeps) {
-    this.#deps = deps;
-  }
-
-  list(): Promise<readonly StoredModel[]> {
-    return this.#deps.store.list();
-  }
-
-  /** Downloads a model and starts loading it. */
-  async pull(
-    request: PullRequest,
-    onProgress: (progress: PullProgress) => void,
-    signal: AbortSignal,
-  ): Promise<{ readonly model: StoredModel; readonly warnings: readonly string[] }> {
-    if (request.source === null && request.id === null) checkPresent(undefined, "source");
-    const pulled = await this.#deps.store.pull(request, onProgress, signal);
-    await this.#load(pulled.model);
-    return pulled;
-  }
-
-  async import(path: string, id: string | null, signal: AbortSignal): Promise<StoredModel> {
-    checkPresent(path, "path");
-    const model = await this.#deps.store.importFile(path, id, signal);
-    await this.#load(model);
-    return model;
-  }
-
-  async load(id: string): Promise<StoredModel> {
-    const model = await this.#require(id);
-    await this.#load(model);
-    return model;
-  }
-
-  async unload(id: string): Promise<StoredModel> {
-    const model = await this.#require(id);
-    await this.#deps.catalog.remove(id);
-    return model;
-  }
-
-  async remove(id: string): Promise<StoredModel> {
-    const model = await this.unload(id);
-    await this.#deps.store.remove(id);
-    return model;
-  }
-
-  /** Whether it is in the catalog and loaded. */
-  isLoaded(id: string): boolean {
-    return this.#deps.catalog.all().some((model) => model.id === id && model.caps !== null);
-  }
-
-  async #load(model: StoredModel): Promise<void> {
-    const { caps, deployments } = await this.#deps.catalog.put(this.#deps.define(model));
-    if (caps !== null) return;
-    const cause = deployments.find((deployment) => deployment.failure !== null)?.failure;
-    const message = `${model.id} is kept, but could not be loaded: ${cause?.message ?? "?"}`;
-    throw new ServiceError("model_not_loaded", message, { cause });
-  }
-
-  async #require(id: string): Promise<StoredModel> {
-    checkPresent(id, "id");
-    const model = await this.#deps.store.find(id);
-    if (model !== null) return model;
-    return refuse("not_found", "id", `No model is kept under the id '${id}'.`);
-  }
 }

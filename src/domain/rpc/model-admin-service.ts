@@ -4,12 +4,15 @@ import {
   ModelAdminService,
   type PullModelResponse,
   PullModelResponseSchema,
+  PullState as PullStateNumber,
 } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
 import { StoredModelKind } from "../../../gen/unified/admin/v1/stored_model_pb.js";
 import { BoundedQueue } from "../../lib/collections.js";
-import type { Audit } from "../access/audit.js";
-import type { ModelAdmin, StoredModel } from "../catalog/model-store.js";
-import { type RpcService, rpcService } from "./rpc-service.js";
+import type { Audit, AuditSource } from "../access/audit.js";
+import type { ModelAdmin } from "../catalog/model-admin.js";
+import type { ModelPull, PullState } from "../catalog/model-pull.js";
+import type { StoredModel } from "../catalog/model-store.js";
+import { type RpcService, rpcService, timestampOf } from "./rpc-service.js";
 
 /** Maximum queued progress messages for a slow reader; further ones are dropped, because later ones supersede them. */
 const progressWaitingMax = 16;
@@ -28,26 +31,36 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
     async pullModel({ source, id, sha256 }, ctx) {
       const queue = new BoundedQueue<PullModelResponse>(progressWaitingMax);
       const request = { source: source || null, id: id || null, sha256: sha256.toLowerCase() || null };
-      const pulled = admin.pull(
-        request,
-        ({ receivedBytes, totalBytes }) => {
+      const pull = admin.pull(request, (model) => recordPull(audit, ctx, model));
+      const { id: pulledId } = pull;
+      pull
+        .follow(({ progress: { receivedBytes, totalBytes }, state }) => {
           if (queue.full) return;
           const progress = { receivedBytes: BigInt(receivedBytes), totalBytes: BigInt(totalBytes ?? 0) };
-          queue.push(create(PullModelResponseSchema, progress), 1);
-        },
-        ctx.signal,
-      );
-      pulled.then(
-        async ({ model, warnings }) => {
-          await audit.record(ctx, "model.pull", model.id, { source: model.source, sha256: model.sha256 });
-          const bytes = BigInt(model.bytes);
-          const last = { receivedBytes: bytes, totalBytes: bytes, model: fieldsOf(model), warnings: [...warnings] };
-          queue.push(create(PullModelResponseSchema, last), 1);
-          queue.close();
-        },
-        (error: unknown) => queue.close(error),
-      );
+          queue.push(create(PullModelResponseSchema, { ...progress, state: stateNumbers[state], id: pulledId }), 1);
+        }, ctx.signal)
+        .then(
+          ({ model, warnings }) => {
+            const bytes = BigInt(model.bytes);
+            const state = PullStateNumber.SUCCEEDED;
+            const last = { receivedBytes: bytes, totalBytes: bytes, state, id: pulledId };
+            queue.push(
+              create(PullModelResponseSchema, { ...last, model: fieldsOf(model), warnings: [...warnings] }),
+              1,
+            );
+            queue.close();
+          },
+          (error: unknown) => queue.close(error),
+        );
       return { items: queue };
+    },
+    async listPulls() {
+      return { pulls: admin.pulls().map(pullFields) };
+    },
+    async cancelPull({ id }, ctx) {
+      const pull = await admin.cancelPull(id);
+      await audit.record(ctx, "model.cancel_pull", id);
+      return { pull: pullFields(pull) };
     },
     async importModel({ path, id }, ctx) {
       const model = await admin.import(path, id || null, ctx.signal);
@@ -73,4 +86,35 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
       return { model: fieldsOf(model) };
     },
   });
+}
+
+/** Audit record of a pull that has succeeded; the actor is who started it. */
+export function recordPull(
+  audit: Pick<Audit, "record">,
+  { principal, address }: AuditSource,
+  { id, source, sha256 }: StoredModel,
+): Promise<void> {
+  return audit.record({ principal, address }, "model.pull", id, { source, sha256 });
+}
+
+const stateNumbers: Readonly<Record<PullState, PullStateNumber>> = {
+  downloading: PullStateNumber.DOWNLOADING,
+  loading: PullStateNumber.LOADING,
+  succeeded: PullStateNumber.SUCCEEDED,
+  failed: PullStateNumber.FAILED,
+  cancelled: PullStateNumber.CANCELLED,
+};
+
+function pullFields({ source, state, problem, ...pull }: ModelPull) {
+  return {
+    id: pull.id,
+    source: source ?? "",
+    state: stateNumbers[state],
+    receivedBytes: BigInt(pull.receivedBytes),
+    totalBytes: BigInt(pull.totalBytes ?? 0),
+    bytesPerSecond: BigInt(pull.bytesPerSecond ?? 0),
+    startedAt: timestampFromMs(pull.startedAtMs),
+    endedAt: timestampOf(pull.endedAtMs),
+    problem: problem ?? "",
+  };
 }

@@ -1,6 +1,6 @@
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { ApiKeys } from "../access/api-keys.js";
-import type { ModelAdmin } from "../catalog/model-store.js";
+import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { Core } from "../core.js";
 import type { LimitsAdmin } from "../metering/limits-admin.js";
 import type { ThresholdAdmin } from "../metering/threshold-admin.js";

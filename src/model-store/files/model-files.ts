@@ -1,6 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { statfs } from "node:fs/promises";
+import { open, rename, rm, statfs } from "node:fs/promises";
 
 /**
  * A source gave no file: it is unreachable, refuses, is silent or disabled. The file itself may be fine, so another
@@ -108,4 +108,22 @@ function noSpace(folder: string, neededBytes: number, free: number, cause?: unkn
     `${neededBytes} bytes are needed in ${folder}, and ${free} are free: make room, or choose another --data-dir`,
     { cause },
   );
+}
+
+/** Replaces a file (mode 0600) atomically: readers and crashes find the old content or the new one. */
+export async function writeFileDurably(path: string, text: string): Promise<void> {
+  const draft = `${path}.${process.pid}.new`;
+  try {
+    const file = await open(draft, "w", 0o600);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
 }

@@ -288,32 +288,59 @@ describe("uis models without a service", () => {
 });
 
 describe("uis models pull, interrupted", () => {
-  async function interruptAndRepeat(env: Record<string, string>, dataDir: string): Promise<void> {
+  const uisOf = (env: Record<string, string>, ...args: string[]) => uis(["models", ...args], { env, cwd: folder });
+
+  /** Interrupts a pull in its middle; returns what the command wrote to stderr. */
+  async function interrupted(env: Record<string, string>): Promise<string> {
     hub.play({ stallAfterBytes: 500_000 });
     const command = spawnCli(["models", "pull", address()], env, folder);
     await eventually(() => /fetching: +[2-9]\d %/.test(command.stderr()), "a fifth of the file");
     command.child.kill("SIGINT");
     expect(await command.exited).toBe(1);
-    expect(command.stderr()).toContain("cancelled: ");
-    expect(command.stderr()).toContain("the same command resumes there");
-    const left = async () => (await readdir(join(dataDir, "models"))).some((name) => name.endsWith(".part"));
-    await eventually(left, "the part that is left");
-    const again = await uis(["models", "pull", address(), "--json"], { env, cwd: folder });
-    expect(JSON.parse(again.stdout)).toMatchObject({ id: "some-model", sha256: chatSum });
-    expect(hub.requests.at(-1)?.range).toMatch(/^bytes=[1-9]\d+-$/);
+    return command.stderr();
   }
 
+  const hasPart = async (dataDir: string) =>
+    (await readdir(join(dataDir, "models"))).some((name) => name.endsWith(".part"));
+  const resumed = () => expect(hub.requests.at(-1)?.range).toMatch(/^bytes=[1-9]\d+-$/);
+
   it("prints that repeating the command resumes the download, and repeating it does", async () => {
-    const dataDir = join(folder, "interrupted");
-    await interruptAndRepeat({ UIS_DATA_DIR: dataDir }, dataDir);
+    const env = { UIS_DATA_DIR: join(folder, "interrupted") };
+    const stderr = await interrupted(env);
+    expect(stderr).toContain("cancelled: the received part is kept; the same command resumes there");
+    await eventually(() => hasPart(env.UIS_DATA_DIR), "the part that is left");
+    const again = await uisOf(env, "pull", address(), "--json");
+    expect(JSON.parse(again.stdout)).toMatchObject({ id: "some-model", sha256: chatSum });
+    resumed();
   });
 
-  it("cancels a pull that runs in the service", async () => {
-    const service = await startService({ config: { engine: { threads: 1 } } });
+  it("leaves a pull that runs in the service to it: pulls lists it, cancel ends it, a restart resumes it", async () => {
+    const config = { engine: { threads: 1 }, data_dir: join(folder, "restarted") };
+    const first = await startService({ config });
+    const env = { UIS_URL: first.http, UIS_DATA_DIR: first.dataDir };
+    const pulls = async (of = env) => JSON.parse((await uisOf(of, "pulls", "--json")).stdout) as Model[];
+    expect(await interrupted(env)).toContain("the service continues the pull");
+    expect(await pulls()).toMatchObject([{ id: "some-model", state: "downloading", source: address(), problem: null }]);
+    const other = await uisOf(env, "pull", hubSource);
+    expect(other).toMatchObject({ code: 1 });
+    expect(other.stderr).toContain("is being pulled from another source");
+
+    expect(await uisOf(env, "cancel", "some-model")).toMatchObject({ code: 0 });
+    expect(await pulls()).toMatchObject([{ id: "some-model", state: "cancelled" }]);
+    expect((await uisOf(env, "cancel", "some-model")).stderr).toContain("No pull of the model 'some-model' is running");
+    expect(await hasPart(first.dataDir)).toBe(true);
+
+    await interrupted(env);
+    await first.close();
+    const second = await startService({ config });
     try {
-      await interruptAndRepeat({ UIS_URL: service.http, UIS_DATA_DIR: service.dataDir }, service.dataDir);
+      const again = { UIS_URL: second.http, UIS_DATA_DIR: second.dataDir };
+      const isDone = async () => (await pulls(again))[0]?.["state"] === "succeeded";
+      await eventually(isDone, "the end of the resumed pull");
+      resumed();
+      expect(await uis(["run", "some-model", "Hi"], { env: again })).toMatchObject({ stdout: "It works.\n" });
     } finally {
-      await service.close();
+      await second.close();
     }
   });
 });

@@ -12,10 +12,12 @@ function storeWith(sha256: string): ModelStore {
   return { find: async () => model } as unknown as ModelStore;
 }
 
+const noPulls = { download: () => Promise.reject(new Error("nothing is downloaded")) };
+
 describe("the file of a model", () => {
   it("limits only the answers of the demonstration model, which often does not stop by itself", async () => {
     for (const { file, isDemonstration } of defaultChatModels) {
-      const files = createModelFiles({ store: storeWith(file.sha256), log: silentLog });
+      const files = createModelFiles({ store: storeWith(file.sha256), pulls: noPulls, log: silentLog });
       const located = await files.locate({ id: "m", source: null, sha256: null }, () => {}, never);
       expect(located.answerTokens).toBe(isDemonstration ? 512 : undefined);
     }

@@ -2,9 +2,10 @@
 // @generated from file unified/admin/v1/model_admin_service.proto (package unified.admin.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import type { Message } from "@bufbuild/protobuf";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 import type { StoredModel, StoredModelJson } from "./stored_model_pb.js";
+import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file unified/admin/v1/model_admin_service.proto.
@@ -108,6 +109,20 @@ export declare type PullModelResponse = Message<"unified.admin.v1.PullModelRespo
    * @generated from field: repeated string warnings = 4;
    */
   warnings: string[];
+
+  /**
+   * What the pull does.
+   *
+   * @generated from field: unified.admin.v1.PullState state = 5;
+   */
+  state: PullState;
+
+  /**
+   * Id of the model, which CancelPull takes.
+   *
+   * @generated from field: string id = 6;
+   */
+  id: string;
 };
 
 /**
@@ -143,6 +158,20 @@ export declare type PullModelResponseJson = {
    * @generated from field: repeated string warnings = 4;
    */
   warnings?: string[];
+
+  /**
+   * What the pull does.
+   *
+   * @generated from field: unified.admin.v1.PullState state = 5;
+   */
+  state?: PullStateJson;
+
+  /**
+   * Id of the model, which CancelPull takes.
+   *
+   * @generated from field: string id = 6;
+   */
+  id?: string;
 };
 
 /**
@@ -150,6 +179,276 @@ export declare type PullModelResponseJson = {
  * Use `create(PullModelResponseSchema)` to create a new message.
  */
 export declare const PullModelResponseSchema: GenMessage<PullModelResponse, {jsonType: PullModelResponseJson}>;
+
+/**
+ * A download of a model.
+ *
+ * @generated from message unified.admin.v1.ModelPull
+ */
+export declare type ModelPull = Message<"unified.admin.v1.ModelPull"> & {
+  /**
+   * Id of the model in requests; CancelPull takes it.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Its source; empty for a default model that was named by its id alone.
+   *
+   * @generated from field: string source = 2;
+   */
+  source: string;
+
+  /**
+   * What it does.
+   *
+   * @generated from field: unified.admin.v1.PullState state = 3;
+   */
+  state: PullState;
+
+  /**
+   * Bytes downloaded so far, including those of an interrupted attempt.
+   *
+   * @generated from field: int64 received_bytes = 4;
+   */
+  receivedBytes: bigint;
+
+  /**
+   * Total bytes; 0 while unknown.
+   *
+   * @generated from field: int64 total_bytes = 5;
+   */
+  totalBytes: bigint;
+
+  /**
+   * Average rate of the last seconds; 0 while unknown.
+   *
+   * @generated from field: int64 bytes_per_second = 6;
+   */
+  bytesPerSecond: bigint;
+
+  /**
+   * When this process began it.
+   *
+   * @generated from field: google.protobuf.Timestamp started_at = 7;
+   */
+  startedAt?: Timestamp | undefined;
+
+  /**
+   * When it ended; absent while it runs.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_at = 8;
+   */
+  endedAt?: Timestamp | undefined;
+
+  /**
+   * Cause of the failure and its remedy; empty otherwise.
+   *
+   * @generated from field: string problem = 9;
+   */
+  problem: string;
+};
+
+/**
+ * A download of a model.
+ *
+ * @generated from message unified.admin.v1.ModelPull
+ */
+export declare type ModelPullJson = {
+  /**
+   * Id of the model in requests; CancelPull takes it.
+   *
+   * @generated from field: string id = 1;
+   */
+  id?: string;
+
+  /**
+   * Its source; empty for a default model that was named by its id alone.
+   *
+   * @generated from field: string source = 2;
+   */
+  source?: string;
+
+  /**
+   * What it does.
+   *
+   * @generated from field: unified.admin.v1.PullState state = 3;
+   */
+  state?: PullStateJson;
+
+  /**
+   * Bytes downloaded so far, including those of an interrupted attempt.
+   *
+   * @generated from field: int64 received_bytes = 4;
+   */
+  receivedBytes?: string;
+
+  /**
+   * Total bytes; 0 while unknown.
+   *
+   * @generated from field: int64 total_bytes = 5;
+   */
+  totalBytes?: string;
+
+  /**
+   * Average rate of the last seconds; 0 while unknown.
+   *
+   * @generated from field: int64 bytes_per_second = 6;
+   */
+  bytesPerSecond?: string;
+
+  /**
+   * When this process began it.
+   *
+   * @generated from field: google.protobuf.Timestamp started_at = 7;
+   */
+  startedAt?: TimestampJson;
+
+  /**
+   * When it ended; absent while it runs.
+   *
+   * @generated from field: google.protobuf.Timestamp ended_at = 8;
+   */
+  endedAt?: TimestampJson;
+
+  /**
+   * Cause of the failure and its remedy; empty otherwise.
+   *
+   * @generated from field: string problem = 9;
+   */
+  problem?: string;
+};
+
+/**
+ * Describes the message unified.admin.v1.ModelPull.
+ * Use `create(ModelPullSchema)` to create a new message.
+ */
+export declare const ModelPullSchema: GenMessage<ModelPull, {jsonType: ModelPullJson}>;
+
+/**
+ * Request of ListPulls.
+ *
+ * @generated from message unified.admin.v1.ListPullsRequest
+ */
+export declare type ListPullsRequest = Message<"unified.admin.v1.ListPullsRequest"> & {
+};
+
+/**
+ * Request of ListPulls.
+ *
+ * @generated from message unified.admin.v1.ListPullsRequest
+ */
+export declare type ListPullsRequestJson = {
+};
+
+/**
+ * Describes the message unified.admin.v1.ListPullsRequest.
+ * Use `create(ListPullsRequestSchema)` to create a new message.
+ */
+export declare const ListPullsRequestSchema: GenMessage<ListPullsRequest, {jsonType: ListPullsRequestJson}>;
+
+/**
+ * Response of ListPulls.
+ *
+ * @generated from message unified.admin.v1.ListPullsResponse
+ */
+export declare type ListPullsResponse = Message<"unified.admin.v1.ListPullsResponse"> & {
+  /**
+   * The pulls, newest first.
+   *
+   * @generated from field: repeated unified.admin.v1.ModelPull pulls = 1;
+   */
+  pulls: ModelPull[];
+};
+
+/**
+ * Response of ListPulls.
+ *
+ * @generated from message unified.admin.v1.ListPullsResponse
+ */
+export declare type ListPullsResponseJson = {
+  /**
+   * The pulls, newest first.
+   *
+   * @generated from field: repeated unified.admin.v1.ModelPull pulls = 1;
+   */
+  pulls?: ModelPullJson[];
+};
+
+/**
+ * Describes the message unified.admin.v1.ListPullsResponse.
+ * Use `create(ListPullsResponseSchema)` to create a new message.
+ */
+export declare const ListPullsResponseSchema: GenMessage<ListPullsResponse, {jsonType: ListPullsResponseJson}>;
+
+/**
+ * Request of CancelPull.
+ *
+ * @generated from message unified.admin.v1.CancelPullRequest
+ */
+export declare type CancelPullRequest = Message<"unified.admin.v1.CancelPullRequest"> & {
+  /**
+   * Id of the model of a running pull. Required.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Request of CancelPull.
+ *
+ * @generated from message unified.admin.v1.CancelPullRequest
+ */
+export declare type CancelPullRequestJson = {
+  /**
+   * Id of the model of a running pull. Required.
+   *
+   * @generated from field: string id = 1;
+   */
+  id?: string;
+};
+
+/**
+ * Describes the message unified.admin.v1.CancelPullRequest.
+ * Use `create(CancelPullRequestSchema)` to create a new message.
+ */
+export declare const CancelPullRequestSchema: GenMessage<CancelPullRequest, {jsonType: CancelPullRequestJson}>;
+
+/**
+ * Response of CancelPull.
+ *
+ * @generated from message unified.admin.v1.CancelPullResponse
+ */
+export declare type CancelPullResponse = Message<"unified.admin.v1.CancelPullResponse"> & {
+  /**
+   * The pull, cancelled.
+   *
+   * @generated from field: unified.admin.v1.ModelPull pull = 1;
+   */
+  pull?: ModelPull | undefined;
+};
+
+/**
+ * Response of CancelPull.
+ *
+ * @generated from message unified.admin.v1.CancelPullResponse
+ */
+export declare type CancelPullResponseJson = {
+  /**
+   * The pull, cancelled.
+   *
+   * @generated from field: unified.admin.v1.ModelPull pull = 1;
+   */
+  pull?: ModelPullJson;
+};
+
+/**
+ * Describes the message unified.admin.v1.CancelPullResponse.
+ * Use `create(CancelPullResponseSchema)` to create a new message.
+ */
+export declare const CancelPullResponseSchema: GenMessage<CancelPullResponse, {jsonType: CancelPullResponseJson}>;
 
 /**
  * Request of ImportModel.
@@ -494,14 +793,82 @@ export declare type UnloadModelResponseJson = {
 export declare const UnloadModelResponseSchema: GenMessage<UnloadModelResponse, {jsonType: UnloadModelResponseJson}>;
 
 /**
+ * What a pull does, or how it ended.
+ *
+ * @generated from enum unified.admin.v1.PullState
+ */
+export declare const PullState: {
+  /**
+   * Unknown.
+   *
+   * @generated from enum value: PULL_STATE_UNSPECIFIED = 0;
+   */
+  readonly UNSPECIFIED: 0,
+
+  /**
+   * It downloads and verifies the file.
+   *
+   * @generated from enum value: PULL_STATE_DOWNLOADING = 1;
+   */
+  readonly DOWNLOADING: 1,
+
+  /**
+   * The model is stored, and its engine loads it.
+   *
+   * @generated from enum value: PULL_STATE_LOADING = 2;
+   */
+  readonly LOADING: 2,
+
+  /**
+   * The model is stored and loaded.
+   *
+   * @generated from enum value: PULL_STATE_SUCCEEDED = 3;
+   */
+  readonly SUCCEEDED: 3,
+
+  /**
+   * It failed; `problem` says why.
+   *
+   * @generated from enum value: PULL_STATE_FAILED = 4;
+   */
+  readonly FAILED: 4,
+
+  /**
+   * An administrator ended it.
+   *
+   * @generated from enum value: PULL_STATE_CANCELLED = 5;
+   */
+  readonly CANCELLED: 5,
+};
+
+/**
+ * What a pull does, or how it ended.
+ *
+ * @generated from enum unified.admin.v1.PullState
+ */
+export declare type PullState = (typeof PullState)[keyof typeof PullState] | UnknownEnum;
+
+/**
+ * What a pull does, or how it ended.
+ *
+ * @generated from enum unified.admin.v1.PullState
+ */
+export declare type PullStateJson = "PULL_STATE_UNSPECIFIED" | "PULL_STATE_DOWNLOADING" | "PULL_STATE_LOADING" | "PULL_STATE_SUCCEEDED" | "PULL_STATE_FAILED" | "PULL_STATE_CANCELLED";
+
+/**
+ * Describes the enum unified.admin.v1.PullState.
+ */
+export declare const PullStateSchema: GenEnum<PullState, PullStateJson>;
+
+/**
  * Downloads, stores and loads models that run in this service. Every call needs the administrator.
  *
  * @generated from service unified.admin.v1.ModelAdminService
  */
 export declare const ModelAdminService: GenService<{
   /**
-   * Downloads a model, verifies, stores and loads it. The last message has the model; after a cancellation the part that
-   * was downloaded is kept for a later attempt.
+   * Downloads a model, verifies, stores and loads it. The last message has the model. The pull runs in the service: it
+   * continues when the caller leaves and after a restart of the service, and calls with the same request share it.
    *
    * @generated from rpc unified.admin.v1.ModelAdminService.PullModel
    */
@@ -509,6 +876,26 @@ export declare const ModelAdminService: GenService<{
     methodKind: "server_streaming";
     input: typeof PullModelRequestSchema;
     output: typeof PullModelResponseSchema;
+  },
+  /**
+   * Lists the running pulls and downloads for loading models, and the last 20 that ended, newest first.
+   *
+   * @generated from rpc unified.admin.v1.ModelAdminService.ListPulls
+   */
+  listPulls: {
+    methodKind: "unary";
+    input: typeof ListPullsRequestSchema;
+    output: typeof ListPullsResponseSchema;
+  },
+  /**
+   * Ends a running pull. The downloaded part is kept for a later pull of the same source.
+   *
+   * @generated from rpc unified.admin.v1.ModelAdminService.CancelPull
+   */
+  cancelPull: {
+    methodKind: "unary";
+    input: typeof CancelPullRequestSchema;
+    output: typeof CancelPullResponseSchema;
   },
   /**
    * Copies a file or folder of the machine that the service runs on into the store and loads it.

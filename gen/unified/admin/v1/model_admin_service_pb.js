@@ -2,14 +2,15 @@
 // @generated from file unified/admin/v1/model_admin_service.proto (package unified.admin.v1, syntax proto3)
 /* eslint-disable */
 
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, objEnum, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_unified_admin_v1_stored_model } from "./stored_model_pb.js";
 
 /**
  * Describes the file unified/admin/v1/model_admin_service.proto.
  */
 export const file_unified_admin_v1_model_admin_service = /*@__PURE__*/
-  fileDesc("Cip1bmlmaWVkL2FkbWluL3YxL21vZGVsX2FkbWluX3NlcnZpY2UucHJvdG8SEHVuaWZpZWQuYWRtaW4udjEiPgoQUHVsbE1vZGVsUmVxdWVzdBIOCgZzb3VyY2UYASABKAkSCgoCaWQYAiABKAkSDgoGc2hhMjU2GAMgASgJIoABChFQdWxsTW9kZWxSZXNwb25zZRIWCg5yZWNlaXZlZF9ieXRlcxgBIAEoAxITCgt0b3RhbF9ieXRlcxgCIAEoAxIsCgVtb2RlbBgDIAEoCzIdLnVuaWZpZWQuYWRtaW4udjEuU3RvcmVkTW9kZWwSEAoId2FybmluZ3MYBCADKAkiLgoSSW1wb3J0TW9kZWxSZXF1ZXN0EgwKBHBhdGgYASABKAkSCgoCaWQYAiABKAkiQwoTSW1wb3J0TW9kZWxSZXNwb25zZRIsCgVtb2RlbBgBIAEoCzIdLnVuaWZpZWQuYWRtaW4udjEuU3RvcmVkTW9kZWwiGQoXTGlzdFN0b3JlZE1vZGVsc1JlcXVlc3QiSQoYTGlzdFN0b3JlZE1vZGVsc1Jlc3BvbnNlEi0KBm1vZGVscxgBIAMoCzIdLnVuaWZpZWQuYWRtaW4udjEuU3RvcmVkTW9kZWwiIAoSUmVtb3ZlTW9kZWxSZXF1ZXN0EgoKAmlkGAEgASgJIkMKE1JlbW92ZU1vZGVsUmVzcG9uc2USLAoFbW9kZWwYASABKAsyHS51bmlmaWVkLmFkbWluLnYxLlN0b3JlZE1vZGVsIh4KEExvYWRNb2RlbFJlcXVlc3QSCgoCaWQYASABKAkiQQoRTG9hZE1vZGVsUmVzcG9uc2USLAoFbW9kZWwYASABKAsyHS51bmlmaWVkLmFkbWluLnYxLlN0b3JlZE1vZGVsIiAKElVubG9hZE1vZGVsUmVxdWVzdBIKCgJpZBgBIAEoCSJDChNVbmxvYWRNb2RlbFJlc3BvbnNlEiwKBW1vZGVsGAEgASgLMh0udW5pZmllZC5hZG1pbi52MS5TdG9yZWRNb2RlbDLABAoRTW9kZWxBZG1pblNlcnZpY2USVgoJUHVsbE1vZGVsEiIudW5pZmllZC5hZG1pbi52MS5QdWxsTW9kZWxSZXF1ZXN0GiMudW5pZmllZC5hZG1pbi52MS5QdWxsTW9kZWxSZXNwb25zZTABEloKC0ltcG9ydE1vZGVsEiQudW5pZmllZC5hZG1pbi52MS5JbXBvcnRNb2RlbFJlcXVlc3QaJS51bmlmaWVkLmFkbWluLnYxLkltcG9ydE1vZGVsUmVzcG9uc2USaQoQTGlzdFN0b3JlZE1vZGVscxIpLnVuaWZpZWQuYWRtaW4udjEuTGlzdFN0b3JlZE1vZGVsc1JlcXVlc3QaKi51bmlmaWVkLmFkbWluLnYxLkxpc3RTdG9yZWRNb2RlbHNSZXNwb25zZRJaCgtSZW1vdmVNb2RlbBIkLnVuaWZpZWQuYWRtaW4udjEuUmVtb3ZlTW9kZWxSZXF1ZXN0GiUudW5pZmllZC5hZG1pbi52MS5SZW1vdmVNb2RlbFJlc3BvbnNlElQKCUxvYWRNb2RlbBIiLnVuaWZpZWQuYWRtaW4udjEuTG9hZE1vZGVsUmVxdWVzdBojLnVuaWZpZWQuYWRtaW4udjEuTG9hZE1vZGVsUmVzcG9uc2USWgoLVW5sb2FkTW9kZWwSJC51bmlmaWVkLmFkbWluLnYxLlVubG9hZE1vZGVsUmVxdWVzdBolLnVuaWZpZWQuYWRtaW4udjEuVW5sb2FkTW9kZWxSZXNwb25zZULUAQoUZGV2LnVuaWZpZWQuYWRtaW4udjFCFk1vZGVsQWRtaW5TZXJ2aWNlUHJvdG9QAVoxdW5pZmllZC1pbmZlcmVuY2UvZ2VuL2dvL3VuaWZpZWQvYWRtaW4vdjE7YWRtaW52MaICA1VBWKoCIVVuaWZpZWRJbmZlcmVuY2UuVW5pZmllZC5BZG1pbi5WMcoCEFVuaWZpZWRcQWRtaW5cVjHiAhxVbmlmaWVkXEFkbWluXFYxXEdQQk1ldGFkYXRh6gISVW5pZmllZDo6QWRtaW46OlYxYgZwcm90bzM", [file_unified_admin_v1_stored_model]);
+  fileDesc("Cip1bmlmaWVkL2FkbWluL3YxL21vZGVsX2FkbWluX3NlcnZpY2UucHJvdG8SEHVuaWZpZWQuYWRtaW4udjEiPgoQUHVsbE1vZGVsUmVxdWVzdBIOCgZzb3VyY2UYASABKAkSCgoCaWQYAiABKAkSDgoGc2hhMjU2GAMgASgJIrgBChFQdWxsTW9kZWxSZXNwb25zZRIWCg5yZWNlaXZlZF9ieXRlcxgBIAEoAxITCgt0b3RhbF9ieXRlcxgCIAEoAxIsCgVtb2RlbBgDIAEoCzIdLnVuaWZpZWQuYWRtaW4udjEuU3RvcmVkTW9kZWwSEAoId2FybmluZ3MYBCADKAkSKgoFc3RhdGUYBSABKA4yGy51bmlmaWVkLmFkbWluLnYxLlB1bGxTdGF0ZRIKCgJpZBgGIAEoCSKJAgoJTW9kZWxQdWxsEgoKAmlkGAEgASgJEg4KBnNvdXJjZRgCIAEoCRIqCgVzdGF0ZRgDIAEoDjIbLnVuaWZpZWQuYWRtaW4udjEuUHVsbFN0YXRlEhYKDnJlY2VpdmVkX2J5dGVzGAQgASgDEhMKC3RvdGFsX2J5dGVzGAUgASgDEhgKEGJ5dGVzX3Blcl9zZWNvbmQYBiABKAMSLgoKc3RhcnRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3Byb2JsZW0YCSABKAkiEgoQTGlzdFB1bGxzUmVxdWVzdCI/ChFMaXN0UHVsbHNSZXNwb25zZRIqCgVwdWxscxgBIAMoCzIbLnVuaWZpZWQuYWRtaW4udjEuTW9kZWxQdWxsIh8KEUNhbmNlbFB1bGxSZXF1ZXN0EgoKAmlkGAEgASgJIj8KEkNhbmNlbFB1bGxSZXNwb25zZRIpCgRwdWxsGAEgASgLMhsudW5pZmllZC5hZG1pbi52MS5Nb2RlbFB1bGwiLgoSSW1wb3J0TW9kZWxSZXF1ZXN0EgwKBHBhdGgYASABKAkSCgoCaWQYAiABKAkiQwoTSW1wb3J0TW9kZWxSZXNwb25zZRIsCgVtb2RlbBgBIAEoCzIdLnVuaWZpZWQuYWRtaW4udjEuU3RvcmVkTW9kZWwiGQoXTGlzdFN0b3JlZE1vZGVsc1JlcXVlc3QiSQoYTGlzdFN0b3JlZE1vZGVsc1Jlc3BvbnNlEi0KBm1vZGVscxgBIAMoCzIdLnVuaWZpZWQuYWRtaW4udjEuU3RvcmVkTW9kZWwiIAoSUmVtb3ZlTW9kZWxSZXF1ZXN0EgoKAmlkGAEgASgJIkMKE1JlbW92ZU1vZGVsUmVzcG9uc2USLAoFbW9kZWwYASABKAsyHS51bmlmaWVkLmFkbWluLnYxLlN0b3JlZE1vZGVsIh4KEExvYWRNb2RlbFJlcXVlc3QSCgoCaWQYASABKAkiQQoRTG9hZE1vZGVsUmVzcG9uc2USLAoFbW9kZWwYASABKAsyHS51bmlmaWVkLmFkbWluLnYxLlN0b3JlZE1vZGVsIiAKElVubG9hZE1vZGVsUmVxdWVzdBIKCgJpZBgBIAEoCSJDChNVbmxvYWRNb2RlbFJlc3BvbnNlEiwKBW1vZGVsGAEgASgLMh0udW5pZmllZC5hZG1pbi52MS5TdG9yZWRNb2RlbCqmAQoJUHVsbFN0YXRlEhoKFlBVTExfU1RBVEVfVU5TUEVDSUZJRUQQABIaChZQVUxMX1NUQVRFX0RPV05MT0FESU5HEAESFgoSUFVMTF9TVEFURV9MT0FESU5HEAISGAoUUFVMTF9TVEFURV9TVUNDRUVERUQQAxIVChFQVUxMX1NUQVRFX0ZBSUxFRBAEEhgKFFBVTExfU1RBVEVfQ0FOQ0VMTEVEEAUy7wUKEU1vZGVsQWRtaW5TZXJ2aWNlElYKCVB1bGxNb2RlbBIiLnVuaWZpZWQuYWRtaW4udjEuUHVsbE1vZGVsUmVxdWVzdBojLnVuaWZpZWQuYWRtaW4udjEuUHVsbE1vZGVsUmVzcG9uc2UwARJUCglMaXN0UHVsbHMSIi51bmlmaWVkLmFkbWluLnYxLkxpc3RQdWxsc1JlcXVlc3QaIy51bmlmaWVkLmFkbWluLnYxLkxpc3RQdWxsc1Jlc3BvbnNlElcKCkNhbmNlbFB1bGwSIy51bmlmaWVkLmFkbWluLnYxLkNhbmNlbFB1bGxSZXF1ZXN0GiQudW5pZmllZC5hZG1pbi52MS5DYW5jZWxQdWxsUmVzcG9uc2USWgoLSW1wb3J0TW9kZWwSJC51bmlmaWVkLmFkbWluLnYxLkltcG9ydE1vZGVsUmVxdWVzdBolLnVuaWZpZWQuYWRtaW4udjEuSW1wb3J0TW9kZWxSZXNwb25zZRJpChBMaXN0U3RvcmVkTW9kZWxzEikudW5pZmllZC5hZG1pbi52MS5MaXN0U3RvcmVkTW9kZWxzUmVxdWVzdBoqLnVuaWZpZWQuYWRtaW4udjEuTGlzdFN0b3JlZE1vZGVsc1Jlc3BvbnNlEloKC1JlbW92ZU1vZGVsEiQudW5pZmllZC5hZG1pbi52MS5SZW1vdmVNb2RlbFJlcXVlc3QaJS51bmlmaWVkLmFkbWluLnYxLlJlbW92ZU1vZGVsUmVzcG9uc2USVAoJTG9hZE1vZGVsEiIudW5pZmllZC5hZG1pbi52MS5Mb2FkTW9kZWxSZXF1ZXN0GiMudW5pZmllZC5hZG1pbi52MS5Mb2FkTW9kZWxSZXNwb25zZRJaCgtVbmxvYWRNb2RlbBIkLnVuaWZpZWQuYWRtaW4udjEuVW5sb2FkTW9kZWxSZXF1ZXN0GiUudW5pZmllZC5hZG1pbi52MS5VbmxvYWRNb2RlbFJlc3BvbnNlQtQBChRkZXYudW5pZmllZC5hZG1pbi52MUIWTW9kZWxBZG1pblNlcnZpY2VQcm90b1ABWjF1bmlmaWVkLWluZmVyZW5jZS9nZW4vZ28vdW5pZmllZC9hZG1pbi92MTthZG1pbnYxogIDVUFYqgIhVW5pZmllZEluZmVyZW5jZS5VbmlmaWVkLkFkbWluLlYxygIQVW5pZmllZFxBZG1pblxWMeICHFVuaWZpZWRcQWRtaW5cVjFcR1BCTWV0YWRhdGHqAhJVbmlmaWVkOjpBZG1pbjo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_unified_admin_v1_stored_model]);
 
 /**
  * Describes the message unified.admin.v1.PullModelRequest.
@@ -26,74 +27,123 @@ export const PullModelResponseSchema = /*@__PURE__*/
   messageDesc(file_unified_admin_v1_model_admin_service, 1);
 
 /**
+ * Describes the message unified.admin.v1.ModelPull.
+ * Use `create(ModelPullSchema)` to create a new message.
+ */
+export const ModelPullSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_model_admin_service, 2);
+
+/**
+ * Describes the message unified.admin.v1.ListPullsRequest.
+ * Use `create(ListPullsRequestSchema)` to create a new message.
+ */
+export const ListPullsRequestSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_model_admin_service, 3);
+
+/**
+ * Describes the message unified.admin.v1.ListPullsResponse.
+ * Use `create(ListPullsResponseSchema)` to create a new message.
+ */
+export const ListPullsResponseSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_model_admin_service, 4);
+
+/**
+ * Describes the message unified.admin.v1.CancelPullRequest.
+ * Use `create(CancelPullRequestSchema)` to create a new message.
+ */
+export const CancelPullRequestSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_model_admin_service, 5);
+
+/**
+ * Describes the message unified.admin.v1.CancelPullResponse.
+ * Use `create(CancelPullResponseSchema)` to create a new message.
+ */
+export const CancelPullResponseSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_model_admin_service, 6);
+
+/**
  * Describes the message unified.admin.v1.ImportModelRequest.
  * Use `create(ImportModelRequestSchema)` to create a new message.
  */
 export const ImportModelRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 2);
+  messageDesc(file_unified_admin_v1_model_admin_service, 7);
 
 /**
  * Describes the message unified.admin.v1.ImportModelResponse.
  * Use `create(ImportModelResponseSchema)` to create a new message.
  */
 export const ImportModelResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 3);
+  messageDesc(file_unified_admin_v1_model_admin_service, 8);
 
 /**
  * Describes the message unified.admin.v1.ListStoredModelsRequest.
  * Use `create(ListStoredModelsRequestSchema)` to create a new message.
  */
 export const ListStoredModelsRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 4);
+  messageDesc(file_unified_admin_v1_model_admin_service, 9);
 
 /**
  * Describes the message unified.admin.v1.ListStoredModelsResponse.
  * Use `create(ListStoredModelsResponseSchema)` to create a new message.
  */
 export const ListStoredModelsResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 5);
+  messageDesc(file_unified_admin_v1_model_admin_service, 10);
 
 /**
  * Describes the message unified.admin.v1.RemoveModelRequest.
  * Use `create(RemoveModelRequestSchema)` to create a new message.
  */
 export const RemoveModelRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 6);
+  messageDesc(file_unified_admin_v1_model_admin_service, 11);
 
 /**
  * Describes the message unified.admin.v1.RemoveModelResponse.
  * Use `create(RemoveModelResponseSchema)` to create a new message.
  */
 export const RemoveModelResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 7);
+  messageDesc(file_unified_admin_v1_model_admin_service, 12);
 
 /**
  * Describes the message unified.admin.v1.LoadModelRequest.
  * Use `create(LoadModelRequestSchema)` to create a new message.
  */
 export const LoadModelRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 8);
+  messageDesc(file_unified_admin_v1_model_admin_service, 13);
 
 /**
  * Describes the message unified.admin.v1.LoadModelResponse.
  * Use `create(LoadModelResponseSchema)` to create a new message.
  */
 export const LoadModelResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 9);
+  messageDesc(file_unified_admin_v1_model_admin_service, 14);
 
 /**
  * Describes the message unified.admin.v1.UnloadModelRequest.
  * Use `create(UnloadModelRequestSchema)` to create a new message.
  */
 export const UnloadModelRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 10);
+  messageDesc(file_unified_admin_v1_model_admin_service, 15);
 
 /**
  * Describes the message unified.admin.v1.UnloadModelResponse.
  * Use `create(UnloadModelResponseSchema)` to create a new message.
  */
 export const UnloadModelResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_model_admin_service, 11);
+  messageDesc(file_unified_admin_v1_model_admin_service, 16);
+
+/**
+ * Describes the enum unified.admin.v1.PullState.
+ */
+export const PullStateSchema = /*@__PURE__*/
+  enumDesc(file_unified_admin_v1_model_admin_service, 0);
+
+/**
+ * What a pull does, or how it ended.
+ *
+ * @generated from enum unified.admin.v1.PullState
+ */
+export const PullState = /*@__PURE__*/
+  objEnum(PullStateSchema);
 
 /**
  * Downloads, stores and loads models that run in this service. Every call needs the administrator.

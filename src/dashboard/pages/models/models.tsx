@@ -9,25 +9,28 @@ import { useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
 import { ModelState } from "../../ui/values.js";
-import { PullCard, PullForm, usePull } from "./pull.js";
+import { isRunning, PullCards, PullForm } from "./pull.js";
 import { StoredTable } from "./stored-table.js";
 
 const refreshMs = 3_000;
+const pullingRefreshMs = 1_000;
 
 /** The catalog, the downloaded models, and pulling another one. */
 export function Models() {
   const [isAsking, setAsking] = useState(false);
-  const isPulling = usePull()?.state === "running";
-  const { value, error, reload } = useData(read, [], refreshMs);
+  const [isPulling, setPulling] = useState(false);
+  const { value, error, reload } = useData(read, [], isPulling ? pullingRefreshMs : refreshMs);
+  const running = value?.pulls.some(isRunning) ?? false;
+  if (running !== isPulling) setPulling(running);
   return (
     <div class="stack models">
       <div class="row spread">
         <h2>Catalog</h2>
-        <button type="button" class="primary" disabled={isPulling} onClick={() => setAsking(true)}>
+        <button type="button" class="primary" onClick={() => setAsking(true)}>
           Pull a model
         </button>
       </div>
-      <PullCard onEnd={reload} />
+      <PullCards pulls={value?.pulls ?? []} onChanged={reload} />
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}
       {value !== null && (
@@ -37,7 +40,7 @@ export function Models() {
           {value.stored.length === 0 ? <NoStoredModels /> : <StoredTable models={value.stored} onChanged={reload} />}
         </>
       )}
-      {isAsking && <PullForm onClose={() => setAsking(false)} />}
+      {isAsking && <PullForm onStarted={reload} onClose={() => setAsking(false)} />}
     </div>
   );
 }
@@ -59,12 +62,13 @@ function NoStoredModels() {
 }
 
 async function read(signal: AbortSignal) {
-  const [{ models: catalog = [] }, { system = {} }, { models: stored = [] }] = await Promise.all([
+  const [{ models: catalog = [] }, { system = {} }, { models: stored = [] }, { pulls = [] }] = await Promise.all([
     call("unified.catalog.v1.CatalogService/ListModels", {}, signal),
     call("unified.admin.v1.SystemService/GetSystem", {}, signal),
     call("unified.admin.v1.ModelAdminService/ListStoredModels", {}, signal),
+    call("unified.admin.v1.ModelAdminService/ListPulls", {}, signal),
   ]);
-  return { catalog, states: system.models ?? [], stored };
+  return { catalog, states: system.models ?? [], stored, pulls };
 }
 
 interface CatalogTableProps {

@@ -1,136 +1,132 @@
-import { useEffect, useState } from "preact/hooks";
-import type { PullModelRequestJson } from "../../../../gen/unified/admin/v1/model_admin_service_pb.js";
-import { stream } from "../../lib/api.js";
+import { useState } from "preact/hooks";
+import type { ModelPullJson, PullModelRequestJson } from "../../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import { call, stream } from "../../lib/api.js";
 import { bytes } from "../../lib/format.js";
+import { useAction } from "../../ui/action.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Badge, Problem, type Tone } from "../../ui/feedback.js";
 import { Field, Form, textOf } from "../../ui/form.js";
 
-/** A model download. It continues while other pages are shown and stops when the tab is closed. */
-interface Pull {
-  readonly request: PullModelRequestJson;
-  /** The requested id or source; later the model's id. */
-  readonly name: string;
-  readonly state: "running" | "done" | "stopped" | "failed";
-  readonly receivedBytes: number;
-  /** 0 if not known yet. */
-  readonly totalBytes: number;
-  readonly warnings: readonly string[];
-  readonly error: Error | null;
-}
+type State = NonNullable<ModelPullJson["state"]>;
 
-let current: Pull | null = null;
-let stopper = new AbortController();
-const listeners = new Set<(pull: Pull | null) => void>();
-
-function show(pull: Pull | null): void {
-  current = pull;
-  for (const listener of listeners) listener(pull);
-}
-
-/** The last pull of this tab; null if there was none. */
-export function usePull(): Pull | null {
-  const [pull, setPull] = useState(current);
-  useEffect(() => {
-    listeners.add(setPull);
-    return () => {
-      listeners.delete(setPull);
-    };
-  }, []);
-  return pull;
-}
-
-/** Pulls a model. Only one pull may run at a time. */
-async function startPull(request: PullModelRequestJson): Promise<void> {
-  stopper = new AbortController();
-  const { signal } = stopper;
-  const name = request.id || request.source || "";
-  let pull: Pull = { request, name, state: "running", receivedBytes: 0, totalBytes: 0, warnings: [], error: null };
-  show(pull);
-  try {
-    for await (const progress of stream("unified.admin.v1.ModelAdminService/PullModel", request, signal)) {
-      pull = {
-        ...pull,
-        name: progress.model?.id ?? name,
-        receivedBytes: Number(progress.receivedBytes ?? pull.receivedBytes),
-        totalBytes: Number(progress.totalBytes ?? pull.totalBytes),
-        warnings: [...new Set([...pull.warnings, ...(progress.warnings ?? [])])],
-      };
-      show(pull);
-    }
-    show({ ...pull, state: "done" });
-  } catch (thrown) {
-    if (signal.aborted) show({ ...pull, state: "stopped" });
-    else show({ ...pull, state: "failed", error: thrown instanceof Error ? thrown : new Error(String(thrown)) });
-  }
-}
-
-const states: Readonly<Record<Pull["state"], readonly [Tone, string]>> = {
-  running: ["busy", "Pulling"],
-  done: ["good", "Pulled and loaded"],
-  stopped: ["plain", "Stopped, partial download kept"],
-  failed: ["bad", "Failed"],
+const states: Readonly<Partial<Record<State, readonly [Tone, string]>>> = {
+  PULL_STATE_DOWNLOADING: ["busy", "Downloading"],
+  PULL_STATE_LOADING: ["busy", "Loading"],
+  PULL_STATE_SUCCEEDED: ["good", "Pulled and loaded"],
+  PULL_STATE_FAILED: ["bad", "Failed"],
+  PULL_STATE_CANCELLED: ["plain", "Stopped, partial download kept"],
 };
 
-/** Progress of the pull. Calls `onEnd` when it has succeeded. */
-export function PullCard({ onEnd }: { readonly onEnd: () => void }) {
-  const pull = usePull();
-  const state = pull?.state;
-  useEffect(() => {
-    if (state === "done") onEnd();
-  }, [state]);
-  if (pull === null) return null;
-  const [tone, word] = states[pull.state];
+export function isRunning({ state }: ModelPullJson): boolean {
+  return state === "PULL_STATE_DOWNLOADING" || state === "PULL_STATE_LOADING";
+}
+
+/** Ended pulls that this tab has dismissed, or that ended before it was opened. */
+const dismissed = new Set<string>();
+const openedAtMs = Date.now();
+
+const keyOf = ({ id = "", startedAt = "" }: ModelPullJson): string => `${id} ${startedAt}`;
+
+function isShown(pull: ModelPullJson): boolean {
+  if (isRunning(pull)) return true;
+  return !dismissed.has(keyOf(pull)) && Date.parse(pull.endedAt ?? "") >= openedAtMs;
+}
+
+interface PullCardsProps {
+  readonly pulls: readonly ModelPullJson[];
+  readonly onChanged: () => void;
+}
+
+/** The running pulls of the service, and those that ended since the tab was opened. */
+export function PullCards({ pulls, onChanged }: PullCardsProps) {
+  return (
+    <>
+      {pulls.filter(isShown).map((pull) => (
+        <PullCard key={keyOf(pull)} pull={pull} onChanged={onChanged} />
+      ))}
+    </>
+  );
+}
+
+function PullCard({ pull, onChanged }: { readonly pull: ModelPullJson; readonly onChanged: () => void }) {
+  const { id = "", state = "PULL_STATE_UNSPECIFIED", problem = "" } = pull;
+  const stop = useAction(async () => {
+    await call("unified.admin.v1.ModelAdminService/CancelPull", { id });
+    onChanged();
+  });
+  const dismiss = (): void => {
+    dismissed.add(keyOf(pull));
+    onChanged();
+  };
+  const [tone, word] = states[state] ?? ["plain", "Unknown"];
   return (
     <section class="card stack" aria-label="Pull">
       <div class="row spread">
         <div role="status">
-          <span class="value">{pull.name}</span> <Badge tone={tone}>{word}</Badge>
+          <span class="value">{id}</span> <Badge tone={tone}>{word}</Badge>
         </div>
-        {pull.state === "running" ? (
-          <button type="button" onClick={() => stopper.abort()}>
+        {isRunning(pull) ? (
+          <button type="button" disabled={stop.isRunning} onClick={stop.start}>
             Stop
           </button>
         ) : (
-          <button type="button" onClick={() => show(null)}>
+          <button type="button" onClick={dismiss}>
             Dismiss
           </button>
         )}
       </div>
-      {pull.state === "running" && <Progress pull={pull} />}
-      {pull.warnings.map((warning) => (
-        <p key={warning} class="faint">
-          {warning}
-        </p>
-      ))}
-      <Problem error={pull.error} />
+      {state === "PULL_STATE_DOWNLOADING" && <Progress pull={pull} />}
+      <Problem error={problem === "" ? stop.error : new Error(problem)} />
     </section>
   );
 }
 
-function Progress({ pull: { name, receivedBytes, totalBytes } }: { readonly pull: Pull }) {
-  const isKnown = totalBytes > 0;
+function Progress({ pull: { id = "", ...pull } }: { readonly pull: ModelPullJson }) {
+  const [received, total] = [Number(pull.receivedBytes ?? 0), Number(pull.totalBytes ?? 0)];
+  const rate = Number(pull.bytesPerSecond ?? 0);
   return (
     <div>
-      <progress aria-label={`Pulling ${name}`} max={1} {...(isKnown ? { value: receivedBytes / totalBytes } : {})} />
+      <progress aria-label={`Pulling ${id}`} max={1} {...(total > 0 ? { value: received / total } : {})} />
       <small>
-        {bytes(receivedBytes)}
-        {isKnown && ` of ${bytes(totalBytes)}, ${Math.floor((100 * receivedBytes) / totalBytes)} %`}
+        {bytes(received)}
+        {total > 0 && ` of ${bytes(total)}, ${Math.floor((100 * received) / total)} %`}
+        {rate > 0 && `, ${bytes(rate)}/s`}
       </small>
-      <p class="faint">Keep this tab open: closing it stops the pull.</p>
+      <p class="faint">The service continues when this page is closed.</p>
     </div>
   );
 }
 
-/** Asks for a source and starts the pull. Prefilled after a pull that failed or was stopped. */
-export function PullForm({ onClose }: { readonly onClose: () => void }) {
-  const last = usePull();
-  const before = last?.state === "failed" || last?.state === "stopped" ? last.request : {};
-  const [source, setSource] = useState(before.source ?? "");
-  const [id, setId] = useState(before.id ?? "");
-  const [sha256, setSha256] = useState(before.sha256 ?? "");
+/** How long the form waits for an error before it takes the pull for started. */
+const startWaitMs = 2_000;
+
+/** Starts a pull, which then runs in the service. Rejects when the service refuses it, or it fails soon. */
+async function startPull(request: PullModelRequestJson): Promise<void> {
+  const left = new AbortController();
+  const timer = setTimeout(() => left.abort(), startWaitMs);
+  try {
+    for await (const _ of stream("unified.admin.v1.ModelAdminService/PullModel", request, left.signal)) return;
+  } catch (thrown) {
+    if (!left.signal.aborted) throw thrown;
+  } finally {
+    clearTimeout(timer);
+    left.abort();
+  }
+}
+
+interface PullFormProps {
+  readonly onStarted: () => void;
+  readonly onClose: () => void;
+}
+
+/** Asks for a source and starts the pull. */
+export function PullForm({ onStarted, onClose }: PullFormProps) {
+  const [source, setSource] = useState("");
+  const [id, setId] = useState("");
+  const [sha256, setSha256] = useState("");
   const send = async (): Promise<void> => {
-    void startPull({ source: source.trim(), id: id.trim(), sha256: sha256.trim() });
+    await startPull({ source: source.trim(), id: id.trim(), sha256: sha256.trim() });
+    onStarted();
     onClose();
   };
   return (

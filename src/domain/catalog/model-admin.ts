@@ -1,0 +1,98 @@
+import { checkPresent, refuse, ServiceError } from "../call/service-error.js";
+import type { Catalog } from "./catalog.js";
+import type { ModelDefinition } from "./catalog-model.js";
+import type { ModelPull, Pull } from "./model-pull.js";
+import type { ModelPulls } from "./model-pulls.js";
+import type { ModelStore, PulledModel, PullRequest, StoredModel } from "./model-store.js";
+
+export interface ModelAdminDeps {
+  readonly store: ModelStore;
+  readonly pulls: ModelPulls;
+  readonly catalog: Catalog;
+  /** Defines how to run a stored model. */
+  readonly define: (model: StoredModel) => ModelDefinition;
+}
+
+/** Administration of models: the stored ones and those that the catalog offers. */
+export class ModelAdmin {
+  readonly #deps: ModelAdminDeps;
+
+  constructor(deps: ModelAdminDeps) {
+    this.#deps = deps;
+  }
+
+  list(): Promise<readonly StoredModel[]> {
+    return this.#deps.store.list();
+  }
+
+  /** Starts or joins the pull of a model, which is then loaded. `record` is called when a started one has succeeded. */
+  pull(request: PullRequest, record: (model: StoredModel) => Promise<void>): Pull {
+    if (request.source === null && request.id === null) checkPresent(undefined, "source");
+    return this.#deps.pulls.start(request, (pulled) => this.#finishPull(pulled, record));
+  }
+
+  pulls(): readonly ModelPull[] {
+    return this.#deps.pulls.list();
+  }
+
+  /** Ends a running pull. Rejects with `not_found` when none of this model runs. */
+  cancelPull(id: string): Promise<ModelPull> {
+    checkPresent(id, "id");
+    return this.#deps.pulls.cancel(id);
+  }
+
+  /** Resumes the pulls that an earlier process did not finish. */
+  resumePulls(record: (model: StoredModel) => Promise<void>): Promise<void> {
+    return this.#deps.pulls.resume((pulled) => this.#finishPull(pulled, record));
+  }
+
+  async #finishPull({ model }: PulledModel, record: (model: StoredModel) => Promise<void>): Promise<void> {
+    await this.#load(model);
+    await record(model);
+  }
+
+  async import(path: string, id: string | null, signal: AbortSignal): Promise<StoredModel> {
+    checkPresent(path, "path");
+    const model = await this.#deps.store.importFile(path, id, signal);
+    await this.#load(model);
+    return model;
+  }
+
+  async load(id: string): Promise<StoredModel> {
+    const model = await this.#require(id);
+    await this.#load(model);
+    return model;
+  }
+
+  async unload(id: string): Promise<StoredModel> {
+    const model = await this.#require(id);
+    await this.#deps.catalog.remove(id);
+    return model;
+  }
+
+  async remove(id: string): Promise<StoredModel> {
+    const model = await this.unload(id);
+    await this.#deps.store.remove(id);
+    return model;
+  }
+
+  /** Whether it is in the catalog and loaded. */
+  isLoaded(id: string): boolean {
+    return this.#deps.catalog.all().some((model) => model.id === id && model.caps !== null);
+  }
+
+  async #load(model: StoredModel): Promise<void> {
+    const { caps, deployments } = await this.#deps.catalog.put(this.#deps.define(model));
+    if (caps !== null) return;
+    const cause = deployments.find((deployment) => deployment.failure !== null)?.failure;
+    const message = `${model.id} is kept, but could not be loaded: ${cause?.message ?? "?"}`;
+    throw new ServiceError("model_not_loaded", message, { cause });
+  }
+
+  async #require(id: string): Promise<StoredModel> {
+    checkPresent(id, "id");
+    const model = await this.#deps.store.find(id);
+    if (model !== null) return model;
+    return refuse("not_found", "id", `No model is kept under the id '${id}'.`);
+  }
+}

@@ -1,0 +1,161 @@
+import type { AbortFlag } from "../../lib/abort-source.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { Clock } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
+import type { PulledModel, PullProgress, PullRequest } from "./model-store.js";
+
+/** What a pull does, or how it ended. */
+export type PullState = "downloading" | "loading" | "succeeded" | "failed" | "cancelled";
+
+/** A download of a model, as lists show it. */
+export interface ModelPull {
+  /** Id of the model in requests. */
+  readonly id: string;
+  /** Null: a default model named by its id alone. */
+  readonly source: string | null;
+  readonly state: PullState;
+  readonly receivedBytes: number;
+  /** Null while unknown. */
+  readonly totalBytes: number | null;
+  /** Average of the last seconds; null while unknown. */
+  readonly bytesPerSecond: number | null;
+  readonly startedAtMs: number;
+  /** Null while it runs. */
+  readonly endedAtMs: number | null;
+  /** Why it failed; null otherwise. */
+  readonly problem: string | null;
+}
+
+/** Time over which the rate of a download is averaged. */
+const ratePeriodMs = 3_000;
+
+type PullClock = Pick<Clock, "now" | "monotonic">;
+
+interface PullFacts {
+  readonly request: PullRequest;
+  readonly id: string;
+  readonly shownSource: string | null;
+  /** Whether it is started by an administrator and resumed after a restart. */
+  readonly isPersistent: boolean;
+}
+
+/** A pull that runs or has ended. */
+export class Pull {
+  readonly id: string;
+  readonly request: PullRequest;
+  readonly isPersistent: boolean;
+  /** Called after each change while it runs. */
+  readonly listeners = new Set<() => void>();
+  progress: PullProgress = { receivedBytes: 0, totalBytes: null };
+  hasProgress = false;
+  state: PullState = "downloading";
+  /** Resolves when it has ended. */
+  ended: Promise<void> = Promise.resolve();
+  readonly #facts: PullFacts;
+  readonly #clock: PullClock;
+  readonly #startedAtMs: number;
+  readonly #cancel = new AbortController();
+  #endedAtMs: number | null = null;
+  #error: unknown = null;
+  #pulled: PulledModel | null = null;
+  /** Two periods of the rate: the one that runs and the one before it. */
+  #period: { readonly sinceMs: number; readonly bytes: number } | null = null;
+  #lastPeriod: { readonly sinceMs: number; readonly bytes: number } | null = null;
+
+  constructor(facts: PullFacts, clock: PullClock) {
+    this.id = facts.id;
+    this.request = facts.request;
+    this.isPersistent = facts.isPersistent;
+    this.#facts = facts;
+    this.#clock = clock;
+    this.#startedAtMs = clock.now();
+  }
+
+  get isRunning(): boolean {
+    return this.state === "downloading" || this.state === "loading";
+  }
+
+  get cancelled(): AbortSignal {
+    return this.#cancel.signal;
+  }
+
+  isFor({ source, sha256 }: PullRequest): boolean {
+    return this.request.source === source && this.request.sha256 === sha256;
+  }
+
+  cancel(): void {
+    this.#cancel.abort(new ServiceError("conflict", `The pull of '${this.id}' was cancelled.`));
+  }
+
+  received(progress: PullProgress): void {
+    const nowMs = this.#clock.monotonic();
+    this.hasProgress = true;
+    this.progress = progress;
+    // A download that starts again has fewer bytes.
+    const restarted = this.#period !== null && progress.receivedBytes < this.#period.bytes;
+    const isOver = this.#period === null || restarted || nowMs - this.#period.sinceMs >= ratePeriodMs;
+    if (isOver) {
+      this.#lastPeriod = restarted ? null : this.#period;
+      this.#period = { sinceMs: nowMs, bytes: progress.receivedBytes };
+    }
+    this.#changed();
+  }
+
+  loads(pulled: PulledModel): void {
+    this.#pulled = pulled;
+    this.state = "loading";
+    this.#changed();
+  }
+
+  finish(state: "succeeded" | "failed" | "cancelled", error: unknown): void {
+    this.state = state;
+    this.#error = error;
+    this.#endedAtMs = this.#clock.now();
+  }
+
+  /**
+   * Resolves with the model once it is loaded, and calls `onChange` until then. Rejects with the pull's own error, or with
+   * the caller's when the signal aborts, which does not end the pull.
+   */
+  async follow(onChange: (pull: Pull) => void, signal: AbortFlag): Promise<PulledModel> {
+    if (signal.aborted) throw errorOfEnd(signal.reason);
+    const listener = (): void => onChange(this);
+    this.listeners.add(listener);
+    let leave = (): void => {};
+    const left = new Promise<void>((resolve) => {
+      leave = resolve;
+      signal.addEventListener("abort", leave);
+    });
+    await Promise.race([this.ended, left]);
+    this.listeners.delete(listener);
+    signal.removeEventListener("abort", leave);
+    if (this.isRunning) throw errorOfEnd(signal.reason);
+    if (this.state === "succeeded" && this.#pulled !== null) return this.#pulled;
+    throw this.#error;
+  }
+
+  shown(): ModelPull {
+    const { id, state, progress } = this;
+    return {
+      id,
+      source: this.#facts.shownSource,
+      state,
+      ...progress,
+      bytesPerSecond: this.#rate(),
+      startedAtMs: this.#startedAtMs,
+      endedAtMs: this.#endedAtMs,
+      problem: state !== "failed" ? null : this.#error instanceof Error ? this.#error.message : String(this.#error),
+    };
+  }
+
+  #rate(): number | null {
+    const from = this.#lastPeriod ?? this.#period;
+    if (from === null || this.state !== "downloading") return null;
+    const elapsedMs = this.#clock.monotonic() - from.sinceMs;
+    return elapsedMs < 500 ? null : Math.round(((this.progress.receivedBytes - from.bytes) * 1_000) / elapsedMs);
+  }
+
+  #changed(): void {
+    for (const listener of [...this.listeners]) listener();
+  }
+}
