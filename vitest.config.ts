@@ -24,8 +24,9 @@ const projects = [
   project("suites", { testTimeout: 20_000 }),
   project("conformance", { testTimeout: 30_000, hookTimeout: 60_000, isolate: false }),
   project("unit", { testTimeout: 20_000, isolate: false }),
-  // Real weights on few threads: one file at a time, so that they do not take each other's core.
+  // Real weights on few threads, and fixed rates of requests to several processes: both need all cores, so that each file runs alone.
   project("model", { testTimeout: 120_000, hookTimeout: 300_000, fileParallelism: false }),
+  project("load", { testTimeout: 120_000, hookTimeout: 300_000, fileParallelism: false }),
 ];
 
 /** Projects in the order above, whose files are the longer the earlier they stand: at the end both cores are still busy. */

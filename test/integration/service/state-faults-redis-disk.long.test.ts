@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
+import { OutageBench, type Trouble, troubleMs } from "../../support/outage-bench.js";
 import { type LastingDisk, lastingDisk, needsOwnMounts } from "../../support/own-disk.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
-import { OutageBench, type Trouble, troubleMs } from "./outage-bench.js";
 
 /** Size of the disk in MiB: enough for all writes before it is filled. */
 const diskSize = 64;

@@ -21,7 +21,8 @@ def chunk(delta, finish=None):
 
 @serve.deployment(
     num_replicas=2,
-    max_ongoing_requests=8,
+    # One replica carries the load of the test alone, three times over.
+    max_ongoing_requests=16,
     max_queued_requests=32,
     health_check_period_s=1,
     ray_actor_options={"num_cpus": 0.1},

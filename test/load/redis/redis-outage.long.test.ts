@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, it, onTestFinished } from "vitest";
 import { eventually } from "../../support/eventually.js";
+import { OutageBench, outageTimes, type Trouble, troubleMs } from "../../support/outage-bench.js";
 import { openSlowLink, type SlowLink } from "../../support/redis/slow-link.js";
 import { type RedisCluster, startRedisCluster } from "../../support/redis/start-cluster.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { startSentinelGroup } from "../../support/redis/start-sentinel.js";
-import { OutageBench, outageTimes, type Trouble, troubleMs } from "./outage-bench.js";
 
 const ids = "(REL-15, state RL-16, state RL-17, USE-11)";
 

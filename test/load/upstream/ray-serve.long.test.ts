@@ -180,7 +180,7 @@ describe.skipIf(!hasPython)("Ray Serve with two replicas", () => {
     let broken = 0;
     for (let sent = 0; performance.now() - startedAtMs < loadMs; sent += 1) {
       const isStream = sent % 2 === 0;
-      replies.push(api.chat({ ...said("pace 10 15"), stream: isStream }).then((reply) => ({ ...reply, isStream })));
+      replies.push(api.chat({ ...said("pace 6 15"), stream: isStream }).then((reply) => ({ ...reply, isStream })));
       await delay(startedAtMs + ((sent + 1) * 1_000) / perSecond - performance.now());
       if (killed !== null || performance.now() - startedAtMs < killedAtMs) continue;
       const [busiest] = [...ray.running()].sort(([, a], [, b]) => b - a);

@@ -4,9 +4,9 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "vitest";
-import { eventually } from "../../support/eventually.js";
-import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
-import { type Answer, startSteadyLoad } from "../../support/steady-load.js";
+import { eventually } from "./eventually.js";
+import { ServiceFolder, type ServiceProcess } from "./service-process.js";
+import { type Answer, startSteadyLoad } from "./steady-load.js";
 
 /** Durations of the load before, during and after a fault, its requests per second, and their limit per minute. */
 export const outageTimes = {
