@@ -72,6 +72,18 @@ const longPrograms: readonly Program[] = [
     use: "the check of the metrics' form",
   },
   {
+    name: "nginx, haproxy and caddy",
+    probe: ["sh", "-c", "nginx -v && haproxy -v && caddy version"],
+    packages: ["nginx-light", "haproxy", "caddy"],
+    use: "the documented configurations of proxies",
+  },
+  {
+    name: "systemd-analyze",
+    probe: ["systemd-analyze", "--version"],
+    packages: ["systemd"],
+    use: "the unit of the system service",
+  },
+  {
     name: "go",
     probe: ["go", "version"],
     packages: ["golang-go"],

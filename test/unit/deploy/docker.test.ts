@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseDocument } from "yaml";
+import { parse, parseDocument } from "yaml";
 
 interface ComposeService {
   readonly build?: { readonly context: string; readonly dockerfile: string };
@@ -10,6 +11,7 @@ interface ComposeService {
   readonly ports?: readonly string[];
   readonly volumes?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  readonly secrets?: readonly string[];
   readonly healthcheck?: object;
   readonly cap_drop?: readonly string[];
   readonly read_only?: boolean;
@@ -94,7 +96,7 @@ describe("deploy/docker/Dockerfile", () => {
   });
 });
 
-describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file) => {
+describe.each(["compose.yaml", "compose.redis.yaml", "compose.monitoring.yaml"])("deploy/docker/%s", (file) => {
   const { services, volumes } = readCompose(file);
   const uis = services["uis"];
 
@@ -123,10 +125,15 @@ describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file)
   });
 
   it("names volumes and variables that exist", () => {
-    const named = Object.values(services).flatMap((service) =>
-      (service.volumes ?? []).map((each) => each.split(":")[0]),
+    const sources = Object.values(services).flatMap((service) =>
+      (service.volumes ?? []).map((each) => each.split(":")[0] ?? ""),
     );
+    const [files, named] = [
+      sources.filter((one) => one.startsWith(".")),
+      sources.filter((one) => !one.startsWith(".")),
+    ];
     expect(named.toSorted()).toEqual(Object.keys(volumes).toSorted());
+    expect(files.filter((file) => !existsSync(join(folder, file)))).toEqual([]);
     const variables = Object.keys(uis?.environment ?? {});
     expect(variables.filter((name) => !settings.includes(`\`${name}\``))).toEqual([]);
   });
@@ -146,5 +153,39 @@ describe("deploy/docker/compose.redis.yaml", () => {
 
   it("does not start without a master key, and contains none", () => {
     expect(services["uis"]?.environment?.["UIS_MASTER_KEY"]).toMatch(/^\$\{UIS_MASTER_KEY:\?.+\}$/);
+  });
+});
+
+describe("deploy/docker/compose.monitoring.yaml", () => {
+  const { services } = readCompose("compose.monitoring.yaml");
+  const yaml = (file: string) => parse(readFileSync(file, "utf8")) as Record<string, unknown>;
+
+  it("gives Prometheus the token that the service requires, at the address on which it listens", () => {
+    const { UIS_OPS_HOST: host, UIS_SERVER_OPS_TOKEN_FILE: file } = services["uis"]?.environment ?? {};
+    expect(host).toBe("0.0.0.0");
+    expect([services["uis"]?.secrets, services["prometheus"]?.secrets]).toEqual([["ops_token"], ["ops_token"]]);
+    expect(yaml("deploy/prometheus/prometheus.yml")).toMatchObject({
+      rule_files: ["alerts.yml"],
+      scrape_configs: [
+        {
+          authorization: { credentials_file: file },
+          static_configs: [{ targets: [`uis:${setting("server.ops_port")}`] }],
+        },
+      ],
+    });
+  });
+
+  it("gives Grafana the dashboard and its data source", () => {
+    const mounted = services["grafana"]?.volumes?.map((volume) => volume.split(":")[1]);
+    const folder = "/etc/grafana/dashboards";
+    expect(mounted).toEqual(expect.arrayContaining(["/etc/grafana/provisioning", `${folder}/unified-inference.json`]));
+    const providers = yaml("deploy/grafana/provisioning/dashboards/unified-inference.yaml")["providers"];
+    expect(providers).toMatchObject([{ type: "file", options: { path: folder } }]);
+    const datasources = yaml("deploy/grafana/provisioning/datasources/prometheus.yaml")["datasources"];
+    expect(datasources).toMatchObject([{ type: "prometheus", url: "http://prometheus:9090", isDefault: true }]);
+  });
+
+  it("does not start without a password for Grafana, and contains none", () => {
+    expect(services["grafana"]?.environment?.["GF_SECURITY_ADMIN_PASSWORD"]).toMatch(/^\$\{GRAFANA_PASSWORD:\?.+\}$/);
   });
 });

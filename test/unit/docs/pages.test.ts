@@ -105,6 +105,7 @@ describe("docs/hardening.md", () => {
   it.each([
     ["nginx", "deploy/proxy/nginx.conf"],
     ["haproxy", "deploy/proxy/haproxy.cfg"],
+    ["caddyfile", "deploy/proxy/Caddyfile"],
   ])("shows lines of the whole example for %s", (language, file) => {
     const [, example = ""] =
       new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, "m").exec(textOf("docs/hardening.md")) ?? [];
