@@ -26,6 +26,7 @@ const usage = "unified.admin.v1.UsageService";
 const thresholds = "unified.admin.v1.ThresholdService";
 const modelAdmin = "unified.admin.v1.ModelAdminService";
 const upstreams = "unified.admin.v1.UpstreamService";
+const requestLogs = "unified.admin.v1.RequestLogService";
 const webhooks = "unified.webhook.v1.WebhookEndpointService";
 const deliveries = "unified.webhook.v1.DeliveryService";
 
@@ -122,6 +123,9 @@ export const operations = {
   update_upstream: { need: "administrator", rpcs: [`${upstreams}/UpdateUpstream`] },
   delete_upstream: { need: "administrator", rpcs: [`${upstreams}/DeleteUpstream`] },
   drain_deployment: { need: "administrator", rpcs: [`${upstreams}/DrainDeployment`] },
+  list_request_logs: { need: "administrator", isReading: true, rpcs: [`${requestLogs}/ListRequestLogs`] },
+  get_request_log: { need: "administrator", isReading: true, rpcs: [`${requestLogs}/GetRequestLog`] },
+  watch_request_logs: { need: "administrator", isReading: true, rpcs: [`${requestLogs}/WatchRequestLogs`] },
   /** `/version` on the public listener. */
   get_version: { need: "read", rpcs: [] },
 } as const satisfies Record<string, OperationRow>;

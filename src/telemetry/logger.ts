@@ -112,7 +112,7 @@ const credentialText = /\b(sk-uis-|bearer\s+)[^\s"'\\]+/gi;
 const anySecret = new RegExp(`${secretField.source}|${credentialText.source}`, "i");
 
 /** The line of JSON with `[redacted]` in place of every secret (SEC-18, KEY-18). */
-function withoutSecrets(line: string): string {
+export function withoutSecrets(line: string): string {
   if (!anySecret.test(line)) return line;
   return line.replace(secretField, '"$1":"[redacted]"').replace(credentialText, "$1[redacted]");
 }

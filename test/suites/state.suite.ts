@@ -14,6 +14,7 @@ import { describeKeyStore } from "./key-store.suite.js";
 import { describeLedger } from "./ledger.suite.js";
 import { describeLimitStore } from "./limit-store.suite.js";
 import { describeLimits } from "./limits.suite.js";
+import { describeRequestLogStore } from "./request-log-store.suite.js";
 import { describeSessionStore } from "./session-store.suite.js";
 import { describeSettingsStore } from "./settings-store.suite.js";
 import { eachTest, type OpenState } from "./state-harness.js";
@@ -84,6 +85,7 @@ function describeStores(open: OpenState): void {
   describeThresholdStore(open);
   describeEndpointStore(open);
   describeUpstreamStore(open);
+  describeRequestLogStore(open);
   describeChangeFeed(open);
 }
 

@@ -4,7 +4,7 @@ import { Authenticator } from "../../src/domain/access/authenticator.js";
 import { Sessions } from "../../src/domain/access/sessions.js";
 import { type CallContext, type Caller, Ended, type EndReason } from "../../src/domain/call/call-context.js";
 import { LiveRequests } from "../../src/domain/call/live-requests.js";
-import type { CallTracer, Observer } from "../../src/domain/call/observer.js";
+import type { CallRecorder, CallTracer, Observer } from "../../src/domain/call/observer.js";
 import type { Logger } from "../../src/domain/call/ports.js";
 import { type RateLimitDefaults, unlimited } from "../../src/domain/call/rate-limits.js";
 import { Catalog } from "../../src/domain/catalog/catalog.js";
@@ -53,6 +53,7 @@ export async function createCoreHarness(options: {
   log?: Logger;
   observer?: Observer;
   tracer?: CallTracer;
+  recorder?: CallRecorder;
 }) {
   const clock = new FakeClock();
   const limits = { ...defaultLimits, ...options.limits };
@@ -126,6 +127,7 @@ export async function createCoreHarness(options: {
     log: options.log ?? silentLog,
     observer: options.observer ?? blindObserver,
     tracer: options.tracer ?? null,
+    recorder: options.recorder ?? null,
   });
   const open = async (
     operation: Operation = "create_chat_completion",

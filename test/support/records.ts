@@ -2,6 +2,7 @@ import type { LimitScope, RateLimits } from "../../src/domain/call/rate-limits.j
 import { unlimited } from "../../src/domain/call/rate-limits.js";
 import type { Threshold } from "../../src/domain/events/events.js";
 import type { AdmitRequest, Budget, Settlement } from "../../src/domain/metering/ledger.js";
+import type { RequestLogEntry, RequestRecord } from "../../src/domain/request-log/request-log-store.js";
 import type { StoredUpstream } from "../../src/domain/upstreams/upstream-store.js";
 import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
 
@@ -123,4 +124,40 @@ export function storedUpstream(name: string, changes: Partial<StoredUpstream> = 
     updatedAtMs: 1_000,
     ...changes,
   };
+}
+
+/** A completed chat request of account `a` by `key_1` for the model `m`. */
+export function requestRecord(number: number, changes: Partial<RequestRecord> = {}): RequestRecord {
+  return {
+    id: `req_${String(number).padStart(32, "0")}`,
+    account: "a",
+    keyId: "key_1",
+    operation: "chat",
+    protocol: "openai",
+    model: "m",
+    fallbackModel: null,
+    code: "ok",
+    isStream: false,
+    receivedAtMs: 1_000_000 + number,
+    durationMs: 30,
+    admitMs: 1,
+    queueMs: 2,
+    firstTokenMs: null,
+    promptTokens: 10,
+    completionTokens: 5,
+    cachedTokens: 0,
+    costNano: 0,
+    attempts: 1,
+    tries: [{ deployment: "gpu/m", model: "m", beganMs: 3, durationMs: 25, code: "ok" }],
+    address: "203.0.113.1",
+    clientRequestId: null,
+    traceId: null,
+    labels: null,
+    ...changes,
+  };
+}
+
+/** An entry of the request log without content. */
+export function requestLogEntry(number: number, changes: Partial<RequestRecord> = {}): RequestLogEntry {
+  return { record: requestRecord(number, changes), content: null };
 }

@@ -65,7 +65,7 @@ async function httpSettings(deps: ListenerDeps) {
 }
 
 function composeMetrics({ observer, clock }: Context, domain: Domain) {
-  const { catalog, state, audit, sending: webhooks, upstreamMetrics, spooled, areLimitsDegraded } = domain;
+  const { catalog, state, audit, sending: webhooks, upstreamMetrics, spooled, areLimitsDegraded, recorder } = domain;
   return createMetricsPage(observer, {
     models: () =>
       catalog.all().map((model) => {
@@ -80,6 +80,7 @@ function composeMetrics({ observer, clock }: Context, domain: Domain) {
     },
     areLimitsDegraded,
     auditRecordsLost: () => audit.lost,
+    requestLogsDropped: () => recorder?.dropped ?? 0,
     webhooks,
     upstreams: {
       metrics: upstreamMetrics,

@@ -20,6 +20,7 @@ import { RejectionCache } from "../../domain/metering/limit-response.js";
 import { LimitsAdmin } from "../../domain/metering/limits-admin.js";
 import { ThresholdAdmin } from "../../domain/metering/threshold-admin.js";
 import { UsageQueries } from "../../domain/metering/usage-queries.js";
+import { RequestLogs, startTrim } from "../../domain/request-log/request-logs.js";
 import { createRpcServices } from "../../domain/rpc/services.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
 import { OverviewFeed, oneAtATime, ServiceStatus } from "../../domain/service/service-status.js";
@@ -37,6 +38,7 @@ import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 import type { SecretBox } from "../../lib/crypto.js";
 import * as passwordHash from "../../lib/crypto.js";
 import { createWebhookSender } from "../../outbound/webhook-sender.js";
+import { withoutSecrets } from "../../telemetry/logger.js";
 import { callFigures } from "../../telemetry/metrics/call-metrics.js";
 import { UpstreamMetrics } from "../../telemetry/metrics/upstream-metrics.js";
 import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/webhook-metrics.js";
@@ -89,7 +91,19 @@ export async function composeDomain(context: Context) {
   const limiting = await composeLimits(context, state, durable.ledger, audit);
   const accounts = await composeUsage(context, state, { ...limiting, ledger: durable.ledger, live, catalog, audit });
   const webhooks = composeWebhooks(context, state, { secrets, live, audit });
-  const parts = { ...access, ...durable, ...limiting, ...accounts, ...webhooks, state, secrets, live, catalog };
+  const requests = await composeRequestLog(context, state);
+  const parts = {
+    ...access,
+    ...durable,
+    ...limiting,
+    ...accounts,
+    ...webhooks,
+    ...requests,
+    state,
+    secrets,
+    live,
+    catalog,
+  };
   const core = new ServiceCore({ ...context, ...parts });
   const define = (model: StoredModel) => toStoredModelDefinition(model, engines);
   const modelAdmin = new ModelAdmin({ store: modelStore, pulls, catalog, define });
@@ -224,6 +238,19 @@ function startSending(
   });
   lifecycle.onClose("webhooks", () => dispatcher.close());
   return { metrics, backlog: () => queue.backlog(), inFlight: () => dispatcher.inFlight, now };
+}
+
+/** The request log. Without one no code of it is loaded for requests. */
+async function composeRequestLog({ config, lifecycle, log, backgroundClock: clock }: Context, state: State) {
+  const { keep, keep_content: keepsContent } = config.requests;
+  const { requestLogs: store } = state;
+  lifecycle.onClose("trim of the request log", startTrim({ store, clock, keep, log }));
+  const requestLogs = new RequestLogs({ store, clock, keep, keepsContent });
+  if (keep === 0) return { requestLogs, recorder: null };
+  const { RequestRecorder } = await import("../../domain/request-log/request-recorder.js");
+  const recorder = new RequestRecorder({ store, clock, log, redact: withoutSecrets, keep, keepsContent });
+  lifecycle.onClose("request log", () => recorder.close());
+  return { requestLogs, recorder };
 }
 
 function composeUpstreamAdmin(

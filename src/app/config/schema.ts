@@ -111,6 +111,16 @@ const server = z.strictObject({
   tls: tls.prefault({}),
 });
 
+/** `requests:`, the request log. */
+const requestSettings = z.strictObject({
+  keep: wholeNumber(0, 100_000)
+    .prefault(0)
+    .describe("Requests that the request log keeps, about 1 kB each; the same on all replicas. 0: no request log."),
+  keep_content: trueOrFalse
+    .prefault(false)
+    .describe("Whether the request log keeps prompts and answers, up to 64 kB for a request."),
+});
+
 /** The whole configuration. Defaults are filled in; unknown names are errors. */
 export const configSchema = z
   .strictObject({
@@ -150,6 +160,7 @@ export const configSchema = z
     engine: engineKinds.prefault({}),
     rate_limits: rateLimitSettings.prefault({}),
     webhooks: webhookSettings.prefault({}),
+    requests: requestSettings.prefault({}),
   })
   .check(({ value: config, issues }) => {
     const report = (path: (string | number)[], message: string) =>

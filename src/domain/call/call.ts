@@ -1,4 +1,4 @@
-import { type ErrorCode, errorRow } from "../../contract/errors.js";
+import { errorRow } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { jsonString, rememberLast } from "../../lib/json-string.js";
@@ -13,7 +13,17 @@ import {
   errorOfEnd,
 } from "./call-context.js";
 import type { LiveRequest, LiveRequests, Stage, UsageTally, UsageTotal } from "./live-requests.js";
-import { CallDetails, type CallEnd, CallTimes, type CallTracer, type Observer, parseTraceparent } from "./observer.js";
+import {
+  CallDetails,
+  type CallEnd,
+  type CallLine,
+  type CallRecorder,
+  CallTimes,
+  type CallTracer,
+  type ClientLabels,
+  type Observer,
+  parseTraceparent,
+} from "./observer.js";
 import type { Clock, Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import type { ServiceError } from "./service-error.js";
@@ -37,13 +47,15 @@ export interface CallDeps {
   readonly observer: Pick<Observer, "callEnded">;
   /** Null when tracing is off. */
   readonly tracer: CallTracer | null;
+  /** Null when the request log is off. */
+  readonly recorder: CallRecorder | null;
   /** Charges a refused request one request, in the background (state RL-14). */
   readonly chargeRefused: (call: Call) => void;
 }
 
 interface Outcome {
   readonly why: EndReason;
-  readonly error: ErrorCode | null;
+  readonly error: ServiceError | null;
   readonly usage: UsageTotal | null;
 }
 
@@ -57,14 +69,14 @@ export class Call implements CallContext, LiveRequest {
   readonly receivedAtMs: number;
   readonly deadlineAtMs: number;
   readonly times: CallTimes;
-  /** Data for the trace; null when tracing is off. */
+  /** Data for traces and the request log; null when both are off. */
   readonly details: CallDetails | null;
   stage: Stage = "receiving";
   /** Id of a model in the catalog; null until the request is validated. */
   model: string | null = null;
   /** The last try in a deployment; null before the first one. */
   route: AnswerRoute | null = null;
-  /** The client's labels for the request log; null without any. Never part of events, metrics and traces. */
+  /** The client's labels for the operator; null without any. Never part of events, metrics and traces. */
   labels: ClientLabels | null = null;
   place = -1;
   readonly #deps: CallDeps;
@@ -83,7 +95,8 @@ export class Call implements CallContext, LiveRequest {
     this.receivedAtMs = facts.receivedAtMs;
     this.deadlineAtMs = facts.deadlineAtMs;
     this.times = new CallTimes(facts.arrivedAtMs);
-    this.details = deps.tracer === null ? null : new CallDetails();
+    const { tracer, recorder } = deps;
+    this.details = tracer === null && recorder === null ? null : new CallDetails(recorder?.transcript() ?? null);
     this.#deps = deps;
     this.#caller = facts.caller;
     this.#cancelDeadline = deps.clock.after(Math.max(0, facts.deadlineAtMs - facts.receivedAtMs), () =>
@@ -128,12 +141,12 @@ export class Call implements CallContext, LiveRequest {
   refused(error: ServiceError): void {
     // An admitted run records its own outcome and usage.
     if (this.#outcome !== null || this.#holds > 0) return;
-    this.ended(this.stop.aborted ? endReasonOf(this.stop) : "failed", error.code, null);
+    this.ended(this.stop.aborted ? endReasonOf(this.stop) : "failed", error, null);
     if (isChargeable(error)) this.#deps.chargeRefused(this);
   }
 
-  /** Records the outcome for the request log; the first one counts. */
-  ended(why: EndReason, error: ErrorCode | null, usage: UsageTotal | null): void {
+  /** Records the outcome; the first one counts. */
+  ended(why: EndReason, error: ServiceError | null, usage: UsageTotal | null): void {
     this.#outcome ??= { why, error, usage };
   }
 
@@ -176,7 +189,7 @@ export class Call implements CallContext, LiveRequest {
       transport,
       model: this.model,
       why: outcome.why,
-      code: outcome.error ?? (outcome.why === "completed" ? "ok" : errorOfEnd(new Ended(outcome.why)).code),
+      code: outcome.error?.code ?? (outcome.why === "completed" ? "ok" : errorOfEnd(new Ended(outcome.why)).code),
       stage: this.stage,
       clientLeft: why === "client_left",
       usage: outcome.usage,
@@ -191,6 +204,7 @@ export class Call implements CallContext, LiveRequest {
     const { principal, labels } = this;
     const line = { end, principal, caller: this.#caller, error: outcome.error, traceId, labels };
     this.#deps.log.info(new CallEntry(line), "request");
+    this.#deps.recorder?.record(line);
   }
 }
 
@@ -216,25 +230,8 @@ function withRequestId(log: Logger, request_id: string): Logger {
   };
 }
 
-/** Labels that a client puts on its request for the operator. Validated, so each has a bound. */
-export interface ClientLabels {
-  readonly user: string | undefined;
-  readonly safetyIdentifier?: string | undefined;
-  readonly promptCacheKey?: string | undefined;
-  readonly metadata?: Readonly<Record<string, string>>;
-}
-
-interface CallLine {
-  readonly end: CallEnd;
-  readonly principal: Principal;
-  readonly caller: Caller;
-  readonly error: ErrorCode | null;
-  readonly traceId: string | undefined;
-  readonly labels: ClientLabels | null;
-}
-
 /**
- * The request log line of a call, without content and key (SEC-18). It serializes itself: for a line per request,
+ * The log line of a call, without content and key (SEC-18). It serializes itself: for a line per request,
  * inspecting each field would cost more than writing it.
  */
 export class CallEntry {
@@ -257,7 +254,7 @@ export class CallEntry {
       `,"request_id":"${requestId}","operation":"${operation}","transport":"${transport}"` +
       `,"account":"${principal.account}","key_id":${quotedOrNull(principal.keyId)},"model":${quotedModel(model)}` +
       (route === null ? "" : membersOfRoute(route)) +
-      `,"outcome":"${why}","error":${quotedOrNull(error)}` +
+      `,"outcome":"${why}","error":${quotedOrNull(error?.code ?? null)}` +
       (usage === null ? "" : `,"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens}`) +
       `,"admit_ms":${Math.round(times.admitMs)},"queue_ms":${Math.round(times.queueMs)}` +
       `,"duration_ms":${Math.round(durationMs)}${member("client_request_id", caller.clientRequestId)}` +

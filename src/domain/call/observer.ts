@@ -1,8 +1,11 @@
+import type { Message } from "@bufbuild/protobuf";
 import type { ErrorCode } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
 import type { AnswerRoute, Caller, EndReason } from "./call-context.js";
 import type { Stage, UsageTotal } from "./live-requests.js";
+import type { Principal } from "./principal.js";
 import type { LimitKind } from "./rate-limits.js";
+import type { ServiceError } from "./service-error.js";
 
 /** Outcome of a call. It names no key and holds no content (SEC-18). */
 export interface CallEnd {
@@ -125,7 +128,69 @@ export interface AskedOptions {
   readonly seed?: bigint;
 }
 
-/** Attributes for a trace beyond the outcome. */
+/** Labels that a client puts on its request for the operator. Validated, so each has a bound. */
+export interface ClientLabels {
+  readonly user: string | undefined;
+  readonly safetyIdentifier?: string | undefined;
+  readonly promptCacheKey?: string | undefined;
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+/** An ended call with its caller. */
+export interface CallLine {
+  readonly end: CallEnd;
+  readonly principal: Principal;
+  readonly caller: Caller;
+  readonly error: ServiceError | null;
+  readonly traceId: string | undefined;
+  readonly labels: ClientLabels | null;
+}
+
+/** Keeps ended calls in the request log. */
+export interface CallRecorder {
+  /** Never throws, and waits for nothing. */
+  record(line: CallLine): void;
+  /** Copies the content of a new call; null when only metadata is kept. */
+  transcript(): CallTranscript | null;
+}
+
+/** One try in a deployment. Times are milliseconds of the monotonic clock. */
+export interface CallTry {
+  readonly deployment: string;
+  /** The model of the deployment. */
+  readonly model: string;
+  readonly beganAtMs: number;
+  /** Null until it has failed. */
+  failedAtMs: number | null;
+  code: ErrorCode | "ok";
+}
+
+/** Tokens and cost of a request as settled. */
+export interface SettledUsage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly costNano: number;
+}
+
+/** Copies prompt and answer of a call for the request log. */
+export interface CallTranscript {
+  /** Takes the message of the request. */
+  asked(request: Message): void;
+  /** The reader of an answer, with a copy of its events for the transcript. */
+  copying<R extends AnswerReader>(reader: R): R;
+}
+
+/** Receives the events of an answer: a GenerationReader. */
+export interface AnswerReader {
+  readonly sink: (choice: number, event: never) => Promise<void> | undefined;
+  readonly restart: ((first: number, count: number) => void) | null;
+}
+
+/** Tries of a call that are described; those beyond are only counted. */
+const describedTriesMax = 32;
+
+/** Data for traces and the request log beyond the outcome. */
 export class CallDetails {
   readonly finishReasons: string[] = [];
   /** Null when nothing is generated. */
@@ -135,6 +200,26 @@ export class CallDetails {
   /** `chatcmpl-…` or `cmpl-…`; null for answers without an id. */
   responseId: string | null = null;
   isStream = false;
+  readonly tries: CallTry[] = [];
+  /** Null until the settlement. */
+  settled: SettledUsage | null = null;
+  /** Null unless the request log keeps content. */
+  readonly transcript: CallTranscript | null;
+
+  constructor(transcript: CallTranscript | null = null) {
+    this.transcript = transcript;
+  }
+
+  tryBegan(deployment: string, model: string, beganAtMs: number): void {
+    if (this.tries.length >= describedTriesMax) return;
+    this.tries.push({ deployment, model, beganAtMs, failedAtMs: null, code: "ok" });
+  }
+
+  /** Records the failure of the last running try in a deployment. */
+  tryFailed(deployment: string, code: ErrorCode, failedAtMs: number): void {
+    const failed = this.tries.findLast((one) => one.deployment === deployment && one.failedAtMs === null);
+    if (failed !== undefined) Object.assign(failed, { failedAtMs, code });
+  }
 
   asked(options: AskedOptions | undefined, choices: number, responseId: string): void {
     this.options = options ?? null;

@@ -74,7 +74,7 @@ export class Generation {
   constructor(deps: GenerationDeps, prepared: Prepared, reader: GenerationReader) {
     this.#deps = deps;
     this.#prepared = prepared;
-    this.#reader = reader;
+    this.#reader = prepared.run.call.details?.transcript?.copying(reader) ?? reader;
     this.#plan = prepared.plan;
   }
 
@@ -221,6 +221,7 @@ export class Generation {
         return;
       } catch (thrown) {
         const error = serviceErrorOf(thrown);
+        run.tryFailed(slot?.deployment, error);
         const canRestart = !hasContent || this.#reader.restart !== null;
         if (!attempts.failed(slot, error, canRestart, this.#signal)) {
           if (thrown instanceof EngineError && thrown.usage !== null) this.#noteUsage(prompt, thrown.usage);

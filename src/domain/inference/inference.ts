@@ -9,9 +9,10 @@ import type { Ranking, RerankParams } from "../../../gen/unified/inference/v1/re
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { BoundedQueue } from "../../lib/collections.js";
-import type { Call, ClientLabels } from "../call/call.js";
+import type { Call } from "../call/call.js";
 import { type Answer, type AnswerHead, errorOfEnd, type StreamAnswer } from "../call/call-context.js";
 import type { UsageTotal } from "../call/live-requests.js";
+import type { ClientLabels } from "../call/observer.js";
 import type { IdSource } from "../call/ports.js";
 import { ServiceError, toServiceError } from "../call/service-error.js";
 import { type Catalog, requireCapability } from "../catalog/catalog.js";

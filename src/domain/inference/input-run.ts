@@ -85,6 +85,7 @@ async function workInTurn<Q, R>(run: Run, build: BuildInput<Q>, work: InputWork<
       return result;
     } catch (thrown) {
       const error = serviceErrorOf(thrown);
+      run.tryFailed(slot?.deployment, error);
       if (!attempts.failed(slot, error, true, call.stop)) throw thrown;
       call.log.warn({ deployment: slot?.deployment.id, error: error.code }, "deployment failed, trying another one");
     } finally {

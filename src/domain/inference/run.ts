@@ -73,7 +73,14 @@ export class Run {
     const { call } = this;
     const fallbackModel = this.#model === this.requestedModel ? null : this.#model.id;
     this.#deployment = deployment;
+    call.details?.tryBegan(deployment.id, this.#model.id, this.#deps.clock.monotonic());
     call.route = { deployment: deployment.id, attempts: (call.route?.attempts ?? 0) + 1, fallbackModel };
+  }
+
+  /** Records the failure of a try, for the request log. `deployment` undefined: it had no slot yet. */
+  tryFailed(deployment: Deployment | undefined, { code }: ServiceError): void {
+    if (deployment === undefined) return;
+    this.call.details?.tryFailed(deployment.id, code, this.#deps.clock.monotonic());
   }
 
   /** The route so far. */
@@ -113,7 +120,7 @@ export class Run {
     const { call } = this;
     const { clock, ledger, accounting } = this.#deps;
     const usage = this.tally.total();
-    call.ended(why, error?.code ?? null, usage);
+    call.ended(why, error ?? null, usage);
     if (this.estimatedTokens > 0) this.#reportEstimate(why, usage.promptTokens);
     try {
       const { requestId, operation } = call;
@@ -122,7 +129,9 @@ export class Run {
       const model = prices === null ? this.model : { id: this.model.id, prices };
       const request = { requestId, account, keyId, operation, model, degraded: this.#admission.degraded };
       const latencyMs = clock.now() - call.receivedAtMs;
-      const settling = ledger.settle(accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs }));
+      const settlement = accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs });
+      if (call.details !== null) call.details.settled = settlement;
+      const settling = ledger.settle(settlement);
       if (settling instanceof Promise) return this.#written(settling);
     } catch (cause) {
       return this.#written(Promise.reject(cause));

@@ -5,6 +5,7 @@ import type { Core } from "../core.js";
 import type { LimitsAdmin } from "../metering/limits-admin.js";
 import type { ThresholdAdmin } from "../metering/threshold-admin.js";
 import type { UsageQueries } from "../metering/usage-queries.js";
+import type { RequestLogs } from "../request-log/request-logs.js";
 import type { UpstreamAdmin } from "../upstreams/upstream-admin.js";
 import type { UpstreamChecks } from "../upstreams/upstream-checks.js";
 import type { Deliveries } from "../webhooks/deliveries.js";
@@ -13,6 +14,7 @@ import { createApiKeyService } from "./api-key-service.js";
 import { createCatalogService, createInferenceService } from "./inference-service.js";
 import { createLimitService, createThresholdService, createUsageService } from "./metering-services.js";
 import { createModelAdminService } from "./model-admin-service.js";
+import { createRequestLogService } from "./request-log-service.js";
 import type { RpcService } from "./rpc-service.js";
 import { createSessionService, type SessionServiceDeps } from "./session-service.js";
 import { createSystemService, type SystemServiceDeps } from "./system-service.js";
@@ -28,6 +30,7 @@ export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
   readonly modelAdmin: ModelAdmin;
   readonly upstreamAdmin: UpstreamAdmin;
   readonly upstreamChecks: UpstreamChecks;
+  readonly requestLogs: RequestLogs;
   readonly webhookEndpoints: WebhookEndpoints;
   readonly deliveries: Deliveries;
   readonly limits: Pick<ServiceLimits, "streamBufferBytesMax">;
@@ -47,6 +50,7 @@ export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] 
     createLimitService(deps.limitsAdmin),
     createModelAdminService(deps.modelAdmin, audit),
     createUpstreamService(deps.upstreamAdmin, deps.upstreamChecks),
+    createRequestLogService(deps.requestLogs),
     createWebhookEndpointService(deps.webhookEndpoints),
     createDeliveryService(deps.deliveries),
   ];

@@ -1,3 +1,4 @@
+import type { Message } from "@bufbuild/protobuf";
 import type {
   ListModelsRequest,
   ListModelsResponse,
@@ -18,7 +19,7 @@ import { Call, type CallDeps, type CallFacts, reportEnd } from "../call/call.js"
 import type { Answer, StreamAnswer } from "../call/call-context.js";
 import { type CallContext, type Caller, Ended, errorOfEnd } from "../call/call-context.js";
 import type { LiveRequests } from "../call/live-requests.js";
-import { type CallEnd, CallTimes, type CallTracer, type Observer } from "../call/observer.js";
+import { type CallEnd, type CallRecorder, CallTimes, type CallTracer, type Observer } from "../call/observer.js";
 import type { Logger } from "../call/ports.js";
 import { nobody, type Principal } from "../call/principal.js";
 import { invariant, type ServiceError, toServiceError } from "../call/service-error.js";
@@ -37,6 +38,8 @@ export interface ServiceCoreDeps extends InferenceDeps {
   readonly observer: Observer;
   /** Null when tracing is off. */
   readonly tracer: CallTracer | null;
+  /** Null when the request log is off. */
+  readonly recorder: CallRecorder | null;
 }
 
 /** A call before authentication. */
@@ -52,7 +55,7 @@ export class ServiceCore implements Core {
   constructor(deps: ServiceCoreDeps) {
     this.#deps = deps;
     this.#inference = new Inference(deps);
-    const { clock, live, log, ledger, limitBook, observer, tracer } = deps;
+    const { clock, live, log, ledger, limitBook, observer, tracer, recorder } = deps;
     const chargeRefused = ({ requestId, operation, principal, model }: Call): void => {
       const scopes = inferenceOperations.has(operation) ? limitBook.scopesOf(principal, model) : [];
       if (scopes.length === 0) return;
@@ -61,7 +64,7 @@ export class ServiceCore implements Core {
         .chargeRefused({ requestId, account, keyId, scopes })
         .catch((err: unknown) => log.warn({ request_id: requestId, err }, "rejected request could not be charged"));
     };
-    this.#callDeps = { clock, live, log, observer, tracer, chargeRefused };
+    this.#callDeps = { clock, live, log, observer, tracer, recorder, chargeRefused };
   }
 
   /** Starts the drain: new calls are rejected with `server_shutting_down` and watches end; running requests go on. */
@@ -132,27 +135,27 @@ export class ServiceCore implements Core {
   }
 
   createChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<ChatCompletion>> {
-    return noting(ctx, (call) => this.#inference.createChatCompletion(params, call));
+    return noting(ctx, (call) => this.#inference.createChatCompletion(params, call), params);
   }
 
   streamChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<StreamAnswer<ChatCompletionChunk>> {
-    return noting(ctx, (call) => this.#inference.streamChatCompletion(params, call));
+    return noting(ctx, (call) => this.#inference.streamChatCompletion(params, call), params);
   }
 
   createCompletion(params: CompletionParams, ctx: CallContext): Promise<Answer<Completion>> {
-    return noting(ctx, (call) => this.#inference.createCompletion(params, call));
+    return noting(ctx, (call) => this.#inference.createCompletion(params, call), params);
   }
 
   streamCompletion(params: CompletionParams, ctx: CallContext): Promise<StreamAnswer<CompletionChunk>> {
-    return noting(ctx, (call) => this.#inference.streamCompletion(params, call));
+    return noting(ctx, (call) => this.#inference.streamCompletion(params, call), params);
   }
 
   createEmbeddings(params: EmbeddingParams, ctx: CallContext): Promise<Answer<EmbeddingList>> {
-    return noting(ctx, (call) => this.#inference.createEmbeddings(params, call));
+    return noting(ctx, (call) => this.#inference.createEmbeddings(params, call), params);
   }
 
   rerank(params: RerankParams, ctx: CallContext): Promise<Answer<Ranking>> {
-    return noting(ctx, (call) => this.#inference.rerank(params, call));
+    return noting(ctx, (call) => this.#inference.rerank(params, call), params);
   }
 
   listModels(request: ListModelsRequest, ctx: CallContext): Promise<ListModelsResponse> {
@@ -194,13 +197,14 @@ function refusedEnd(arrival: Arrival, { code }: ServiceError, nowMs: number): Ca
   };
 }
 
-/** Runs an operation and records its error on the call. Unknown errors become `internal_error`. */
-function noting<T>(ctx: CallContext, operate: (call: Call) => Promise<T>): Promise<T> {
+/** Runs an operation and records its request and its error on the call. Unknown errors become `internal_error`. */
+function noting<T>(ctx: CallContext, operate: (call: Call) => Promise<T>, request?: Message): Promise<T> {
   const call = callOf(ctx);
+  if (request !== undefined) call.details?.transcript?.asked(request);
   const note = (thrown: unknown): Promise<never> => {
     const error = toServiceError(thrown);
     if (error !== thrown) call.log.error({ err: thrown }, "request failed");
-    call.ended("failed", error.code, null);
+    call.ended("failed", error, null);
     return Promise.reject(error);
   };
   try {

@@ -9,6 +9,7 @@ import type { ThresholdStore } from "../events/events.js";
 import type { Ledger } from "../metering/ledger.js";
 import type { LimitStore } from "../metering/limit-book.js";
 import type { UsageReader } from "../metering/usage-store.js";
+import type { RequestLogStore } from "../request-log/request-log-store.js";
 import type { UpstreamStore } from "../upstreams/upstream-store.js";
 import type { DeliveryQueue } from "../webhooks/delivery-queue.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
@@ -41,6 +42,7 @@ export interface State {
   readonly thresholds: ThresholdStore;
   readonly upstreams: UpstreamStore;
   readonly drains: DrainStore;
+  readonly requestLogs: RequestLogStore;
   readonly endpoints: EndpointStore;
   readonly deliveries: DeliveryQueue;
   readonly changes: ChangeFeed;

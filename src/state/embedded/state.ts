@@ -14,6 +14,7 @@ import { createRetries } from "./deliveries/retrying.js";
 import { createKeyStore } from "./keys.js";
 import { createEmbeddedLedger, type EmbeddedLedgerDeps, StoreTime } from "./ledger.js";
 import { createLimitStore, createThresholdStore } from "./limits.js";
+import { createRequestLogStore } from "./request-logs.js";
 import { createSessionStore } from "./sessions.js";
 import { createSettingsStore } from "./settings.js";
 import { createDrainStore, createUpstreamStore } from "./upstreams.js";
@@ -101,6 +102,7 @@ export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | 
     thresholds: createThresholdStore(link, notify),
     upstreams: createUpstreamStore(link, notify),
     drains: createDrainStore(link, notify),
+    requestLogs: createRequestLogStore(link),
     endpoints: createEndpointStore({ link, notify, due, counts: endpointCounts }),
     deliveries: {
       ...createClaims(link, now),

@@ -19,6 +19,7 @@ import { createListVerbs } from "./deliveries/listing.js";
 import { createRetryVerbs } from "./deliveries/retrying.js";
 import { createKeyVerbs } from "./keys.js";
 import { createLimitVerbs } from "./limits.js";
+import { createRequestLogVerbs } from "./request-logs.js";
 import { createSessionVerbs } from "./sessions.js";
 import { createSettingVerbs } from "./settings.js";
 import { createMarkerPurge, createSettlementVerbs } from "./settlements.js";
@@ -48,6 +49,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
   const audit = createAuditVerbs(db);
   const limits = createLimitVerbs(db);
   const upstreams = createUpstreamVerbs(db);
+  const requestLogs = createRequestLogVerbs(db);
   const endpoints = createEndpointVerbs(db, queues, health);
   const claims = createClaimVerbs(db, queues, health);
   const retries = createRetryVerbs(db, queues);
@@ -64,6 +66,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...audit.reads,
       ...limits.reads,
       ...upstreams.reads,
+      ...requestLogs.reads,
       ...endpoints.reads,
       ...lists.reads,
       ...usage.reads,
@@ -78,6 +81,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...audit.writes,
       ...limits.writes,
       ...upstreams.writes,
+      ...requestLogs.writes,
       ...endpoints.writes,
       ...claims.writes,
       ...retries.writes,

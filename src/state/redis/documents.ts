@@ -110,6 +110,12 @@ export function fromDocument<T>(text: string): T {
  * uis:{k}:drains             hash  deployment id -> JSON
  * uis:{k}:models             hash  model id -> first seen in ms
  * uis:{k}:audit              zset  audit records, all with score 0: instant in ms as 16 digits, a colon, id, a space, JSON
+ * uis:{k}:request_logs       hash  request id -> JSON of its record in the request log
+ * uis:{k}:request_contents   hash  request id -> JSON of its content, where it is kept
+ * uis:{k}:request_log_times  zset  members for records, all with score 0: arrival in ms as 16 digits, a colon, request id, a
+ *                                  space, JSON list of account, key id, model and code
+ * uis:{k}:request_log_order  zset  the same members -> number, which rises by 1 with each record
+ * uis:{k}:request_log_count  number of the last record
  * uis:{k}:replicas           zset  name of a running process -> its last report, in ms
  * ```
  *
@@ -132,6 +138,11 @@ export const documentKeys = {
   drains: `${stem}drains`,
   models: `${stem}models`,
   audit: `${stem}audit`,
+  requestLogs: `${stem}request_logs`,
+  requestContents: `${stem}request_contents`,
+  requestLogTimes: `${stem}request_log_times`,
+  requestLogOrder: `${stem}request_log_order`,
+  requestLogCount: `${stem}request_log_count`,
   replicas: `${stem}replicas`,
 };
 

@@ -17,6 +17,7 @@ import { RedisLedger } from "./ledger/ledger.js";
 import { createRedisUsage } from "./ledger/usage.js";
 import { createRedisLimitStore, createRedisThresholdStore } from "./limits.js";
 import { ReplicaCount } from "./replicas.js";
+import { createRedisRequestLogStore } from "./request-logs.js";
 import { createRedisSessionStore } from "./sessions.js";
 import { createRedisCatalogStore, createRedisSettingsStore } from "./settings.js";
 import { createRedisDrainStore, createRedisUpstreamStore } from "./upstreams.js";
@@ -93,6 +94,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     thresholds: createRedisThresholdStore(connection, changes),
     upstreams: createRedisUpstreamStore(connection, changes),
     drains: createRedisDrainStore(connection, changes),
+    requestLogs: createRedisRequestLogStore(connection),
     endpoints: createRedisEndpointStore(connection, changes, deliveries.shards),
     deliveries,
     changes,

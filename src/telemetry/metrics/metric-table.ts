@@ -129,6 +129,11 @@ export const metricTable = {
     labels: [],
     help: "Audit records that could not be written.",
   },
+  uis_request_logs_dropped_total: {
+    type: "counter",
+    labels: [],
+    help: "Requests that are missing in the request log because the store did not accept them in time.",
+  },
   uis_webhook_deliveries_total: {
     type: "counter",
     labels: ["result"],

@@ -36,6 +36,7 @@ export interface MetricSources {
   readonly isStoreUp: () => Promise<boolean>;
   readonly areLimitsDegraded: () => boolean;
   readonly auditRecordsLost: () => number;
+  readonly requestLogsDropped: () => number;
   /** Null: this process sends no webhooks. */
   readonly webhooks: WebhookSources | null;
   readonly upstreams: UpstreamSources;
@@ -66,7 +67,7 @@ function register(registry: Registry, name: MetricName, collect: Collect): void 
 }
 
 function stateSamples(calls: CallMetrics, sources: MetricSources) {
-  const { models, spooled, isStoreUp, areLimitsDegraded, auditRecordsLost, now } = sources;
+  const { models, spooled, isStoreUp, areLimitsDegraded, auditRecordsLost, requestLogsDropped, now } = sources;
   const byModel = (countOf: (model: ModelState) => number | null): Collect => {
     return () => samplesBy("model", sumsByLabel(calls, models(), countOf));
   };
@@ -82,6 +83,7 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
     uis_store_up: async () => single(Number(await isStoreUp())),
     uis_limits_degraded: () => single(Number(areLimitsDegraded())),
     uis_audit_records_lost_total: () => single(auditRecordsLost()),
+    uis_request_logs_dropped_total: () => single(requestLogsDropped()),
     uis_event_loop_lag_seconds: () => single(takeLoopLag(loopDelay)),
     uis_build_info: (): Sample[] => [{ labels: { version, node: process.versions.node }, value: 1 }],
   } satisfies Partial<Record<MetricName, Collect>>;

@@ -5,6 +5,7 @@ import { Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
 import { LimitService } from "../../../gen/unified/admin/v1/limit_service_pb.js";
 import { ModelAdminService } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import { RequestLogService } from "../../../gen/unified/admin/v1/request_log_service_pb.js";
 import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
 import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
@@ -32,6 +33,7 @@ const methods = [
   ThresholdService,
   ModelAdminService,
   UpstreamService,
+  RequestLogService,
   WebhookEndpointService,
   DeliveryService,
 ].flatMap((service): DescMethod[] => service.methods);

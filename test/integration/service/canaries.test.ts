@@ -44,6 +44,7 @@ const words = {
 const failing = (code: string) => ({ text: words.answer, fail: { code, after_tokens: 1 } });
 const config = {
   webhooks: { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] },
+  requests: { keep: 1_000 },
   models: [
     { id: "good", engine: "scripted", scripted: { text: words.answer } },
     { id: "bad", engine: "scripted", scripted: failing("internal_error") },

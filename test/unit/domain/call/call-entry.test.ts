@@ -3,6 +3,7 @@ import { CallEntry } from "../../../../src/domain/call/call.js";
 import type { Caller } from "../../../../src/domain/call/call-context.js";
 import { type CallEnd, CallTimes } from "../../../../src/domain/call/observer.js";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { createLogger } from "../../../../src/telemetry/logger.js";
 
@@ -95,7 +96,7 @@ describe("the line of a call", () => {
       end: of,
       principal: tokenAdministrator,
       caller: by,
-      error: "upstream_timeout",
+      error: new ServiceError("upstream_timeout", "late"),
       traceId,
       labels,
     } as const;

@@ -13,6 +13,7 @@ async function linesOf(calls: CallMetrics, start: string): Promise<string[]> {
     isStoreUp: async () => true,
     areLimitsDegraded: () => false,
     auditRecordsLost: () => 0,
+    requestLogsDropped: () => 0,
     webhooks: null,
     upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
     now: () => 0,

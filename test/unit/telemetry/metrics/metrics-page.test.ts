@@ -10,6 +10,7 @@ const atRest: MetricSources = {
   isStoreUp: async () => true,
   areLimitsDegraded: () => false,
   auditRecordsLost: () => 0,
+  requestLogsDropped: () => 0,
   webhooks: null,
   upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
   now: () => 60_000,
@@ -50,6 +51,7 @@ it("shows an unavailable store, settlements that wait for it, and lost records",
       areLimitsDegraded: () => true,
       spooled: () => ({ size: 12, memoryOnly: 0, oldestAtMs: 57_500 }),
       auditRecordsLost: () => 4,
+      requestLogsDropped: () => 5,
     },
     calls,
   );
@@ -58,6 +60,7 @@ it("shows an unavailable store, settlements that wait for it, and lost records",
   expect(lines("uis_usage_spool_size")).toEqual({ "": 12 });
   expect(lines("uis_usage_spool_oldest_seconds")).toEqual({ "": 2.5 });
   expect(lines("uis_audit_records_lost_total")).toEqual({ "": 4 });
+  expect(lines("uis_request_logs_dropped_total")).toEqual({ "": 5 });
   expect(lines("uis_usage_unrecorded_total")).toEqual({ "": 1 });
 });
 

@@ -11,6 +11,7 @@ async function linesOf(upstreams: Partial<UpstreamSources>, models: MetricSource
     isStoreUp: async () => true,
     areLimitsDegraded: () => false,
     auditRecordsLost: () => 0,
+    requestLogsDropped: () => 0,
     webhooks: null,
     upstreams: { metrics: new UpstreamMetrics(), deployments: () => [], ...upstreams },
     now: () => 0,

@@ -21,6 +21,7 @@ function pageOf(sources: Partial<WebhookSources> | null): Promise<string> {
     isStoreUp: async () => true,
     areLimitsDegraded: () => false,
     auditRecordsLost: () => 0,
+    requestLogsDropped: () => 0,
     webhooks,
     upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
     now: () => nowMs,
