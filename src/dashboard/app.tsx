@@ -5,8 +5,11 @@ import { go, hrefOf, useLocation } from "./lib/location.js";
 import { Setup, SignIn } from "./pages/sign-in.js";
 import { useAction } from "./ui/action.js";
 import { Loading, Problem } from "./ui/feedback.js";
+import "./ui/tokens.css";
 import "./style.css";
+import "./shell.css";
 import "./ui/ui.css";
+import "./ui/data.css";
 
 /** The sign-in form, or the navigation and one page. */
 function App() {

@@ -57,6 +57,8 @@ export interface PageLinkProps {
   readonly query?: Readonly<Record<string, string>>;
   /** Looks like a button. */
   readonly isButton?: boolean;
+  /** Marks the link as the view that is shown. */
+  readonly isCurrent?: boolean;
   /** Accessible name, where the text alone is ambiguous. */
   readonly label?: string;
   /** Called when the link is followed in this tab, e.g. to close a dialog. */
@@ -65,11 +67,20 @@ export interface PageLinkProps {
 }
 
 /** Links to another page without reloading the document; modifier keys open it in a new tab or window as usual. */
-export function PageLink({ page, query = {}, isButton = false, label, onFollow, children }: PageLinkProps) {
+export function PageLink({
+  page,
+  query = {},
+  isButton = false,
+  isCurrent = false,
+  label,
+  onFollow,
+  children,
+}: PageLinkProps) {
   return (
     <a
       href={hrefOf(page, query)}
       aria-label={label}
+      aria-current={isCurrent ? "page" : undefined}
       class={isButton ? "button" : undefined}
       onClick={(event) => {
         if (event.ctrlKey || event.metaKey || event.shiftKey) return;

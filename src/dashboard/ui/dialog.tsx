@@ -1,5 +1,6 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Icon } from "./icon.js";
 
 export interface DialogProps {
   readonly title: string;
@@ -45,12 +46,12 @@ export function Dialog({ title, onClose, children }: DialogProps) {
         <h2 id={titleId}>{title}</h2>
         <button
           type="button"
-          class="quiet"
+          class="quiet icon-button"
           aria-label="Close"
           disabled={isHeld}
           onClick={() => element.current?.close()}
         >
-          ✕
+          <Icon name="close" />
         </button>
       </header>
       <Hold.Provider value={setHeld}>{children}</Hold.Provider>

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { Icon, type IconName } from "./icon.js";
 
 /** An error message; screen readers announce it when it appears. */
 export function Problem({ error, onRetry }: { readonly error: Error | null; readonly onRetry?: () => void }) {
@@ -15,9 +16,26 @@ export function Problem({ error, onRetry }: { readonly error: Error | null; read
   );
 }
 
+export interface EmptyProps {
+  /** With a title the state fills a panel: for a page whose list was never used. */
+  readonly title?: string;
+  readonly icon?: IconName;
+  /** The button or link that adds the first entry. */
+  readonly action?: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
 /** Shown in place of an empty list: what belongs there and how to add it. */
-export function Empty({ children }: { readonly children: ComponentChildren }) {
-  return <p class="empty">{children}</p>;
+export function Empty({ title, icon, action, children }: EmptyProps) {
+  if (title === undefined) return <p class="empty">{children}</p>;
+  return (
+    <section class="empty-state">
+      {icon !== undefined && <Icon name={icon} />}
+      <h2>{title}</h2>
+      <p>{children}</p>
+      {action}
+    </section>
+  );
 }
 
 export function Loading() {

@@ -1,31 +1,116 @@
-import type { ComponentChildren } from "preact";
-import { useEffect, useId, useState } from "preact/hooks";
+import { type ComponentChildren, createContext } from "preact";
+import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../lib/api.js";
 import { useAction } from "./action.js";
 import { useHold } from "./dialog.js";
 import { Problem } from "./feedback.js";
+import { Icon } from "./icon.js";
+
+/** What a form offers its fields. */
+interface FormFields {
+  /** The error of one request field; null if there is none. */
+  readonly error: ApiError | null;
+  /** Names of the fields in the form: an error of any other field is shown above the buttons. */
+  readonly names: Set<string>;
+}
+
+const Fields = createContext<FormFields>({ error: null, names: new Set() });
+
+/** Whether an error of the service means the field: `models[0]` and `api_key.models` both mean `models`. */
+export function isAbout(name: string, param: string): boolean {
+  return name !== "" && param.split(/\W+/).includes(name);
+}
 
 export interface FieldProps {
   readonly label: string;
   /** Help text: purpose and bounds. */
   readonly hint?: string;
-  /** The request field, as errors of the service name it. */
+  /** The request field, as errors of the service name it; they are shown below the control. */
   readonly name?: string;
-  readonly children: (ids: { readonly id: string; readonly "aria-describedby"?: string }) => ComponentChildren;
+  readonly children: (ids: ControlIds) => ComponentChildren;
+}
+
+interface ControlIds {
+  readonly id: string;
+  readonly "aria-describedby"?: string;
+  readonly "aria-invalid"?: true;
 }
 
 /** A labelled control; `children` renders the control with the given ids. */
-export function Field({ label, hint, name, children }: FieldProps) {
+export function Field({ label, hint, name = "", children }: FieldProps) {
   const id = useId();
-  const hintId = `${id}-hint`;
+  const { error, names } = useContext(Fields);
+  // Before the form shows an error.
+  useLayoutEffect(() => {
+    names.add(name);
+    return () => void names.delete(name);
+  }, [names, name]);
+  const problem = error !== null && isAbout(name, error.param) ? error.message : null;
+  const described = [hint === undefined ? "" : `${id}-hint`, problem === null ? "" : `${id}-error`].filter(Boolean);
   return (
-    <div class="field" data-field={name}>
+    <div class="field">
       <label for={id}>{label}</label>
-      {children(hint === undefined ? { id } : { id, "aria-describedby": hintId })}
-      {hint !== undefined && <small id={hintId}>{hint}</small>}
+      {children({
+        id,
+        ...(described.length === 0 ? {} : { "aria-describedby": described.join(" ") }),
+        ...(problem === null ? {} : { "aria-invalid": true }),
+      })}
+      {hint !== undefined && <small id={`${id}-hint`}>{hint}</small>}
+      {problem !== null && (
+        <p id={`${id}-error`} class="field-error" role="alert">
+          <Icon name="alert" />
+          {problem}
+        </p>
+      )}
     </div>
   );
 }
+
+export interface TextFieldProps extends Omit<FieldProps, "children"> {
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  /** Default: `text`. */
+  readonly type?: "text" | "url" | "number" | "search" | "date" | "datetime-local";
+  /** Several lines, this many at first. */
+  readonly rows?: number;
+  /** Ids, URLs and JSON: fixed-width, not checked for spelling. */
+  readonly isCode?: boolean;
+  readonly required?: boolean;
+  readonly placeholder?: string;
+  readonly maxLength?: number;
+  /** Bounds of a number. */
+  readonly min?: number;
+  readonly max?: number;
+  /** `any` accepts fractions. Default: whole numbers. */
+  readonly step?: number | "any";
+}
+
+/** A text or number with its label, hint and error. Passwords have `PasswordField`. */
+export function TextField(props: TextFieldProps) {
+  const { label, hint, name, value, onChange, type = "text", rows, isCode = type === "url", ...bounds } = props;
+  const control = {
+    ...bounds,
+    value,
+    autocomplete: "off",
+    spellcheck: !isCode && type === "text",
+    class: isCode ? "value" : undefined,
+    onInput: (event: Event) => onChange(textOf(event)),
+  } as const;
+  return (
+    <Field label={label} {...(hint === undefined ? {} : { hint })} {...(name === undefined ? {} : { name })}>
+      {(ids) =>
+        rows === undefined ? (
+          <input {...ids} {...({ type } as InputType)} {...control} />
+        ) : (
+          <textarea {...ids} rows={rows} {...control} />
+        )
+      }
+    </Field>
+  );
+}
+
+/** The types of elements allow some attributes for some input types only. */
+type InputType = { readonly type: "text" };
 
 export interface FormProps {
   /** Label of the submit button. */
@@ -37,22 +122,28 @@ export interface FormProps {
   readonly children: ComponentChildren;
 }
 
-/** Submits once at a time and shows the service's error with the name of the field. */
+/** Submits once at a time. An error of a field is shown below it, with the focus; any other above the buttons. */
 export function Form({ verb, send, onCancel, makesSecret = false, children }: FormProps) {
   const { isRunning, error, start } = useAction(send);
+  const form = useRef<HTMLFormElement>(null);
+  const [names] = useState(() => new Set<string>());
   const isHeld = makesSecret && isRunning;
   useHold(isHeld);
-  const shown = error instanceof ApiError && error.param !== "" ? new Error(`${error.param}: ${error.message}`) : error;
+  useEffect(() => form.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus(), [error]);
+  const fieldError = error instanceof ApiError && error.param !== "" ? error : null;
+  const isAtField = fieldError !== null && [...names].some((name) => isAbout(name, fieldError.param));
+  const general = fieldError === null ? error : new Error(`${fieldError.param}: ${fieldError.message}`);
   return (
     <form
+      ref={form}
       class="stack"
       onSubmit={(event) => {
         event.preventDefault();
         start();
       }}
     >
-      {children}
-      <Problem error={shown} />
+      <Fields.Provider value={{ error: fieldError, names }}>{children}</Fields.Provider>
+      <Problem error={isAtField ? null : general} />
       <footer>
         {onCancel !== undefined && (
           <button type="button" disabled={isHeld} onClick={onCancel}>

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { Copy } from "./code.js";
 import { useHold } from "./dialog.js";
 import { Field, textOf } from "./form.js";
 
@@ -36,29 +37,6 @@ export function SecretOnce({ label, secret, onClose, children }: SecretOnceProps
         </button>
       </footer>
     </div>
-  );
-}
-
-/** Copies text to the clipboard and reports the result on the button. */
-export function Copy({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
-  const [last, setLast] = useState<{ readonly text: string; readonly isCopied: boolean } | null>(null);
-  const copy = (): void => {
-    // Browsers offer no clipboard on pages served over plain HTTP by another machine.
-    const clipboard: Clipboard | undefined = navigator.clipboard;
-    const report = (isCopied: boolean): void => setLast({ text, isCopied });
-    if (clipboard === undefined) report(false);
-    else
-      clipboard.writeText(text).then(
-        () => report(true),
-        () => report(false),
-      );
-  };
-  // A result for an earlier text does not apply to this one.
-  const shown = last?.text !== text ? label : last.isCopied ? "Copied" : "Copy failed: select and copy manually";
-  return (
-    <button type="button" onClick={copy}>
-      <span aria-live="polite">{shown}</span>
-    </button>
   );
 }
 

@@ -5,9 +5,10 @@ import type { RotateApiKeyResponseJson } from "../../../../gen/unified/admin/v1/
 import { call } from "../../lib/api.js";
 import { time, toInstant } from "../../lib/format.js";
 import { prefix } from "../../lib/location.js";
+import { Copy } from "../../ui/code.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Field, Form, textOf } from "../../ui/form.js";
-import { Copy, defaultOverlap, OverlapField, SecretOnce } from "../../ui/secret.js";
+import { defaultOverlap, OverlapField, SecretOnce } from "../../ui/secret.js";
 import { createRequest, draftOf, emptyDraft, type KeyDraft, updateRequest } from "./api-key.js";
 
 export interface NewKeyProps {

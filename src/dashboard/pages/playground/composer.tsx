@@ -4,9 +4,9 @@ import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { call } from "../../lib/api.js";
 import { prefix } from "../../lib/location.js";
 import { useData } from "../../lib/use-data.js";
+import { Copy } from "../../ui/code.js";
 import { Loading, Problem } from "../../ui/feedback.js";
 import { Select } from "../../ui/form.js";
-import { Copy } from "../../ui/secret.js";
 import { exampleOf, grpcAddress, type Language } from "./examples.js";
 import type { PlaygroundRequest } from "./requests.js";
 
