@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
+import { Copy } from "../../ui/code.js";
 import { textOf } from "../../ui/form.js";
-import { Copy } from "../../ui/secret.js";
 import { isEmpty, isSilent, type Message } from "./answers.js";
 import { Composer, TruncatedNote } from "./composer.js";
 import { MarkdownView } from "./markdown-view.js";

@@ -1,6 +1,6 @@
 import { Fragment, h, type VNode } from "preact";
 import { useMemo } from "preact/hooks";
-import { Copy } from "../../ui/secret.js";
+import { Copy } from "../../ui/code.js";
 import { type MarkdownNode, markdownOf } from "./markdown.js";
 
 /** A text with Markdown. Parsed again only when the text changes. */
