@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { matching } from "../../../src/dashboard/ui/choice.js";
+import { matching } from "../../../src/dashboard/ui/picker/choice.js";
 
 const choices = [
   { value: "key_1", label: "Nightly reports", detail: "sk-uis-LAH…dZ04" },

@@ -1,8 +1,8 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { Field, textOf } from "../form.js";
+import { Icon } from "../icon.js";
+import { place } from "../popover.js";
 import { type Choice, matching, titleOf } from "./choice.js";
-import { Field, textOf } from "./form.js";
-import { Icon } from "./icon.js";
-import { place } from "./popover.js";
 
 export interface PickerProps {
   readonly label: string;

@@ -1,7 +1,7 @@
 /** What the service knows, as choices of pickers. Null while it is read; an error leaves the last answer. */
-import type { ApiKeyJson } from "../../../gen/unified/admin/v1/api_key_pb.js";
-import { call } from "../lib/api.js";
-import { useData } from "../lib/use-data.js";
+import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
+import { call } from "../../lib/api.js";
+import { useData } from "../../lib/use-data.js";
 import type { Choice } from "./choice.js";
 
 /** Models that requests can name. */

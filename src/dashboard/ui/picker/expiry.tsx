@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { toLocal } from "../lib/format.js";
-import { Field, textOf } from "./form.js";
+import { toLocal } from "../../lib/format.js";
+import { Field, textOf } from "../form.js";
 
 const dayMs = 86_400_000;
 
