@@ -56,7 +56,9 @@ may also be in files that the configuration names.
 | \`UIS_UPSTREAM_<NAME>_KEY\` | API key of the upstream with that name, in upper case, with \`_\` for every other character than a letter or digit: \`UIS_UPSTREAM_GPU_1_KEY\` for \`gpu-1\`. It takes precedence over key, key_file and keys_file. |
 
 Commands that call a running service use \`--url\`, \`UIS_URL\`, \`<data_dir>/service.json\` or the address in the configuration, in this
-order, with \`UIS_ADMIN_TOKEN\`, else the token in the data folder. \`uis run\` prefers \`UIS_API_KEY\`; \`uis usage\` uses it if neither token exists.
+order, with \`UIS_ADMIN_TOKEN\`, else the token in the data folder. The latter is sent only to a service that proves
+(\`GET /identity\`) that it holds the same token. \`uis run\` prefers \`UIS_API_KEY\`; \`uis usage\` uses it if neither token exists.
+\`uis webhooks add\` and \`uis upstreams add\` have a \`--url\` of their own: the service is \`--service-url\` there.
 
 ## Traces
 

@@ -62,9 +62,9 @@ export class CommandSet {
   /** A command that calls the running service, or works on the data folder without one. */
   onServiceOrFolder(command: Command, load: () => Promise<Handler>, ...exampleLines: readonly string[]): void {
     // The --url of `uis webhooks add` is that of the endpoint.
-    if (!command.options.some(({ long }) => long === "--url")) {
-      command.option("--url <url>", "address of the running service (UIS_URL)");
-    }
+    const hasOwnUrl = command.options.some(({ long }) => long === "--url");
+    const flag = hasOwnUrl ? "--service-url <url>" : "--url <url>";
+    command.option(flag, "address of the running service (UIS_URL)");
     this.onMachine(command, load, ...exampleLines);
   }
 

@@ -7,6 +7,7 @@ import { createSystemClock } from "../../lib/clock.js";
 import { createLogger } from "../../telemetry/logger.js";
 import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
 import { backUpStoppedState, restoreEmbeddedState } from "../compose/state.js";
+import type { Config } from "../config/schema.js";
 import { type CommandOptions, loadForCommand } from "./load-for-command.js";
 import {
   administratorTarget,
@@ -16,6 +17,7 @@ import {
   serviceClient,
   toCommandError,
 } from "./service-client.js";
+import { requireUnused } from "./unused-folder.js";
 
 /** `uis backup`: the running service copies the file that it has open; without a service this process does. */
 export async function backup(io: CliIo, file: string, options: CommandOptions): Promise<void> {
@@ -45,13 +47,16 @@ async function backUpByService(io: CliIo, path: string, options: CommandOptions)
 async function backUpStopped(io: CliIo, path: string, options: CommandOptions): Promise<void> {
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
-  if (config.state.redis_url !== null) {
-    throw new CommandError(
-      "the state is in Redis, which has its own backup (redis-cli --rdb); this command copies embedded state",
-    );
-  }
+  requireEmbedded(config);
   const log = createLogger({ level: "error", sink: io.stderr });
   await backUpStoppedState(dataDir, path, { clock: createSystemClock(), log }).catch(explain);
+}
+
+function requireEmbedded({ state }: Config): void {
+  if (state.redis_url === null) return;
+  throw new CommandError(
+    "the state is in Redis, which has its own backup (redis-cli --rdb); this command copies embedded state",
+  );
 }
 
 /** `uis restore`: the service must be stopped. */
@@ -59,6 +64,8 @@ export async function restore(io: CliIo, name: string, options: CommandOptions):
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
   const file = resolve(io.cwd, name);
+  requireEmbedded(config);
+  await requireUnused(dataDir);
   const replaced = restoreInto(dataDir, file);
   const kept = `The replaced state is kept in ${replaced}. Delete that file when you no longer need it.`;
   const lines = [`The state in ${dataDir} is that of ${name}.`, ...(replaced === null ? [] : [kept])];

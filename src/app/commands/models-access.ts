@@ -27,6 +27,7 @@ import {
   type ServiceTarget,
   serviceClient,
 } from "./service-client.js";
+import { requireUnused } from "./unused-folder.js";
 
 /** A stored model for the output of commands. */
 export type ListedModel = Omit<StoredModel, "path"> & {
@@ -70,10 +71,17 @@ export interface ModelAccess {
 export async function openModels(io: CliIo, options: CommandOptions): Promise<ModelAccess> {
   const { url, isNamed, pid } = await findService(io, options);
   if (isNamed || (await isServiceAt(url))) return openServiceModels(await administratorTarget(io, options));
-  if (pid === null) return openFolderModels(await openStoreOfFolder(io, options));
+  if (pid === null) return await openUnusedFolder(io, options);
   throw new CommandError(
     `process ${pid} uses this data folder but does not answer at ${url}: try again once it has started or stopped`,
   );
+}
+
+/** Rejects with CommandError if a service uses the folder: it would not notice the change. */
+async function openUnusedFolder(io: CliIo, options: CommandOptions): Promise<ModelAccess> {
+  const { config } = await loadForCommand(io, options);
+  await requireUnused(resolve(io.cwd, config.data_dir));
+  return openFolderModels(await openStoreOfFolder(io, options));
 }
 
 /** The models of the data folder, without a service. */

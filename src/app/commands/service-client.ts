@@ -9,6 +9,7 @@ import type { Config } from "../config/schema.js";
 import { readSecrets, readSecretText } from "../config/secrets.js";
 import { readAdminToken, readServiceFile } from "../process/data-folder.js";
 import { reachableHost } from "../process/listeners.js";
+import { identityPath, isProof, newChallenge } from "../process/token-proof.js";
 import { type CommandOptions, loadForCommand } from "./load-for-command.js";
 
 /** Address and credential of a running service. */
@@ -22,6 +23,8 @@ export interface ServiceTarget {
 }
 
 const probeTimeoutMs = 2_000;
+/** Longer: the command depends on the answer. */
+const proofTimeoutMs = 10_000;
 /** Used when the configured port is 0. */
 const defaultPort = 8080;
 
@@ -56,7 +59,10 @@ function checkedUrl(url: string, from: string): string {
   return url.replace(/\/+$/, "");
 }
 
-/** The service with UIS_ADMIN_TOKEN as its credential, else the token in the data folder, else `otherwise`. */
+/**
+ * The service with UIS_ADMIN_TOKEN as its credential, else the token in the data folder, else `otherwise`. The token in
+ * the data folder is sent only to a service that has proved that it holds it: another program may listen at the address.
+ */
 export async function administratorTarget(
   io: CliIo,
   options: CommandOptions,
@@ -68,9 +74,17 @@ export async function administratorTarget(
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
   const credential = await readAdminToken(dataDir);
-  if (credential !== null) return { url, credential, credentialFrom: `${dataDir}/admin.token` };
+  if (credential !== null && (await holdsToken(url, credential))) {
+    return { url, credential, credentialFrom: `${dataDir}/admin.token` };
+  }
   if (otherwise !== null) return otherwise;
   if (!(await isServiceAt(url))) throw noService(url);
+  if (credential !== null) {
+    throw new CommandError(
+      `the service at ${url} has not proved that it uses the data folder ${dataDir}, so its token is not sent there: ` +
+        "name the folder of that service with --data-dir, or set UIS_ADMIN_TOKEN",
+    );
+  }
   throw new CommandError(
     `no credential: set UIS_ADMIN_TOKEN, or name the data folder of the running service with --data-dir (${dataDir} has no admin.token that you may read)`,
   );
@@ -94,6 +108,20 @@ async function keyTarget(io: CliIo, options: CommandOptions): Promise<ServiceTar
   if (credential === null) return null;
   const { url } = await findService(io, options);
   return { url, credential, credentialFrom };
+}
+
+/** Whether a service that holds the token answers at the URL; false for another service or program, and for none. */
+async function holdsToken(url: string, token: string): Promise<boolean> {
+  const challenge = newChallenge();
+  try {
+    const signal = AbortSignal.timeout(proofTimeoutMs);
+    const page = await fetch(`${url}${identityPath}?challenge=${challenge}`, { signal, redirect: "error" });
+    const { proof } = (await page.json()) as { proof?: unknown };
+    return isProof(token, challenge, proof);
+  } catch {
+    // Nothing listens there, or the answer is not JSON: the caller finds out which.
+    return false;
+  }
 }
 
 /** Whether this service answers at the URL. */

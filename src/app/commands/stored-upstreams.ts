@@ -20,14 +20,15 @@ interface AddOptions extends CommandOptions {
   readonly weight?: number;
   readonly priority?: number;
   readonly slots?: number;
+  readonly serviceUrl?: string;
 }
 
 /** `uis upstreams add`. Without a kind the service asks the server for it first. */
 export async function addUpstream(io: CliIo, name: string, options: AddOptions): Promise<void> {
   // This --url is the upstream's, not the service's.
-  const { url, kind, keyFile, apiVersion, models, weight, priority, slots, ...rest } = options;
+  const { url, kind, keyFile, apiVersion, models, weight, priority, slots, serviceUrl, ...rest } = options;
   const key = keyFile === undefined ? "" : await readKey(io, keyFile);
-  const { upstream } = await callAsAdministrator(io, rest, UpstreamService, async (client) => {
+  const { upstream } = await callAsAdministrator(io, { ...rest, url: serviceUrl }, UpstreamService, async (client) => {
     const found = kind ?? (await kindOf(client, url, key));
     const settings = { apiVersion: apiVersion ?? "", models: models ?? [], weight, priority, slots };
     const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));

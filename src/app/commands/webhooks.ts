@@ -30,6 +30,7 @@ interface AddOptions extends Options {
   readonly url: string;
   readonly events: string[];
   readonly description?: string;
+  readonly serviceUrl?: string;
 }
 
 interface ListDeliveriesOptions extends Options {
@@ -55,9 +56,9 @@ interface ReplayOptions extends Options {
 /** `uis webhooks add` */
 export async function addWebhook(io: CliIo, options: AddOptions): Promise<void> {
   // This --url is the endpoint's, not the service's.
-  const { url, events, description = "", account = "", ...rest } = options;
+  const { url, events, description = "", account = "", serviceUrl, ...rest } = options;
   const request = { webhookEndpoint: { account, url, events, description } };
-  const created = await callAsAdministrator(io, rest, WebhookEndpointService, (client) =>
+  const created = await callAsAdministrator(io, { ...rest, url: serviceUrl }, WebhookEndpointService, (client) =>
     client.createWebhookEndpoint(request),
   );
   printWithSecret(io, options, created);

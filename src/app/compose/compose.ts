@@ -52,9 +52,9 @@ type ListenerDeps = Context & Domain & Pick<Parameters<typeof createOpenAiRoutes
 
 /** Settings of the HTTP listener with its one route table: RPCs, REST, the dashboard and the pages about the API. */
 async function httpSettings(deps: ListenerDeps) {
-  const { config, lifecycle, ids, spooled } = deps;
+  const { config, lifecycle, ids, spooled, folderToken } = deps;
   const connect = createConnectRoutes(deps);
-  const pages = publicPages(lifecycle, spooled);
+  const pages = publicPages(lifecycle, spooled, folderToken);
   const openAi = createOpenAiRoutes({ ...deps, keepAlive: config.sse.keep_alive, pages });
   const files = createStaticRoutes(await readStaticFiles(), ids);
   const routes = new RouteTable([...connect.routes, ...openAi.routes, ...files], (req, res) => {

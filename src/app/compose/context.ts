@@ -22,6 +22,8 @@ export interface ComposeInput {
   readonly tls: TlsFiles | null;
   /** Credential for the pages of the operations listener; null: none is required. */
   readonly opsToken: Secret | null;
+  /** The token that this process writes into its data folder; one of `adminTokens`. */
+  readonly folderToken: string;
   /** Credentials of the administrator. */
   readonly adminTokens: readonly string[];
   /** The operator's own; null: the one in the data folder. */

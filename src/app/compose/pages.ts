@@ -3,6 +3,7 @@ import type { SpoolLevel } from "../../domain/metering/ledger.js";
 import type { State } from "../../domain/service/state.js";
 import { readWebFile, readWebFolder, type StaticFiles } from "../../transports/dashboard/static-files.js";
 import type { Phase } from "../process/lifecycle.js";
+import { identityPath, proofOf } from "../process/token-proof.js";
 
 /** A path of the package, from the sources and from the build alike. */
 const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
@@ -36,11 +37,15 @@ const links = {
 };
 const home: Page = { status: 200, body: { service: "unified-inference", links } };
 
-/** Liveness, readiness and links. The reason of a readiness is a code that shows an outsider nothing about the machine. */
+/**
+ * Liveness, readiness, links and the proof that this process holds `folderToken`, the token in its data folder. The reason
+ * of a readiness is a code that shows an outsider nothing about the machine.
+ */
 export function publicPages(
   process: { readonly phase: Phase },
   spooled: () => SpoolLevel,
-): ReadonlyMap<string, () => Page> {
+  folderToken: string,
+): ReadonlyMap<string, (target: string) => Page> {
   const readiness = (): Page => {
     const spool = spooled();
     const isReady = acceptsInference(process.phase, spool);
@@ -48,14 +53,20 @@ export function publicPages(
     const body = { status: isReady ? "ready" : "not_ready", ...(!isStored && { reason: "storage_unavailable" }) };
     return { status: isReady ? 200 : 503, body };
   };
-  return new Map<string, () => Page>([
+  return new Map<string, (target: string) => Page>([
     ["/", () => home],
+    [identityPath, (target) => identity(folderToken, target)],
     ["/health", () => alive],
     ["/healthz", () => alive],
     ["/livez", () => alive],
     ["/ready", readiness],
     ["/readyz", readiness],
   ]);
+}
+
+function identity(folderToken: string, target: string): Page {
+  const challenge = new URLSearchParams(target.split("?")[1]).get("challenge") ?? "";
+  return { status: 200, body: { service: "unified-inference", proof: proofOf(folderToken, challenge) } };
 }
 
 /**

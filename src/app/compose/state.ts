@@ -7,7 +7,7 @@ import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import { ResilientLedger, SpoolReplay } from "../../domain/metering/resilient-ledger.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import { openSqlite } from "../../state/embedded/database/sqlite.js";
-import { databaseFile, restoreEmbeddedState } from "../../state/embedded/database/state-file.js";
+import { databaseFile, isStateInUse, restoreEmbeddedState } from "../../state/embedded/database/state-file.js";
 import { openMemoryState } from "../../state/embedded/memory-state.js";
 import { openEmbeddedState } from "../../state/embedded/state.js";
 import { FileSpool } from "../../state/spool/file-spool.js";
@@ -110,7 +110,7 @@ export async function backUpStoppedState(dataDir: string, file: string, tools: S
   }
 }
 
-export { restoreEmbeddedState };
+export { isStateInUse, restoreEmbeddedState };
 
 /** Version of SQLite, from an empty database. Throws when the binding does not load. */
 export function sqliteVersion(): string {

@@ -93,6 +93,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     limits: limits.now,
     tls,
     opsToken,
+    folderToken: adminToken,
     adminTokens,
     masterKey,
     environment,

@@ -78,7 +78,8 @@ export function createApi(deps: ApiDeps, family: ApiFamily) {
   return {
     exchangeOf,
 
-    pageRoute(path: string, page: () => Page): Route {
+    /** `page` gets the target of the request: path and query. */
+    pageRoute(path: string, page: (target: string) => Page): Route {
       return {
         path,
         handle(req, res) {
@@ -87,7 +88,7 @@ export function createApi(deps: ApiDeps, family: ApiFamily) {
             exchange.error(methodNotAllowed(exchange, ["GET"]));
             return;
           }
-          const { status, body } = page();
+          const { status, body } = page(req.url ?? path);
           exchange.json(status, body);
         },
       };

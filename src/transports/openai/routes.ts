@@ -10,8 +10,8 @@ import { createHandlers, type HandlerDeps, type RestOperation } from "./handlers
 interface OpenAiDeps extends ApiDeps, HandlerDeps {
   readonly core: HandlerDeps["core"];
   readonly log: HandlerDeps["log"];
-  /** Pages outside of `/v1` by path, for GET and HEAD. */
-  readonly pages: ReadonlyMap<string, () => Page>;
+  /** Pages outside of `/v1` by path, for GET and HEAD. They get the target of the request. */
+  readonly pages: ReadonlyMap<string, (target: string) => Page>;
 }
 
 /** The REST transport: `/v1/*`, `/version` and the pages. */

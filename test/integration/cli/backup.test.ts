@@ -42,7 +42,7 @@ describe("uis backup and uis restore", () => {
 
     const { UIS_URL: _, ...stopped } = { ...env, UIS_OFFLINE: "1" };
     const restored = await uis(["restore", file, "--json"], { env: stopped });
-    expect(restored).toMatchObject({ code: 0 });
+    expect(restored).toMatchObject({ code: 0, stderr: "" });
     const { replaced, ...rest } = JSON.parse(restored.stdout) as Record<string, string>;
     expect(rest).toEqual({ file, data_dir: dataDir });
     expect(replaced).toMatch(/\/uis\.db\.replaced-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/);

@@ -74,6 +74,62 @@ describe("a command that calls a service", () => {
     }
   });
 
+  it("sends the token of the data folder only to a service that proves that it holds the token (SEC-35)", async () => {
+    const received: string[] = [];
+    const impostor = await elsewhere((request, response) => {
+      received.push(`${request.method} ${request.url} ${JSON.stringify(request.headers)}`);
+      response.setHeader("content-type", "application/json");
+      response.end(JSON.stringify({ service: "unified-inference", proof: "0".repeat(64), nextPageToken: "" }));
+    });
+    const env = { UIS_URL: impostor, UIS_DATA_DIR: service.dataDir };
+    const explanation = `uis: the service at ${impostor} has not proved that it uses the data folder ${service.dataDir}`;
+    for (const line of await failures(env)) expect(line).toContain(explanation);
+    expect(received.length).toBeGreaterThanOrEqual(asking.length);
+    for (const request of received) {
+      expect(request).toMatch(/^GET \/(identity\?challenge=[\w-]{43})? /);
+      expect(request).not.toContain(service.adminToken);
+    }
+    // Another service of the same kind holds another token.
+    const other = await startService();
+    onTestFinished(() => other.close());
+    const words = ["keys", "list", "--url", other.http, "--data-dir", service.dataDir];
+    expect((await uis(words)).stderr).toContain("has not proved");
+    // A token that was given to the command is sent where the command is told to.
+    expect((await uis(words, { env: { UIS_ADMIN_TOKEN: other.adminToken } })).code).toBe(0);
+  });
+
+  it("calls the service at --service-url if its own --url is another address", async () => {
+    const env = { UIS_DATA_DIR: service.dataDir, UIS_URL: "http://127.0.0.1:1" };
+    const add = ["webhooks", "add", "--url", "https://example.com/", "--events", "request.completed"];
+    expect((await uis(add, { env })).stderr).toContain("no service answers at http://127.0.0.1:1");
+    expect(await uis([...add, "--service-url", service.http], { env })).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("changes no data folder whose database a running service holds, also before the service answers", async () => {
+    const running = await startService({ config: { state: { durability: "every-write" } } });
+    onTestFinished(() => running.close());
+    const copy = join(running.dataDir, "copy.db");
+    expect(await uis(["backup", copy], { env: { UIS_DATA_DIR: running.dataDir } })).toMatchObject({ code: 0 });
+    await rm(join(running.dataDir, "service.json"));
+    const file = join(running.dataDir, "mine.gguf");
+    await writeTinyGguf(file);
+    const env = { UIS_DATA_DIR: running.dataDir, UIS_SERVER_PORT: "1", UIS_OFFLINE: "1" };
+    const source = `file:${file}`;
+    for (const words of [
+      ["models", "import", file],
+      ["models", "pull", source],
+      ["models", "rm", "x"],
+      ["restore", copy],
+    ]) {
+      const { code, stderr } = await uis(words, { env });
+      expect({ words, code }).toEqual({ words, code: 1 });
+      expect(stderr).toContain(`uses the data folder ${running.dataDir}: stop it first`);
+    }
+    expect((await uis(["restore", copy], { env: { ...env, REDIS_URL: "redis://127.0.0.1:1" } })).stderr).toContain(
+      "in Redis",
+    );
+  });
+
   it("removes no model while a running service does not answer yet or any more", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "uis-busy-"));
     onTestFinished(() => rm(dataDir, { recursive: true, force: true }));

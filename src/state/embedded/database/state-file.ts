@@ -107,6 +107,25 @@ function inUse(dataDir: string, fix: string, cause: unknown): StateOpenError {
   return new StateOpenError(`the data directory ${dataDir} is in use by another process`, fix, { cause });
 }
 
+/** Whether another process holds the database of this directory, as a service does while it runs. */
+export function isStateInUse(dataDir: string): boolean {
+  const file = databaseFile(dataDir);
+  if (!existsSync(file)) return false;
+  let db: SqliteDatabase | null = null;
+  try {
+    db = openSqlite(file);
+    db.exec("PRAGMA busy_timeout = 0");
+    db.exec("BEGIN IMMEDIATE");
+    db.exec("ROLLBACK");
+    return false;
+  } catch (error) {
+    const code = sqliteCode(error);
+    return code === sqliteCodes.BUSY || code === sqliteCodes.LOCKED;
+  } finally {
+    db?.close();
+  }
+}
+
 /** The database file; SQLite writes `-wal` and, for other tools, `-shm` beside it. */
 export function databaseFile(dataDir: string): string {
   return join(dataDir, "uis.db");
