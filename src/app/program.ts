@@ -194,7 +194,7 @@ function addBackup(program: Command, commands: CommandSet): void {
 function addConfig(program: Command, commands: CommandSet): void {
   const summary = "check, show and import configurations";
   const config = addGroup(program, "config", { summary }, "uis config check", "uis config show");
-  const code = () => import("./commands/config.js");
+  const code = () => import("./commands/config/config.js");
   const check = config
     .command("check")
     .description("list the errors of the configuration")
@@ -227,7 +227,7 @@ function addConfig(program: Command, commands: CommandSet): void {
     .addOption(jsonOption());
   commands.plain(
     importing,
-    async () => (await import("./commands/import-config.js")).importConfig,
+    async () => (await import("./commands/config/import-config.js")).importConfig,
     "uis config import litellm config.yaml > uis.yaml",
   );
 }

@@ -29,7 +29,7 @@ function addList(upstreams: Command, commands: CommandSet): void {
     .description("list the upstreams of the running service with their state, else those of the configuration");
   commands.onService(
     list,
-    async () => (await import("./commands/upstreams.js")).listUpstreams,
+    async () => (await import("./commands/upstreams/upstreams.js")).listUpstreams,
     "uis upstreams list",
     "uis upstreams list --json",
   );
@@ -45,14 +45,14 @@ function addCheck(upstreams: Command, commands: CommandSet): void {
     .addOption(jsonOption());
   commands.plain(
     check,
-    async () => (await import("./commands/upstreams.js")).checkUpstreamAt,
+    async () => (await import("./commands/upstreams/upstreams.js")).checkUpstreamAt,
     "uis upstreams check http://127.0.0.1:11434/v1",
     "uis upstreams check https://api.openai.com/v1 --key-file openai.key --json",
   );
 }
 
 function addStored(upstreams: Command, commands: CommandSet): void {
-  const code = () => import("./commands/stored-upstreams.js");
+  const code = () => import("./commands/upstreams/stored-upstreams.js");
   const { weight, priority, slots } = deploymentBounds;
   const add = upstreams
     .command("add")

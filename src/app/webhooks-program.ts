@@ -26,7 +26,7 @@ export function addWebhooks(program: Command, commands: CommandSet): void {
 }
 
 function addEndpoints(webhooks: Command, commands: CommandSet): void {
-  const code = () => import("./commands/webhooks.js");
+  const code = () => import("./commands/webhooks/webhooks.js");
   const ofEndpoint = (name: string, description: string) => {
     const command = webhooks.command(name).description(description).argument("<id>", "id of the endpoint");
     return command.addOption(endpointAccount());
@@ -60,7 +60,7 @@ function endpointAccount(): Option {
 }
 
 function addDeliveries(webhooks: Command, commands: CommandSet): void {
-  const code = () => import("./commands/webhooks.js");
+  const code = () => import("./commands/webhooks/webhooks.js");
   const list = webhooks
     .command("deliveries")
     .description("list deliveries with their attempts, newest first")
@@ -102,7 +102,7 @@ function addDeliveries(webhooks: Command, commands: CommandSet): void {
 }
 
 function addForReceivers(webhooks: Command, commands: CommandSet): void {
-  const code = () => import("./commands/webhooks-receive.js");
+  const code = () => import("./commands/webhooks/receive.js");
   const verify = webhooks
     .command("verify")
     .description("verify the signature of a delivery; reads its unchanged body from stdin")

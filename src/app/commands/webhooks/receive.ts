@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { errorText, printable, printableLine } from "../../lib/display-text.js";
-import { verifyWebhook, type WebhookRefusal } from "../../lib/webhook-signature.js";
-import { type CliIo, CommandError, exitCode, print } from "../command-line/cli-io.js";
+import { errorText, printable, printableLine } from "../../../lib/display-text.js";
+import { verifyWebhook, type WebhookRefusal } from "../../../lib/webhook-signature.js";
+import { type CliIo, CommandError, exitCode, print } from "../../command-line/cli-io.js";
 
 interface ListenOptions {
   /** 0 picks a free one. */

@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { LineCounter, parseDocument } from "yaml";
-import { errorText } from "../../lib/display-text.js";
-import { type CliIo, print, UsageError } from "../command-line/cli-io.js";
-import { importLiteLlm } from "../litellm/import-config.js";
-import { summaryLines } from "../litellm/notes.js";
-import { countsLine, renderConfig } from "../litellm/render-config.js";
-import type { CommandOptions } from "./load-for-command.js";
+import { errorText } from "../../../lib/display-text.js";
+import { type CliIo, print, UsageError } from "../../command-line/cli-io.js";
+import { importLiteLlm } from "../../litellm/import-config.js";
+import { summaryLines } from "../../litellm/notes.js";
+import { countsLine, renderConfig } from "../../litellm/render-config.js";
+import type { CommandOptions } from "../load-for-command.js";
 
 /** Maximum number of aliases: repeated ones could expand to a huge document. */
 const maxAliasCount = 1_000;

@@ -6,20 +6,27 @@ import {
   AttemptSchema,
   type Delivery,
   DeliverySchema,
-} from "../../../gen/unified/webhook/v1/delivery_pb.js";
+} from "../../../../gen/unified/webhook/v1/delivery_pb.js";
 import {
   DeliveryService,
   type ReplayDeliveriesRequestSchema,
   type ReplayDeliveriesResponse,
-} from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
-import { type WebhookEndpoint, WebhookEndpointSchema } from "../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
-import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
-import { printable } from "../../lib/display-text.js";
-import { type CliIo, exitCode, print, printList } from "../command-line/cli-io.js";
-import { isoTime, jsonInteger, minuteText, overlapOf, parseInstant, toJsonObject } from "../command-line/cli-values.js";
-import { type Cell, factLines, numeric, type Tone, tableLines } from "../command-line/table.js";
-import type { CommandOptions } from "./load-for-command.js";
-import { callAsAdministrator, pagesOf, present } from "./service-client.js";
+} from "../../../../gen/unified/webhook/v1/delivery_service_pb.js";
+import { type WebhookEndpoint, WebhookEndpointSchema } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
+import { WebhookEndpointService } from "../../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
+import { printable } from "../../../lib/display-text.js";
+import { type CliIo, exitCode, print, printList } from "../../command-line/cli-io.js";
+import {
+  isoTime,
+  jsonInteger,
+  minuteText,
+  overlapOf,
+  parseInstant,
+  toJsonObject,
+} from "../../command-line/cli-values.js";
+import { type Cell, factLines, numeric, type Tone, tableLines } from "../../command-line/table.js";
+import type { CommandOptions } from "../load-for-command.js";
+import { callAsAdministrator, pagesOf, present } from "../service-client.js";
 
 interface Options extends CommandOptions {
   /** Default: `default`; for deliveries: all accounts. */

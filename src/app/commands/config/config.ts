@@ -1,10 +1,10 @@
 import { stringify } from "yaml";
 import * as z from "zod";
-import { type CliIo, exitCode, print } from "../command-line/cli-io.js";
-import { ConfigError, formatProblem } from "../config/problem.js";
-import { configSchema } from "../config/schema.js";
-import { configJsonSchema, redacted } from "../config/setting-list.js";
-import { type CommandOptions, loadForCommand, loadForStart } from "./load-for-command.js";
+import { type CliIo, exitCode, print } from "../../command-line/cli-io.js";
+import { ConfigError, formatProblem } from "../../config/problem.js";
+import { configSchema } from "../../config/schema.js";
+import { configJsonSchema, redacted } from "../../config/setting-list.js";
+import { type CommandOptions, loadForCommand, loadForStart } from "../load-for-command.js";
 
 /** `uis config check`: every problem of the configuration and of the secrets, each with its position. */
 export async function checkConfig(io: CliIo, file: string | undefined, options: CommandOptions): Promise<number> {

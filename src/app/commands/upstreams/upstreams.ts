@@ -1,15 +1,15 @@
 import { resolve } from "node:path";
-import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
-import type { UpstreamDefinition, UpstreamFacts, UpstreamKind } from "../../domain/engine/upstream.js";
-import { type CliIo, CommandError, print, printList, UsageError } from "../command-line/cli-io.js";
-import { numeric, tableLines } from "../command-line/table.js";
-import { examineUpstream } from "../compose/upstream-check.js";
-import { deploymentsOf, discoverMs } from "../config/model-references.js";
-import { defineUpstream, type NewUpstream, upstreamYaml } from "../config/new-upstream.js";
-import { ConfigError } from "../config/problem.js";
-import type { Config } from "../config/schema.js";
-import { type CommandOptions, loadForCommand } from "./load-for-command.js";
-import { callAsAdministrator, findService } from "./service-client.js";
+import { UpstreamService } from "../../../../gen/unified/admin/v1/upstream_service_pb.js";
+import type { UpstreamDefinition, UpstreamFacts, UpstreamKind } from "../../../domain/engine/upstream.js";
+import { type CliIo, CommandError, print, printList, UsageError } from "../../command-line/cli-io.js";
+import { numeric, tableLines } from "../../command-line/table.js";
+import { examineUpstream } from "../../compose/upstream-check.js";
+import { deploymentsOf, discoverMs } from "../../config/model-references.js";
+import { defineUpstream, type NewUpstream, upstreamYaml } from "../../config/new-upstream.js";
+import { ConfigError } from "../../config/problem.js";
+import type { Config } from "../../config/schema.js";
+import { type CommandOptions, loadForCommand } from "../load-for-command.js";
+import { callAsAdministrator, findService } from "../service-client.js";
 import { upstreamLines, upstreamObject } from "./stored-upstreams.js";
 
 interface CheckOptions extends CommandOptions {

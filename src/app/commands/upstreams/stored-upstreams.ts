@@ -1,14 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Client } from "@connectrpc/connect";
-import type { Upstream, UpstreamDeployment } from "../../../gen/unified/admin/v1/upstream_pb.js";
-import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
-import { errorText, printableLine } from "../../lib/display-text.js";
-import { type CliIo, CommandError, print, UsageError } from "../command-line/cli-io.js";
-import { isoTime, jsonInteger } from "../command-line/cli-values.js";
-import { type Cell, tableLines } from "../command-line/table.js";
-import type { CommandOptions } from "./load-for-command.js";
-import { callAsAdministrator, present } from "./service-client.js";
+import type { Upstream, UpstreamDeployment } from "../../../../gen/unified/admin/v1/upstream_pb.js";
+import { UpstreamService } from "../../../../gen/unified/admin/v1/upstream_service_pb.js";
+import { errorText, printableLine } from "../../../lib/display-text.js";
+import { type CliIo, CommandError, print, UsageError } from "../../command-line/cli-io.js";
+import { isoTime, jsonInteger } from "../../command-line/cli-values.js";
+import { type Cell, tableLines } from "../../command-line/table.js";
+import type { CommandOptions } from "../load-for-command.js";
+import { callAsAdministrator, present } from "../service-client.js";
 
 interface AddOptions extends CommandOptions {
   readonly url: string;
