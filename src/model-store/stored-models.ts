@@ -1,12 +1,14 @@
 import { fixedLimits } from "../contract/limits.js";
 import { modelIdForm, modelIdWords } from "../contract/names.js";
 import { ServiceError } from "../domain/call/service-error.js";
-import type { ModelStore as ModelStorePort, StoredModel } from "../domain/catalog/model-store.js";
+import type { FoundModel, ModelStore as ModelStorePort, StoredModel } from "../domain/catalog/model-store.js";
 import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./default-models.js";
 import { HttpClient, refusal } from "./download/http-client.js";
 import { ModelFileError, SourceUnavailable } from "./files/model-files.js";
 import type { ModelKind } from "./gguf/gguf-header.js";
 import type { ModelPuller, PullProgress as PullerProgress } from "./puller.js";
+import { findShortName, matchingShortNames, type ShortName } from "./short-names.js";
+import type { FoundRepository } from "./sources/hub-api.js";
 import { findPip } from "./sources/pypi-source.js";
 import { formatSource, InvalidSource, parseSource } from "./sources/source.js";
 import type { PullOptions } from "./sources/source-fetcher.js";
@@ -58,17 +60,24 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
       return model === undefined ? null : toStored(model);
     },
 
-    async pull({ source, id, sha256 }, onProgress, signal) {
+    async search(words, signal) {
+      const repositories = await translated(puller.search(words, signal), "source");
+      const known = matchingShortNames(words).map(toFoundShortName);
+      return [...known, ...repositories.map(toFoundRepository)];
+    },
+
+    async pull({ source: given, id, sha256 }, onProgress, signal) {
       const report = ({ stage, ...bytes }: PullerProgress) => {
         // A conversion receives no bytes.
         if (stage === "fetching") onProgress(bytes);
       };
-      if (source === null) {
+      if (given === null) {
         const known = findDefault(id);
         const model = await translated(puller.pullDefault(known, report, signal), "source");
         return { model: toStored(model), warnings: [] };
       }
-      const request = { source, id: checkedId(id ?? modelIdOf(source)), onProgress: report, signal };
+      const source = findShortName(given)?.source ?? given;
+      const request = { source, id: checkedId(id ?? modelIdOf(given)), onProgress: report, signal };
       const pulled = await translated(puller.pull({ ...request, ...(sha256 === null ? {} : { sha256 }) }), "source");
       return { model: toStored(pulled.model), warnings: pulled.warnings };
     },
@@ -88,24 +97,41 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
 }
 
 /**
- * Id of a source's model: the default model's own id, else derived from the file's name:
- * `hf:owner/repo/Some-Model-Q8_0.gguf@main` is `some-model-q8_0`.
+ * Id of a source's model: the short name or the default model's own id, else derived from the file's name:
+ * `hf:owner/repo/Some-Model-Q8_0.gguf@main` and `hf:owner/Some-Model-GGUF:Q8_0` are `some-model-q8_0`.
  */
 function modelIdOf(source: string): string {
+  const short = findShortName(source);
+  if (short !== undefined) return short.name;
   const known = findDefaultSource(source);
   if (known !== undefined) return known.model.id;
   const [file = ""] = (/[^/]*(?=\/*$)/.exec(source)?.[0] ?? "").split(/[@?#]/);
   const id = file
+    .replace(/-gguf(?=:)/i, "")
     .replace(/\.(gguf|whl|zip)$/i, "")
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, "-");
   return id.slice(0, fixedLimits.modelIdCharsMax) || "model";
 }
 
+function toFoundShortName({ name, kind, approximateBytes, license }: ShortName): FoundModel {
+  const unknown = { downloads: null, likes: null, gated: false, quantizations: [] };
+  return { source: name, kind, license, approximateBytes, ...unknown };
+}
+
+function toFoundRepository({ repository, ...found }: FoundRepository): FoundModel {
+  const best = preferredQuantizations.find((name) => found.quantizations.includes(name)) ?? found.quantizations[0];
+  const source = `hf:${repository}${best === undefined ? "" : `:${best}`}`;
+  return { ...found, source, kind: null, approximateBytes: null };
+}
+
+/** In the order of preference: good answers for their size, then nearly lossless ones. */
+const preferredQuantizations: readonly string[] = ["Q4_K_M", "Q5_K_M", "Q8_0", "Q4_0", "F16"];
+
 /** The source in the form that is stored; unchanged where it is not valid. */
 function shownSource(source: string): string {
   try {
-    return formatSource(parseSource(source));
+    return findShortName(source) === undefined ? formatSource(parseSource(source)) : source;
   } catch (error) {
     if (error instanceof InvalidSource) return source.slice(0, shownCharsMax);
     throw error;
@@ -116,6 +142,7 @@ const shownCharsMax = 200;
 
 /** Whether the source is valid and has no query, which can be a signature. */
 function isStorable(source: string): boolean {
+  if (findShortName(source) !== undefined) return true;
   try {
     const parsed = parseSource(source);
     return parsed.kind !== "https" || formatSource(parsed) === parsed.url;

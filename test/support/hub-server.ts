@@ -23,6 +23,9 @@ export type HubTrick =
   /** Serves the file normally. */
   | "none";
 
+/** The commit of every repository; its files are also served there. */
+const hubCommit = "c0ffee00".repeat(5);
+
 /** A request as the hub saw it. */
 export interface HubRequest {
   readonly path: string;
@@ -75,15 +78,42 @@ export class HubServer {
     return this.#close();
   }
 
+  /** The API: the files of a repository, and the repositories that match words. */
+  #api(path: string, query: URLSearchParams): object | null {
+    const [, listed] = /^\/api\/models\/([^/]+\/[^/]+)\/revision\/main$/.exec(path) ?? [];
+    const filesOf = (repository: string) =>
+      [...this.#files].flatMap(([file, bytes]) => {
+        const prefix = `/${repository}/resolve/main/`;
+        if (!file.startsWith(prefix)) return [];
+        const sha256 = createHash("sha256").update(bytes).digest("hex");
+        return [{ rfilename: file.slice(prefix.length), lfs: { sha256, size: bytes.length, pointerSize: 134 } }];
+      });
+    if (listed !== undefined) {
+      const siblings = filesOf(listed);
+      return siblings.length === 0 ? null : { sha: hubCommit, siblings };
+    }
+    const repositories = new Set([...this.#files.keys()].map((file) => file.split("/").slice(1, 3).join("/")));
+    const words = (query.get("search") ?? "").toLowerCase().split(" ");
+    return [...repositories]
+      .filter((id) => words.every((word) => id.toLowerCase().includes(word)))
+      .map((id) => ({ id, downloads: 1234, likes: 5, tags: ["gguf", "license:mit"], siblings: filesOf(id) }));
+  }
+
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const { range, authorization } = request.headers;
-    const path = decodeURIComponent(new URL(request.url ?? "", this.endpoint).pathname);
+    const { pathname, searchParams } = new URL(request.url ?? "", this.endpoint);
+    const path = decodeURIComponent(pathname).replace(`/${hubCommit}`, "/main");
     this.requests.push({ path, range, authorization });
     const trick = this.#tricks.shift() ?? "none";
     if (trick === "silence") return;
     if (typeof trick === "object" && "status" in trick) return void response.writeHead(trick.status).end();
     if (typeof trick === "object" && "redirectTo" in trick) {
       return void response.writeHead(302, { location: trick.redirectTo }).end();
+    }
+    if (path.startsWith("/api/models")) {
+      const answer = this.#api(path, searchParams);
+      if (answer === null) return void response.writeHead(404).end();
+      return void response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
     }
     const file = this.#files.get(path);
     if (!file) return void response.writeHead(404).end();

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type DefaultModel, defaultChatModels, defaultEmbeddingModel } from "../../src/model-store/default-models.js";
+import { defaultChatModels, defaultEmbeddingModel } from "../../src/model-store/default-models.js";
 import { eventually } from "./eventually.js";
 import { cachedModel } from "./model-files/model-cache.js";
 import { type RunningService, startService } from "./start-service.js";
@@ -16,6 +16,8 @@ export interface ModelServiceOptions {
   readonly slots?: number;
   /** Tokens; default 1024, or 512 for embeddings. */
   readonly contextLength?: number;
+  /** Whether the model keeps the defaults that come with it; without, requests get the API's own. Default false. */
+  readonly hasDefaults?: boolean;
   /** Whether the log records what the binding evaluates, see `evaluations`. */
   readonly recorded?: boolean;
 }
@@ -29,7 +31,7 @@ export interface ModelService extends RunningService {
 }
 
 /** The real chat model of the tests: small, and to be had wherever there is a package index. */
-export function smallChatModel(): DefaultModel {
+export function smallChatModel() {
   const model = defaultChatModels.find(({ isDemonstration }) => isDemonstration);
   if (model === undefined) throw new Error("the catalog has no small chat model");
   return model;
@@ -41,16 +43,19 @@ export async function realModelFile(kind: ModelServiceOptions["kind"]): Promise<
   return resolve(await cachedModel(model, AbortSignal.timeout(fetchLimitMs)));
 }
 
+const noEffect = { temperature: 1, top_p: 1, min_p: 0, repetition_penalty: 1 };
+
 /** Starts a service with real weights on one thread. Resolves when they are loaded. */
 export async function startModelService(options: ModelServiceOptions): Promise<ModelService> {
-  const { kind, slots = 1, recorded = false } = options;
+  const { kind, slots = 1, recorded = false, hasDefaults = false } = options;
   const file = await realModelFile(kind);
   const id = kind === "chat" ? smallChatModel().id : defaultEmbeddingModel.id;
   const contextLength = options.contextLength ?? (kind === "chat" ? 1024 : 512);
+  const ownDefaults = kind === "chat" && !hasDefaults ? { defaults: { ...noEffect, max_tokens: contextLength } } : {};
   const moduleDir = recorded ? await recordingModuleDir() : null;
   const running = await startService({
     config: {
-      models: [{ id, engine: "llama", source: `file:${file}`, slots, context_length: contextLength }],
+      models: [{ id, engine: "llama", source: `file:${file}`, slots, context_length: contextLength, ...ownDefaults }],
       engine: { threads: 1, module_dir: moduleDir },
       limits: { queue_wait: "5m" },
     },

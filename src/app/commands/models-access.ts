@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import {
+  type FoundModel as FoundMessage,
   ModelAdminService,
   type ModelPull,
   type PullModelResponse,
@@ -10,7 +11,7 @@ import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.j
 import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
+import type { FoundModel, PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { errorText } from "../../lib/display-text.js";
 import { type CliIo, CommandError } from "../command-line/cli-io.js";
@@ -58,6 +59,7 @@ export interface ModelAccess {
   pulls(): Promise<readonly ModelPull[]>;
   /** Ends a pull that runs in the service. */
   cancelPull(id: string): Promise<ModelPull>;
+  search(words: string, signal: AbortSignal): Promise<readonly FoundModel[]>;
   /** `path` absolute. */
   import(path: string, id: string | null, signal: AbortSignal): Promise<ListedModel>;
   remove(id: string): Promise<ListedModel>;
@@ -94,6 +96,7 @@ function openFolderModels(store: Awaited<ReturnType<typeof openStoreOfFolder>>):
       const { model, warnings } = await ofStore(store.pull(request, onProgress, signal));
       return { model: toListed(model), warnings };
     },
+    search: (words, signal) => ofStore(store.search(words, signal)),
     pulls: async () => [],
     cancelPull: async () => {
       throw new CommandError("no service is running here, and pulls of other commands end with Ctrl-C");
@@ -144,6 +147,8 @@ function openServiceModels(target: ServiceTarget): ModelAccess {
       const last = await explained(target, lastOf(client.pullModel(request, { signal }), onProgress));
       return { model: ofMessage(last?.model), warnings: last?.warnings ?? [] };
     },
+    search: async (words, signal) =>
+      (await explained(target, client.searchModels({ words }, { signal }))).models.map(ofFound),
     pulls: async () => (await explained(target, client.listPulls({}))).pulls,
     cancelPull: async (id) => present((await explained(target, client.cancelPull({ id }))).pull),
     async import(path, id, signal) {
@@ -179,6 +184,18 @@ async function lastOf(
     last = answer;
   }
   return last;
+}
+
+function ofFound({ approximateBytes, downloads, likes, license, kind, ...found }: FoundMessage): FoundModel {
+  const isShortName = found.quantizations.length === 0 && !found.source.startsWith("hf:");
+  return {
+    ...found,
+    kind: kind === StoredModelKind.CHAT ? "chat" : kind === StoredModelKind.EMBEDDING ? "embedding" : null,
+    approximateBytes: Number(approximateBytes) || null,
+    downloads: isShortName ? null : Number(downloads),
+    likes: isShortName ? null : Number(likes),
+    license: license || null,
+  };
 }
 
 function ofMessage(message: Message | undefined): ListedModel {

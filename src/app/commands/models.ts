@@ -105,7 +105,11 @@ export async function removeModel(io: CliIo, id: string, options: CommandOptions
   print(io, options, toModelObject(model), `${model.id} is removed.`);
 }
 
-async function withModels<T>(io: CliIo, options: CommandOptions, use: (access: ModelAccess) => Promise<T>): Promise<T> {
+export async function withModels<T>(
+  io: CliIo,
+  options: CommandOptions,
+  use: (access: ModelAccess) => Promise<T>,
+): Promise<T> {
   const access = await openModels(io, options);
   try {
     return await use(access);
@@ -116,7 +120,7 @@ async function withModels<T>(io: CliIo, options: CommandOptions, use: (access: M
   }
 }
 
-/** A source without a colon is the id of a default model, which has sources of its own. */
+/** A source without a colon is the id of a default model, which has sources of its own; short names have one. */
 function toPullRequest(io: CliIo, source: string, { id, sha256 }: PullOptions): PullRequest {
   if (!source.includes(":")) {
     if (id === undefined && sha256 === undefined) return { source: null, id: source, sha256: null };
@@ -142,7 +146,7 @@ function afterLeaving(source: string): string {
 }
 
 /** Runs work that Ctrl-C and SIGTERM cancel; a second Ctrl-C ends the process at once. */
-async function untilInterrupt<T>(consequence: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+export async function untilInterrupt<T>(consequence: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const abort = new AbortController();
   const cancel = (): void => abort.abort();
   process.once("SIGINT", cancel).once("SIGTERM", cancel);

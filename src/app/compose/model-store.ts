@@ -3,7 +3,7 @@ import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { ModelPulls } from "../../domain/catalog/model-pulls.js";
 import type { ModelStore, PullProgress, StoredModel } from "../../domain/catalog/model-store.js";
-import { EngineError, type LoadProgress } from "../../domain/engine/engine.js";
+import { EngineError, type LoadProgress, type RequestDefaults } from "../../domain/engine/engine.js";
 import { defaultChatModels } from "../../model-store/default-models.js";
 import { type GgufHeader, type ModelKind, modelKind, readGgufHeader } from "../../model-store/gguf/gguf-header.js";
 import { ModelPuller } from "../../model-store/puller.js";
@@ -53,11 +53,8 @@ interface LocatedFile {
   readonly path: string;
   readonly kind: "chat" | "embedding";
   readonly trainedContext: number;
-  readonly answerTokens?: number;
+  readonly defaults?: RequestDefaults;
 }
-
-/** Maximum tokens of an answer of the demonstration model, which often does not stop by itself. */
-const answerTokens = 512;
 
 /** Share of a download between two reports of progress. */
 const shareStep = 0.1;
@@ -105,8 +102,8 @@ function isWanted(stored: StoredModel, source: string | null, sha256: string | n
 }
 
 function toFile({ path, kind, contextLength, sha256 }: StoredModel): LocatedFile {
-  const isDemonstration = defaultChatModels.some((model) => model.isDemonstration && model.file.sha256 === sha256);
-  return { path, kind, trainedContext: contextLength, ...(isDemonstration ? { answerTokens } : {}) };
+  const known = defaultChatModels.find((model) => model.file.sha256 === sha256);
+  return { path, kind, trainedContext: contextLength, ...(known === undefined ? {} : { defaults: known.defaults }) };
 }
 
 function shareOf({ receivedBytes, totalBytes }: PullProgress): number {

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { defaultLimits, fixedLimits } from "../../contract/limits.js";
-import type { RequestDefaults } from "../../domain/catalog/catalog-model.js";
 import type { PriceList } from "../../domain/catalog/prices.js";
+import type { RequestDefaults } from "../../domain/engine/engine.js";
 import type { UpstreamKind } from "../../domain/engine/upstream.js";
 import { upstreamTakes } from "../engines/registry.js";
 import { wholeNumber } from "./setting-types.js";

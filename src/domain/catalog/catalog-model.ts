@@ -3,7 +3,7 @@ import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_p
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { rememberLast } from "../../lib/json-string.js";
 import { invariant } from "../call/service-error.js";
-import type { Capabilities, LoadedModel } from "../engine/engine.js";
+import type { Capabilities, LoadedModel, RequestDefaults } from "../engine/engine.js";
 import type { Affinity } from "../engine/upstream.js";
 import { Affinity as AffinityChoice } from "../routing/affinity.js";
 import { EjectionGroup } from "../routing/ejection-group.js";
@@ -17,19 +17,6 @@ import type { PriceList } from "./prices.js";
 export const modelCapabilities = ["chat", "completions", "embeddings", "rerank"] as const;
 
 export type Capability = (typeof modelCapabilities)[number];
-
-/** Values for fields of generation requests that the client leaves unset; null: the engine decides. */
-export interface RequestDefaults {
-  readonly temperature: number | null;
-  readonly topP: number | null;
-  readonly minP: number | null;
-  readonly repetitionPenalty: number | null;
-  readonly maxTokens: number | null;
-  /** Non-empty texts; an empty list is none. */
-  readonly stop: readonly string[];
-  /** System message of chats without a system or developer message. */
-  readonly system: string | null;
-}
 
 /** What changes without loading a model again. */
 export type LiveSettings = Pick<ModelDefinition, "prices" | "defaults">;
@@ -65,9 +52,9 @@ export class CatalogModel {
   readonly fallbacks: readonly string[];
   /** Prices of future settlements; a reload replaces them (USE-8). */
   prices: PriceList;
-  /** Of future requests; a reload replaces them. */
-  defaults: RequestDefaults | null;
   readonly #configured: readonly Capability[] | null;
+  #configuredDefaults: RequestDefaults | null;
+  #defaults: RequestDefaults | null;
   readonly #offeredBy = rememberLast(offeredBy);
 
   /** Begins to load its deployments. */
@@ -77,7 +64,8 @@ export class CatalogModel {
     this.ownedBy = definition.ownedBy;
     this.createdAtMs = createdAtMs;
     this.prices = definition.prices;
-    this.defaults = definition.defaults;
+    this.#configuredDefaults = definition.defaults;
+    this.#defaults = definition.defaults;
     this.affinity = definition.affinity;
     this.hasUpstream = definition.deployments.some(({ upstream }) => upstream !== null);
     this.fallbacks = definition.fallbacks;
@@ -102,6 +90,18 @@ export class CatalogModel {
           onChange: () => this.#listUsable(),
         }),
     );
+  }
+
+  /** Of future requests: what is configured, and for the rest what the engine recommends for the model's file. */
+  get defaults(): RequestDefaults | null {
+    return this.#defaults;
+  }
+
+  /** Applies settings that a reload has changed. */
+  revise({ prices, defaults }: LiveSettings): void {
+    this.prices = prices;
+    this.#configuredDefaults = defaults;
+    this.#defaults = joinedDefaults(defaults, this.loaded?.defaults);
   }
 
   /** Capabilities of the first loaded deployment; null while none is loaded. */
@@ -169,6 +169,7 @@ export class CatalogModel {
   }
 
   #listUsable(): void {
+    this.#defaults = joinedDefaults(this.#configuredDefaults, this.loaded?.defaults);
     this.room.deployments = this.deployments.filter(({ isUsable }) => isUsable);
   }
 }
@@ -180,4 +181,21 @@ function offeredBy(caps: Capabilities): readonly Capability[] {
   if (caps.embeddings) offered.push("embeddings");
   if (caps.rerank) offered.push("rerank");
   return offered;
+}
+
+/** For each field the first value that is set. */
+function joinedDefaults(
+  configured: RequestDefaults | null,
+  recommended: RequestDefaults | undefined,
+): RequestDefaults | null {
+  if (configured === null || recommended === undefined) return configured ?? recommended ?? null;
+  return {
+    temperature: configured.temperature ?? recommended.temperature,
+    topP: configured.topP ?? recommended.topP,
+    minP: configured.minP ?? recommended.minP,
+    repetitionPenalty: configured.repetitionPenalty ?? recommended.repetitionPenalty,
+    maxTokens: configured.maxTokens ?? recommended.maxTokens,
+    stop: configured.stop.length > 0 ? configured.stop : recommended.stop,
+    system: configured.system ?? recommended.system,
+  };
 }

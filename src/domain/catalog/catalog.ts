@@ -140,12 +140,7 @@ export class Catalog {
 
   /** Changes models by id without reloading them. Unknown ids are ignored. */
   revise(settingsById: ReadonlyMap<string, LiveSettings>): void {
-    for (const [id, { prices, defaults }] of settingsById) {
-      const model = this.#models.get(id);
-      if (model === undefined) continue;
-      model.prices = prices;
-      model.defaults = defaults;
-    }
+    for (const [id, settings] of settingsById) this.#models.get(id)?.revise(settings);
   }
 
   /** Prices of a model; null for an unknown id. */

@@ -3,7 +3,7 @@ import type { Catalog } from "./catalog.js";
 import type { ModelDefinition } from "./catalog-model.js";
 import type { ModelPull, Pull } from "./model-pull.js";
 import type { ModelPulls } from "./model-pulls.js";
-import type { ModelStore, PulledModel, PullRequest, StoredModel } from "./model-store.js";
+import type { FoundModel, ModelStore, PulledModel, PullRequest, StoredModel } from "./model-store.js";
 
 export interface ModelAdminDeps {
   readonly store: ModelStore;
@@ -12,6 +12,9 @@ export interface ModelAdminDeps {
   /** Defines how to run a stored model. */
   readonly define: (model: StoredModel) => ModelDefinition;
 }
+
+/** Length of the words of a search. */
+const searchCharsMax = 200;
 
 /** Administration of models: the stored ones and those that the catalog offers. */
 export class ModelAdmin {
@@ -29,6 +32,14 @@ export class ModelAdmin {
   pull(request: PullRequest, record: (model: StoredModel) => Promise<void>): Pull {
     if (request.source === null && request.id === null) checkPresent(undefined, "source");
     return this.#deps.pulls.start(request, (pulled) => this.#finishPull(pulled, record));
+  }
+
+  /** Models that can be pulled, by words in their names. */
+  search(words: string, signal: AbortSignal): Promise<readonly FoundModel[]> {
+    const trimmed = words.trim();
+    checkPresent(trimmed, "words");
+    if (trimmed.length <= searchCharsMax) return this.#deps.store.search(trimmed, signal);
+    return refuse("string_above_max_length", "words", `'words' may have at most ${searchCharsMax} characters.`);
   }
 
   pulls(): readonly ModelPull[] {

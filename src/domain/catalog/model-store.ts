@@ -19,7 +19,7 @@ export interface StoredModel {
 }
 
 export interface PullRequest {
-  /** `hf:`, `https:`, `pypi:` or `file:` source; null: any known source of the default model `id`. */
+  /** A short name, or an `hf:`, `https:`, `pypi:` or `file:` source; null: any known source of the default model `id`. */
   readonly source: string | null;
   /** Null: derived from the source's file name. */
   readonly id: string | null;
@@ -37,6 +37,23 @@ export interface PulledModel {
   readonly model: StoredModel;
   /** For the operator. */
   readonly warnings: readonly string[];
+}
+
+/** A model that can be pulled. */
+export interface FoundModel {
+  /** What `pull` takes: a short name, or a repository of the model hub with a quantization. */
+  readonly source: string;
+  /** Null if the hub does not state it. */
+  readonly kind: "chat" | "embedding" | null;
+  /** Quantizations of the repository; empty for a short name, which has one. */
+  readonly quantizations: readonly string[];
+  /** Null if not known. */
+  readonly approximateBytes: number | null;
+  readonly downloads: number | null;
+  readonly likes: number | null;
+  readonly license: string | null;
+  /** Whether the hub gives its files only to accounts that have accepted its terms. */
+  readonly gated: boolean;
 }
 
 /**
@@ -59,6 +76,8 @@ export interface ModelStore {
   list(): Promise<readonly StoredModel[]>;
   /** Null for an unknown id. */
   find(id: string): Promise<StoredModel | null>;
+  /** Models that match the words: short names first, then what the model hub finds. */
+  search(words: string, signal: AbortSignal): Promise<readonly FoundModel[]>;
   /** Downloads, verifies and stores; resolves at once if the model is there. */
   pull(request: PullRequest, onProgress: (progress: PullProgress) => void, signal: AbortSignal): Promise<PulledModel>;
   /** Stores a copy of a GGUF file, of a wheel's model, or of the conversion of a folder with safetensors. */

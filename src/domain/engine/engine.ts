@@ -36,6 +36,8 @@ export interface LoadedModel {
    * name another one, because an upstream server sends its own with the answer only.
    */
   readonly fingerprint: string;
+  /** Recommended for the model's file, where neither the client nor the configuration sets a value. */
+  readonly defaults?: RequestDefaults;
   /** Counts the tokens of a prompt rendered with `options`; null if the engine cannot count before it runs. */
   countTokens(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
   /**
@@ -57,6 +59,19 @@ export interface LoadedModel {
    */
   isReachable?(signal: AbortFlag): Promise<boolean>;
   unload(graceMs: number): Promise<void>;
+}
+
+/** Values for fields of generation requests that the client leaves unset; null: the engine decides. */
+export interface RequestDefaults {
+  readonly temperature: number | null;
+  readonly topP: number | null;
+  readonly minP: number | null;
+  readonly repetitionPenalty: number | null;
+  readonly maxTokens: number | null;
+  /** Non-empty texts; an empty list is none. */
+  readonly stop: readonly string[];
+  /** System message of chats without a system or developer message. */
+  readonly system: string | null;
 }
 
 export interface Capabilities {

@@ -9,8 +9,14 @@ import {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { invariant, refuse, ServiceError } from "../call/service-error.js";
-import type { RequestDefaults } from "../catalog/catalog-model.js";
-import type { Capabilities, GenerateInput, GenerateRequest, PassOn, ToolChoiceSpec } from "../engine/engine.js";
+import type {
+  Capabilities,
+  GenerateInput,
+  GenerateRequest,
+  PassOn,
+  RequestDefaults,
+  ToolChoiceSpec,
+} from "../engine/engine.js";
 
 /** Builds the engine request of a valid chat request. Throws ServiceError for what the model cannot do. */
 export function toChatRequest(

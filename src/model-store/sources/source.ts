@@ -6,12 +6,14 @@ import type { Pin } from "../files/model-files.js";
 /** Origin of a model. */
 export type ModelSource = HubSource | HttpsSource | PypiSource | FileSource;
 
-/** A file in a repository of a model hub, or (no path) the sentence encoder in its top folder. */
+/** A file in a repository of a model hub, the file of a quantization, or (neither) the sentence encoder in its top folder. */
 export interface HubSource {
   kind: "hub";
   /** `owner/name`. */
   repository: string;
   path: string | null;
+  /** `Q4_K_M`, in any case; the hub's list of files says which file it is. */
+  quantization: string | null;
   /** A commit, tag or branch. */
   revision: string;
 }
@@ -74,11 +76,11 @@ export class InvalidSource extends Error {
 }
 
 const sourceLengthMax = 2_048;
-const hubPattern = /^([\w.-]+\/[\w.-]+)(?:\/([^@]+))?(?:@([\w./-]+))?$/;
+const hubPattern = /^([\w.-]+\/[\w.-]+)(?:\/([^@]+)|:([\w.-]+))?(?:@([\w./-]+))?$/;
 const pypiPattern = /^([A-Za-z0-9][\w.-]*)==([A-Za-z0-9][\w.!+-]*)\/(.+)$/;
 
 /**
- * Reads `hf:owner/repo/file@revision`, `https://…`, `pypi:name==version/member` or `file:…`. The default
+ * Reads `hf:owner/repo/file@revision`, `hf:owner/repo:Q4_K_M`, `https://…`, `pypi:name==version/member` or `file:…`. The default
  * revision of a hub is `main`. Plain http is allowed for this machine only. Throws InvalidSource.
  */
 export function parseSource(text: string): ModelSource {
@@ -97,7 +99,7 @@ export function parseSource(text: string): ModelSource {
       return parseFile(text, rest);
     default:
       throw new InvalidSource(
-        `${quoted(text)} names no source: hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:PATH`,
+        `${quoted(text)} names no source: a short name such as qwen3:4b, hf:owner/repo:Q4_K_M, hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:PATH`,
       );
   }
 }
@@ -106,7 +108,7 @@ export function parseSource(text: string): ModelSource {
 export function formatSource(source: ModelSource): string {
   switch (source.kind) {
     case "hub":
-      return `hf:${source.repository}${source.path === null ? "" : `/${source.path}`}@${source.revision}`;
+      return `hf:${source.repository}${fileOf(source)}@${source.revision}`;
     case "https":
       return source.url.replace(/[?#].*$/, "");
     case "pypi":
@@ -116,12 +118,18 @@ export function formatSource(source: ModelSource): string {
   }
 }
 
+function fileOf({ path, quantization }: HubSource): string {
+  if (path !== null) return `/${path}`;
+  return quantization === null ? "" : `:${quantization.toUpperCase()}`;
+}
+
 function parseHub(text: string, rest: string): HubSource {
-  const [, repository, path, revision] = hubPattern.exec(rest) ?? [];
+  const [, repository, path, quantization, revision] = hubPattern.exec(rest) ?? [];
   if (repository === undefined || !isInside(path ?? "file") || !isInside(revision ?? "main")) {
-    throw new InvalidSource(`${quoted(text)} is not of the form hf:owner/repo/file@revision`);
+    throw new InvalidSource(`${quoted(text)} is not of the form hf:owner/repo/file@revision or hf:owner/repo:Q4_K_M`);
   }
-  return { kind: "hub", repository, path: path ?? null, revision: revision ?? "main" };
+  const file = { path: path ?? null, quantization: quantization ?? null };
+  return { kind: "hub", repository, ...file, revision: revision ?? "main" };
 }
 
 function parseHttps(text: string): HttpsSource {

@@ -33,6 +33,10 @@ beforeAll(async () => {
   chatSum = createHash("sha256").update(bytes).digest("hex");
   hub = await HubServer.start();
   hub.put("owner/repo", "Some-Model.gguf", bytes);
+  hub.put("owner/Many-GGUF", "Many-Q4_K_M.gguf", bytes);
+  hub.put("owner/Many-GGUF", "Many-Q8_0.gguf", Buffer.from("another file"));
+  hub.put("owner/Many-GGUF", "big/Many-F16-00001-of-00002.gguf", Buffer.from("a part"));
+  hub.put("owner/Many-GGUF", "mmproj-Many-Q4_K_M.gguf", Buffer.from("a projector"));
 });
 
 afterAll(async () => {
@@ -276,6 +280,50 @@ describe("uis models without a service", () => {
     const again = await models(["rm", "a"]);
     expect(again).toMatchObject({ code: 1, stdout: "" });
     expect(again.stderr).toContain("'a'");
+  });
+
+  it("pulls a quantization of a repository at the commit of the hub's list, verified by the sum that the hub states", async () => {
+    const env = { HF_ENDPOINT: hub.endpoint };
+    const pulled = await models(["pull", "hf:owner/Many-GGUF:q4_k_m", "--json"], env);
+    expect(JSON.parse(pulled.stdout)).toMatchObject({
+      id: "many-q4_k_m",
+      sha256: chatSum,
+      source: "hf:owner/Many-GGUF:Q4_K_M@main",
+    });
+    await models(["rm", "many-q4_k_m"]);
+    const other = await models(["pull", "hf:owner/Many-GGUF:Q5_K_M"], env);
+    expect(other).toMatchObject({ code: 1, stdout: "" });
+    expect(other.stderr).toContain("owner/Many-GGUF has no Q5_K_M: it has Q4_K_M, Q8_0");
+    const parts = await models(["pull", "hf:owner/Many-GGUF:F16"], env);
+    expect(parts.stderr).toContain("has F16 in several files, and only a model in one file can be used");
+    hub.play("none", "wrong bytes");
+    const wrong = await models(["pull", "hf:owner/Many-GGUF:Q8_0"], env);
+    expect(wrong.stderr).toContain("is not the expected file");
+  });
+
+  it("searches short names and the hub, and says what to check where the hub cannot be reached", async () => {
+    const env = { HF_ENDPOINT: hub.endpoint };
+    const found = JSON.parse((await models(["search", "owner", "many", "--json"], env)).stdout) as Model[];
+    expect(found).toEqual([
+      {
+        source: "hf:owner/Many-GGUF:Q4_K_M",
+        kind: null,
+        quantizations: ["Q4_K_M", "Q8_0"],
+        approximate_bytes: null,
+        downloads: 1234,
+        likes: 5,
+        license: "mit",
+        gated: false,
+      },
+    ]);
+    const short = await models(["search", "qwen3", "4b"], env);
+    expect(short.stdout).toMatch(/^SOURCE +SIZE +DOWNLOADS +LICENSE\nqwen3:4b +2\.5 GB +apache-2\.0\n/);
+    expect((await models(["search", "nothing-like-it"], env)).stderr).toContain("no model matches");
+    const unreached = await models(["search", "qwen3"], { HF_ENDPOINT: "http://127.0.0.1:1" });
+    expect(unreached).toMatchObject({ code: 1, stdout: "" });
+    expect(unreached.stderr).toContain("127.0.0.1:1 cannot be reached");
+    const offline = await models(["search", "qwen3"], { UIS_OFFLINE: "1" });
+    expect(offline.stderr).toContain("is offline (UIS_OFFLINE)");
   });
 
   it("downloads nothing when it is offline, but imports", async () => {

@@ -9,6 +9,7 @@ import {
   type GenerateRequest,
   type LoadedModel,
   type LoadProgress,
+  type RequestDefaults,
 } from "../../../src/domain/engine/engine.js";
 import { type LlamaSettings, llamaEngine } from "../../../src/engines/llama/llama-engine.js";
 import { eventually } from "../eventually.js";
@@ -26,7 +27,7 @@ export interface FakeLlamaOptions {
   /** Result of the load of each child in turn; the last one is repeated. */
   readonly loads?: readonly HowLoaded[];
   readonly kind?: "chat" | "embedding";
-  readonly answerTokens?: number;
+  readonly defaults?: RequestDefaults;
   readonly settings?: Partial<LlamaSettings>;
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -53,13 +54,19 @@ export class FakeLlama {
   }
 
   async load(signal: AbortSignal = never): Promise<LoadedModel> {
-    const { kind = "chat", settings, environment = {}, answerTokens } = this.#options;
-    const bound = answerTokens === undefined ? {} : { answerTokens };
+    const { kind = "chat", settings, environment = {}, defaults } = this.#options;
+    const recommended = defaults === undefined ? {} : { defaults };
     const engine = llamaEngine.create({
       clock: this.clock,
       log: this.#logger(),
       files: {
-        locate: async () => ({ path: this.#file, kind, trainedContext: 2048, shortenableEmbeddings: true, ...bound }),
+        locate: async () => ({
+          path: this.#file,
+          kind,
+          trainedContext: 2048,
+          shortenableEmbeddings: true,
+          ...recommended,
+        }),
       },
       settings: { stallMs: 30_000, circuitCrashes: 5, threads: 1, moduleDir: null, ...settings },
       environment,

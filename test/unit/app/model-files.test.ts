@@ -15,11 +15,15 @@ function storeWith(sha256: string): ModelStore {
 const noPulls = { download: () => Promise.reject(new Error("nothing is downloaded")) };
 
 describe("the file of a model", () => {
-  it("limits only the answers of the demonstration model, which often does not stop by itself", async () => {
-    for (const { file, isDemonstration } of defaultChatModels) {
-      const files = createModelFiles({ store: storeWith(file.sha256), pulls: noPulls, log: silentLog });
-      const located = await files.locate({ id: "m", source: null, sha256: null }, () => {}, never);
-      expect(located.answerTokens).toBe(isDemonstration ? 512 : undefined);
+  it("comes with the defaults of a built-in model, whose demonstration model has a cap; others have none", async () => {
+    const locate = async (sha256: string) => {
+      const files = createModelFiles({ store: storeWith(sha256), pulls: noPulls, log: silentLog });
+      return (await files.locate({ id: "m", source: null, sha256: null }, () => {}, never)).defaults;
+    };
+    for (const { file, isDemonstration, defaults } of defaultChatModels) {
+      expect(await locate(file.sha256)).toEqual(defaults);
+      expect(defaults.maxTokens).toBe(isDemonstration ? 256 : null);
     }
+    expect(await locate("0".repeat(64))).toBeUndefined();
   });
 });

@@ -4,9 +4,11 @@ import { formatSource, InvalidSource, parseSource } from "../../../src/model-sto
 
 describe("parseSource", () => {
   it.each([
-    ["hf:o/r/f.gguf@abc", { kind: "hub", repository: "o/r", path: "f.gguf", revision: "abc" }],
-    ["hf:o/r/deep/f.gguf", { kind: "hub", repository: "o/r", path: "deep/f.gguf", revision: "main" }],
-    ["hf:o/r@refs/pr/1", { kind: "hub", repository: "o/r", path: null, revision: "refs/pr/1" }],
+    ["hf:o/r/f.gguf@abc", { kind: "hub", repository: "o/r", path: "f.gguf", quantization: null, revision: "abc" }],
+    ["hf:o/r/d/f.gguf", { kind: "hub", repository: "o/r", path: "d/f.gguf", quantization: null, revision: "main" }],
+    ["hf:o/r@refs/pr/1", { kind: "hub", repository: "o/r", path: null, quantization: null, revision: "refs/pr/1" }],
+    ["hf:o/r:Q4_K_M", { kind: "hub", repository: "o/r", path: null, quantization: "Q4_K_M", revision: "main" }],
+    ["hf:o/r:q8_0@abc", { kind: "hub", repository: "o/r", path: null, quantization: "q8_0", revision: "abc" }],
     ["https://h.example/x.gguf?s=1", { kind: "https", url: "https://h.example/x.gguf?s=1" }],
     ["http://127.0.0.1:8/x", { kind: "https", url: "http://127.0.0.1:8/x" }],
     ["http://[::1]/x", { kind: "https", url: "http://[::1]/x" }],
@@ -26,6 +28,8 @@ describe("parseSource", () => {
     "hf:owner",
     "hf:o/r/../../x@main",
     "hf:o/r/x@../main",
+    "hf:o/r:",
+    "hf:o/r:Q4/x",
     "hf:o/r/x@",
     "http://h.example/x.gguf",
     "http://127.0.0.1.example.org/x",
@@ -43,7 +47,14 @@ describe("parseSource", () => {
   });
 
   it("formats a source to its text, without an address's query", () => {
-    for (const text of ["hf:o/r/f.gguf@abc", "hf:o/r@main", "pypi:a==1/p/f.gguf", "https://h.example/x", "file:/x/y"]) {
+    for (const text of [
+      "hf:o/r/f.gguf@abc",
+      "hf:o/r@main",
+      "hf:o/r:Q4_K_M@main",
+      "pypi:a==1/p/f.gguf",
+      "https://h.example/x",
+      "file:/x/y",
+    ]) {
       expect(formatSource(parseSource(text))).toBe(text);
     }
     expect(formatSource(parseSource("https://h.example/x?token=1#y"))).toBe("https://h.example/x");

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
-import type { StoredModel, StoredModelJson } from "./stored_model_pb.js";
+import type { StoredModel, StoredModelJson, StoredModelKind, StoredModelKindJson } from "./stored_model_pb.js";
 import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -19,7 +19,8 @@ export declare const file_unified_admin_v1_model_admin_service: GenFile;
  */
 export declare type PullModelRequest = Message<"unified.admin.v1.PullModelRequest"> & {
   /**
-   * hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:… Default: the source of the default model
+   * A short name such as qwen3:4b, hf:owner/repo:Q4_K_M, hf:owner/repo/file@revision, https://…,
+   * pypi:name==version/member or file:… Default: the source of the default model
    * named by `id`.
    *
    * @generated from field: string source = 1;
@@ -48,7 +49,8 @@ export declare type PullModelRequest = Message<"unified.admin.v1.PullModelReques
  */
 export declare type PullModelRequestJson = {
   /**
-   * hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:… Default: the source of the default model
+   * A short name such as qwen3:4b, hf:owner/repo:Q4_K_M, hf:owner/repo/file@revision, https://…,
+   * pypi:name==version/member or file:… Default: the source of the default model
    * named by `id`.
    *
    * @generated from field: string source = 1;
@@ -449,6 +451,206 @@ export declare type CancelPullResponseJson = {
  * Use `create(CancelPullResponseSchema)` to create a new message.
  */
 export declare const CancelPullResponseSchema: GenMessage<CancelPullResponse, {jsonType: CancelPullResponseJson}>;
+
+/**
+ * Request of SearchModels.
+ *
+ * @generated from message unified.admin.v1.SearchModelsRequest
+ */
+export declare type SearchModelsRequest = Message<"unified.admin.v1.SearchModelsRequest"> & {
+  /**
+   * Words in the name of the model or repository, at most 200 characters. Required.
+   *
+   * @generated from field: string words = 1;
+   */
+  words: string;
+};
+
+/**
+ * Request of SearchModels.
+ *
+ * @generated from message unified.admin.v1.SearchModelsRequest
+ */
+export declare type SearchModelsRequestJson = {
+  /**
+   * Words in the name of the model or repository, at most 200 characters. Required.
+   *
+   * @generated from field: string words = 1;
+   */
+  words?: string;
+};
+
+/**
+ * Describes the message unified.admin.v1.SearchModelsRequest.
+ * Use `create(SearchModelsRequestSchema)` to create a new message.
+ */
+export declare const SearchModelsRequestSchema: GenMessage<SearchModelsRequest, {jsonType: SearchModelsRequestJson}>;
+
+/**
+ * A model that can be pulled.
+ *
+ * @generated from message unified.admin.v1.FoundModel
+ */
+export declare type FoundModel = Message<"unified.admin.v1.FoundModel"> & {
+  /**
+   * What PullModel takes as source: a short name, or hf:owner/repo with a quantization.
+   *
+   * @generated from field: string source = 1;
+   */
+  source: string;
+
+  /**
+   * Output of the model; unspecified if the hub does not state it.
+   *
+   * @generated from field: unified.admin.v1.StoredModelKind kind = 2;
+   */
+  kind: StoredModelKind;
+
+  /**
+   * Quantizations of the repository in one file, such as Q4_K_M; empty for a short name, which has one.
+   *
+   * @generated from field: repeated string quantizations = 3;
+   */
+  quantizations: string[];
+
+  /**
+   * Approximate size of the download; 0 if not known.
+   *
+   * @generated from field: int64 approximate_bytes = 4;
+   */
+  approximateBytes: bigint;
+
+  /**
+   * Downloads of the repository in the last month; 0 for a short name.
+   *
+   * @generated from field: int64 downloads = 5;
+   */
+  downloads: bigint;
+
+  /**
+   * Likes of the repository; 0 for a short name.
+   *
+   * @generated from field: int64 likes = 6;
+   */
+  likes: bigint;
+
+  /**
+   * Licence as the hub states it; empty when it does not.
+   *
+   * @generated from field: string license = 7;
+   */
+  license: string;
+
+  /**
+   * Whether the hub gives its files only to accounts that have accepted its terms (HF_TOKEN).
+   *
+   * @generated from field: bool gated = 8;
+   */
+  gated: boolean;
+};
+
+/**
+ * A model that can be pulled.
+ *
+ * @generated from message unified.admin.v1.FoundModel
+ */
+export declare type FoundModelJson = {
+  /**
+   * What PullModel takes as source: a short name, or hf:owner/repo with a quantization.
+   *
+   * @generated from field: string source = 1;
+   */
+  source?: string;
+
+  /**
+   * Output of the model; unspecified if the hub does not state it.
+   *
+   * @generated from field: unified.admin.v1.StoredModelKind kind = 2;
+   */
+  kind?: StoredModelKindJson;
+
+  /**
+   * Quantizations of the repository in one file, such as Q4_K_M; empty for a short name, which has one.
+   *
+   * @generated from field: repeated string quantizations = 3;
+   */
+  quantizations?: string[];
+
+  /**
+   * Approximate size of the download; 0 if not known.
+   *
+   * @generated from field: int64 approximate_bytes = 4;
+   */
+  approximateBytes?: string;
+
+  /**
+   * Downloads of the repository in the last month; 0 for a short name.
+   *
+   * @generated from field: int64 downloads = 5;
+   */
+  downloads?: string;
+
+  /**
+   * Likes of the repository; 0 for a short name.
+   *
+   * @generated from field: int64 likes = 6;
+   */
+  likes?: string;
+
+  /**
+   * Licence as the hub states it; empty when it does not.
+   *
+   * @generated from field: string license = 7;
+   */
+  license?: string;
+
+  /**
+   * Whether the hub gives its files only to accounts that have accepted its terms (HF_TOKEN).
+   *
+   * @generated from field: bool gated = 8;
+   */
+  gated?: boolean;
+};
+
+/**
+ * Describes the message unified.admin.v1.FoundModel.
+ * Use `create(FoundModelSchema)` to create a new message.
+ */
+export declare const FoundModelSchema: GenMessage<FoundModel, {jsonType: FoundModelJson}>;
+
+/**
+ * Response of SearchModels.
+ *
+ * @generated from message unified.admin.v1.SearchModelsResponse
+ */
+export declare type SearchModelsResponse = Message<"unified.admin.v1.SearchModelsResponse"> & {
+  /**
+   * At most 20 repositories, after the short names.
+   *
+   * @generated from field: repeated unified.admin.v1.FoundModel models = 1;
+   */
+  models: FoundModel[];
+};
+
+/**
+ * Response of SearchModels.
+ *
+ * @generated from message unified.admin.v1.SearchModelsResponse
+ */
+export declare type SearchModelsResponseJson = {
+  /**
+   * At most 20 repositories, after the short names.
+   *
+   * @generated from field: repeated unified.admin.v1.FoundModel models = 1;
+   */
+  models?: FoundModelJson[];
+};
+
+/**
+ * Describes the message unified.admin.v1.SearchModelsResponse.
+ * Use `create(SearchModelsResponseSchema)` to create a new message.
+ */
+export declare const SearchModelsResponseSchema: GenMessage<SearchModelsResponse, {jsonType: SearchModelsResponseJson}>;
 
 /**
  * Request of ImportModel.
@@ -896,6 +1098,17 @@ export declare const ModelAdminService: GenService<{
     methodKind: "unary";
     input: typeof CancelPullRequestSchema;
     output: typeof CancelPullResponseSchema;
+  },
+  /**
+   * Finds models that can be pulled: short names first, then repositories of the model hub, those with the most downloads
+   * first. Fails with `upstream_error` where the hub cannot be reached.
+   *
+   * @generated from rpc unified.admin.v1.ModelAdminService.SearchModels
+   */
+  searchModels: {
+    methodKind: "unary";
+    input: typeof SearchModelsRequestSchema;
+    output: typeof SearchModelsResponseSchema;
   },
   /**
    * Copies a file or folder of the machine that the service runs on into the store and loads it.

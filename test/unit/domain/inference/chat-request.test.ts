@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Role, ToolChoice_Mode } from "../../../../gen/unified/inference/v1/chat_pb.js";
-import type { RequestDefaults } from "../../../../src/domain/catalog/catalog-model.js";
+import type { RequestDefaults } from "../../../../src/domain/engine/engine.js";
 import { toChatRequest } from "../../../../src/domain/inference/chat-request.js";
 import { caps } from "../../../support/capabilities.js";
 import { chat, outcome, refusal, says, text } from "./params.js";

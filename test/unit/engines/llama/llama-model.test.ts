@@ -66,15 +66,12 @@ describe("LlamaModel", () => {
     });
   });
 
-  it("limits answers of a model that often does not end them, if the request sets no limit", async () => {
-    const model = await loadFake({ answerTokens: 512 });
-    const limitFor = async (maxTokens: number | null): Promise<string> =>
-      textOf((await outcome(model, "max-tokens", never, { maxTokens })).events);
-    expect(await limitFor(null)).toBe("512");
-    expect(await limitFor(2_000)).toBe("2000");
+  it("recommends the defaults that come with its file", async () => {
+    const sampling = { temperature: 0.2, topP: null, minP: null, repetitionPenalty: 1.1 };
+    const defaults = { ...sampling, maxTokens: 256, stop: [], system: null };
+    expect((await loadFake({ defaults })).defaults).toEqual(defaults);
     await fake.close();
-    const other = await loadFake();
-    expect(textOf((await outcome(other, "max-tokens", never, { maxTokens: null })).events)).toBe("null");
+    expect((await loadFake()).defaults).toBeUndefined();
   });
 
   it("counts tokens without a slot", async () => {
