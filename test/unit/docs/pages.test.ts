@@ -20,7 +20,9 @@ const handWritten = [
   "docs/operations.md",
   "docs/state.md",
   "docs/threat-model.md",
+  "docs/troubleshooting.md",
   "docs/upstreams.md",
+  "docs/use-it-with.md",
 ];
 
 const textOf = (page: string) => readFileSync(page, "utf8");
