@@ -109,6 +109,29 @@ export function addUsage(program: Command, commands: CommandSet): void {
   );
 }
 
+/** `uis logs` */
+export function addLogs(program: Command, commands: CommandSet): void {
+  const logs = program
+    .command("logs")
+    .description("the last requests and their results, or one of them")
+    .argument("[id]", "id of a request: all that is kept of it")
+    .option("-f, --follow", "continue with requests as they end")
+    .option("--limit <number>", "maximum number of requests of the past", wholeNumber(1, 1_000), 20)
+    .option("--model <id>", "only requests for this model")
+    .option("--key <id>", "only requests with this API key")
+    .addOption(accountOption("only requests of this account"))
+    .option("--code <code>", "ok, an error's code such as upstream_error, or error for all errors")
+    .option("--from <time>", "earliest arrival, e.g. 2026-01-31 or 2026-01-31T12:00:00Z")
+    .option("--to <time>", "end of the arrivals, exclusive");
+  commands.onService(
+    logs,
+    async () => (await import("./commands/logs.js")).logs,
+    "uis logs",
+    "uis logs --follow --code error",
+    "uis logs --model qwen3-0.6b --from 2026-01-31 --limit 1000 --json",
+  );
+}
+
 /** `uis thresholds` */
 export function addThresholds(program: Command, commands: CommandSet): void {
   const addition = "uis thresholds add --metric tokens --period month --limit 5000000";

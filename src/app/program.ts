@@ -1,7 +1,7 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { modelIdForm, modelIdWords } from "../contract/names.js";
 import { version } from "../contract/version.js";
-import { addKeys, addLimits, addThresholds, addUsage } from "./accounts-program.js";
+import { addKeys, addLimits, addLogs, addThresholds, addUsage } from "./accounts-program.js";
 import type { CliIo } from "./command-line/cli-io.js";
 import {
   addGroup,
@@ -39,6 +39,7 @@ export function createProgram(io: CliIo, setExitCode: (code: number) => void): C
   addKeys(program, commands);
   addLimits(program, commands);
   addUsage(program, commands);
+  addLogs(program, commands);
   addThresholds(program, commands);
   addWebhooks(program, commands);
   addAdmin(program, commands);

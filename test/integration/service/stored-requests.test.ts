@@ -6,6 +6,7 @@ import { UsageService } from "../../../gen/unified/admin/v1/usage_service_pb.js"
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { serviceClient } from "../../../src/app/commands/service-client.js";
 import { openWay } from "../../conformance/rpc/ways.js";
+import { uis } from "../../support/cli-run.js";
 import { eventually } from "../../support/eventually.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
@@ -180,6 +181,37 @@ describe("the request log of metadata", () => {
   });
 });
 
+describe("uis logs", () => {
+  it("prints the last requests, one of them with its content, and requests as they end until the service stops", async () => {
+    const service = await startService({ config: { requests: { keep: 10, keep_content: true } } });
+    const { send, stored } = openClient(service);
+    const env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
+    const first = await stored(await send("chat/completions", chat("test-chat", { user: "u-7" })));
+    const second = await stored(await send("chat/completions", chat("none")));
+
+    const table = await uis(["logs"], { env });
+    const [head = "", ...rows] = table.stdout.trimEnd().split("\n");
+    expect(head).toMatch(/^TIME +CODE +MODEL +KEY +ATTEMPTS +FIRST +TOTAL +TOKENS +COST +REQUEST$/);
+    expect(rows.map((row) => row.split(/ {2,}/).at(-1))).toEqual([first.id, second.id]);
+    expect(rows[1]).toMatch(/Z {2}model_not_found +- +key_/);
+    const lines = await uis(["logs", "--json", "--code", "ok"], { env });
+    expect(JSON.parse(lines.stdout)).toMatchObject({ id: first.id, labels: { user: "u-7" }, tries: [{ code: "ok" }] });
+    const one = await uis(["logs", first.id], { env });
+    expect(one.stdout).toMatch(/^Request +req_.*\n(.*\n)+user +u-7\n/);
+    expect(one.stdout).toMatch(/\nattempt at \S+ .* ok\nend .*\n\nRequest:\n.*a secret question.*\n\nAnswer:\nHello/s);
+
+    const printed = new Set<string>();
+    const onStdout = (text: string) => void printed.add(JSON.parse(text).id);
+    const following = uis(["logs", "-f", "--json", "--limit", "1"], { env, onStdout });
+    await eventually(() => printed.size === 1, "the last request is printed");
+    const third = await send("embeddings", { model: "test-embed", input: "x" });
+    await eventually(() => printed.size === 2, "the new request is printed");
+    expect([...printed]).toEqual([second.id, third.headers.get("x-request-id")]);
+    await service.close();
+    expect(await following).toMatchObject({ code: 1, stderr: expect.stringContaining("stopping") });
+  });
+});
+
 it("keeps prompts, answers and messages of errors only where content is turned on, never credentials (SEC-18)", async () => {
   const service = await startService({ config: { requests: { keep: 3, keep_content: true } } });
   const { requests, send, stored } = openClient(service);
@@ -209,5 +241,7 @@ it("is off by default: it says so, and keeps nothing", async () => {
   await send("chat/completions", chat("test-chat"));
   expect(service.service.parts.recorder).toBeNull();
   expect(await requests.listRequestLogs({})).toMatchObject({ requestLogs: [], keep: 0, keepContent: false });
+  const logs = await uis(["logs"], { env: { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir } });
+  expect(logs).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("set requests.keep in uis.yaml") });
   await service.close();
 });

@@ -65,6 +65,36 @@ export const usageRow = z.strictObject({
   cost_nano_dollars: whole,
 });
 
+export const requestLog = z.strictObject({
+  id: z.string().regex(/^req_/),
+  account: text,
+  api_key_id: text.nullable(),
+  operation: z.enum(["chat", "completions", "embeddings", "rerank"]),
+  protocol: text,
+  model: text.nullable(),
+  fallback_model: text.nullable(),
+  code: text,
+  is_stream: z.boolean(),
+  received_at: z.iso.datetime(),
+  duration_ms: z.number(),
+  admit_ms: z.number(),
+  queue_ms: z.number(),
+  first_token_ms: z.number().nullable(),
+  prompt_tokens: whole,
+  completion_tokens: whole,
+  cached_tokens: whole,
+  cost_nano_dollars: whole,
+  attempts: whole,
+  tries: z.array(
+    z.strictObject({ deployment: text, model: text, began_ms: z.number(), duration_ms: z.number(), code: text }),
+  ),
+  address: text,
+  client_request_id: text.nullable(),
+  trace_id: text.nullable(),
+  labels: z.record(z.string(), z.string()),
+  content: z.null(),
+});
+
 export const endpoint = z.strictObject({
   id: z.string().startsWith("we_"),
   object: z.literal("webhook_endpoint"),

@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { uis } from "../cli-run.js";
+import { eventually } from "../eventually.js";
 import * as answers from "./answers.js";
 import type { CommandRows } from "./command-row.js";
 
@@ -82,6 +84,22 @@ export const rowsOfAccess: CommandRows = {
     text: /^DAY +MODEL +KEY +REQUESTS +.* COST\n\d{4}-\d\d-\d\d {2}test-chat +key_\S+ .* \$0\.00\n/,
     wrong: { words: ["--by", "week"], says: "--by takes day, model, key and operation, not week" },
     failing: () => ({ words: ["--from", "2026-02-01", "--to", "2026-01-01"], says: "start_time" }),
+    asksService: true,
+  },
+  logs: {
+    done: async (scene) => {
+      await scene.delivery();
+      const words = ["--limit", "1", "--model", "test-chat", "--code", "ok"];
+      await eventually(
+        async () => (await uis(["logs", ...words], { env: scene.env })).stdout !== "",
+        "a stored request",
+      );
+      return { words };
+    },
+    answer: answers.requestLog,
+    text: /^TIME +CODE +MODEL +KEY +ATTEMPTS +FIRST +TOTAL +TOKENS +COST +REQUEST\n\S+Z {2}ok +test-chat +key_.* req_\w+\n$/,
+    wrong: { words: ["--limit", "0"], says: "between 1 and 1000" },
+    failing: () => ({ words: ["--code", "nonsense"], says: "'code' must be ok, error for all errors" }),
     asksService: true,
   },
   "thresholds add": {

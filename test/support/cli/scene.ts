@@ -39,7 +39,8 @@ export class CliScene {
     hub.put("owner/repo", "chat.gguf", await readFile(join(folder, "chat.gguf")));
     const receiver = await startReceiver({ answer: ({ path }) => ({ status: path === "/taken" ? 200 : 500 }) });
     const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], retry_delays: ["1h"] };
-    const service = await startService({ config: { webhooks, state: { durability: "every-write" } } });
+    const config = { webhooks, state: { durability: "every-write" }, requests: { keep: 100 } };
+    const service = await startService({ config });
     return new CliScene(service, receiver, hub, folder);
   }
 
