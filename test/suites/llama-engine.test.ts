@@ -7,6 +7,7 @@ import { llamaEngine, type ModelFile } from "../../src/engines/llama/llama-engin
 import { createSystemClock } from "../../src/lib/clock.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../support/gguf/random-gguf.js";
 import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
+import { processorBuild } from "../support/llama/processor-build.js";
 import { silentLog } from "../support/silent-log.js";
 import { describeEngine } from "./engine.suite.js";
 
@@ -35,7 +36,7 @@ const engine = llamaEngine.create({
       return file;
     },
   },
-  settings: { stallMs: 30_000, circuitCrashes: 5, threads: 1, moduleDir: null },
+  settings: { stallMs: 30_000, circuitCrashes: 5, threads: 1, build: processorBuild },
   environment: process.env,
 });
 

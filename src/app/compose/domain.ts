@@ -32,7 +32,7 @@ import { Deliveries } from "../../domain/webhooks/deliveries.js";
 import type { WebhookSender } from "../../domain/webhooks/delivery.js";
 import { Dispatcher } from "../../domain/webhooks/dispatcher.js";
 import { WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
-import { llamaEngine } from "../../engines/llama/llama-engine.js";
+import { type LlamaSettings, llamaEngine } from "../../engines/llama/llama-engine.js";
 import { openAiEngine } from "../../engines/openai/openai-engine.js";
 import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 import type { SecretBox } from "../../lib/crypto.js";
@@ -45,6 +45,7 @@ import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/web
 import { toRateLimitDefaults } from "../config/limits-settings.js";
 import { upstreamYaml } from "../config/new-upstream.js";
 import { webhookLeaseMs } from "../config/webhook-settings.js";
+import { chooseInstalledBuild } from "../engines/build-list.js";
 import type { Context } from "./context.js";
 import { loadMasterKey, openSecretBox } from "./master-key.js";
 import { type Engines, toStoredModelDefinition } from "./model-catalog.js";
@@ -73,7 +74,8 @@ export async function composeDomain(context: Context) {
   const pulls = new ModelPulls({ store: modelStore, clock, log });
   lifecycle.onClose("pulls", () => pulls.close());
   const upstreamMetrics = new UpstreamMetrics();
-  const engines = composeEngines(context, { modelStore, pulls }, upstreamMetrics);
+  const build = await chooseInstalledBuild(config.engine, config.data_dir);
+  const engines = composeEngines(context, { modelStore, pulls, build }, upstreamMetrics);
   const { random } = Math;
   const drained = new DrainedDeployments({ store: state.drains, changes: state.changes, clock: backgroundClock, log });
   lifecycle.onClose("drained deployments", () => drained.close());
@@ -280,11 +282,12 @@ function composeDoctor({ examine, lifecycle }: Context, state: State, models: Mo
 
 function composeEngines(
   context: Context,
-  { modelStore: store, pulls }: { readonly modelStore: ModelStore; readonly pulls: ModelPulls },
+  parts: { readonly modelStore: ModelStore; readonly pulls: ModelPulls; readonly build: LlamaSettings["build"] },
   metrics: UpstreamMetrics,
 ): Engines {
   const { config, environment, clock, backgroundClock, ids, log } = context;
-  const { stall: stallMs, circuit_crashes: circuitCrashes, threads, module_dir: moduleDir } = config.engine;
+  const { stall: stallMs, circuit_crashes: circuitCrashes, threads } = config.engine;
+  const { modelStore: store, pulls, build } = parts;
   return {
     scripted: scriptedEngine.create({ clock, ids }),
     openai: openAiEngine.create({ clock, backgroundClock, ids, log, onOutcome: metrics.attemptEnded }),
@@ -292,7 +295,7 @@ function composeEngines(
       clock: backgroundClock,
       log,
       files: createModelFiles({ store, pulls, log }),
-      settings: { stallMs, circuitCrashes, threads, moduleDir },
+      settings: { stallMs, circuitCrashes, threads, build },
       environment,
     }),
   };

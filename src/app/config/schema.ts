@@ -28,6 +28,13 @@ const engineKinds = z.strictObject({
     .nullable()
     .prefault(null)
     .describe("Threads per model. Null: the number of cores minus one."),
+  gpu: oneOf(["auto", "off"])
+    .prefault("auto")
+    .describe("`auto`: a graphics card, if a build for it is installed (`uis engine list`). `off`: the processor."),
+  gpu_layers: wholeNumber(0, 10_000)
+    .nullable()
+    .prefault(null)
+    .describe("Most layers of a model on the graphics card, if its free memory holds them. Null: as many as fit."),
   module_dir: text("the path of a folder")
     .nullable()
     .prefault(null)

@@ -1,84 +1,67 @@
-import { execFile } from "node:child_process";
 import { stat } from "node:fs/promises";
 import { totalmem } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { join } from "node:path";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
 import { byteText } from "../../lib/display-text.js";
 import { defaultContextLength } from "../compose/model-catalog.js";
 import { inspectModelFile } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
-import { engineKind, gpuSupport } from "../engines/registry.js";
+import { chooseInstalledBuild } from "../engines/build-list.js";
+import { type BuildChoice, engineKind, type ProbeResult, probe } from "../engines/registry.js";
 import { type Check, fail, ok, warn } from "./check.js";
 
 const loadTimeoutMs = 10_000;
+/** A driver of a graphics card starts slowly the first time. */
+const cardTimeoutMs = 60_000;
 const outputBytesMax = 65_536;
 
 /**
- * Native code may crash its process, so another one loads it; its working folder decides which build is found. The binding
- * starts one more process with the same options of Node, where `--eval` would run this program again.
+ * Whether the binary of the embedded engine loads on this machine, as in its own processes. Native code may crash its
+ * process, so another one loads it. The signal aborts the check. `data_dir` absolute.
  */
-const argumentsFor = (gpu: string): readonly string[] => [
-  "--input-type=module",
-  "--eval",
-  `
-process.execArgv = [];
-const { getLlama, getModuleVersion } = await import("node-llama-cpp");
-await getLlama({ build: "never", gpu: ${gpu}, skipDownload: true, progressLogs: false, logger() {} });
-console.log(await getModuleVersion());
-process.exit();
-`,
-];
-
-/** Whether the binary of the embedded engine loads on this machine, as in its own processes. The signal aborts the check. */
 export async function engineCheck(
-  { engine }: Pick<Config, "engine">,
+  { engine, data_dir: dataDir }: Pick<Config, "engine" | "data_dir">,
   env: Variables,
   signal?: AbortSignal,
 ): Promise<Check> {
   const { module_dir: moduleDir } = engine;
-  const gpu = JSON.stringify(gpuSupport(process, moduleDir));
-  if (moduleDir === null) {
-    const folder = dirname(fileURLToPath(import.meta.url));
-    return loadCheck({ folder, gpu, fix: "install again without --omit=optional" }, env, signal);
-  }
+  const build = await chooseInstalledBuild(engine, dataDir);
+  if (moduleDir === null) return loadCheck(build, "uis engine install cpu", env, signal);
   const fix = "install node-llama-cpp there, or remove engine.module_dir";
   if ((await stat(join(moduleDir, "node_modules", "node-llama-cpp")).catch(() => null)) === null) {
     return fail("engine", `there is no node-llama-cpp in ${moduleDir}`, fix);
   }
-  return loadCheck({ folder: moduleDir, gpu, fix }, env, signal);
+  return loadCheck(build, fix, env, signal);
 }
 
-interface Build {
-  /** Folder from which a module would find it. */
-  readonly folder: string;
-  /** GPU support as source text. */
-  readonly gpu: string;
-  /** Remedy if it does not load. */
-  readonly fix: string;
-}
-
-async function loadCheck({ folder, gpu, fix }: Build, env: Variables, signal?: AbortSignal): Promise<Check> {
+/** `fix`: remedy if no build loads. */
+async function loadCheck(build: BuildChoice, fix: string, env: Variables, signal?: AbortSignal): Promise<Check> {
+  const timeoutMs = build.gpus[0] === false ? loadTimeoutMs : cardTimeoutMs;
   try {
-    const { stdout } = await promisify(execFile)(process.execPath, [...argumentsFor(gpu)], {
-      cwd: folder,
-      env: { PATH: env["PATH"], HOME: env["HOME"], LD_LIBRARY_PATH: env["LD_LIBRARY_PATH"] },
-      timeout: loadTimeoutMs,
-      killSignal: "SIGKILL",
-      maxBuffer: outputBytesMax,
-      ...(signal === undefined ? {} : { signal }),
-    });
-    return ok("engine", `node-llama-cpp ${stdout.trim()} loads`);
+    return describeProbe(await probe(build, { env, timeoutMs, outputBytesMax, ...(signal && { signal }) }));
   } catch (error) {
-    return fail("engine", `node-llama-cpp cannot be loaded: ${reasonOf(error)}`, fix);
+    return fail("engine", `node-llama-cpp cannot be loaded: ${reasonOf(error, timeoutMs)}`, fix);
   }
 }
 
-function reasonOf(error: unknown): string {
+/** What the binding found. Exported for tests, because it depends on the machine. */
+export function describeProbe({ version, gpu, devices, freeBytes, totalBytes, unusable }: ProbeResult): Check {
+  const memory = `${byteText(freeBytes)} of ${byteText(totalBytes)} free`;
+  const where = gpu === null ? "" : ` with ${gpu} on ${devices.join(", ") || "the graphics card"}, ${memory}`;
+  const detail = `node-llama-cpp ${version} loads${where}`;
+  if (unusable.length === 0) return ok("engine", detail);
+  const cuda =
+    "install NVIDIA's driver and the CUDA 12 or 13 runtime (libcudart, libcublas), or: uis engine install vulkan";
+  const vulkan = "install the card's driver with Vulkan (Debian, Ubuntu: libvulkan1, mesa-vulkan-drivers)";
+  const remedy = unusable.includes("cuda") ? cuda : vulkan;
+  const failed = unusable.length === 1 ? `the build ${unusable[0]} does` : `the builds ${unusable.join(" and ")} do`;
+  return warn("engine", `${detail}; ${failed} not load here`, remedy);
+}
+
+function reasonOf(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return String(error);
-  if ("killed" in error && error.killed === true) return `no answer within ${loadTimeoutMs / 1_000} s`;
+  if ("killed" in error && error.killed === true) return `no answer within ${timeoutMs / 1_000} s`;
   const output = "stderr" in error ? String(error.stderr) : "";
   return /^\w*Error.*$/m.exec(output)?.[0] ?? error.message.split("\n", 1)[0] ?? "";
 }

@@ -2,8 +2,11 @@ import type { ModelStore } from "../../domain/catalog/model-store.js";
 import type { State } from "../../domain/service/state.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
+import { listBuilds } from "../engines/build-list.js";
+import { findGraphics, thisMachine } from "../engines/graphics.js";
 import { type Check, clockCheck } from "./check.js";
 import { engineCheck } from "./engine.js";
+import { judgeGraphics } from "./graphics.js";
 import { examineRedis, examineState, openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "./machine.js";
 import { examineModels, listInFolder } from "./models.js";
 import { certificateCheck, dataFolderCheck, opsTokenChecks, portChecks, settingChecks } from "./settings.js";
@@ -20,6 +23,11 @@ export async function examineMachine(): Promise<readonly Check[]> {
   return [runtimeCheck(process.versions.node), sqliteCheck(), await processorCheck(), await openFilesCheck()];
 }
 
+async function graphicsCheck({ engine, data_dir: dataDir }: Config, env: Variables): Promise<Check> {
+  const graphics = await findGraphics(thisMachine(env));
+  return judgeGraphics(graphics, engine, await listBuilds(engine, dataDir, graphics));
+}
+
 /**
  * The other checks of `uis doctor`. `config.data_dir` absolute. In a running service (not null) they use its parts and
  * leave out its ports.
@@ -29,9 +37,10 @@ export async function examineInstallation(
   env: Variables,
   running: RunningParts | null,
 ): Promise<readonly Check[]> {
-  const [folder, engine, models, ports, certificate, opsToken, redis] = await Promise.all([
+  const [folder, engine, gpu, models, ports, certificate, opsToken, redis] = await Promise.all([
     dataFolderCheck(config.data_dir),
     engineCheck(config, env, running?.signal),
+    graphicsCheck(config, env),
     examineModels(config, env, () => running?.models.list() ?? listInFolder(config, env)),
     running === null ? portChecks(config) : [],
     certificateCheck(config, Date.now()),
@@ -40,5 +49,8 @@ export async function examineInstallation(
   ]);
   const clock = clockCheck(Date.now(), redis.clock ?? models.clock);
   const settings = settingChecks(config, env);
-  return [folder, engine, ...models.checks, ...ports, certificate, ...opsToken, ...redis.checks, clock, ...settings];
+  return [
+    ...[folder, engine, gpu, ...models.checks, ...ports, certificate, ...opsToken, ...redis.checks],
+    ...[clock, ...settings],
+  ];
 }

@@ -1,10 +1,17 @@
 import type { UpstreamKind } from "../../domain/engine/upstream.js";
-import { gpuSupport, llamaEngine } from "../../engines/llama/llama-engine.js";
+import { llamaEngine } from "../../engines/llama/llama-engine.js";
 import { openAiEngine } from "../../engines/openai/openai-engine.js";
 import { kindProfiles } from "../../engines/openai/protocol/kinds.js";
 import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 
-export { gpuSupport };
+export {
+  type BuildChoice,
+  type BuildName,
+  buildNames,
+  buildsFor,
+  type System,
+} from "../../engines/llama/builds/builds.js";
+export { type ProbeResult, probe } from "../../engines/llama/probe.js";
 
 /** All engines. The configuration, `uis doctor` and the composition use this list. */
 export const engineKinds = [scriptedEngine, llamaEngine, openAiEngine] as const;

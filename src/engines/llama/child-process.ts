@@ -96,9 +96,17 @@ function howItEnded({ exitCode, signalCode }: NodeChild): string {
 
 /**
  * Environment variables passed to the child. Others, secrets above all, are withheld: the child runs native code on
- * untrusted files and prompts. The last two are for GPU builds of the binding.
+ * untrusted files and prompts. Those of the second line locate and select graphics cards.
  */
-const passedOn = ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"] as const;
+const passedOn = [
+  ...["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH"],
+  ...["CUDA_PATH", "CUDA_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES", "VK_DRIVER_FILES", "VK_ICD_FILENAMES"],
+];
+
+/** The variables of a process with native code. */
+export function childEnvironment(environment: ChildProcessDeps["environment"]): Record<string, string | undefined> {
+  return Object.fromEntries(passedOn.map((name) => [name, environment[name]]));
+}
 
 function forkChild(
   entry: string | undefined,
@@ -111,7 +119,7 @@ function forkChild(
   return fork(file, [], {
     execArgv: file.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [],
     env: {
-      ...Object.fromEntries(passedOn.map((name) => [name, environment[name]])),
+      ...childEnvironment(environment),
       // Native jobs run in Node's thread pool.
       UV_THREADPOOL_SIZE: String(poolThreads),
     },

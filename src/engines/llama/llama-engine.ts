@@ -10,9 +10,10 @@ import type {
   ModelSpec,
   RequestDefaults,
 } from "../../domain/engine/engine.js";
+import { type BuildChoice, firstBuild } from "./builds/builds.js";
 import { createChildStarter, type StartChild } from "./child-process.js";
 import { LlamaModel } from "./llama-model.js";
-import type { LoadedFacts } from "./protocol/protocol.js";
+import type { LoadedFacts, Placement } from "./protocol/protocol.js";
 import { Supervisor } from "./supervisor.js";
 
 export interface LlamaSettings {
@@ -22,8 +23,8 @@ export interface LlamaSettings {
   readonly circuitCrashes: number;
   /** Threads of each child; null: one less than there are cores. */
   readonly threads: number | null;
-  /** Folder whose `node_modules` contains another build of the binding; null: the one that comes with the service. */
-  readonly moduleDir: string | null;
+  /** The builds of the binding to try, chosen at start. */
+  readonly build: BuildChoice;
 }
 
 /** Share of the stall limit that waiting may take; in the rest the error reaches the caller. */
@@ -50,32 +51,48 @@ export const llamaEngine = {
   defaults: { slots: 4, slotsMax: 256 },
   create(deps: LlamaEngineDeps): Engine {
     const startChild = createChildStarter(deps);
+    const turns = firstBuild(deps.settings.build) === "cpu" ? null : new LoadTurns();
     return {
-      load: (spec, onProgress, signal) => load(deps, startChild, spec, onProgress, signal),
+      load: (spec, onProgress, signal) => load({ ...deps, startChild, turns }, spec, onProgress, signal),
     };
   },
 } as const satisfies EngineKind<LlamaEngineDeps>;
 
 /**
- * Whether the binding may use a GPU: an operator installs another binding for its GPU support, and on Apple silicon all
- * builds use Metal.
+ * Loads models one after another. Each places its layers by the memory of the card that is free, which two models that load
+ * at the same time would both take.
  */
-export function gpuSupport(
-  { platform, arch }: Pick<NodeJS.Process, "platform" | "arch">,
-  moduleDir: string | null,
-): "auto" | false {
-  return moduleDir !== null || (platform === "darwin" && arch === "arm64") ? "auto" : false;
+class LoadTurns {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Calls `load` when the earlier loads have ended. An abort ends the wait; `load` then rejects by itself. */
+  async take<T>(load: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const earlier = this.#last;
+    const turn = new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener("abort", () => resolve(), { once: true });
+      void earlier.then(() => resolve());
+    });
+    const loading = turn.then(load);
+    this.#last = Promise.allSettled([earlier, loading]);
+    return await loading;
+  }
+}
+
+interface LoadParts extends LlamaEngineDeps {
+  readonly startChild: StartChild;
+  /** Null: models may load at the same time. */
+  readonly turns: LoadTurns | null;
 }
 
 async function load(
-  { clock, log, files, settings }: LlamaEngineDeps,
-  startChild: StartChild,
+  { clock, log, files, settings, startChild, turns }: LoadParts,
   { id, contextLength, slots, options }: ModelSpec,
   onProgress: (progress: LoadProgress) => void,
   signal: AbortSignal,
 ): Promise<LoadedModel> {
   const file = await files.locate(options, onProgress, signal);
-  const { circuitCrashes, moduleDir } = settings;
+  const { circuitCrashes, build } = settings;
   const stallMs = Math.round(waitingShare * settings.stallMs);
   const supervisor = new Supervisor(
     { clock, log, startChild, stallMs, circuitCrashes },
@@ -86,11 +103,12 @@ async function load(
       contextLength: Math.min(contextLength, file.trainedContext),
       slots,
       threads: settings.threads ?? defaultThreads(),
-      moduleDir,
-      gpu: gpuSupport(process, moduleDir),
+      build,
     },
   );
-  const facts = await supervisor.load((share) => onProgress({ stage: "loading", share }), signal);
+  const start = () => supervisor.load((share) => onProgress({ stage: "loading", share }), signal);
+  const facts = await (turns === null ? start() : turns.take(start, signal));
+  logPlacement(log, id, facts.placement);
   const { fingerprint, longestTokenBytes } = facts;
   const caps = capabilities(file, facts);
   return new LlamaModel(
@@ -104,6 +122,14 @@ async function load(
       ...(file.defaults === undefined ? {} : { defaults: file.defaults }),
     },
   );
+}
+
+function logPlacement(log: Logger, model: string, { gpu, gpuLayers, layers, unusable }: Placement): void {
+  if (unusable.length > 0) {
+    const fields = { model, builds: unusable };
+    log.warn(fields, "a build for graphics cards does not load on this machine; uis doctor names the reason");
+  }
+  if (gpu !== null) log.info({ model, gpu, gpu_layers: gpuLayers, layers }, "the model runs on the graphics card");
 }
 
 /** A verified GGUF file on this machine. */

@@ -157,6 +157,32 @@ export const rowsOfMachine: CommandRows = {
     }),
     asksService: false,
   },
+  "engine list": {
+    done: (scene) => ({ words: [], cwd: scene.folder }),
+    answer: z.array(
+      z.strictObject({
+        name: z.enum(["cpu", "metal", "cuda", "vulkan", "rocm"]),
+        platform: z.string(),
+        installed: z.boolean(),
+        in_use: z.boolean(),
+        bytes: z.number().nullable(),
+        download_bytes: z.number().nullable(),
+        note: z.string().nullable(),
+      }),
+    ),
+    text: /^NAME +PLATFORM +INSTALLED +IN USE +SIZE +NOTE\ncpu +linux-x64 +yes +yes +29\.6 MB\n/,
+    wrong: { words: ["all"], says: "too many arguments" },
+    failing: null,
+    asksService: false,
+  },
+  "engine install": {
+    done: (scene) => ({ words: ["cpu"], cwd: scene.folder }),
+    answer: z.looseObject({ name: z.literal("cpu"), installed: z.literal(true), in_use: z.literal(true) }),
+    text: /^cpu was installed already; it is in use\n$/,
+    wrong: { words: ["quantum"], says: "Allowed choices are cpu, metal, cuda, vulkan, rocm" },
+    failing: (scene) => ({ words: ["rocm"], cwd: scene.folder, says: "AMD cards use the build vulkan" }),
+    asksService: false,
+  },
   backup: {
     done: (scene) => ({ words: [scene.file()] }),
     answer: z.strictObject({ file: z.string() }),

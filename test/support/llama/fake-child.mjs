@@ -11,7 +11,7 @@ const deep = [];
 let isMute = false;
 let life = 0;
 /** Of the model to load. */
-let gpu;
+let build;
 
 function events(call, ...list) {
   say({ type: "events", events: list.map((event) => [call, event]) });
@@ -101,7 +101,7 @@ const deeds = {
   pid: (call) => speak(call, String(process.pid)),
   "max-tokens": (call, _, { maxTokens }) => speak(call, String(maxTokens)),
   env: (call) => speak(call, JSON.stringify(process.env)),
-  gpu: (call) => speak(call, JSON.stringify(gpu)),
+  build: (call) => speak(call, JSON.stringify(build)),
   refuse: (call) =>
     say({
       type: "failed",
@@ -135,6 +135,7 @@ function load(path) {
     tools: "auto",
     fingerprint: "0123456789ab",
     bindingVersion: "3",
+    placement: { gpu: build.gpus[0] || null, gpuLayers: build.gpus[0] ? 3 : 0, layers: 4, unusable: [] },
   };
   say({ type: "loaded", facts: { ...facts, embeddingDims: path.includes("embedding") ? 4 : null } });
 }
@@ -150,7 +151,7 @@ process.on("message", (message) => {
     case "ping":
       return say({ type: "pong", ping: message.ping, slotsBusy: 0 });
     case "load":
-      gpu = message.model.gpu;
+      build = message.model.build;
       return load(message.model.path);
     case "generate":
       return generate(message);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "../../../src/domain/call/ports.js";
 import {
+  type Engine,
   EngineError,
   type GenEvent,
   type GenerateRequest,
@@ -14,6 +15,7 @@ import {
 import { type LlamaSettings, llamaEngine } from "../../../src/engines/llama/llama-engine.js";
 import { eventually } from "../eventually.js";
 import { FakeClock } from "../fake-clock.js";
+import { processorBuild } from "./processor-build.js";
 
 type HowLoaded = "ok" | "fail" | "die" | "hang";
 
@@ -46,6 +48,7 @@ export class FakeLlama {
   readonly #folder = mkdtempSync(join(tmpdir(), "fake-llama-"));
   readonly #file: string;
   readonly #models: LoadedModel[] = [];
+  #engine: Engine | null = null;
 
   constructor(options: FakeLlamaOptions = {}) {
     this.#options = options;
@@ -56,7 +59,7 @@ export class FakeLlama {
   async load(signal: AbortSignal = never): Promise<LoadedModel> {
     const { kind = "chat", settings, environment = {}, defaults } = this.#options;
     const recommended = defaults === undefined ? {} : { defaults };
-    const engine = llamaEngine.create({
+    this.#engine ??= llamaEngine.create({
       clock: this.clock,
       log: this.#logger(),
       files: {
@@ -68,12 +71,12 @@ export class FakeLlama {
           ...recommended,
         }),
       },
-      settings: { stallMs: 30_000, circuitCrashes: 5, threads: 1, moduleDir: null, ...settings },
+      settings: { stallMs: 30_000, circuitCrashes: 5, threads: 1, build: processorBuild, ...settings },
       environment,
       childEntry: fileURLToPath(new URL("./fake-child.mjs", import.meta.url)),
     });
     const spec = { id: "m", deployment: "d", contextLength: 4096, slots: 2, options: {} };
-    const model = await engine.load(spec, (progress) => this.progress.push(progress), signal);
+    const model = await this.#engine.load(spec, (progress) => this.progress.push(progress), signal);
     this.#models.push(model);
     return model;
   }

@@ -41,10 +41,7 @@ export async function loadModel(spec: ChildModel, { batcher, onProgress, onLog }
   try {
     await stat(spec.path);
     const model = await openNativeModel({
-      path: spec.path,
-      moduleDir: spec.moduleDir,
-      gpu: spec.gpu,
-      threads: spec.threads,
+      model: spec,
       onProgress(share) {
         if (share - reported < progressStep) return;
         reported = share;
@@ -69,9 +66,11 @@ async function openHosts(
   batcher: StepBatcher,
   onLog: LoadDeps["onLog"],
 ): Promise<LoadedHosts> {
-  const { bindingVersion, vocabulary, embeddingDims } = model;
-  const fingerprint = await fingerprintOf(spec.path, bindingVersion);
-  const facts = { vocabSize: vocabulary.size, fingerprint, bindingVersion };
+  const { bindingVersion, vocabulary, embeddingDims, placement } = model;
+  // Each kind of card rounds differently.
+  const computes = placement.gpu === null ? bindingVersion : `${bindingVersion} ${placement.gpu}`;
+  const fingerprint = await fingerprintOf(spec.path, computes);
+  const facts = { vocabSize: vocabulary.size, fingerprint, bindingVersion, placement };
   if (spec.kind === "embedding") {
     const embedding = await EmbeddingHost.open(model, spec);
     const { contextLength, longestTokenBytes } = embedding;
@@ -96,7 +95,7 @@ const pullAgain = "Fetch it again with 'uis models pull'.";
 
 /** The cause and the remedy of a failed load. `logged`: error lines of the native code. */
 function explain(
-  { path, moduleDir, contextLength, slots }: ChildModel,
+  { path, build, contextLength, slots }: ChildModel,
   thrown: unknown,
   logged: readonly string[],
 ): string {
@@ -109,9 +108,9 @@ function explain(
     case "EACCES":
       return `the file '${path}' cannot be read. Give the service's user read access to it.`;
     case "ERR_MODULE_NOT_FOUND":
-      return `node-llama-cpp is not installed in '${moduleDir ?? "the service's own folder"}'. Install it there.`;
+      return `node-llama-cpp is not installed in '${build.moduleDir ?? "the service's own folder"}'. Install it there.`;
     case "NoBinaryFoundError":
-      return "node-llama-cpp has no binary for this platform. Install the package again without '--omit=optional'.";
+      return "the engine's build for this system is not installed. Run 'uis engine install cpu'.";
     case "InvalidGgufMagicError":
       return `the file '${path}' is not a GGUF file. ${pullAgain}`;
     case "InsufficientMemoryError":
@@ -137,9 +136,9 @@ const headBytes = 1_048_576;
 const samples = 32;
 const sampleBytes = 4_096;
 
-/** Twelve hex digits of a hash of all that determines the answers (RESP-11). */
-export async function fingerprintOf(path: string, bindingVersion: string): Promise<string> {
-  const hash = createHash("sha256").update(`llama ${samplingVersion} ${bindingVersion} `);
+/** Twelve hex digits of a hash of all that determines the answers (RESP-11). `computes`: the binding's version and build. */
+export async function fingerprintOf(path: string, computes: string): Promise<string> {
+  const hash = createHash("sha256").update(`llama ${samplingVersion} ${computes} `);
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();

@@ -1,8 +1,7 @@
-import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import type * as Binding from "node-llama-cpp";
 import { thoughtsClosing, thoughtsOpening } from "../chat/output-reader.js";
 import { hermesClosing, hermesOpening } from "../chat/tool-calls.js";
+import type { ChildModel, Placement } from "../protocol/protocol.js";
 import type {
   ContextOptions,
   NativeDecoder,
@@ -13,14 +12,12 @@ import type {
   NativeVocabulary,
   TokenizeOptions,
 } from "./native-model.js";
+import { loadWeights, type OpenBinding, openBinding } from "./open-binding.js";
 
-/** The only file that calls node-llama-cpp, and of that only its low-level functions. */
+/** The only file that runs models with node-llama-cpp, through its low-level functions alone. */
 
 export interface OpenOptions {
-  readonly path: string;
-  readonly moduleDir: string | null;
-  readonly gpu: "auto" | false;
-  readonly threads: number;
+  readonly model: ChildModel;
   /** Called with the loaded share of the file, 0 to 1. */
   onProgress(share: number): void;
   /** Called with each error line of the native code. */
@@ -28,23 +25,10 @@ export interface OpenOptions {
 }
 
 export async function openNativeModel(options: OpenOptions): Promise<NativeModel> {
-  const binding = await importBinding(options.moduleDir);
-  const llama = await binding.getLlama({
-    build: "never",
-    gpu: options.gpu,
-    skipDownload: true,
-    maxThreads: options.threads,
-    logLevel: binding.LlamaLogLevel.error,
-    logger: (_level, message) => options.onLog(message.trimEnd()),
-    progressLogs: false,
-  });
-  const model = await llama.loadModel({ modelPath: options.path, onLoadProgress: options.onProgress });
-  return new NativeModel(binding, llama, model, await binding.getModuleVersion());
-}
-
-function importBinding(moduleDir: string | null): Promise<typeof Binding> {
-  if (moduleDir === null) return import("node-llama-cpp");
-  return import(pathToFileURL(join(moduleDir, "node_modules", "node-llama-cpp", "dist", "index.js")).href);
+  const { model: spec, onProgress, onLog } = options;
+  const open = await openBinding({ build: spec.build, threads: spec.threads, onLog });
+  const { model, placement } = await loadWeights(open, spec, onProgress);
+  return new NativeModel(open, model, await open.binding.getModuleVersion(), placement);
 }
 
 /**
@@ -53,6 +37,7 @@ function importBinding(moduleDir: string | null): Promise<typeof Binding> {
  */
 export class NativeModel {
   readonly bindingVersion: string;
+  readonly placement: Placement;
   readonly vocabulary: NativeVocabulary;
   readonly #binding: typeof Binding;
   readonly #llama: Binding.Llama;
@@ -60,11 +45,17 @@ export class NativeModel {
   readonly #spacesDependOnPosition: boolean;
   readonly #markers: ReadonlyMap<number, string>;
 
-  constructor(binding: typeof Binding, llama: Binding.Llama, model: Binding.LlamaModel, bindingVersion: string) {
+  constructor(
+    { binding, llama }: OpenBinding,
+    model: Binding.LlamaModel,
+    bindingVersion: string,
+    placement: Placement,
+  ) {
     this.#binding = binding;
     this.#llama = llama;
     this.#model = model;
     this.bindingVersion = bindingVersion;
+    this.placement = placement;
     this.#markers = markersOf(model);
     this.vocabulary = vocabularyOf(model, this.#markers);
     this.#spacesDependOnPosition = model.vocabularyType === binding.LlamaVocabularyType.spm;

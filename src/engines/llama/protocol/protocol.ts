@@ -6,6 +6,7 @@ import {
   type ToolChoiceSpec,
 } from "../../../domain/engine/engine.js";
 import type { AbortFlag } from "../../../lib/abort-source.js";
+import type { BuildChoice } from "../builds/builds.js";
 
 /**
  * Messages between the server and the child process that runs one model, sent over the child's IPC channel with
@@ -26,10 +27,8 @@ export interface ChildModel {
   readonly slots: number;
   /** Threads of the engine. 1 or more. */
   readonly threads: number;
-  /** Folder whose `node_modules` contains node-llama-cpp; null: the one that this package depends on. */
-  readonly moduleDir: string | null;
-  /** Whether that binding may use a GPU. */
-  readonly gpu: "auto" | false;
+  /** The builds of the binding to try. */
+  readonly build: BuildChoice;
 }
 
 /** Properties of a loaded model. */
@@ -45,6 +44,19 @@ export interface LoadedFacts {
   /** Twelve hex digits of a hash of the weights' header, the binding's version and the version of our sampling code. */
   readonly fingerprint: string;
   readonly bindingVersion: string;
+  /** Where the model computes. */
+  readonly placement: Placement;
+}
+
+/** Where a model's layers are. */
+export interface Placement {
+  /** Kind of graphics support in use; null: the processor alone. */
+  readonly gpu: string | null;
+  /** Layers on the card, and of the model. */
+  readonly gpuLayers: number;
+  readonly layers: number;
+  /** Chosen builds that do not load on this machine. */
+  readonly unusable: readonly string[];
 }
 
 /** A message of a conversation as chat templates expect it. */

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { eventually } from "../../../support/eventually.js";
 import { FakeLlama, type FakeLlamaOptions, outcome, textOf } from "../../../support/llama/fake-llama.js";
+import { processorBuild } from "../../../support/llama/processor-build.js";
 
 let fake: FakeLlama;
 
@@ -41,6 +42,37 @@ describe("llamaEngine", () => {
     await eventually(() => fake.lives === 1);
     fake.clock.advance(30_000);
     await failed;
+  });
+
+  it("models that use a graphics card load one after another, because each takes the memory that is free", async () => {
+    const build = { ...processorBuild, gpus: ["vulkan", false] } as const;
+    const abort = new AbortController();
+    const first = prepare({ loads: ["hang", "ok"], settings: { build } }).load(abort.signal);
+    await eventually(() => fake.lives === 1);
+    const second = fake.load();
+    const cancelled = expect(fake.load(AbortSignal.abort())).rejects.toMatchObject({ code: "aborted" });
+    // Another engine's load takes as long as the second one would.
+    const other = new FakeLlama();
+    await other.load().finally(() => other.close());
+    await cancelled;
+    expect(fake.lives).toBe(1);
+    abort.abort();
+    await expect(first).rejects.toMatchObject({ code: "aborted" });
+    await second;
+    expect(fake.lines("the model runs on the graphics card")).toMatchObject([
+      { level: "info", fields: { model: "m", gpu: "vulkan", gpu_layers: 3, layers: 4 } },
+    ]);
+  });
+
+  it("the child gets the build that was chosen at the start", async () => {
+    const build = {
+      gpus: ["cuda", false],
+      packages: { "linux-x64-cuda": "/p" },
+      gpuLayers: 20,
+      moduleDir: null,
+    } as const;
+    const model = await prepare({ settings: { build } }).load();
+    expect(JSON.parse(textOf((await outcome(model, "build")).events))).toEqual(build);
   });
 
   it("an aborted load ends the child", async () => {

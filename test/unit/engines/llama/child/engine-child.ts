@@ -13,6 +13,7 @@ import type {
   LoadedFacts,
   ToChild,
 } from "../../../../../src/engines/llama/protocol/protocol.js";
+import { processorBuild } from "../../../../support/llama/processor-build.js";
 
 const main = fileURLToPath(new URL("../../../../../src/engines/llama/child/main.ts", import.meta.url));
 
@@ -65,7 +66,7 @@ export class EngineChild {
   load(model: Pick<ChildModel, "path" | "kind"> & Partial<ChildModel>): void {
     this.send({
       type: "load",
-      model: { id: "test-model", contextLength: 2048, slots: 2, threads: 1, moduleDir: null, gpu: false, ...model },
+      model: { id: "test-model", contextLength: 2048, slots: 2, threads: 1, build: processorBuild, ...model },
     });
   }
 
