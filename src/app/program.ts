@@ -11,6 +11,7 @@ import {
   jsonOption,
   parsePort,
 } from "./command-line/program-options.js";
+import { addEngine } from "./engine-program.js";
 import { addUpstreams } from "./upstreams-program.js";
 import { addWebhooks } from "./webhooks-program.js";
 
@@ -35,6 +36,7 @@ export function createProgram(io: CliIo, setExitCode: (code: number) => void): C
   addServe(program, commands);
   addRun(program, commands);
   addModels(program, commands);
+  addEngine(program, commands);
   addUpstreams(program, commands);
   addKeys(program, commands);
   addLimits(program, commands);

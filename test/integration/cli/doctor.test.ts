@@ -45,6 +45,7 @@ describe("uis doctor", () => {
         "config",
         "data_dir",
         "engine",
+        "gpu",
         "models",
         "memory",
         "hub",

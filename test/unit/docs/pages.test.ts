@@ -13,6 +13,7 @@ const handWritten = [
   "docs/README.md",
   "docs/alerts.md",
   "docs/dashboard.md",
+  "docs/gpus.md",
   "docs/grpc.md",
   "docs/hardening.md",
   "docs/limits.md",
