@@ -1,6 +1,6 @@
 import { createMetricsPage } from "../../telemetry/metrics/metrics-page.js";
 import { createConnectRoutes } from "../../transports/connect/routes.js";
-import { createStaticRoutes } from "../../transports/dashboard/static-files.js";
+import { createStaticRoutes, withBrowserRedirect } from "../../transports/dashboard/static-files.js";
 import { createGrpcListener } from "../../transports/grpc/grpc-listener.js";
 import { createResponseWatch } from "../../transports/http/answer.js";
 import { BodyBudget, createUploadWatch } from "../../transports/http/body.js";
@@ -57,7 +57,8 @@ async function httpSettings(deps: ListenerDeps) {
   const pages = publicPages(lifecycle, spooled, folderToken);
   const openAi = createOpenAiRoutes({ ...deps, keepAlive: config.sse.keep_alive, pages });
   const files = createStaticRoutes(await readStaticFiles(), ids);
-  const routes = new RouteTable([...connect.routes, ...openAi.routes, ...files], (req, res) => {
+  const rest = openAi.routes.map((route) => (route.path === "/" ? withBrowserRedirect(route, ids) : route));
+  const routes = new RouteTable([...connect.routes, ...rest, ...files], (req, res) => {
     if (!connect.refuseUnknown(req, res)) openAi.refuseUnknown(req, res);
   });
   const { cors_origins: corsOrigins, allowed_hosts: allowedHosts } = config.server;

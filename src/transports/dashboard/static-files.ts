@@ -65,6 +65,32 @@ export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requ
 }
 
 /**
+ * A route whose path leads browsers to the dashboard: requests for a page (`Accept: text/html`). No SDK sends such a request,
+ * so an HTTP redirect is safe here. All other requests are answered by the route itself.
+ */
+export function withBrowserRedirect({ path, handle }: Route, ids: Pick<IdSource, "requestId">): Route {
+  const location = "dashboard/";
+  const { contentType, plain } = redirectPage(location);
+  return {
+    path,
+    handle(req, res, rest) {
+      const wantsPage = /\btext\/html\b/i.test(String(req.headers.accept ?? ""));
+      if (!wantsPage || (req.method !== "GET" && req.method !== "HEAD")) {
+        handle(req, res, rest);
+        return;
+      }
+      const marks = {
+        ...browserRules,
+        "content-security-policy": dashboardPolicy,
+        [headers.requestId]: ids.requestId(),
+      };
+      const caching = { "cache-control": "no-store", vary: "Accept" };
+      answerAndLinger(req, res, 302, { ...marks, ...caching, location, "content-type": contentType }, plain.bytes);
+    },
+  };
+}
+
+/**
  * A page that sends the browser to `to`, a relative address. Not an HTTP redirect: programs follow those and lose the
  * body of their request.
  */

@@ -223,6 +223,20 @@ describe("requests in general", () => {
     }
   });
 
+  it("/ leads a browser to the dashboard, and no other client (CONN-7)", async () => {
+    const ask = (accept: string, method = "GET") =>
+      fetch(`${service.http}/`, { method, headers: { accept }, redirect: "manual" });
+    const browser = await ask("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
+    expect([browser.status, browser.headers.get("location"), browser.headers.get("vary")]).toEqual([
+      302,
+      "dashboard/",
+      "Accept",
+    ]);
+    expect(await browser.text()).toContain('href="dashboard/"');
+    expect((await ask("text/html", "POST")).status).toBe(405);
+    for (const accept of ["*/*", "application/json"]) expect((await ask(accept)).status).toBe(200);
+  });
+
   it("/version returns the version to a caller with a credential", async () => {
     expect((await api.get("/version")).json).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
     expectError(await api.get("/version", { authorization: "" }), 401, "invalid_api_key");
