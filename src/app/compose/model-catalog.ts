@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
-import { invariant } from "../../domain/call/service-error.js";
+import { invariant, ServiceError } from "../../domain/call/service-error.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
 import type { Capability, LiveSettings, ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
-import type { Engine } from "../../domain/engine/engine.js";
+import type { Engine, EngineError } from "../../domain/engine/engine.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { embeddedName } from "../../domain/engine/upstream-forms.js";
 import { toPriceList, toRequestDefaults } from "../config/live-settings.js";
@@ -99,27 +99,44 @@ function putFirstThatLoads({ catalog, log }: FillCatalogDeps, attempts: readonly
   });
   const attempt = async (): Promise<void> => {
     for (const [i, definition] of attempts.entries()) {
-      const put = catalog.put(definition);
-      if (i === attempts.length - 1) {
+      const next = attempts[i + 1];
+      const put = catalog.put(next === undefined ? definition : withSubstitute(definition));
+      if (next === undefined) {
         void Promise.race([put, delay(earlyFailureMs, undefined, { ref: false })]).then(choose, choose);
       }
-      const { id, hasFailed } = await put;
-      if (hasFailed) continue;
-      if (i > 0) {
-        log.warn(
-          { model: id },
-          "the default chat model could not be downloaded; using a small fallback of low quality",
-        );
-      }
-      return;
+      const { id, hasFailed, deployments } = await put;
+      if (!hasFailed || catalog.isClosed) return;
+      if (next === undefined) break;
+      logSubstitute(log, id, next.id, deployments[0]?.failure ?? null);
     }
     log.error(
-      {},
-      "no chat model could be loaded. Download one from a mirror: HF_ENDPOINT=https://mirror.example uis models pull hf:owner/repo/file.gguf@revision; " +
-        "or import a file: uis models import FILE; or configure another engine in uis.yaml",
+      {
+        fix:
+          "download one from a mirror: HF_ENDPOINT=https://mirror.example uis models pull hf:owner/repo/file.gguf@revision; " +
+          "or import a file: uis models import FILE; or configure another engine in uis.yaml",
+      },
+      "no chat model could be loaded",
     );
   };
   return { chosen, loaded: attempt().finally(choose) };
+}
+
+function withSubstitute(definition: ModelDefinition): ModelDefinition {
+  const deployments = definition.deployments.map((deployment) => ({ ...deployment, hasSubstitute: true }));
+  return { ...definition, deployments };
+}
+
+/** A hub that is not reached is expected, and no error; a file that cannot be used is one. */
+function logSubstitute(log: Logger, id: string, substitute: string, failure: EngineError | null): void {
+  const action = `using the small model ${substitute} instead`;
+  const isUnreachable = failure?.cause instanceof ServiceError && failure.cause.code === "upstream_error";
+  if (isUnreachable) log.info({ reason: rootOf(failure).message }, `${id} cannot be downloaded: ${action}`);
+  else log.error({ err: failure }, `${id} cannot be used: ${action}`);
+}
+
+/** The error that caused all others. */
+function rootOf(error: Error): Error {
+  return error.cause instanceof Error ? rootOf(error.cause) : error;
 }
 
 /** Default context length, in tokens of prompt and answer together. */

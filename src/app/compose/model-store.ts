@@ -56,6 +56,11 @@ interface LocatedFile {
   readonly defaults?: RequestDefaults;
 }
 
+/** Whether a model only shows that everything works. */
+export function isDemonstrationModel(id: string): boolean {
+  return defaultChatModels.some((model) => model.isDemonstration && model.id === id);
+}
+
 /** Share of a download between two reports of progress. */
 const shareStep = 0.1;
 
@@ -76,12 +81,13 @@ export function createModelFiles(deps: {
       const stored = await store.find(id);
       if (stored !== null && isWanted(stored, source, sha256)) return toFile(stored);
       const logProgress = progressLog(id, log);
+      onProgress({ stage: "fetching", share: 0 });
       try {
         const { model, warnings } = await pulls.download(
           { source, id, sha256 },
-          (progress) => {
-            logProgress(progress);
-            onProgress({ stage: "fetching", share: shareOf(progress) });
+          ({ stage = "fetching", ...bytes }) => {
+            if (stage === "fetching") logProgress(bytes);
+            onProgress({ stage, share: shareOf(bytes), ...bytes });
           },
           signal,
         );

@@ -63,9 +63,12 @@ export class Lifecycle {
     this.#tracked.add(settled);
   }
 
-  /** Drains, then closes everything. A second call returns the same promise. */
-  stop(service: Stoppable): Promise<void> {
-    this.#stopped ??= this.#drain(service).then(() => this.close());
+  /**
+   * Drains, then closes everything. A second call returns the same promise. With `drainMs` running calls may finish for at most
+   * this time, and new ones are not accepted: a person waits.
+   */
+  stop(service: Stoppable, drainMs: number | null = null): Promise<void> {
+    this.#stopped ??= this.#drain(service, drainMs).then(() => this.close());
     return this.#stopped;
   }
 
@@ -82,16 +85,17 @@ export class Lifecycle {
     this.#phase = "stopped";
   }
 
-  async #drain(service: Stoppable): Promise<void> {
-    const { drainDelayMs, limits, log } = this.#options;
-    const { drainMs } = limits;
+  async #drain(service: Stoppable, drainMsMax: number | null): Promise<void> {
+    const { limits, log } = this.#options;
+    const drainDelayMs = drainMsMax === null ? this.#options.drainDelayMs : 0;
+    const drainMs = Math.min(limits.drainMs, drainMsMax ?? limits.drainMs);
     this.#phase = "draining";
     service.announceStop();
     log.info({ drain_delay_ms: drainDelayMs, drain_ms: drainMs }, "stopping");
     if (drainDelayMs > 0) await delay(drainDelayMs);
     service.refuseNew();
     if (await endsWithin(service.emptied(), drainMs)) return;
-    log.warn({ drain_ms: drainMs }, "aborting the running requests: limits.drain has expired");
+    log.warn({ drain_ms: drainMs }, "aborting the running requests: the time to finish has expired");
     service.endCalls();
     await endsWithin(service.emptied(), endGraceMs);
   }

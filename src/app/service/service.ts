@@ -43,15 +43,19 @@ export interface Service {
   readonly firstKey: CreatedKey | null;
   /** Path on the HTTP listener. At a first start it has the one-time token that sets the administrator's password. */
   readonly dashboardPath: string;
+  /** Whether the administrator has a password. */
+  readonly hasPassword: boolean;
   /** Settles when the chat model is chosen, which may take as long as its download. */
   readonly chatChosen: Promise<void>;
+  /** Resolves when every model is loaded or has failed. */
+  readonly modelsLoaded: Promise<void>;
   /** Valid as long as this process runs. */
   readonly adminToken: string;
   readonly parts: Parts;
   readonly reload: Reload;
   phase(): Phase;
-  /** Drains and closes; never rejects. A second call gets the first one's promise. */
-  stop(): Promise<void>;
+  /** Drains and closes; never rejects. A second call gets the first one's promise. `drainMs`: instead of the configured times. */
+  stop(drainMs?: number | null): Promise<void>;
   /** After the stop: finished requests whose usage could not be written anywhere. */
   usageLost(): number;
 }
@@ -124,6 +128,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   await parts.upstreams.offer();
   listed();
   lifecycle.track("loading the models", loaded);
+  const modelsLoaded = loaded.catch(() => {});
   await parts.modelAdmin.resumePulls((model) => recordPull(parts.audit, theService, model));
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
   lifecycle.onClose("admin token", await writeAdminToken(config.data_dir, adminToken));
@@ -140,7 +145,8 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   lifecycle.onClose("reload", () => reload.close());
 
   await passwordSet;
-  const dashboardPath = await firstDashboardPath(parts, firstKey);
+  const hasPassword = await parts.administrator.hasPassword();
+  const dashboardPath = await firstDashboardPath(parts, hasPassword ? null : firstKey);
   parts.grpc.setServing(true);
   lifecycle.started();
   const stoppable = toStoppable(parts, lifecycle, limits.now);
@@ -149,12 +155,14 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     addresses,
     firstKey,
     dashboardPath,
+    hasPassword,
     chatChosen,
+    modelsLoaded,
     adminToken,
     parts,
     reload,
     phase: () => lifecycle.phase,
-    stop: () => lifecycle.stop(stoppable),
+    stop: (drainMs = null) => lifecycle.stop(stoppable, drainMs),
     usageLost: () => lifecycle.usageLost,
   };
 }
@@ -185,7 +193,7 @@ async function registerKeys({ apiKeys, audit }: Parts, { bootstrapApiKey }: Secr
 
 /** Only a first start shows a set-up link, with the first key, so that the log of a later start contains no credential. */
 async function firstDashboardPath({ administrator }: Parts, firstKey: CreatedKey | null): Promise<string> {
-  if (firstKey === null || (await administrator.hasPassword())) return "/dashboard/";
+  if (firstKey === null) return "/dashboard/";
   const { path } = await administrator.createSetupLink();
   return path;
 }

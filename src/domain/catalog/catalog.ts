@@ -117,6 +117,11 @@ export class Catalog {
     await Promise.all(removed.map((id) => this.remove(id, former)));
   }
 
+  /** Whether the service is stopping: models that are put now are not used. */
+  get isClosed(): boolean {
+    return this.#closing.aborted;
+  }
+
   /** Removes all models and unloads them, also former ones. */
   async close(): Promise<void> {
     this.#closing.abort(new Error("the catalog is closed"));

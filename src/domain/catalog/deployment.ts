@@ -34,6 +34,8 @@ export interface DeploymentDefinition {
   readonly prices: PriceList | null;
   /** The engine's own options. */
   readonly options: unknown;
+  /** Whether another model is used when this one cannot be loaded: the failure is then logged by the caller. Default: false. */
+  readonly hasSubstitute?: boolean;
 }
 
 export interface DeploymentDeps {
@@ -164,7 +166,7 @@ export class Deployment implements RoutedDeployment {
     await this.model?.unload(unloadGraceMs);
   }
 
-  async #load({ engine, contextLength, slots, options }: DeploymentDefinition): Promise<void> {
+  async #load({ engine, contextLength, slots, options, hasSubstitute }: DeploymentDefinition): Promise<void> {
     const spec = { id: this.modelId, deployment: this.id, contextLength, slots, options };
     const onProgress = (progress: LoadProgress): void => {
       if (this.progress !== null) this.progress = progress;
@@ -174,7 +176,9 @@ export class Deployment implements RoutedDeployment {
     } catch (cause) {
       const isKnown = cause instanceof EngineError;
       this.failure = isKnown ? cause : new EngineError("internal", "the engine failed to load the model", { cause });
-      this.#deps.log.error({ deployment: this.id, err: cause }, "model failed to load");
+      // A removed model is not missed.
+      const isExpected = hasSubstitute === true || this.#abortLoad.signal.aborted;
+      this.#deps.log[isExpected ? "debug" : "error"]({ deployment: this.id, err: cause }, "model failed to load");
     }
     this.progress = null;
     if (this.model !== null) this.#onChange();
@@ -219,5 +223,6 @@ const drainingText = "It gets no new requests; running ones end normally.";
 function stillLoadingText(progress: LoadProgress | null): string {
   if (progress === null || progress.share <= 0) return "The model is still being loaded.";
   const percent = Math.floor(progress.share * 100);
-  return `The model is still being ${progress.stage === "fetching" ? "fetched" : "loaded"}: ${percent} % are done.`;
+  const work = { fetching: "fetched", converting: "converted", loading: "loaded" }[progress.stage];
+  return `The model is still being ${work}: ${percent} % are done.`;
 }

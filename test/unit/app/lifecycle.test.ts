@@ -79,6 +79,13 @@ describe("Lifecycle", () => {
     expect(steps).toEqual(["announce", "refuse", "end calls"]);
   });
 
+  it("stops within the time of a person who waits: without the drain delay, and with a shorter drain", async () => {
+    const lifecycle = createLifecycle({ drainDelayMs: 60_000, drainMs: 60_000 });
+    const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });
+    await lifecycle.stop(stoppable, 5);
+    expect(steps).toEqual(["announce", "refuse", "end calls"]);
+  });
+
   it("closes in reverse order of opening, even if a part fails to close", async () => {
     const lifecycle = createLifecycle();
     const closed: string[] = [];

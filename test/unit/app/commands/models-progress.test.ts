@@ -2,6 +2,8 @@ import { describe, expect, it } from "vitest";
 import { createProgressText } from "../../../../src/app/commands/models.js";
 
 const totalBytes = 50_000_000;
+/** Begin of the line, and the rest of the screen erased. */
+const redraw = "\r\u001b[J";
 
 function record(isTTY: boolean) {
   const time = { ms: 0 };
@@ -46,18 +48,36 @@ describe("progress of a pull", () => {
     progress.show({ receivedBytes: totalBytes, totalBytes });
     progress.end();
     expect(writes.length).toBeLessThanOrEqual(13);
-    expect(writes[0]).toBe("\r[------------------------------]   0 %, 0 bytes of 50.0 MB");
-    expect(writes.at(-2)).toContain("[##############################] 100 %");
-    expect(writes.at(-1)).toBe("\n");
-    expect(writes.join("")).toMatch(/^[\x20-\x7e\r\n]*$/);
+    expect(writes[0]).toBe(`${redraw}[------------------------------]   0 %  0 bytes of 50.0 MB`);
+    expect(writes[6]).toBe(`${redraw}[##################------------]  60 %  30.0 of 50.0 MB  50.0 MB/s  1 s left`);
+    expect(writes.at(-1)).toBe("[##############################] 100 %  50.0 of 50.0 MB\n");
   });
 
-  it("overwrites a longer text completely", () => {
-    const { time, writes, progress } = record(true);
-    progress.show({ receivedBytes: 0, totalBytes });
-    time.ms = 500;
-    progress.show({ receivedBytes: 1, totalBytes: null });
-    expect(writes[1]?.length).toBe(writes[0]?.length);
+  it("shows rate and time left of the last seconds, also of a download that is resumed", () => {
+    const { time, writes, progress } = record(false);
+    const atMs = (ms: number, receivedBytes: number) => {
+      time.ms = ms;
+      progress.show({ receivedBytes, totalBytes });
+    };
+    atMs(0, 10_000_000);
+    atMs(1_000, 20_000_000);
+    atMs(20_000, 30_000_000);
+    atMs(22_000, 32_000_000);
+    atMs(24_000, 42_000_000);
+    expect(writes.map((line) => line.split(", ").slice(2).join(", "))).toEqual([
+      "",
+      "10.0 MB/s, 3 s left\n",
+      "526 kB/s, 38 s left\n",
+      "1.0 MB/s, 18 s left\n",
+      "3.0 MB/s, 3 s left\n",
+    ]);
+  });
+
+  it("names the conversion that follows a download", () => {
+    const { writes, progress } = record(false);
+    progress.show({ receivedBytes: totalBytes, totalBytes });
+    progress.show({ stage: "converting", receivedBytes: 0, totalBytes: null });
+    expect(writes).toEqual(["fetching: 100 %, 50.0 MB of 50.0 MB\n", "converting\n"]);
   });
 
   it("writes nothing if nothing was downloaded", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { nextStepText, readyText } from "../../../../src/app/commands/serve.js";
 import { configSchema } from "../../../../src/app/config/schema.js";
+import { nextStepText, readyText } from "../../../../src/app/serve/start-text.js";
 import type { Service } from "../../../../src/app/service/service.js";
 
 interface Listed {
@@ -10,7 +10,12 @@ interface Listed {
 }
 
 /** The parts of a service that the text contains. */
-function serviceWith(models: readonly Listed[], settings: object = {}, secret: string | null = "the-secret"): Service {
+function serviceWith(
+  models: readonly Listed[],
+  settings: object = {},
+  secret: string | null = "the-secret",
+  hasPassword = false,
+): Service {
   const all = models.map((model) => ({ capabilities: ["chat"], hasFailed: false, ...model }));
   const told = {
     config: configSchema.parse(settings),
@@ -18,6 +23,7 @@ function serviceWith(models: readonly Listed[], settings: object = {}, secret: s
     addresses: { http: "http://127.0.0.1:8080", grpc: "127.0.0.1:50051", ops: "http://127.0.0.1:9464" },
     firstKey: secret === null ? null : { secret },
     dashboardPath: secret === null ? "/dashboard/" : "/dashboard/setup#token=one-time",
+    hasPassword,
   };
   return told as unknown as Service;
 }
@@ -62,9 +68,14 @@ describe("the text printed at start", () => {
     const first = readyText(serviceWith([{ id: "m" }]));
     expect(first).toContain("http://127.0.0.1:8080/dashboard/setup#token=one-time\n");
     expect(first).toContain("uis admin link");
-    const later = readyText(serviceWith([{ id: "m" }], {}, null));
+    const later = readyText(serviceWith([{ id: "m" }], {}, null, true));
     expect(later).toContain("http://127.0.0.1:8080/dashboard/\n");
     expect(later).not.toContain("uis admin link");
+  });
+
+  it("names the way to a password at every start without one", () => {
+    const text = readyText(serviceWith([{ id: "m" }], {}, null, false));
+    expect(text).toContain("no password is set yet: uis admin link");
   });
 
   it("has a curl line that trusts the configured certificate", () => {

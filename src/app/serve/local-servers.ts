@@ -1,6 +1,7 @@
 import type { UpstreamKind } from "../../domain/engine/upstream.js";
 import { examineUpstream } from "../compose/upstream-check.js";
 import { defineUpstream } from "../config/new-upstream.js";
+import type { Service } from "../service/service.js";
 
 /** An inference server on this machine that lists its models without a key. */
 export interface LocalServer {
@@ -14,6 +15,13 @@ export interface LocalServer {
 const usualPorts: readonly number[] = [11_434, 1_234, 8_000, 8_080];
 
 const answerMsMax = 300;
+
+/** The servers beside a service; none are searched where its configuration has upstreams. */
+export async function findServersBeside({ config, addresses }: Service): Promise<readonly LocalServer[]> {
+  if (Object.keys(config.upstreams).length > 0) return [];
+  const own = [addresses.http, addresses.grpc, addresses.ops];
+  return await findLocalServers(own.map((address) => Number(/:(\d+)$/.exec(address)?.[1])));
+}
 
 /** The servers that answer on these ports of 127.0.0.1 within 300 ms, except on ports of this service. */
 export async function findLocalServers(

