@@ -29,10 +29,18 @@ export async function buildWebFiles(built: string): Promise<void> {
     { cwd: at("."), stdio: "inherit" },
   );
   if (vite.status !== 0) throw new Error("the dashboard does not build");
+  writeSettingsIndex(dashboard);
   mkdirSync(docs, { recursive: true });
   cpSync(at("src/transports/dashboard/documents"), docs, { recursive: true });
   for (const name of swaggerFiles) copyFileSync(at(`node_modules/swagger-ui-dist/${name}`), join(docs, name));
   await Promise.all([dashboard, docs].map(compressAll));
+}
+
+/** The page for paths one level deeper, such as `settings/keys`: all its addresses are relative. */
+function writeSettingsIndex(dashboard: string): void {
+  const html = readFileSync(join(dashboard, "index.html"), "utf8");
+  mkdirSync(join(dashboard, "settings"));
+  writeFileSync(join(dashboard, "settings/index.html"), html.replaceAll('="./', '="../'));
 }
 
 const compressible: ReadonlySet<string> = new Set([".html", ".js", ".css", ".json", ".svg"]);

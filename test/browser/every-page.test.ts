@@ -120,6 +120,51 @@ describe.skipIf(!hasChromium)("every page after a week of use", () => {
     },
   );
 
+  it("Ctrl-K finds a page, a key or a model by keyboard alone", async () => {
+    const page = await open({ page: "", title: "Overview", charts: 1, dialogs: [] });
+    await page.keyboard.press("Control+k");
+    const search = page.getByRole("combobox", { name: /^Search/ });
+    await search.waitFor();
+    await page.getByRole("option", { name: /^Support assistant/ }).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await page.keyboard.type("webh sett");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "Webhooks" }).waitFor();
+    await page.keyboard.press("Control+k");
+    await page.getByRole("option", { name: /^Support assistant/ }).waitFor();
+    await page.keyboard.type("support assistant");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
+    await page.getByRole("cell", { name: /^Support assistant/ }).waitFor();
+    expect(await page.getByRole("cell", { name: "Grafana" }).count()).toBe(0);
+    await page.keyboard.press("Control+k");
+    await search.waitFor();
+    await page.keyboard.press("Escape");
+    await search.waitFor({ state: "detached" });
+    expect(visit.complaints).toEqual(noComplaints);
+  });
+
+  it("the navigation is a drawer in a narrow window", async () => {
+    const { page } = visit;
+    const before = page.viewportSize();
+    await page.setViewportSize({ width: 390, height: 844 });
+    await open({ page: "", title: "Overview", charts: 1, dialogs: [] });
+    const links = page.getByRole("navigation", { name: "Main" }).getByRole("link");
+    expect(await links.count()).toBe(0);
+    await page.getByRole("button", { name: "Menu" }).press("Enter");
+    await links.first().waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
+    const texts = await links.allInnerTexts();
+    expect(texts).toEqual(expect.arrayContaining(walks.map(({ title }) => title)));
+    await page.getByRole("link", { name: "Audit" }).press("Enter");
+    await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+    expect(await links.count()).toBe(0);
+    if (before !== null) await page.setViewportSize(before);
+  });
+
   it.each([1280, 360])("nothing scrolls sideways in a window of %i pixels", async (width) => {
     const { page } = visit;
     const before = page.viewportSize();

@@ -13,8 +13,8 @@ import { makeCertificates } from "../support/redis/certificates.js";
 import { byTier } from "../support/tier.js";
 
 const password = "correct horse battery";
-/** Limit of compressed script on the first page. */
-const scriptBytesMax = 60 * 1024;
+/** Limits of the first page, compressed: of its script, and of all that it loads. */
+const bytesMax = { script: 60 * 1024, all: 80 * 1024 };
 
 /** Generous, because other tests run at the same time. */
 const firstPaintMaxMs = byTier({ ci: 5_000, long: 1_000 });
@@ -79,6 +79,15 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
     expect(page.url()).toBe(`${visit.at}/dashboard/audit`);
     await page.reload();
     await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+    await visit.go("keys?state=revoked");
+    await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
+    expect(page.url()).toBe(`${visit.at}/dashboard/settings/keys?state=revoked`);
+    await page.reload();
+    await page.getByRole("link", { name: /^Webhooks/ }).click();
+    await page.getByRole("heading", { level: 1, name: "Webhooks" }).waitFor();
+    expect(page.url()).toBe(`${visit.at}/dashboard/settings/webhooks`);
+    await page.getByRole("link", { name: /^Overview/ }).click();
+    await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
     expect(complaints).toEqual(noComplaints);
     expect(await statusFrom(visit, origin)).toBe(200);
     expect(await statusFrom(visit, "https://evil.example")).toBe(403);
@@ -183,19 +192,23 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
     await close();
   });
 
-  it("the first page loads at most 60 KB of script and paints within a second", async () => {
+  it("the first page loads at most 60 KB of script, 80 KB in all, and paints within a second", async () => {
     const visit = await dashboard.visit();
     const { page, complaints } = visit;
-    const bodies: Promise<number>[] = [];
+    const bodies: Promise<{ readonly isScript: boolean; readonly bytes: number }>[] = [];
     page.on("requestfinished", (request) => {
-      if (request.resourceType() === "script") bodies.push(request.sizes().then((sizes) => sizes.responseBodySize));
+      const isScript = request.resourceType() === "script";
+      bodies.push(request.sizes().then((sizes) => ({ isScript, bytes: sizes.responseBodySize })));
     });
     await visit.go("");
     await signIn(visit);
     await page.getByRole("img").locator("canvas").waitFor();
-    const bytes = await Promise.all(bodies);
-    expect(bytes.length).toBeGreaterThan(2);
-    expect(bytes.reduce((sum, own) => sum + own, 0)).toBeLessThanOrEqual(scriptBytesMax);
+    const loaded = await Promise.all(bodies);
+    const sumOf = (parts: typeof loaded) => parts.reduce((sum, { bytes }) => sum + bytes, 0);
+    const scripts = loaded.filter(({ isScript }) => isScript);
+    expect(scripts.length).toBeGreaterThan(2);
+    expect(sumOf(scripts)).toBeLessThanOrEqual(bytesMax.script);
+    expect(sumOf(loaded)).toBeLessThanOrEqual(bytesMax.all);
     await visit.go("");
     await page.getByRole("img").locator("canvas").waitFor();
     for (const [paint, ms] of await firstPaints(page)) expect([paint, ms < firstPaintMaxMs]).toEqual([paint, true]);

@@ -1,6 +1,6 @@
 /**
  * The dashboard's addresses: `<prefix>/dashboard/<page>?<query>`. A proxy may add the prefix; every request to the service
- * starts with it. Pages are one level below `dashboard/`, so relative asset URLs stay valid.
+ * starts with it. Pages are one level below `dashboard/`, settings two.
  */
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -11,6 +11,12 @@ const base = `${pathname.slice(0, pathname.lastIndexOf(marker) + 1)}dashboard/`;
 
 /** What precedes `/dashboard/`, `/v1` and `/unified.…`; often empty. */
 export const prefix = base.slice(0, -marker.length);
+
+/** Paths that differ from the page's name. */
+const paths: Readonly<Record<string, string>> = { keys: "settings/keys", webhooks: "settings/webhooks" };
+
+/** Paths of earlier versions, and of a group without a page. */
+const moved: Readonly<Record<string, string>> = { ...paths, settings: "settings/keys" };
 
 export interface PageLocation {
   /** `keys`, `deliveries`, …; empty for the overview. */
@@ -32,8 +38,12 @@ export function useLocation(): PageLocation {
 }
 
 function current(): PageLocation {
-  const path = window.location.pathname;
-  return { page: path.slice(path.lastIndexOf("/") + 1), query: new URLSearchParams(window.location.search) };
+  const { pathname: path, search, hash } = window.location;
+  const asked = path.slice(base.length);
+  const found = moved[asked] ?? asked;
+  if (found !== asked) window.history.replaceState(null, "", `${base}${found}${search}${hash}`);
+  const name = Object.keys(paths).find((page) => paths[page] === found) ?? found;
+  return { page: name, query: new URLSearchParams(search) };
 }
 
 const changed = "dashboard-location";
@@ -41,7 +51,7 @@ const changed = "dashboard-location";
 /** The URL of a page. */
 export function hrefOf(page: string, query: Readonly<Record<string, string>> = {}): string {
   const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "")).toString();
-  return `${base}${page}${search === "" ? "" : `?${search}`}`;
+  return `${base}${paths[page] ?? page}${search === "" ? "" : `?${search}`}`;
 }
 
 /** Shows another page; `replace` adds no history entry. */

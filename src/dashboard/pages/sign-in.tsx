@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { call, isUnauthenticated } from "../lib/api.js";
 import { hrefOf } from "../lib/location.js";
+import { Brand } from "../shell/navigation.js";
 import { Form } from "../ui/form.js";
 import { Administrator, PasswordField, useNewPassword, wrongPassword } from "../ui/password.js";
 
@@ -58,7 +59,7 @@ function Gate({ title, children }: { readonly title: string; readonly children: 
     <main class="gate">
       <div class="card stack">
         <header>
-          <div class="faint">Unified Inference</div>
+          <Brand />
           <h1>{title}</h1>
         </header>
         {children}

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useRef } from "preact/hooks";
 import { go } from "../lib/location.js";
+import { useCanChange } from "../lib/session.js";
 import { Icon, type IconName } from "./icon.js";
 import { place } from "./popover.js";
 
@@ -10,6 +11,8 @@ export interface MenuItem {
   /** The action destroys something. Such items stand last, below a line. */
   readonly isDanger?: boolean;
   readonly isDisabled?: boolean;
+  /** Changes nothing: viewers have it, too. Default: false. */
+  readonly isReading?: boolean;
   readonly onSelect: () => void;
 }
 
@@ -90,12 +93,14 @@ export function Menu({ label, items, children, class: style = "quiet", align = "
   );
 }
 
-/** The actions of one row or card, behind a button with three dots. */
+/** The actions of one row or card, behind a button with three dots; for viewers those that change nothing. */
 export function RowMenu({ label, items }: Pick<MenuProps, "label" | "items">) {
-  if (items.length === 0) return null;
+  const canChange = useCanChange();
+  const allowed = items.filter(({ isReading = false }) => canChange || isReading);
+  if (allowed.length === 0) return null;
   return (
     <div class="row-menu">
-      <Menu label={label} items={items} class="quiet icon-button">
+      <Menu label={label} items={allowed} class="quiet icon-button">
         <Icon name="dots" />
       </Menu>
     </div>
@@ -104,5 +109,5 @@ export function RowMenu({ label, items }: Pick<MenuProps, "label" | "items">) {
 
 /** An item that shows another page. */
 export function pageItem(label: string, page: string, query: Readonly<Record<string, string>>): MenuItem {
-  return { label, onSelect: () => go(page, query) };
+  return { label, isReading: true, onSelect: () => go(page, query) };
 }

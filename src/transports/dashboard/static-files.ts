@@ -17,7 +17,8 @@ export interface StaticFiles {
   readonly openApi: WebFile | null;
 }
 
-const pageName = /^[a-z][a-z-]{0,40}$/;
+/** A page, or one of the settings. */
+const pageName = /^(?<group>settings\/)?[a-z][a-z-]{0,40}$/;
 const yearSeconds = 31_536_000;
 
 /**
@@ -45,14 +46,16 @@ export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requ
     };
   }
 
-  /** A folder of files. `hasPages`: names without a dot are pages, all of them shown by the index. */
+  /** A folder of files. `hasPages`: names without a dot are pages, shown by the index of their folder. */
   function site(path: string, name: string, folder: WebFolder | null, policy: string, hasPages: boolean): Route[] {
     const notBuilt = `${name} is not built here. Build it with: npm run build`;
     // Relative addresses in a page work only below the folder.
     const redirect = redirectPage(`${path.slice(1)}/`);
     const find = (rest: string): WebFile | string => {
-      const isPage = rest === "" || (hasPages && pageName.test(rest));
-      return folder === null ? notBuilt : (folder.get(isPage ? indexName : rest) ?? "There is no such file.");
+      const page = hasPages ? pageName.exec(rest) : null;
+      const isPage = rest === "" || page !== null;
+      const name = isPage ? `${page?.groups?.["group"] ?? ""}${indexName}` : rest;
+      return folder === null ? notBuilt : (folder.get(name) ?? "There is no such file.");
     };
     return [route(path, policy, () => (folder === null ? notBuilt : redirect)), route(`${path}/*`, policy, find)];
   }

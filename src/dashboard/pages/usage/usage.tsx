@@ -4,7 +4,8 @@ import { call } from "../../lib/api.js";
 import { go, useLocation } from "../../lib/location.js";
 import { slowRefreshMs, useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
-import { AccountChoice, Field, Select, textOf } from "../../ui/form.js";
+import { Field, Select, textOf } from "../../ui/form.js";
+import { AccountChoice } from "../../ui/picker/account.js";
 import {
   type Choice,
   choiceOf,

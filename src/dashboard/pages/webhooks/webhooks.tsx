@@ -7,7 +7,7 @@ import { go, PageLink, prefix, useLocation } from "../../lib/location.js";
 import { useData } from "../../lib/use-data.js";
 import { Copy } from "../../ui/code.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
-import { AccountChoice } from "../../ui/form.js";
+import { AccountChoice } from "../../ui/picker/account.js";
 import { Facts, Moment } from "../../ui/values.js";
 import { AddEndpoint, type EndpointAction, EndpointDialog } from "./endpoint-dialogs.js";
 import { endpointHealth } from "./events.js";

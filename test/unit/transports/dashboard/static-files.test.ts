@@ -95,6 +95,21 @@ describe("static files", () => {
     }
   });
 
+  it("pages have the index of the dashboard, settings one with addresses for their depth", async () => {
+    const settings = "<!doctype html><title>settings</title>";
+    const { get } = await serverOf({
+      dashboard: await readWebFolder(await planted({ ...built, "settings/index.html": settings })),
+    });
+    for (const path of ["", "keys", "settings"]) expect((await get(`/dashboard/${path}`)).body.toString()).toBe(page);
+    for (const path of ["settings/keys", "settings/webhooks"]) {
+      const { status, headers, body } = await get(`/dashboard/${path}`);
+      expect([status, headers["content-type"], body.toString()]).toEqual([200, "text/html; charset=utf-8", settings]);
+    }
+    for (const path of ["other/keys", "settings/keys/more", "settings/../index.html", "settings/x.js"]) {
+      expect([path, (await get(`/dashboard/${path}`)).status]).toEqual([path, 404]);
+    }
+  });
+
   it("the best encoding that the client accepts is sent, with Vary for caches", async () => {
     const { get } = await serverOf();
     const ask = (accepted: string) => get(`/dashboard/${hashed}`, { "accept-encoding": accepted });
