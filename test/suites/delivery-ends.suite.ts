@@ -86,6 +86,7 @@ export function describeDeliveryEnds(open: OpenState): void {
           ip: "2001:db8::1",
           response: 'busy\n"日本" | <b>',
           retryAfter: "120",
+          signatures: ["t=1,v1=0a", "v1,Cg=="],
         });
         await desk.attempt(retryIn(30_000), first);
         const { nextAttemptAtMs, attempts } = await desk.find(id);

@@ -4,6 +4,7 @@ import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_
 import { refuse } from "../call/service-error.js";
 import type { Deliveries } from "../webhooks/deliveries.js";
 import type { Attempt, Delivery } from "../webhooks/delivery.js";
+import { recordedHeaders } from "../webhooks/delivery-attempts.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../webhooks/endpoints.js";
 import { instantOf, type RpcService, rpcService, timestampOf } from "./rpc-service.js";
 
@@ -73,19 +74,14 @@ export function createDeliveryService(deliveries: Deliveries): RpcService {
     async listDeliveries({ createdFrom, createdBefore, ...filter }) {
       const question = { ...filter, fromMs: instantOf(createdFrom), toMs: instantOf(createdBefore) };
       const { deliveries: found, nextPageToken } = await deliveries.list(question);
-      // Receivers' responses have up to 40 KiB per delivery: a page of a thousand deliveries would have 40 MiB.
-      const listed = found.map((delivery) => ({
-        ...delivery,
-        attempts: delivery.attempts.map((attempt) => ({ ...attempt, response: null })),
-      }));
-      return { deliveries: listed.map(deliveryFields), nextPageToken };
+      return { deliveries: found.map((delivery) => deliveryFields(delivery, false)), nextPageToken };
     },
     async getDelivery({ id }) {
       const { delivery, payload } = await deliveries.get(id);
-      return { delivery: deliveryFields(delivery), payload: payload ?? "" };
+      return { delivery: deliveryFields(delivery, true), payload: payload ?? "" };
     },
     async retryDelivery(order, ctx) {
-      return { delivery: deliveryFields(await deliveries.retry(order, ctx)) };
+      return { delivery: deliveryFields(await deliveries.retry(order, ctx), true) };
     },
     async replayDeliveries({ createdFrom, createdBefore, ...selection }, ctx) {
       const wish = { ...selection, fromMs: instantOf(createdFrom), toMs: instantOf(createdBefore) };
@@ -95,27 +91,41 @@ export function createDeliveryService(deliveries: Deliveries): RpcService {
   });
 }
 
-function deliveryFields(delivery: Delivery) {
+/**
+ * `isWhole`: attempts have the receivers' responses and the requests' headers. They are up to 50 KiB per delivery, so that
+ * a page of a thousand deliveries would have 50 MiB.
+ */
+function deliveryFields(delivery: Delivery, isWhole: boolean) {
   return {
     ...delivery,
     reason: delivery.reason ?? "",
     nextAttemptAt: timestampOf(delivery.nextAttemptAtMs),
     createdAt: timestampFromMs(delivery.createdAtMs),
-    attempts: delivery.attempts.map(attemptFields),
+    attempts: delivery.attempts.map((attempt) => ({
+      ...attemptFields(attempt),
+      ...(isWhole ? { response: attempt.response ?? "", headers: headersOf(delivery, attempt) } : {}),
+    })),
     purged: delivery.isPurged,
     replayId: delivery.replayId ?? "",
   };
 }
 
+function headersOf({ id, eventId }: Delivery, { number, signatures }: Attempt): Readonly<Record<string, string>> {
+  if (signatures === undefined) return {};
+  return recordedHeaders({ eventId, deliveryId: id, attemptNumber: number }, signatures);
+}
+
 function attemptFields(attempt: Attempt) {
   return {
-    ...attempt,
+    number: attempt.number,
+    trigger: attempt.trigger,
+    by: attempt.by,
     startedAt: timestampFromMs(attempt.startedAtMs),
     latencyMs: BigInt(Math.round(attempt.latencyMs)),
     status: attempt.status ?? 0,
     error: attempt.error ?? "",
     ip: attempt.ip ?? "",
-    response: attempt.response ?? "",
+    response: "",
     retryAfter: attempt.retryAfter ?? "",
     nextAttemptAt: timestampOf(attempt.nextAttemptAtMs),
   };

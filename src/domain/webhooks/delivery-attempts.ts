@@ -6,6 +6,7 @@ import {
   type AttemptEffect,
   type AttemptEnd,
   type AttemptResult,
+  type AttemptSignatures,
   isDelivered,
   type StatusClass,
   secretUnreadable,
@@ -85,10 +86,12 @@ export class DeliveryAttempts {
     const { account, body } = claim;
     const startedAtMs = Math.floor(now());
     const secrets = secretsAt(startedAtMs);
-    let sent = secretUnreadable;
+    let sent: Omit<AttemptResult, "startedAtMs"> = secretUnreadable;
     if (secrets !== null) {
-      const headers = attemptHeaders({ ...claim, secrets, atMs: clock.now() });
-      sent = await sender.send({ account, url: record.url, headers, body, budgetMs: settings.budgetMs });
+      const signatures = signaturesOf({ ...claim, secrets, atMs: clock.now() });
+      const headers = attemptHeaders(claim, signatures);
+      const answer = await sender.send({ account, url: record.url, headers, body, budgetMs: settings.budgetMs });
+      sent = { ...answer, signatures };
     }
     const endedAtMs = clock.monotonic();
     const result = { ...sent, startedAtMs };
@@ -156,26 +159,39 @@ export function shortenDelay(outcome: AttemptOutcome, lateMs: number): AttemptOu
   return { ...outcome, delayMs: Math.max(0, outcome.delayMs - Math.floor(lateMs)) };
 }
 
-interface AttemptFacts extends Pick<Claim, "eventId" | "deliveryId" | "attemptNumber" | "body"> {
+interface SignedFacts extends Pick<Claim, "eventId" | "body"> {
   /** Decrypted signing secrets, newest first. Not empty. */
   readonly secrets: readonly string[];
   /** Start of the attempt. */
   readonly atMs: number;
 }
 
-/** Headers of an attempt: two signatures and its ids (WH-15, WH-18). */
-export function attemptHeaders(facts: AttemptFacts): Readonly<Record<string, string>> {
-  const { secrets, eventId, deliveryId, attemptNumber, body, atMs } = facts;
+/** Signatures of an attempt, which contain its time (WH-15, WH-18). */
+export function signaturesOf({ secrets, eventId, body, atMs }: SignedFacts): AttemptSignatures {
   const timestampS = Math.floor(atMs / 1_000);
+  return [signWebhook({ secrets, timestampS, body }), signStandardWebhook({ secrets, id: eventId, timestampS, body })];
+}
+
+type AttemptIds = Pick<Claim, "eventId" | "deliveryId" | "attemptNumber">;
+
+/** All headers of an attempt but those of HTTP itself. */
+export function attemptHeaders(ids: AttemptIds, signatures: AttemptSignatures): Readonly<Record<string, string>> {
+  return { "user-agent": `UnifiedInference/${version}`, ...recordedHeaders(ids, signatures) };
+}
+
+/** Headers of a stored attempt, in whichever version it was made: its signatures and ids. */
+export function recordedHeaders(
+  { eventId, deliveryId, attemptNumber }: AttemptIds,
+  [service, standard]: AttemptSignatures,
+): Readonly<Record<string, string>> {
   return {
     "content-type": "application/json",
-    "user-agent": `UnifiedInference/${version}`,
-    "service-signature": signWebhook({ secrets, timestampS, body }),
+    "service-signature": service,
     "service-delivery-id": deliveryId,
     "service-attempt": String(attemptNumber),
     "webhook-id": eventId,
-    "webhook-timestamp": String(timestampS),
-    "webhook-signature": signStandardWebhook({ secrets, id: eventId, timestampS, body }),
+    "webhook-timestamp": /^t=(\d+)/.exec(service)?.[1] ?? "",
+    "webhook-signature": standard,
   };
 }
 

@@ -86,7 +86,12 @@ export interface AttemptResult {
   readonly response: string | null;
   /** The header `Retry-After`, at most 64 characters; recorded and not obeyed (WH-28). */
   readonly retryAfter: string | null;
+  /** Absent when nothing was signed, and in attempts of an earlier version. */
+  readonly signatures?: AttemptSignatures;
 }
+
+/** Values of the two signature headers of an attempt (WH-15, WH-18). They do not reveal the secret. */
+export type AttemptSignatures = readonly [service: string, standard: string];
 
 /** A stored attempt. */
 export interface Attempt extends AttemptResult {
@@ -118,8 +123,8 @@ export interface WebhookRequest {
   readonly budgetMs: number;
 }
 
-/** Result of one POST; the caller adds its start. */
-export type SendResult = Omit<AttemptResult, "startedAtMs">;
+/** Result of one POST; the caller adds its start and signatures. */
+export type SendResult = Omit<AttemptResult, "startedAtMs" | "signatures">;
 
 /** Result of an attempt that was skipped because the endpoint's secret cannot be decrypted. */
 export const secretUnreadable: SendResult = Object.freeze({

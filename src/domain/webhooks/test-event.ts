@@ -9,7 +9,7 @@ import {
   thresholdEvent,
 } from "../events/events.js";
 import { deliveryId, isDelivered, type SendResult, secretUnreadable, type WebhookSender } from "./delivery.js";
-import { attemptHeaders } from "./delivery-attempts.js";
+import { attemptHeaders, signaturesOf } from "./delivery-attempts.js";
 import type { EndpointRecord } from "./endpoint-store.js";
 import { signingSecrets } from "./endpoint-store.js";
 
@@ -42,8 +42,8 @@ export async function attemptTest(
   const { body } = sampleEvent(type, account, eventId, atMs);
   const opened = signingSecrets(kept, atMs, (sealed) => openOrNull(secrets, sealed, id));
   if (opened === null) return { isDelivered: false, result: secretUnreadable, payload: body };
-  const facts = { secrets: opened, eventId, deliveryId: deliveryId(eventId, id), attemptNumber: 1, body, atMs };
-  const headers = attemptHeaders(facts);
+  const attemptIds = { eventId, deliveryId: deliveryId(eventId, id), attemptNumber: 1 };
+  const headers = attemptHeaders(attemptIds, signaturesOf({ secrets: opened, eventId, body, atMs }));
   const result = await sender.send({ account, url, headers, body, budgetMs: settings.attemptBudgetMs });
   return { isDelivered: isDelivered(result), result, payload: body };
 }

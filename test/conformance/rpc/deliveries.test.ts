@@ -101,11 +101,15 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     expect(delivery?.attempts[0]).toMatchObject({ status: 500, error: "", ip: "127.0.0.1", response: "not today" });
     expect(delivery?.attempts[0]?.nextAttemptAt).toBeDefined();
     expect(delivery?.attempts[1]?.nextAttemptAt).toBeUndefined();
+    const headers = delivery?.attempts[1]?.headers ?? {};
+    expect(Object.keys(headers)).toEqual(expect.arrayContaining(["service-signature", "webhook-signature"]));
+    expect(receiver.requests.at(-1)?.headers).toMatchObject(headers);
     expect(JSON.parse(payload)).toMatchObject({ id: delivery?.eventId, type: "request.completed" });
     expect(receiver.requests.at(-1)?.rawBody.toString()).toBe(payload);
     // A page with the responses of receivers would be large.
     const [listed] = await list({ state: "permanently_failed" });
     expect(listed?.attempts.map(({ response }) => response)).toEqual(["", ""]);
+    expect(listed?.attempts.map(({ headers }) => headers)).toEqual([{}, {}]);
   });
 
   it("retries a failed delivery by hand or on a new schedule, and a successful one only on request (WH-46, WH-47)", async () => {

@@ -1,5 +1,5 @@
 import { requestCompleted } from "../../../src/domain/events/events.js";
-import { attemptHeaders } from "../../../src/domain/webhooks/delivery-attempts.js";
+import { attemptHeaders, signaturesOf } from "../../../src/domain/webhooks/delivery-attempts.js";
 
 const secretOf = (letter: string) => `whsec_${Buffer.alloc(32, letter).toString("base64")}`;
 export const [current, previous, foreign] = [secretOf("c"), secretOf("p"), secretOf("f")];
@@ -27,7 +27,10 @@ export const cases = (): readonly [Case, ...Case[]] => [
 
 export const secrets = [current, previous];
 export const headersAt = (timestampS: number) =>
-  attemptHeaders({ secrets, eventId: id, deliveryId: "dlv_1", attemptNumber: 2, body, atMs: timestampS * 1000 + 999 });
+  attemptHeaders(
+    { eventId: id, deliveryId: "dlv_1", attemptNumber: 2 },
+    signaturesOf({ secrets, eventId: id, body, atMs: timestampS * 1000 + 999 }),
+  );
 export const serviceSignature = ({ timestampS }: Case) => headersAt(timestampS)["service-signature"] ?? "";
 export const standardHeaders = ({ timestampS }: Case) => headersAt(timestampS);
 export const expected = (all: readonly Case[]) => all.map(({ what, accepted }) => [what, accepted]);

@@ -298,6 +298,14 @@ export declare type Attempt = Message<"unified.webhook.v1.Attempt"> & {
    * @generated from field: google.protobuf.Timestamp next_attempt_at = 11;
    */
   nextAttemptAt?: Timestamp | undefined;
+
+  /**
+   * Headers of the request by lower-case name: signatures, ids and content type. Only GetDelivery has them; empty for
+   * attempts that an earlier version made, and when the secret could not be read.
+   *
+   * @generated from field: map<string, string> headers = 12;
+   */
+  headers: { [key: string]: string };
 };
 
 /**
@@ -383,6 +391,14 @@ export declare type AttemptJson = {
    * @generated from field: google.protobuf.Timestamp next_attempt_at = 11;
    */
   nextAttemptAt?: TimestampJson;
+
+  /**
+   * Headers of the request by lower-case name: signatures, ids and content type. Only GetDelivery has them; empty for
+   * attempts that an earlier version made, and when the secret could not be read.
+   *
+   * @generated from field: map<string, string> headers = 12;
+   */
+  headers?: { [key: string]: string };
 };
 
 /**

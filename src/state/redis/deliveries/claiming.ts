@@ -121,6 +121,7 @@ function encodeFinish({ claim, result, outcome }: FinishRequest): readonly unkno
     result.ip,
     result.response,
     result.retryAfter,
+    result.signatures ?? null,
   ];
   return [claim.deliveryId, String(claim.fence), letterOfState[outcome.state], detail, JSON.stringify(attempt)];
 }

@@ -3,6 +3,7 @@ import type { EventType } from "../../../domain/events/events.js";
 import type {
   Attempt,
   AttemptResult,
+  AttemptSignatures,
   Delivery,
   DeliveryFailure,
   DeliveryState,
@@ -37,6 +38,8 @@ export type StoredAttempt = readonly [
   ip: string | null,
   response: string | null,
   retryAfter: string | null,
+  /** Absent in attempts of an earlier version. */
+  signatures?: AttemptSignatures | null,
 ];
 
 /** `text` is null before the first attempt. */
@@ -98,10 +101,11 @@ function decodeAttempts(flat: readonly (number | string)[]): readonly Attempt[] 
   const attempts: Attempt[] = [];
   for (let i = 0; i < flat.length; i += 2) {
     const stored = JSON.parse(String(flat[i + 1])) as StoredAttempt;
-    const [number, isManual, by, startedAtMs, latencyMs, status, error, ip, response, retryAfter] = stored;
+    const [number, isManual, by, startedAtMs, latencyMs, status, error, ip, response, retryAfter, signatures] = stored;
     const trigger = isManual === 1 ? "manual" : "schedule";
     const result = { startedAtMs, latencyMs, status, error, ip, response, retryAfter };
-    attempts.push({ number, trigger, by, ...result, nextAttemptAtMs: Number(flat[i]) || null });
+    const signed = signatures === undefined || signatures === null ? {} : { signatures };
+    attempts.push({ number, trigger, by, ...result, ...signed, nextAttemptAtMs: Number(flat[i]) || null });
   }
   return attempts;
 }

@@ -128,6 +128,7 @@ describe("an attempt", () => {
         ip: null,
         response: null,
         retryAfter: null,
+        signatures: [expect.stringMatching(/^t=\d+,v1=[0-9a-f]{64}$/), expect.stringMatching(/^v1,/)],
         nextAttemptAtMs: startedAtMs + 1_200 + 30_000,
       },
     ]);
