@@ -12,9 +12,12 @@ interface PageWalk {
   /** Its heading. */
   readonly title: string;
   readonly charts: number;
-  /** Buttons that open a dialog; of several equal ones the first. */
-  readonly dialogs: readonly RegExp[];
+  /** What opens a dialog; of several equal ones the first. */
+  readonly dialogs: readonly Opening[];
 }
+
+/** Name of a button, or of a button with a menu and of its item. */
+type Opening = RegExp | readonly [menu: RegExp, item: RegExp];
 
 const walks: readonly PageWalk[] = [
   {
@@ -38,7 +41,12 @@ const walks: readonly PageWalk[] = [
     charts: 0,
     dialogs: [/^Add endpoint$/, /^Edit/, /^Rotate secret/, /^Send test event/, /^Disable/, /^Delete/],
   },
-  { page: "deliveries", title: "Deliveries", charts: 0, dialogs: [/^Retry/, /^Replay deliveries$/] },
+  {
+    page: "deliveries",
+    title: "Deliveries",
+    charts: 0,
+    dialogs: [[/^Actions of /, /^(Retry now|Resend)$/], /^Replay deliveries$/],
+  },
   { page: "audit", title: "Audit", charts: 0, dialogs: [/^Change password$/, /^Revoke session/] },
   { page: "", title: "Overview", charts: 1, dialogs: [] },
 ];
@@ -64,9 +72,11 @@ function tooWide(): string[] {
 }
 
 /** Opens a dialog: it is accessible, traps the focus, closes with Escape and restores the focus. */
-async function walkThrough(page: Page, name: RegExp): Promise<void> {
+async function walkThrough(page: Page, opening: Opening): Promise<void> {
+  const [name, item] = opening instanceof RegExp ? [opening] : opening;
   const opener = page.locator("main").getByRole("button", { name }).first();
   await opener.press("Enter");
+  if (item !== undefined) await page.getByRole("menuitem", { name: item }).press("Enter");
   const dialog = page.getByRole("dialog");
   await dialog.waitFor();
   // Content that arrives while Tab goes round would move the focus.
@@ -102,7 +112,7 @@ describe.skipIf(!hasChromium)("every page after a week of use", () => {
     "the dialogs of $title trap the focus and restore it",
     async (walk) => {
       const page = await open(walk);
-      for (const name of walk.dialogs) await walkThrough(page, name);
+      for (const opening of walk.dialogs) await walkThrough(page, opening);
       expect(visit.complaints).toEqual(noComplaints);
     },
   );

@@ -249,7 +249,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     await visit.go("playground?model=caller");
     await page.getByLabel("Tools").fill("[{");
     await send("The weather?");
-    expect(await page.getByRole("alert").innerText()).toContain("Tools are not valid JSON");
+    expect(await page.getByRole("alert").first().innerText()).toContain("Tools are not valid JSON");
     await page.getByLabel("Tools").fill(tools);
     await page.getByRole("button", { name: "Send" }).click();
     await turn(1).getByText('Tool call: weather {"city":"Oslo"}').waitFor();
@@ -271,7 +271,8 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     await status().getByText("Done.").waitFor();
     await page.getByLabel("Temperature").fill("9");
     await page.getByRole("button", { name: "Complete" }).click();
-    expect(await page.getByRole("alert").innerText()).toContain("temperature");
+    expect(await page.getByRole("alert").first().innerText()).toContain("temperature");
+    expect(await page.getByLabel("Temperature").getAttribute("aria-invalid")).toBe("true");
     expect(await accessibilityFaults(page)).toEqual([]);
   });
 

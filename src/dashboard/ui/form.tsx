@@ -6,10 +6,16 @@ import { useHold } from "./dialog.js";
 import { Problem } from "./feedback.js";
 import { Icon } from "./icon.js";
 
+/** An error that names a request field. */
+export interface FieldError {
+  readonly param: string;
+  readonly message: string;
+}
+
 /** What a form offers its fields. */
 interface FormFields {
   /** The error of one request field; null if there is none. */
-  readonly error: ApiError | null;
+  readonly error: FieldError | null;
   /** Names of the fields in the form: an error of any other field is shown above the buttons. */
   readonly names: Set<string>;
 }
@@ -75,6 +81,8 @@ export interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly rows?: number;
   /** Ids, URLs and JSON: fixed-width, not checked for spelling. */
   readonly isCode?: boolean;
+  /** Which keyboard a phone shows; numbers that may be empty or invalid while they are typed are texts. */
+  readonly inputMode?: "decimal";
   readonly required?: boolean;
   readonly placeholder?: string;
   readonly maxLength?: number;
@@ -111,6 +119,17 @@ export function TextField(props: TextFieldProps) {
 
 /** The types of elements allow some attributes for some input types only. */
 type InputType = { readonly type: "text" };
+
+export interface FieldErrorsProps {
+  readonly error: FieldError | null;
+  readonly children: ComponentChildren;
+}
+
+/** Shows an error below the field that it names, where the fields belong to a form elsewhere on the page. */
+export function FieldErrors({ error, children }: FieldErrorsProps) {
+  const [names] = useState(() => new Set<string>());
+  return <Fields.Provider value={{ error, names }}>{children}</Fields.Provider>;
+}
 
 export interface FormProps {
   /** Label of the submit button. */

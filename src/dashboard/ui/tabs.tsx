@@ -3,8 +3,8 @@ import { PageLink } from "../lib/location.js";
 
 export interface Tab {
   readonly title: string;
-  /** Shown behind the title; null or absent: none. */
-  readonly count?: number | null;
+  /** Shown behind the title, as a number or such as “100+”; null or absent: none. */
+  readonly count?: number | string | null;
   /** The query of the page's URL that shows this tab. */
   readonly query: Readonly<Record<string, string>>;
   readonly isCurrent: boolean;
@@ -26,7 +26,7 @@ export function Tabs({ label, page, tabs, isCompact = false }: TabsProps) {
       {tabs.map(({ title, count = null, query, isCurrent }) => (
         <PageLink key={title} page={page} query={query} isCurrent={isCurrent}>
           {title}
-          {count !== null && <span class="count">{wholeNumber(count)}</span>}
+          {count !== null && <span class="count">{typeof count === "number" ? wholeNumber(count) : count}</span>}
         </PageLink>
       ))}
     </nav>

@@ -61,6 +61,7 @@ function resultOf({ attemptNumber }: Claim, status: number | null): AttemptResul
     ip: "203.0.113.20",
     response: status === null ? null : status < 300 ? '{"received":true}' : "upstream is restarting",
     retryAfter: null,
+    signatures: [`t=${Math.floor(Date.now() / 1_000)},v1=${"0a".repeat(32)}`, `v1,${"Cg".repeat(21)}o=`],
   };
 }
 

@@ -6,13 +6,26 @@ import { wholeNumber } from "../../lib/format.js";
 import { go, PageLink, useLocation } from "../../lib/location.js";
 import { useLiveData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
+import { Check } from "../../ui/form.js";
+import { type MenuItem, pageItem, RowMenu } from "../../ui/menu.js";
 import { type Column, Pager, Table } from "../../ui/table.js";
+import { type Tab, Tabs } from "../../ui/tabs.js";
 import { Moment } from "../../ui/values.js";
-import { canRetry, type DeliveryQuery, isFiltered, listRequest, queryOf, statusOf } from "./delivery.js";
+import { type DeliveryCounts, useDeliveryCounts } from "./counts.js";
+import {
+  canRetry,
+  type DeliveryQuery,
+  deliveryStatuses,
+  isFiltered,
+  listRequest,
+  queryOf,
+  statusOf,
+} from "./delivery.js";
 import { DeliveryFilter, useEndpoints } from "./delivery-filter.js";
 import { DeliveryState, DeliveryView, NextAttempt } from "./delivery-view.js";
 import { Replay } from "./replay.js";
 import { Retry } from "./retry.js";
+import { RetryMany } from "./retry-many.js";
 import "./deliveries.css";
 
 /** The list of deliveries, or one of them with `?id=`. */
@@ -27,9 +40,12 @@ function DeliveryList() {
   const { query: address } = useLocation();
   const query = queryOf(address);
   const pageToken = address.get("page") ?? "";
-  const [retried, setRetried] = useState<DeliveryJson | null>(null);
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [retried, setRetried] = useState<readonly DeliveryJson[]>([]);
   const [isReplaying, setReplaying] = useState(false);
+  const [round, setRound] = useState(0);
   const endpoints = useEndpoints(query.account);
+  const counts = useDeliveryCounts(query, round);
   const { value, error, reload } = useLiveData(
     (signal) =>
       call("unified.webhook.v1.DeliveryService/ListDeliveries", listRequest(query, pageToken, pageSize), signal),
@@ -37,43 +53,109 @@ function DeliveryList() {
     ({ deliveries = [] }) => deliveries.some((delivery) => statusOf(delivery).isOpen),
   );
   const deliveries = value?.deliveries ?? [];
+  const chosen = deliveries.filter(({ id = "" }) => selected.has(id));
+  const changed = (): void => {
+    setSelected(new Set());
+    setRound(round + 1);
+    reload();
+  };
   return (
     <div class="stack">
-      <DeliveryFilter query={query} endpoints={endpoints} onFilter={(chosen) => go("deliveries", { ...chosen })} />
-      <div class="row spread">
-        <Summary deliveries={deliveries} />
-        <button type="button" onClick={() => setReplaying(true)}>
-          Replay deliveries
-        </button>
-      </div>
+      <Tabs label="Status" page="deliveries" tabs={tabsOf(query, counts)} />
+      <DeliveryFilter query={query} endpoints={endpoints} onFilter={(next) => go("deliveries", { ...next }, true)} />
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}
       {value !== null && deliveries.length === 0 && (
         <NoDeliveries filtered={isFiltered(query)} hasMore={value.nextPageToken !== undefined} />
       )}
+      <Selection
+        selected={chosen}
+        selectable={deliveries.filter(isSelectable)}
+        onSelect={setSelected}
+        onRetry={() => setRetried(chosen)}
+        onReplay={() => setReplaying(true)}
+      />
       {deliveries.length > 0 && (
-        <DeliveryTable deliveries={deliveries} query={query} endpoints={endpoints} onRetry={setRetried} />
+        <DeliveryTable
+          deliveries={deliveries}
+          query={query}
+          endpoints={endpoints ?? []}
+          selected={selected}
+          onSelect={setSelected}
+          onRetry={(delivery) => setRetried([delivery])}
+        />
       )}
       <Pager
         token={pageToken}
         nextToken={value === null ? null : (value.nextPageToken ?? "")}
         onPage={(page) => go("deliveries", { ...query, page })}
       />
-      {retried !== null && <Retry delivery={retried} onDone={reload} onClose={() => setRetried(null)} />}
-      {isReplaying && <Replay query={query} onQueued={reload} onClose={() => setReplaying(false)} />}
+      <RetryDialog deliveries={retried} onDone={changed} onClose={() => setRetried([])} />
+      {isReplaying && <Replay query={query} onQueued={changed} onClose={() => setReplaying(false)} />}
     </div>
   );
 }
 
-/** Announced when it changes, because the list refreshes by itself. */
-function Summary({ deliveries }: { readonly deliveries: readonly DeliveryJson[] }) {
-  const open = deliveries.filter((delivery) => statusOf(delivery).isOpen).length;
-  const failed = deliveries.filter(({ state }) => state === "permanently_failed").length;
+/** One tab for each state, with the number of deliveries that pass the rest of the filter. */
+function tabsOf(query: DeliveryQuery, counts: DeliveryCounts): readonly Tab[] {
+  const states = Object.entries(deliveryStatuses).map(([state, { title }]) => [state, title] as const);
+  return [["", "All"] as const, ...states].map(([state, title]) => ({
+    title,
+    count: counts[state] ?? null,
+    query: { ...query, state },
+    isCurrent: query.state === state,
+  }));
+}
+
+function isSelectable(delivery: DeliveryJson): boolean {
+  return canRetry(delivery) && delivery.state !== "delivered";
+}
+
+interface SelectionProps {
+  readonly selected: readonly DeliveryJson[];
+  /** Deliveries of the page that can be retried. */
+  readonly selectable: readonly DeliveryJson[];
+  readonly onSelect: (ids: ReadonlySet<string>) => void;
+  readonly onRetry: () => void;
+  readonly onReplay: () => void;
+}
+
+/** Selects all of the page, and acts on those that are selected or on a time range. */
+function Selection({ selected, selectable, onSelect, onRetry, onReplay }: SelectionProps) {
+  const isAll = selectable.length > 0 && selected.length === selectable.length;
   return (
-    <p class="faint delivery-summary" role="status">
-      {deliveries.length > 0 && `${deliveries.length} shown, ${open} in progress, ${failed} permanently failed`}
-    </p>
+    <div class="row spread">
+      {selectable.length === 0 ? (
+        <span />
+      ) : (
+        <Check isOn={isAll} onChange={() => onSelect(new Set(isAll ? [] : selectable.map(({ id = "" }) => id)))}>
+          Select all {wholeNumber(selectable.length)} on this page that can be retried
+        </Check>
+      )}
+      <div class="row">
+        <button type="button" disabled={selected.length === 0} onClick={onRetry}>
+          {selected.length === 0 ? "Retry selected" : `Retry ${wholeNumber(selected.length)} selected`}
+        </button>
+        <button type="button" onClick={onReplay}>
+          Replay deliveries
+        </button>
+      </div>
+    </div>
   );
+}
+
+interface RetryDialogProps {
+  /** None: the dialog is closed. */
+  readonly deliveries: readonly DeliveryJson[];
+  readonly onDone: () => void;
+  readonly onClose: () => void;
+}
+
+function RetryDialog({ deliveries, onDone, onClose }: RetryDialogProps) {
+  const [first] = deliveries;
+  if (first === undefined) return null;
+  if (deliveries.length === 1) return <Retry delivery={first} onDone={onDone} onClose={onClose} />;
+  return <RetryMany deliveries={deliveries} onDone={onDone} onClose={onClose} />;
 }
 
 function NoDeliveries({ filtered, hasMore }: { readonly filtered: boolean; readonly hasMore: boolean }) {
@@ -93,47 +175,69 @@ interface DeliveryTableProps {
   readonly query: DeliveryQuery;
   /** Endpoints to show by URL; others are shown by id. */
   readonly endpoints: readonly WebhookEndpointJson[];
+  readonly selected: ReadonlySet<string>;
+  readonly onSelect: (ids: ReadonlySet<string>) => void;
   readonly onRetry: (delivery: DeliveryJson) => void;
 }
 
-function DeliveryTable({ deliveries, query, endpoints, onRetry }: DeliveryTableProps) {
+function DeliveryTable({ deliveries, query, endpoints, selected, onSelect, onRetry }: DeliveryTableProps) {
   const urls = new Map(endpoints.map(({ id = "", url = "" }) => [id, url]));
+  const toggle = (id: string): void => {
+    const ids = new Set(selected);
+    if (!ids.delete(id)) ids.add(id);
+    onSelect(ids);
+  };
   const columns: readonly Column<DeliveryJson>[] = [
     {
       title: "Event",
-      cell: ({ id = "", eventType = "" }) => (
-        <PageLink page="deliveries" query={{ ...query, id }} label={`${eventType}, delivery ${id}`}>
-          {eventType}
-        </PageLink>
+      cell: (delivery) => (
+        <div class="delivery-event">
+          <input
+            type="checkbox"
+            aria-label={`Select ${delivery.id ?? ""}`}
+            disabled={!isSelectable(delivery)}
+            checked={selected.has(delivery.id ?? "")}
+            onChange={() => toggle(delivery.id ?? "")}
+          />
+          <PageLink
+            page="deliveries"
+            query={{ ...query, id: delivery.id ?? "" }}
+            label={`${delivery.eventType ?? ""}, delivery ${delivery.id ?? ""}`}
+          >
+            {delivery.eventType}
+          </PageLink>
+        </div>
       ),
     },
-    { title: "Created", cell: ({ createdAt }) => <Moment at={createdAt} /> },
-    { title: "Endpoint", cell: ({ endpointId = "" }) => <code>{urls.get(endpointId) ?? endpointId}</code> },
-    { title: "Account", cell: ({ account }) => account },
+    {
+      title: "Endpoint",
+      cell: ({ endpointId = "", account }) => (
+        <div>
+          <code>{urls.get(endpointId) ?? endpointId}</code>
+          <div class="faint">{account}</div>
+        </div>
+      ),
+    },
     { title: "Status", cell: (delivery) => <DeliveryState delivery={delivery} /> },
     { title: "Attempts", isNumber: true, cell: ({ attemptsMade }) => wholeNumber(attemptsMade) },
     { title: "Next attempt", cell: ({ nextAttemptAt }) => <NextAttempt at={nextAttemptAt} /> },
-    { title: "", cell: (delivery) => <RetryButton delivery={delivery} onRetry={onRetry} /> },
+    { title: "Created", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+    {
+      title: "",
+      cell: (delivery) => <RowMenu label={`Actions of ${delivery.id ?? ""}`} items={actionsOf(delivery)} />,
+    },
+  ];
+  const actionsOf = (delivery: DeliveryJson): readonly MenuItem[] => [
+    pageItem("Show details", "deliveries", { ...query, id: delivery.id ?? "" }),
+    ...(canRetry(delivery)
+      ? [
+          {
+            label: delivery.state === "delivered" ? "Resend" : "Retry now",
+            icon: "refresh" as const,
+            onSelect: () => onRetry(delivery),
+          },
+        ]
+      : []),
   ];
   return <Table caption="Deliveries, newest first" columns={columns} rows={deliveries} keyOf={({ id = "" }) => id} />;
-}
-
-interface RetryButtonProps {
-  readonly delivery: DeliveryJson;
-  readonly onRetry: (delivery: DeliveryJson) => void;
-}
-
-function RetryButton({ delivery, onRetry }: RetryButtonProps) {
-  if (!canRetry(delivery) || delivery.state === "delivered") return null;
-  return (
-    <div class="actions">
-      <button
-        type="button"
-        aria-label={`Retry ${delivery.eventType ?? ""}, ${delivery.id ?? ""}`}
-        onClick={() => onRetry(delivery)}
-      >
-        Retry
-      </button>
-    </div>
-  );
 }

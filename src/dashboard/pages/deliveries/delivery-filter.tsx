@@ -1,179 +1,110 @@
-import { useEffect, useId, useState } from "preact/hooks";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { call } from "../../lib/api.js";
 import { toInstant, toLocal } from "../../lib/format.js";
 import { useData } from "../../lib/use-data.js";
-import { Field, textOf } from "../../ui/form.js";
+import { Select, TextField } from "../../ui/form.js";
+import { Icon } from "../../ui/icon.js";
+import type { Choice } from "../../ui/picker/choice.js";
+import { useAccountChoices } from "../../ui/picker/known.js";
+import { Picker } from "../../ui/picker/picker.js";
 import { eventTypeNames } from "../webhooks/events.js";
-import { type DeliveryQuery, deliveryStatuses, isFiltered, noFilter } from "./delivery.js";
-
-/** On narrower screens the filter is collapsed at first. */
-const wideScreen = "(min-width: 721px)";
+import { type DeliveryQuery, isFiltered, noFilter } from "./delivery.js";
 
 export interface DeliveryFilterProps {
   readonly query: DeliveryQuery;
-  readonly endpoints: readonly WebhookEndpointJson[];
+  readonly endpoints: readonly WebhookEndpointJson[] | null;
+  /** Called with every change. */
   readonly onFilter: (query: DeliveryQuery) => void;
 }
 
+const typeTitles = { "": "All events", ...Object.fromEntries(eventTypeNames.map((type) => [type, type])) };
+
+/** The filter beside the state, which the tabs select. */
 export function DeliveryFilter({ query, endpoints, onFilter }: DeliveryFilterProps) {
-  const [draft, setDraft] = useState(() => localOf(query));
-  const address = JSON.stringify(query);
-  useEffect(() => setDraft(localOf(query)), [address]);
-  const set = (change: Partial<DeliveryQuery>): void => setDraft({ ...draft, ...change });
+  const accounts = useAccountChoices();
+  const set = (change: Partial<DeliveryQuery>): void => onFilter({ ...query, ...change });
   return (
-    <search>
-      <details class="card" open={isFiltered(query) || window.matchMedia(wideScreen).matches}>
-        <summary>Filters</summary>
-        <form
-          class="stack delivery-filter-form"
-          onSubmit={(event) => {
-            event.preventDefault();
-            onFilter(instantOf(draft));
-          }}
-        >
-          <div class="delivery-filter">
-            <Choice label="Status" value={draft.state} options={stateOptions} onChange={(state) => set({ state })} />
-            <Choice label="Event type" value={draft.type} options={typeOptions} onChange={(type) => set({ type })} />
-            <EndpointField endpoints={endpoints} value={draft.endpoint} onChange={(endpoint) => set({ endpoint })} />
-            <Text
-              label="Account"
-              placeholder="All accounts"
-              value={draft.account}
-              onChange={(account) => set({ account })}
-            />
-            <Instant label="Created from" value={draft.from} onChange={(from) => set({ from })} />
-            <Instant label="Created before" value={draft.before} onChange={(before) => set({ before })} />
-            {query.replay !== "" && (
-              <Text label="Replay ID" placeholder="All" value={draft.replay} onChange={(replay) => set({ replay })} />
-            )}
-          </div>
-          <footer>
-            <button type="button" disabled={!isFiltered(query)} onClick={() => onFilter(noFilter)}>
-              Clear
-            </button>
-            <button type="submit">Apply</button>
-          </footer>
-        </form>
-      </details>
+    <search class="delivery-filter">
+      <Select label="Event type" titles={typeTitles} value={query.type} onChoose={(type) => set({ type })} />
+      <Picker
+        label="Endpoint"
+        none="All endpoints"
+        choices={endpointChoices(endpoints)}
+        value={query.endpoint}
+        onChange={(endpoint) => set({ endpoint })}
+      />
+      <Picker
+        label="Account"
+        none="All accounts"
+        choices={accounts}
+        value={query.account}
+        onChange={(account) => set({ account, endpoint: "" })}
+      />
+      <Instant label="Created from" value={query.from} onChange={(from) => set({ from })} />
+      <Instant label="Created before" value={query.before} onChange={(before) => set({ before })} />
+      {query.replay !== "" && (
+        <div class="chip">
+          Replay {query.replay}
+          <button
+            type="button"
+            class="quiet"
+            aria-label="Show other deliveries, too"
+            onClick={() => set({ replay: "" })}
+          >
+            <Icon name="close" />
+          </button>
+        </div>
+      )}
+      <button
+        type="button"
+        class="quiet"
+        disabled={!isFiltered({ ...query, state: "" })}
+        onClick={() => onFilter({ ...noFilter, state: query.state })}
+      >
+        Clear
+      </button>
     </search>
   );
 }
 
-/** Inputs need local times; they are converted on submit. */
-function localOf(query: DeliveryQuery): DeliveryQuery {
-  return { ...query, from: toLocal(query.from), before: toLocal(query.before) };
-}
-
-function instantOf(draft: DeliveryQuery): DeliveryQuery {
-  return {
-    ...draft,
-    account: draft.account.trim(),
-    endpoint: draft.endpoint.trim(),
-    from: toInstant(draft.from) ?? "",
-    before: toInstant(draft.before) ?? "",
-  };
-}
-
-type Option = readonly [value: string, title: string];
-
-const stateOptions: readonly Option[] = [
-  ["", "All"],
-  ...Object.entries(deliveryStatuses).map(([state, { title }]): Option => [state, title]),
-];
-const typeOptions: readonly Option[] = [["", "All"], ...eventTypeNames.map((type): Option => [type, type])];
-
-interface InputProps {
+interface InstantProps {
   readonly label: string;
+  /** ISO 8601; empty: none. */
   readonly value: string;
   readonly onChange: (value: string) => void;
 }
 
-function Choice({ label, value, options, onChange }: InputProps & { readonly options: readonly Option[] }) {
+function Instant({ label, value, onChange }: InstantProps) {
   return (
-    <Field label={label}>
-      {(ids) => (
-        <select {...ids} value={value} onChange={(event) => onChange(textOf(event))}>
-          {options.map(([option, title]) => (
-            <option key={option} value={option}>
-              {title}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
+    <TextField
+      label={label}
+      type="datetime-local"
+      value={toLocal(value)}
+      onChange={(local) => onChange(toInstant(local) ?? "")}
+    />
   );
 }
 
-function Text({ label, value, placeholder, onChange }: InputProps & { readonly placeholder: string }) {
-  return (
-    <Field label={label}>
-      {(ids) => (
-        <input
-          {...ids}
-          type="text"
-          placeholder={placeholder}
-          autocomplete="off"
-          spellcheck={false}
-          value={value}
-          onInput={(event) => onChange(textOf(event))}
-        />
-      )}
-    </Field>
-  );
+/** Endpoints by URL, with their account. */
+export function endpointChoices(endpoints: readonly WebhookEndpointJson[] | null): readonly Choice[] | null {
+  return endpoints?.map(({ id = "", url = "", account = "" }) => ({ value: id, label: url, detail: account })) ?? null;
 }
 
-function Instant({ label, value, onChange }: InputProps) {
-  return (
-    <Field label={label}>
-      {(ids) => <input {...ids} type="datetime-local" value={value} onInput={(event) => onChange(textOf(event))} />}
-    </Field>
-  );
-}
+/** The endpoints of more accounts are shown by id. */
+const accountsMax = 20;
 
-export interface EndpointFieldProps {
-  /** Suggestions; other ids, e.g. of deleted endpoints, can be typed. */
-  readonly endpoints: readonly WebhookEndpointJson[];
-  readonly value: string;
-  readonly onChange: (id: string) => void;
-  readonly isRequired?: boolean;
-}
-
-export function EndpointField({ endpoints, value, onChange, isRequired = false }: EndpointFieldProps) {
-  const listId = useId();
-  return (
-    <Field label="Endpoint" name="endpoint_id">
-      {(ids) => (
-        <>
-          <input
-            {...ids}
-            type="text"
-            list={listId}
-            required={isRequired}
-            placeholder="we_…"
-            autocomplete="off"
-            spellcheck={false}
-            value={value}
-            onInput={(event) => onChange(textOf(event))}
-          />
-          <datalist id={listId}>
-            {endpoints.map(({ id, url }) => (
-              <option key={id} value={id}>
-                {url}
-              </option>
-            ))}
-          </datalist>
-        </>
-      )}
-    </Field>
-  );
-}
-
-/** The account's endpoints for suggestions; empty until loaded or if loading fails. */
-export function useEndpoints(account: string): readonly WebhookEndpointJson[] {
+/** The endpoints of an account, or of all known accounts with an empty one; null until they are read. */
+export function useEndpoints(account: string): readonly WebhookEndpointJson[] | null {
+  const known = useAccountChoices();
+  const accounts = account === "" ? known?.slice(0, accountsMax).map(({ value }) => value) : [account];
   const { value } = useData(
-    (signal) => call("unified.webhook.v1.WebhookEndpointService/ListWebhookEndpoints", { account }, signal),
-    [account],
+    async (signal) => {
+      const lists = (accounts ?? []).map((of) =>
+        call("unified.webhook.v1.WebhookEndpointService/ListWebhookEndpoints", { account: of }, signal),
+      );
+      return (await Promise.all(lists)).flatMap(({ webhookEndpoints = [] }) => webhookEndpoints);
+    },
+    [accounts?.join("\n")],
   );
-  return value?.webhookEndpoints ?? [];
+  return accounts === undefined ? null : value;
 }

@@ -5,7 +5,7 @@ import { call } from "../../lib/api.js";
 import { milliseconds, time, wholeNumber } from "../../lib/format.js";
 import { PageLink, useLocation } from "../../lib/location.js";
 import { useLiveData } from "../../lib/use-data.js";
-import { Copy } from "../../ui/code.js";
+import { CodeBlock } from "../../ui/code.js";
 import { Badge, Loading, Problem } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
 import { Facts, Moment } from "../../ui/values.js";
@@ -86,7 +86,7 @@ function Found({ found: { delivery = {}, payload = "" }, onChanged }: FoundProps
         )}
       </section>
       <Attempts attempts={delivery.attempts ?? []} made={delivery.attemptsMade ?? 0} />
-      <Payload payload={payload} />
+      <Payload payload={payload} signature={delivery.attempts?.at(-1)?.headers?.["service-signature"] ?? ""} />
       {isRetrying && <Retry delivery={delivery} onDone={onChanged} onClose={() => setRetrying(false)} />}
     </>
   );
@@ -114,7 +114,7 @@ export function NextAttempt({ at }: { readonly at: string | undefined }) {
 function Attempts({ attempts, made }: { readonly attempts: readonly AttemptJson[]; readonly made: number }) {
   return (
     <section class="stack" aria-labelledby="attempts">
-      <h3 id="attempts">Attempts</h3>
+      <h2 id="attempts">Attempts</h2>
       {attempts.length === 0 && <p class="faint">No attempts yet.</p>}
       {attempts.length > 0 && (
         <Table caption="Attempts, oldest first" columns={columns} rows={attempts} keyOf={({ number = 0 }) => number} />
@@ -159,8 +159,9 @@ function Trigger({ attempt }: { readonly attempt: AttemptJson }) {
 }
 
 function Response({ attempt }: { readonly attempt: AttemptJson }) {
-  const { status = 0, response = "", retryAfter = "" } = attempt;
+  const { status = 0, response = "", retryAfter = "", headers = {} } = attempt;
   const isSuccess = status >= 200 && status < 300;
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   return (
     <div class="attempt-response">
       <Badge tone={isSuccess ? "good" : "bad"}>{outcomeOf(attempt)}</Badge>
@@ -171,28 +172,43 @@ function Response({ attempt }: { readonly attempt: AttemptJson }) {
           <pre>{response}</pre>
         </details>
       )}
+      {lines.length > 0 && (
+        <details>
+          <summary>Request headers</summary>
+          <CodeBlock code={lines.join("\n")} />
+        </details>
+      )}
     </div>
   );
 }
 
-/** The request body of every attempt, and its signature. */
-function Payload({ payload }: { readonly payload: string }) {
+interface PayloadProps {
+  readonly payload: string;
+  /** Of the last attempt; empty if it is not known. */
+  readonly signature: string;
+}
+
+/** The request body of every attempt, and how to check its signature. */
+function Payload({ payload, signature }: PayloadProps) {
   return (
     <section class="stack" aria-labelledby="payload">
-      <div class="row spread">
-        <h3 id="payload">Payload</h3>
-        {payload !== "" && <Copy text={payload} />}
-      </div>
+      <h2 id="payload">Payload</h2>
       {payload === "" ? (
         <p class="faint">
           Deleted: payloads are kept for 24 hours after delivery and 30 days after failure. This delivery can no longer
           be sent.
         </p>
       ) : (
-        <pre>{payload}</pre>
+        <>
+          <CodeBlock title="JSON, formatted" code={formatted(payload)} />
+          <details>
+            <summary>Exact bytes, as signed and sent</summary>
+            <CodeBlock code={payload} copyLabel="Copy exact bytes" />
+          </details>
+        </>
       )}
       <details>
-        <summary>Signature</summary>
+        <summary>Check a signature</summary>
         <div class="stack delivery-signature">
           <p>
             Every attempt posts exactly these bytes with the header <code>Service-Signature: t=…,v1=…</code>:{" "}
@@ -201,12 +217,24 @@ function Payload({ payload }: { readonly payload: string }) {
             one <code>v1</code> per secret.
           </p>
           <p>
-            To check a delivery that a receiver rejected, pass the body and header as received:{" "}
-            <code>uis webhooks verify --secret whsec_… --header "t=…,v1=…" &lt; body</code>. It reports the reason: a
-            timestamp more than 300 seconds off, a changed byte, or a different secret.
+            To check a delivery that a receiver rejected, pass the body and header as received. The command reports the
+            reason: a timestamp more than 300 seconds off, a changed byte, or a different secret.
           </p>
+          <CodeBlock
+            code={`uis webhooks verify --secret whsec_… --header "${signature || "t=…,v1=…"}" < body`}
+            copyLabel="Copy command"
+          />
         </div>
       </details>
     </section>
   );
+}
+
+/** Indented JSON. A payload that is none is shown as it is. */
+function formatted(payload: string): string {
+  try {
+    return JSON.stringify(JSON.parse(payload), null, 2);
+  } catch {
+    return payload;
+  }
 }

@@ -4,15 +4,16 @@ import { call } from "../../lib/api.js";
 import { toInstant, toLocal, wholeNumber } from "../../lib/format.js";
 import { PageLink } from "../../lib/location.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Check, Field, Form, textOf } from "../../ui/form.js";
+import { Check, Form, TextField } from "../../ui/form.js";
+import { Picker } from "../../ui/picker/picker.js";
 import type { DeliveryQuery } from "./delivery.js";
-import { EndpointField, useEndpoints } from "./delivery-filter.js";
+import { endpointChoices, useEndpoints } from "./delivery-filter.js";
 
 /** Per call. */
 const queuedMax = 10_000;
 
 export interface ReplayProps {
-  /** Prefills account, endpoint and time range. */
+  /** Prefills endpoint and time range; its account bounds the choice of endpoints. */
   readonly query: DeliveryQuery;
   /** Called when deliveries were queued. */
   readonly onQueued: () => void;
@@ -21,8 +22,7 @@ export interface ReplayProps {
 
 /** Replays the deliveries of an endpoint. Repeating the call queues nothing twice and returns the progress. */
 export function Replay({ query, onQueued, onClose }: ReplayProps) {
-  const [account, setAccount] = useState(query.account);
-  const endpoints = useEndpoints(account.trim());
+  const endpoints = useEndpoints(query.account);
   const [endpointId, setEndpointId] = useState(query.endpoint);
   const [from, setFrom] = useState(toLocal(query.from));
   const [before, setBefore] = useState(toLocal(query.before));
@@ -33,8 +33,8 @@ export function Replay({ query, onQueued, onClose }: ReplayProps) {
     const createdFrom = toInstant(from);
     const createdBefore = progress?.createdBefore ?? toInstant(before);
     const answer = await call("unified.webhook.v1.DeliveryService/ReplayDeliveries", {
-      endpointId: endpointId.trim(),
-      account: account.trim(),
+      endpointId,
+      account: endpoints?.find(({ id }) => id === endpointId)?.account ?? query.account,
       includeDelivered,
       restartSchedule,
       ...(createdFrom === null ? {} : { createdFrom }),
@@ -52,10 +52,29 @@ export function Replay({ query, onQueued, onClose }: ReplayProps) {
       >
         {progress === null ? (
           <>
-            <AccountField account={account} onChange={setAccount} />
-            <EndpointField endpoints={endpoints} value={endpointId} onChange={setEndpointId} isRequired />
-            <LocalTime label="Created from" value={from} onChange={setFrom} isRequired />
-            <LocalTime label="Created before" hint="Defaults to now." value={before} onChange={setBefore} />
+            <Picker
+              label="Endpoint"
+              name="endpoint_id"
+              choices={endpointChoices(endpoints)}
+              value={endpointId}
+              onChange={setEndpointId}
+            />
+            <TextField
+              label="Created from"
+              name="created_from"
+              type="datetime-local"
+              required
+              value={from}
+              onChange={setFrom}
+            />
+            <TextField
+              label="Created before"
+              name="created_before"
+              type="datetime-local"
+              hint="Defaults to now."
+              value={before}
+              onChange={setBefore}
+            />
             <Check isOn={includeDelivered} onChange={setIncludeDelivered}>
               Include delivered ones. By default, only permanently failed deliveries are replayed.
             </Check>
@@ -74,53 +93,6 @@ export function Replay({ query, onQueued, onClose }: ReplayProps) {
 /** A call that queued the maximum may have left deliveries for the next one. */
 function verbAfter({ queued = 0 }: ReplayDeliveriesResponseJson): string {
   return queued >= queuedMax ? "Queue more" : "Refresh";
-}
-
-interface AccountFieldProps {
-  readonly account: string;
-  readonly onChange: (account: string) => void;
-}
-
-/** Unlike the list, a replay needs the account that owns the endpoint. */
-function AccountField({ account, onChange }: AccountFieldProps) {
-  return (
-    <Field label="Account" name="account" hint="The account that owns the endpoint. Defaults to default.">
-      {(ids) => (
-        <input
-          {...ids}
-          type="text"
-          autocomplete="off"
-          spellcheck={false}
-          value={account}
-          onInput={(event) => onChange(textOf(event))}
-        />
-      )}
-    </Field>
-  );
-}
-
-interface LocalTimeProps {
-  readonly label: string;
-  readonly hint?: string;
-  readonly value: string;
-  readonly onChange: (value: string) => void;
-  readonly isRequired?: boolean;
-}
-
-function LocalTime({ label, hint, value, onChange, isRequired = false }: LocalTimeProps) {
-  return (
-    <Field label={label} {...(hint === undefined ? {} : { hint })}>
-      {(ids) => (
-        <input
-          {...ids}
-          type="datetime-local"
-          required={isRequired}
-          value={value}
-          onInput={(event) => onChange(textOf(event))}
-        />
-      )}
-    </Field>
-  );
 }
 
 interface ReplayProgressProps {

@@ -19,10 +19,12 @@ export interface ChatProps {
   readonly onSave: (messages: readonly Message[]) => void;
   /** Starts another conversation. */
   readonly onNew: () => void;
+  /** Reports why the last request was rejected; null if it was not. */
+  readonly onProblem: (problem: Error | null) => void;
 }
 
 /** A conversation with a model. */
-export function Chat({ model, settings, conversation, onSave, onNew }: ChatProps) {
+export function Chat({ model, settings, conversation, onSave, onNew, onProblem }: ChatProps) {
   const [messages, setMessages] = useState(conversation.messages);
   const [text, setText] = useState("");
   const [results, setResults] = useState<ToolResults>({});
@@ -30,6 +32,7 @@ export function Chat({ model, settings, conversation, onSave, onNew }: ChatProps
   const run = useRun();
   const isRunning = run.state === "running";
   const openCalls = isRunning ? [] : (messages.at(-1)?.calls ?? []);
+  useEffect(() => onProblem(problem ?? run.error), [problem, run.error]);
   const end = useFollowedEnd([messages]);
 
   /** Requests an answer to these messages. Without any answer, conversation and input become again what they were. */

@@ -1,20 +1,28 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { stream } from "../../lib/api.js";
 import { Problem } from "../../ui/feedback.js";
 import { Field, textOf } from "../../ui/form.js";
 import { isTruncatedBy } from "./answers.js";
 import { Composer, CopyAs, orError, TruncatedNote } from "./composer.js";
-import { completionRequest, type ModeProps } from "./requests.js";
+import { completionRequest, type Settings } from "./requests.js";
 import { useRun } from "./run.js";
 import { RunButtons, RunStatus } from "./run-status.js";
 
+export interface CompletionProps {
+  readonly model: string;
+  readonly settings: Settings;
+  /** Reports why the last request was rejected; null if it was not. */
+  readonly onProblem: (problem: Error | null) => void;
+}
+
 /** Completes a prompt. */
-export function Completion({ model, settings }: ModeProps) {
+export function Completion({ model, settings, onProblem }: CompletionProps) {
   const [prompt, setPrompt] = useState("");
   const [answer, setAnswer] = useState("");
   const [isTruncated, setTruncated] = useState(false);
   const [problem, setProblem] = useState<Error | null>(null);
   const run = useRun();
+  useEffect(() => onProblem(problem ?? run.error), [problem, run.error]);
 
   const ask = (): void => {
     const request = orError(() => completionRequest(model, settings, prompt));

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { prefix } from "../../lib/location.js";
 import { Confirm } from "../../ui/action.js";
+import { Icon } from "../../ui/icon.js";
 import { Moment } from "../../ui/values.js";
 import { type Conversation, parseConversations, titleOf, withConversation } from "./conversations.js";
 
@@ -100,18 +101,18 @@ export function ConversationList({ stored, currentId, onOpen, onDeleted }: Conve
               </button>
               <button
                 type="button"
-                class="quiet"
+                class="quiet icon-button"
                 aria-label={`Delete conversation “${titleOf(conversation)}”`}
                 onClick={() => drop(conversation.id)}
               >
-                ✕
+                <Icon name="trash" />
               </button>
             </li>
           ))}
         </ul>
         <div class="row spread">
           <small>Kept in this browser only.</small>
-          <button type="button" disabled={conversations.length === 0} onClick={() => setClearing(true)}>
+          <button type="button" class="small" disabled={conversations.length === 0} onClick={() => setClearing(true)}>
             Delete all
           </button>
         </div>

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { Copy } from "../../ui/code.js";
 import { textOf } from "../../ui/form.js";
+import { Icon } from "../../ui/icon.js";
 import { isEmpty, isSilent, type Message } from "./answers.js";
 import { Composer, TruncatedNote } from "./composer.js";
 import { MarkdownView } from "./markdown-view.js";
@@ -42,12 +43,14 @@ export function ConversationView({ messages, isRunning, onEdit, onRegenerate }: 
                 <div class="message-actions">
                   {message.text !== "" && <Copy text={message.text} />}
                   {message.role === "user" && (
-                    <button type="button" onClick={() => setEdited(index)}>
+                    <button type="button" class="small" onClick={() => setEdited(index)}>
+                      <Icon name="edit" />
                       Edit
                     </button>
                   )}
                   {message.role === "assistant" && (
-                    <button type="button" onClick={() => onRegenerate(index)}>
+                    <button type="button" class="small" onClick={() => onRegenerate(index)}>
+                      <Icon name="refresh" />
                       Regenerate
                     </button>
                   )}

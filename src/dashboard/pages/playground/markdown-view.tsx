@@ -1,6 +1,6 @@
 import { Fragment, h, type VNode } from "preact";
 import { useMemo } from "preact/hooks";
-import { Copy } from "../../ui/code.js";
+import { CodeBlock } from "../../ui/code.js";
 import { type MarkdownNode, markdownOf } from "./markdown.js";
 
 /** A text with Markdown. Parsed again only when the text changes. */
@@ -18,7 +18,7 @@ function viewOf(node: MarkdownNode) {
   if (typeof node === "string") return node;
   switch (node.tag) {
     case "pre":
-      return <CodeBlock language={node.language} text={node.text} />;
+      return <CodeBlock title={node.language} code={node.text} copyLabel="Copy code" />;
     case "a":
       return (
         <a href={node.href} title={node.href} target="_blank" rel="noopener noreferrer nofollow">
@@ -36,18 +36,4 @@ function viewOf(node: MarkdownNode) {
     default:
       return h(node.tag, null, ...views(node.children));
   }
-}
-
-function CodeBlock({ language, text }: { readonly language: string; readonly text: string }) {
-  return (
-    <div class="code-block">
-      <div class="row spread">
-        <small>{language === "" ? "Code" : language}</small>
-        <Copy text={text} label="Copy code" />
-      </div>
-      <pre>
-        <code>{text}</code>
-      </pre>
-    </div>
-  );
 }

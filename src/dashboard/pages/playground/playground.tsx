@@ -4,7 +4,7 @@ import { call } from "../../lib/api.js";
 import { go, useLocation } from "../../lib/location.js";
 import { useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
-import { Select } from "../../ui/form.js";
+import { type FieldError, Select } from "../../ui/form.js";
 import type { Message } from "./answers.js";
 import { Chat } from "./chat.js";
 import { Completion } from "./completion.js";
@@ -52,6 +52,7 @@ function Bench({ models }: { readonly models: readonly ModelJson[] }) {
   const { id = "" } = able.find((other) => other === model) ?? able[0] ?? {};
   const titles = Object.fromEntries(able.map(({ id = "" }) => [id, id]));
 
+  const [problem, setProblem] = useState<Error | null>(null);
   const openedId = useRef(opened.id);
 
   const open = (conversation: Conversation): void => {
@@ -85,15 +86,28 @@ function Bench({ models }: { readonly models: readonly ModelJson[] }) {
       ) : (
         <>
           {mode === "chat" && (
-            <Chat key={opened.id} model={id} settings={settings} conversation={opened} onSave={save} onNew={startNew} />
+            <Chat
+              key={opened.id}
+              model={id}
+              settings={settings}
+              conversation={opened}
+              onSave={save}
+              onNew={startNew}
+              onProblem={setProblem}
+            />
           )}
-          {mode === "completions" && <Completion model={id} settings={settings} />}
+          {mode === "completions" && <Completion model={id} settings={settings} onProblem={setProblem} />}
           {mode === "embeddings" && <Embeddings model={id} />}
         </>
       )}
       {mode !== "embeddings" && (
         <div class="stack">
-          <SettingsFields settings={settings} onChange={setSettings} isChat={mode === "chat"} />
+          <SettingsFields
+            settings={settings}
+            onChange={setSettings}
+            isChat={mode === "chat"}
+            error={fieldErrorOf(problem)}
+          />
           {mode === "chat" && (
             <ConversationList stored={stored} currentId={opened.id} onOpen={open} onDeleted={startNew} />
           )}
@@ -101,6 +115,12 @@ function Bench({ models }: { readonly models: readonly ModelJson[] }) {
       )}
     </div>
   );
+}
+
+/** The error if it names a field. */
+function fieldErrorOf(problem: Error | null): FieldError | null {
+  const { param = "", message = "" } = (problem ?? {}) as Partial<FieldError>;
+  return param === "" ? null : { param, message };
 }
 
 /** Changes parameters of the URL; the others stay. */

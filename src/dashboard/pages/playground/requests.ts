@@ -133,19 +133,14 @@ export const noSettings: Settings = {
 };
 
 /** An invalid setting. */
-export class SettingError extends Error {
+class SettingError extends Error {
   override readonly name = "SettingError";
-  readonly setting: keyof Settings;
-  constructor(setting: keyof Settings, message: string, options?: ErrorOptions) {
+  /** The name of the setting, as in errors of the service. */
+  readonly param: string;
+  constructor(param: string, message: string, options?: ErrorOptions) {
     super(message, options);
-    this.setting = setting;
+    this.param = param;
   }
-}
-
-/** Properties of the completion form. */
-export interface ModeProps {
-  readonly model: string;
-  readonly settings: Settings;
 }
 
 type Numbers = Readonly<Partial<Record<NumberSetting, number>>>;
@@ -172,9 +167,10 @@ function samplingOf(settings: Settings) {
 
 function numberIn(name: NumberSetting, text: string): number {
   const value = Number(text);
-  const { label } = numberSettings[name];
-  if (Number.isNaN(value)) throw new SettingError(name, `${label} must be a number.`);
-  if (name === "seed" && !Number.isSafeInteger(value)) throw new SettingError(name, `${label} must be a whole number.`);
+  const { label, openai } = numberSettings[name];
+  if (Number.isNaN(value)) throw new SettingError(openai, `${label} must be a number.`);
+  if (name === "seed" && !Number.isSafeInteger(value))
+    throw new SettingError(openai, `${label} must be a whole number.`);
   return value;
 }
 
