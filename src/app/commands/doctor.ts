@@ -1,32 +1,81 @@
 import { resolve } from "node:path";
+import { type Client, Code, ConnectError } from "@connectrpc/connect";
+import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
-import { type CliIo, exitCode, print } from "../command-line/cli-io.js";
+import { printableLine } from "../../lib/display-text.js";
+import { type CliIo, CommandError, exitCode, print } from "../command-line/cli-io.js";
 import { type Paint, paintFor, type Tone } from "../command-line/table.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
-import { type Check, fail, ok } from "../doctor/check.js";
+import type { Secrets } from "../config/secrets.js";
+import { type Check, fail, ok, warn } from "../doctor/check.js";
 import { examineInstallation, examineMachine } from "../doctor/examine.js";
-import { upstreamChecks } from "../doctor/upstreams.js";
+import { storedUpstreamChecks, upstreamChecks } from "../doctor/upstreams.js";
+import { readServiceFile } from "../process/data-folder.js";
 import { type CommandOptions, loadForStart } from "./load-for-command.js";
+import { callAsAdministrator } from "./service-client.js";
 
 /** `uis doctor`: checks everything that a start needs. Exit code 1 if a start would fail. */
 export async function doctor(io: CliIo, options: CommandOptions): Promise<number> {
   const { loaded, check } = await loadAndCheck(io, options);
   const checks = [...(await examineMachine()), check];
   if (loaded !== null) {
-    const { config, upstreams } = loaded;
-    const dataDir = resolve(io.cwd, config.data_dir);
-    const ofUpstreams = upstreamChecks(config, upstreams);
-    checks.push(...(await examineInstallation({ ...config, data_dir: dataDir }, io.env, null)), ...(await ofUpstreams));
+    const config = { ...loaded.config, data_dir: resolve(io.cwd, loaded.config.data_dir) };
+    const [installation, configured, stored] = await Promise.all([
+      examineInstallation(config, io.env, null),
+      upstreamChecks(config, loaded.upstreams),
+      checkStored(io, options, config, loaded.secrets),
+    ]);
+    checks.push(...installation, ...configured, ...stored);
   }
   const paint = paintFor(io.stdout, io.env);
   print(io, options, checks, ...checks.map((one) => formatCheck(one, paint)));
   return checks.some(({ status }) => status === "fail") ? exitCode.failed : exitCode.done;
 }
 
+/** The stored upstreams: a running service checks them, because it holds the data folder; else this process does. */
+async function checkStored(
+  io: CliIo,
+  options: CommandOptions,
+  config: Config,
+  { masterKey }: Secrets,
+): Promise<readonly Check[]> {
+  if ((await readServiceFile(config.data_dir)) === null) return await storedUpstreamChecks(config, masterKey);
+  try {
+    return await callAsAdministrator(io, options, UpstreamService, checksByService);
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    return [
+      warn("upstream", `stored upstreams are not checked: ${error.message}`, "use the data folder of the service"),
+    ];
+  }
+}
+
+async function checksByService(client: Client<typeof UpstreamService>): Promise<readonly Check[]> {
+  const { upstreams } = await client.listUpstreams({});
+  const checks: Check[] = [];
+  for (const { name, source } of upstreams) if (source === "stored") checks.push(await checkByService(client, name));
+  return checks;
+}
+
+async function checkByService(client: Client<typeof UpstreamService>, name: string): Promise<Check> {
+  try {
+    const { usable, problem, fix, url, models, latencyMs } = await client.checkUpstream({ name });
+    const count = models.length === 1 ? "1 model" : `${models.length} models`;
+    if (usable) return ok("upstream", `${name}: ${url} lists ${count}, in ${latencyMs} ms`);
+    return warn("upstream", printableLine(`${name}: ${problem}`), fix);
+  } catch (error) {
+    const { code, rawMessage } = ConnectError.from(error);
+    // The service cannot decrypt its secrets, or runs too many checks.
+    if (code !== Code.Aborted) throw error;
+    return warn("upstream", `${name}: ${rawMessage}`, `uis upstreams list shows its state`);
+  }
+}
+
 interface Loaded {
   readonly config: Config;
   readonly upstreams: readonly UpstreamDefinition[];
+  readonly secrets: Secrets;
 }
 
 async function loadAndCheck(io: CliIo, options: CommandOptions): Promise<{ loaded: Loaded | null; check: Check }> {

@@ -27,7 +27,7 @@ export async function loadMasterKey(
       "set it, or UIS_MASTER_KEY_FILE, to the same value everywhere: openssl rand -base64 32",
     );
   }
-  const file = join(dataDir, "master.key");
+  const file = keyFile(dataDir);
   if ((await settings.get(canaryName)) !== null) return await readKey(file);
   const created = randomBytes(32);
   try {
@@ -37,6 +37,15 @@ export async function loadMasterKey(
     if (codeOf(cause) !== "EEXIST") throw unusable(file, cause);
     return await readKey(file);
   }
+}
+
+function keyFile(dataDir: string): string {
+  return join(dataDir, "master.key");
+}
+
+/** The master key of an embedded store that exists; none is created. Rejects with StartError if it cannot be read. */
+export async function readMasterKey(configured: Buffer | null, dataDir: string): Promise<Buffer> {
+  return configured ?? (await readKey(keyFile(dataDir)));
 }
 
 async function readKey(file: string): Promise<Buffer> {

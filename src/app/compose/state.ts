@@ -2,14 +2,17 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { CircuitBreaker } from "../../domain/call/circuit-breaker.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import type { SpoolLevel } from "../../domain/metering/ledger.js";
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import { ResilientLedger, SpoolReplay } from "../../domain/metering/resilient-ledger.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
+import type { StoredUpstream } from "../../domain/upstreams/upstream-store.js";
 import { openSqlite } from "../../state/embedded/database/sqlite.js";
 import { databaseFile, isStateInUse, restoreEmbeddedState } from "../../state/embedded/database/state-file.js";
 import { openMemoryState } from "../../state/embedded/memory-state.js";
 import { openEmbeddedState } from "../../state/embedded/state.js";
+import { readStoredUpstreams } from "../../state/embedded/upstreams.js";
 import { FileSpool } from "../../state/spool/file-spool.js";
 import type { Config } from "../config/schema.js";
 import type { Context } from "./context.js";
@@ -111,6 +114,19 @@ export async function backUpStoppedState(dataDir: string, file: string, tools: S
 }
 
 export { isStateInUse, restoreEmbeddedState };
+
+/** The stored upstreams, without starting a service. Empty if the store cannot be read, for which there are other checks. */
+export async function listStoredUpstreams(config: Config, tools: StateTools): Promise<readonly StoredUpstream[]> {
+  if (config.state.durability === "none") return [];
+  if (config.state.redis_url === null) return readStoredUpstreams(config.data_dir);
+  try {
+    const state = await openState(config, tools);
+    return await state.upstreams.list().finally(() => state.close());
+  } catch (error) {
+    if (error instanceof StateOpenError || error instanceof ServiceError) return [];
+    throw error;
+  }
+}
 
 /** Version of SQLite, from an empty database. Throws when the binding does not load. */
 export function sqliteVersion(): string {

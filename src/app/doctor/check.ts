@@ -1,3 +1,4 @@
+import type { Logger } from "../../domain/call/ports.js";
 import type { Finding } from "../../domain/service/service-status.js";
 
 /** One finding of `uis doctor`. */
@@ -14,6 +15,9 @@ export function warn(check: string, detail: string, fix: string): Check {
 export function fail(check: string, detail: string, fix: string): Check {
   return { check, status: "fail", detail, fix };
 }
+
+/** The checks report what a start would log. */
+export const silentLog: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** A clock of another machine. */
 export interface OtherClock {

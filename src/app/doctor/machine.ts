@@ -1,12 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import type { Logger } from "../../domain/call/ports.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { errorText } from "../../lib/display-text.js";
 import { openState, sqliteVersion } from "../compose/state.js";
 import type { Config } from "../config/schema.js";
-import { type Check, fail, type OtherClock, ok, warn } from "./check.js";
+import { type Check, fail, type OtherClock, ok, silentLog, warn } from "./check.js";
 
 const oldestNode = [20, 19] as const;
 /** Older release lines, and those with odd numbers, get no security fixes. */
@@ -97,9 +96,6 @@ const roundTrips = 3;
 
 const durableFix = "set appendonly yes, appendfsync always and maxmemory-policy noeviction for Redis";
 
-/** The checks report what a start would log. */
-const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-
 interface RedisFindings {
   readonly checks: readonly Check[];
   /** Null without Redis, or if it does not answer. */
@@ -110,7 +106,7 @@ interface RedisFindings {
 export async function examineRedis(config: Config): Promise<RedisFindings> {
   if (config.state.redis_url === null) return { checks: [], clock: null };
   try {
-    const state = await openState(config, { clock: createSystemClock(), log: silent });
+    const state = await openState(config, { clock: createSystemClock(), log: silentLog });
     try {
       return await examineState(state);
     } finally {

@@ -1,9 +1,16 @@
 import type { UpstreamDefinition, UpstreamKind } from "../../domain/engine/upstream.js";
+import { type StoredUpstream, toDefinition } from "../../domain/upstreams/upstream-store.js";
+import { createSystemClock } from "../../lib/clock.js";
+import { SecretBox, UnsealError } from "../../lib/crypto.js";
 import { printableLine } from "../../lib/display-text.js";
+import { readMasterKey } from "../compose/master-key.js";
+import { listStoredUpstreams } from "../compose/state.js";
 import { examineUpstream } from "../compose/upstream-check.js";
+import { toServiceLimits } from "../config/limits-settings.js";
 import { deploymentsOf } from "../config/model-references.js";
 import type { Config } from "../config/schema.js";
-import { type Check, ok, warn } from "./check.js";
+import { StartError } from "../process/lifecycle.js";
+import { type Check, ok, silentLog, warn } from "./check.js";
 
 /** Whether each upstream lists its models, and the configured ones among them. A start does not depend on it. */
 export async function upstreamChecks(
@@ -11,6 +18,53 @@ export async function upstreamChecks(
   upstreams: readonly UpstreamDefinition[],
 ): Promise<readonly Check[]> {
   return Promise.all(upstreams.map((upstream) => upstreamCheck(upstream, modelsAt(upstream.name, models ?? []))));
+}
+
+/**
+ * The same for the upstreams in the store, without starting a service. Those that the configuration hides are left out.
+ * `config.data_dir` absolute; `masterKey` null: the one in the data folder.
+ */
+export async function storedUpstreamChecks(config: Config, masterKey: Buffer | null): Promise<readonly Check[]> {
+  const tools = { clock: createSystemClock(), log: silentLog };
+  const stored = await listStoredUpstreams(config, tools);
+  const used = stored.filter(({ name }) => !Object.hasOwn(config.upstreams, name));
+  if (used.length === 0) return [];
+  const secrets = await secretsOf(config, masterKey);
+  const { deadlineMs } = toServiceLimits(config.limits);
+  const checks: Check[] = [];
+  for (let i = 0; i < used.length; i += concurrentMax) {
+    const some = used.slice(i, i + concurrentMax);
+    checks.push(...(await Promise.all(some.map((one) => storedCheck(one, secrets, deadlineMs)))));
+  }
+  return checks;
+}
+
+const concurrentMax = 16;
+
+type SecretOpener = Parameters<typeof toDefinition>[1];
+
+/** Opens nothing if the master key cannot be read: an upstream without a key can be checked all the same. */
+async function secretsOf(config: Config, masterKey: Buffer | null): Promise<SecretOpener> {
+  try {
+    return new SecretBox(await readMasterKey(masterKey, config.data_dir));
+  } catch (cause) {
+    if (!(cause instanceof StartError)) throw cause;
+    return {
+      open() {
+        throw new UnsealError(cause.message, { cause });
+      },
+    };
+  }
+}
+
+async function storedCheck(stored: StoredUpstream, secrets: SecretOpener, deadlineMs: number): Promise<Check> {
+  try {
+    return await upstreamCheck(toDefinition(stored, secrets, deadlineMs), new Set(stored.models));
+  } catch (error) {
+    if (!(error instanceof UnsealError)) throw error;
+    const fix = "set UIS_MASTER_KEY to the key with which they were stored, or set them again";
+    return warn("upstream", `${stored.name}: its key or headers cannot be decrypted: ${error.message}`, fix);
+  }
 }
 
 /** Kinds whose lists do not have every name that they accept: of deployments, and any name at all. */

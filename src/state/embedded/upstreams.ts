@@ -1,9 +1,45 @@
+import { existsSync } from "node:fs";
 import type { StateChange } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { type Drain, type DrainStore, drainsMax } from "../../domain/catalog/drained-deployments.js";
 import { type StoredUpstream, storedUpstreamsMax, type UpstreamStore } from "../../domain/upstreams/upstream-store.js";
-import { columnsOf, integer, type SqliteDatabase, text } from "./database/sqlite.js";
+import {
+  columnsOf,
+  integer,
+  openSqlite,
+  type SqliteDatabase,
+  type SqlRow,
+  sqliteCode,
+  text,
+} from "./database/sqlite.js";
+import { databaseFile } from "./database/state-file.js";
 import type { StoreLink } from "./database/worker-link.js";
+
+const selectUpstreams = "SELECT record_json FROM upstreams ORDER BY name";
+
+function toUpstreams(rows: readonly SqlRow[]): readonly StoredUpstream[] {
+  return rows.map((row) => JSON.parse(text(row, "record_json")) as StoredUpstream);
+}
+
+/**
+ * The upstreams in the file of a stopped service, read without migrating it. Empty if there is no file, if a service uses it,
+ * or if its version has no stored upstreams.
+ */
+export function readStoredUpstreams(dataDir: string): readonly StoredUpstream[] {
+  const file = databaseFile(dataDir);
+  if (!existsSync(file)) return [];
+  let db: SqliteDatabase | null = null;
+  try {
+    db = openSqlite(file);
+    db.exec("PRAGMA busy_timeout = 0");
+    return toUpstreams(db.prepare(selectUpstreams).all());
+  } catch (error) {
+    if (sqliteCode(error) === null) throw error;
+    return [];
+  } finally {
+    db?.close();
+  }
+}
 
 const drainColumns = columnsOf<Drain>("id, since_ms");
 
@@ -12,7 +48,7 @@ type Inserted = "inserted" | "taken" | "full";
 
 /** Stored upstreams and drains, in the database. */
 export function createUpstreamVerbs(db: SqliteDatabase) {
-  const all = db.prepare("SELECT record_json FROM upstreams ORDER BY name");
+  const all = db.prepare(selectUpstreams);
   const versionOf = db.prepare("SELECT version FROM upstreams WHERE name = ?");
   const put = db.prepare("INSERT OR REPLACE INTO upstreams (name, version, record_json) VALUES (?, ?, ?)");
   const remove = db.prepare("DELETE FROM upstreams WHERE name = ?");
@@ -24,8 +60,7 @@ export function createUpstreamVerbs(db: SqliteDatabase) {
   const countDrains = db.prepare("SELECT count(*) AS number FROM drains");
   return {
     reads: {
-      listUpstreams: (): readonly StoredUpstream[] =>
-        all.all().map((row) => JSON.parse(text(row, "record_json")) as StoredUpstream),
+      listUpstreams: (): readonly StoredUpstream[] => toUpstreams(all.all()),
       listDrains: (): readonly Drain[] => drains.all().map((row) => drainColumns.read(row)),
     },
     writes: {

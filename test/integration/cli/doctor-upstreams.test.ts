@@ -2,8 +2,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { configSchema } from "../../../src/app/config/schema.js";
 import type { Check } from "../../../src/app/doctor/check.js";
+import { storedUpstreamChecks } from "../../../src/app/doctor/upstreams.js";
 import { uis } from "../../support/cli-run.js";
+import { startService } from "../../support/start-service.js";
 import type { RawUpstream } from "../../support/upstream/raw-upstream.js";
 import { modelList, startServerWith } from "../../support/upstream/server-paths.js";
 
@@ -59,6 +62,43 @@ models:
     ]);
     // The service starts without them.
     expect(code).toBe(0);
+  });
+
+  it("checks stored upstreams, by the running service and in the folder of a stopped one", async () => {
+    const dataDir = join(cwd, "data");
+    const state = { durability: "every-write" };
+    const service = await startService({ config: { data_dir: dataDir, models: [], state } });
+    const env = { UIS_URL: service.http, UIS_DATA_DIR: dataDir };
+    const add = (name: string, url: string) =>
+      uis(["upstreams", "add", name, "--url", url, "--kind", "vllm", "--key-file", "-"], {
+        env,
+        stdin: "key-0123456789",
+      });
+    const found = async (yaml = "") =>
+      (await doctor(`data_dir: "${dataDir}"\n${yaml}`)).checks
+        .filter(({ check }) => check === "upstream")
+        .map(({ status, detail }) => `${status} ${detail.replace(/, in \d+ ms$/, "")}`);
+    const down = "http://127.0.0.1:1/v1";
+    const expected = [
+      `ok good: ${server.url} lists 1 model`,
+      expect.stringMatching(/^warn lost: http:\S+ cannot be reached \(.*ECONNREFUSED/),
+    ];
+    try {
+      expect(await Promise.all([add("good", server.url), add("lost", down)])).toMatchObject([{ code: 0 }, { code: 0 }]);
+      expect(await found()).toEqual(expected);
+    } finally {
+      await service.close();
+    }
+    expect(await found()).toEqual(expected);
+    expect(server.requests.at(-1)?.headers["authorization"]).toBe("Bearer key-0123456789");
+    // One of the configuration hides the stored one of that name.
+    const config = configSchema.parse({ data_dir: dataDir, upstreams: { good: { url: down } } });
+    const details = async () => (await storedUpstreamChecks(config, null)).map(({ detail }) => detail);
+    expect(await details()).toEqual([expect.stringMatching(/^lost: .* cannot be reached/)]);
+    await rm(join(dataDir, "master.key"));
+    expect(await details()).toEqual([
+      expect.stringMatching(/^lost: its key or headers cannot be decrypted: .*master\.key is missing/),
+    ]);
   });
 
   it("fails for a key that cannot be read, with its line", async () => {
