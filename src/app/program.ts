@@ -12,6 +12,7 @@ import {
   parsePort,
 } from "./command-line/program-options.js";
 import { addEngine } from "./engine-program.js";
+import { addRun } from "./run-program.js";
 import { addUpstreams } from "./upstreams-program.js";
 import { addWebhooks } from "./webhooks-program.js";
 
@@ -84,21 +85,6 @@ function addServe(program: Command, commands: CommandSet): void {
     "uis serve --config uis.yaml --port 8000",
     "uis serve --upstream openai",
     "uis serve --json",
-  );
-}
-
-function addRun(program: Command, commands: CommandSet): void {
-  const command = program
-    .command("run")
-    .description("send a prompt to a model of a running service")
-    .argument("<model>", "id of the model")
-    .argument("<prompt>", "the user's message");
-  commands.withCredential(
-    command,
-    "UIS_API_KEY, else\nUIS_ADMIN_TOKEN, else admin.token in the data folder",
-    async () => (await import("./commands/run.js")).run,
-    'uis run qwen3-0.6b "What is 7 + 5?"',
-    'uis run qwen3-0.6b "Say hello." --json',
   );
 }
 

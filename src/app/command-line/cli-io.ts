@@ -12,7 +12,7 @@ export interface TextOutput {
 /** Environment of a command. */
 export interface CliIo {
   /** Read only by the commands whose help says so. */
-  readonly stdin: AsyncIterable<Uint8Array>;
+  readonly stdin: AsyncIterable<Uint8Array> & { readonly isTTY?: boolean | undefined };
   /** The command's answer and nothing else. */
   readonly stdout: TextOutput;
   /** Messages for people, progress and logs. */

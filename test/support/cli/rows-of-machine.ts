@@ -36,7 +36,7 @@ export const rowsOfMachine: CommandRows = {
       system_fingerprint: z.string(),
     }),
     text: /^Hello from the script\.\n$/,
-    wrong: { words: ["test-chat"], says: "missing required argument 'prompt'" },
+    wrong: { words: ["test-chat"], says: "missing prompt: pass it as an argument or on stdin" },
     failing: () => ({ words: ["no-such-model", "Hi"], says: "no-such-model" }),
     asksService: true,
   },

@@ -24,7 +24,11 @@ describe("a usage error prints one line with the command for help", () => {
       ["keys", "create", "--scope", "read"],
       `required option '--name <name>' not specified; see "uis keys create --help"`,
     ],
-    [["run", "a"], `missing required argument 'prompt'; see "uis run --help"`],
+    [["run"], `missing required argument 'model'; see "uis run --help"`],
+    [
+      ["run", "a", "b", "--top-p", "2"],
+      `option '--top-p <number>' argument '2' is invalid. It must be between 0 and 1; see "uis run --help"`,
+    ],
     [["doctor", "more"], `too many arguments for 'doctor'. Expected 0 arguments but got 1; see "uis doctor --help"`],
     [
       ["serve", "--port", "eighty"],

@@ -1,0 +1,69 @@
+/** Sampling settings of a request, as `/set` and the options of `uis run` name them. An absent one has the model's default. */
+export interface Sampling {
+  readonly temperature?: number;
+  readonly topP?: number;
+  readonly maxTokens?: number;
+  readonly seed?: number;
+}
+
+type SamplingField = keyof Sampling;
+
+interface Setting {
+  readonly field: SamplingField;
+  /** Of the REST API and of `/set`. */
+  readonly name: string;
+  readonly meaning: string;
+  readonly min: number;
+  readonly max: number;
+  readonly isWhole: boolean;
+}
+
+/** The bounds of the API; the largest seed is the largest exact number. */
+export const samplingSettings: readonly Setting[] = [
+  { field: "temperature", name: "temperature", meaning: "randomness", min: 0, max: 2, isWhole: false },
+  { field: "topP", name: "top_p", meaning: "share of probability that is kept", min: 0, max: 1, isWhole: false },
+  {
+    field: "maxTokens",
+    name: "max_tokens",
+    meaning: "longest answer in tokens",
+    min: 1,
+    max: 2 ** 31 - 1,
+    isWhole: true,
+  },
+  {
+    field: "seed",
+    name: "seed",
+    meaning: "for repeatable answers",
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    isWhole: true,
+  },
+];
+
+/** The setting's value; a sentence if the text is not one. */
+export function parseSetting({ name, min, max, isWhole }: Setting, text: string): number | string {
+  const form = isWhole ? /^\d{1,16}$/ : /^\d{1,3}(\.\d{1,15})?$|^\.\d{1,15}$/;
+  const value = form.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  return `${name} must be a ${isWhole ? "whole number" : "number"} between ${min} and ${max}, not ${text}`;
+}
+
+/** Fields of a REST request. */
+export function restFields(sampling: Sampling): Record<string, number> {
+  return Object.fromEntries(
+    samplingSettings.flatMap(({ field, name }) => {
+      const value = sampling[field];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
+/** Fields of an RPC's parameters. */
+export function rpcFields({ temperature, topP, maxTokens, seed }: Sampling) {
+  return {
+    ...(temperature !== undefined && { temperature }),
+    ...(topP !== undefined && { topP }),
+    ...(maxTokens !== undefined && { maxTokens }),
+    ...(seed !== undefined && { seed: BigInt(seed) }),
+  };
+}
