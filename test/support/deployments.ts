@@ -17,6 +17,7 @@ export function deploymentOn(engine: Engine, changes: Partial<DeploymentDefiniti
     weight: 1,
     priority: 0,
     prices: null,
+    keepAliveMs: null,
     options: {},
     ...changes,
   };

@@ -157,7 +157,10 @@ export interface LlamaOptions {
   readonly sha256: string | null;
 }
 
-const inThisProcess = { upstream: null, upstreamModel: null, weight: 1, priority: 0, prices: null } as const;
+const inThisProcess = {
+  ...{ upstream: null, upstreamModel: null, weight: 1, priority: 0, prices: null },
+  keepAliveMs: null,
+} as const;
 
 /** The configured models and the definitions of the upstreams that they name. */
 export interface ConfiguredModels {
@@ -188,6 +191,7 @@ export function toModelDefinitions(
         engine: engines[name],
         upstream: upstream?.upstream.name ?? null,
         upstreamModel: upstream?.model ?? null,
+        keepAliveMs: model.keep_alive,
         contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
         options: upstream ?? optionsOf[name](model, deployment),
       };

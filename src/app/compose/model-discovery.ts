@@ -171,6 +171,7 @@ export class ModelDiscovery {
     return {
       engine: this.#deps.engine,
       id: takeId(`${upstream.name}/${model}`, taken),
+      keepAliveMs: null,
       upstream: upstream.name,
       upstreamModel: model,
       contextLength: listed?.contextLength ?? defaultContextLength,

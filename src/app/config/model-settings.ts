@@ -6,7 +6,7 @@ import { deploymentBounds } from "../../domain/engine/upstream-forms.js";
 import { engineKinds, engineNames } from "../engines/registry.js";
 import { defaultSettings, deploymentPriceSettings, hasDefaults, priceSettings } from "./live-settings.js";
 import { scriptedSettings } from "./scripted-settings.js";
-import { oneOf, text, wholeNumber } from "./setting-types.js";
+import { duration, oneOf, text, wholeNumber } from "./setting-types.js";
 
 const modelId = z
   .string({ error: "must be text" })
@@ -134,6 +134,12 @@ export const modelSettings = z
       .describe(
         "Models that answer, in this order, when no deployment of this one can. Their own fallbacks are not followed.",
       ),
+    keep_alive: duration(1_000, 2_592_000_000)
+      .nullable()
+      .prefault(null)
+      .describe(
+        "Engine llama: time without requests after which the model is unloaded; the next request loads it. Null: it stays loaded.",
+      ),
     defaults: defaultSettings,
     prices: priceSettings.prefault({}),
   })
@@ -153,6 +159,10 @@ export const modelSettings = z
     }
     reportDoubles(model.fallbacks, "fallbacks", report);
     for (const [path, entry] of entriesOf(model)) checkEntry(path, entry, report);
+    const engines = model.deployments?.map(({ engine }) => engine) ?? [model.engine];
+    if (model.keep_alive !== null && (engines.length !== 1 || engines[0] !== "llama")) {
+      report(["keep_alive"], "is only valid for a model with one deployment, which has the engine llama");
+    }
     if (model.deployments === undefined) {
       if (model.engine === undefined) report(["engine"], "is required: a model needs an engine or deployments");
       return;

@@ -104,9 +104,14 @@ export class CatalogModel {
     this.#defaults = joinedDefaults(defaults, this.loaded?.defaults);
   }
 
-  /** Capabilities of the first loaded deployment; null while none is loaded. */
+  /** Capabilities of the first loaded deployment, or one that was unloaded while idle; null while there is none. */
   get caps(): Capabilities | null {
-    return this.loaded?.caps ?? null;
+    return this.deployments.find(({ caps }) => caps !== null)?.caps ?? null;
+  }
+
+  /** Whether it is unloaded because nobody used it, and the next request loads it. */
+  get isUnloadedWhileIdle(): boolean {
+    return this.loaded === null && this.deployments.some((deployment) => deployment.isUnloadedWhileIdle);
   }
 
   /** The first loaded deployment's model; null if none is loaded. */
@@ -128,10 +133,10 @@ export class CatalogModel {
     return [...new Set([first, ...others].flatMap(offeredBy))];
   }
 
-  /** Capabilities of the loaded deployments, in their order; empty while none is loaded. */
+  /** Capabilities of the deployments that are loaded or unloaded while idle, in their order. */
   deployedCaps(): readonly Capabilities[] {
     const deployed: Capabilities[] = [];
-    for (const { model } of this.deployments) if (model !== null) deployed.push(model.caps);
+    for (const { caps } of this.deployments) if (caps !== null) deployed.push(caps);
     return deployed;
   }
 

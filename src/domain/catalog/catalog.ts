@@ -1,5 +1,5 @@
 import { AbortSource } from "../../lib/abort-source.js";
-import { type Clock, pause } from "../call/ports.js";
+import { pause } from "../call/ports.js";
 import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant, ServiceError } from "../call/service-error.js";
 import type { Capability, LiveSettings, ModelDefinition } from "./catalog-model.js";
@@ -11,8 +11,6 @@ import { HealthChecks } from "./health-checks.js";
 export interface CatalogDeps extends Omit<DeploymentDeps, "healthChecks"> {
   readonly drained: Pick<DrainedDeployments, "has" | "onChange">;
   readonly store: CatalogStore;
-  /** For timers that belong to no request. */
-  readonly backgroundClock: Pick<Clock, "after">;
 }
 
 /**

@@ -3,12 +3,13 @@ import type { AbortFlag } from "../../lib/abort-source.js";
 import { errorOfEnd } from "../call/call-context.js";
 import type { Clock, Logger } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
-import { type Engine, EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
+import { type Capabilities, type Engine, EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
 import type { Ejection, EjectionState } from "../routing/ejection.js";
 import type { EjectionGroup } from "../routing/ejection-group.js";
 import type { RoutedDeployment } from "../routing/waiting-room.js";
 import type { DrainedDeployments } from "./drained-deployments.js";
 import type { HealthChecks } from "./health-checks.js";
+import { IdleUnload } from "./idle-unload.js";
 import type { PriceList } from "./prices.js";
 
 /** One way to run a model, as configured. */
@@ -32,6 +33,8 @@ export interface DeploymentDefinition {
   readonly priority: number;
   /** Null: the prices of the model. */
   readonly prices: PriceList | null;
+  /** Time without requests after which it is unloaded until the next one; null: it stays loaded. */
+  readonly keepAliveMs: number | null;
   /** The engine's own options. */
   readonly options: unknown;
   /** Whether another model is used when this one cannot be loaded: the failure is then logged by the caller. Default: false. */
@@ -40,6 +43,8 @@ export interface DeploymentDefinition {
 
 export interface DeploymentDeps {
   readonly clock: Clock;
+  /** For timers that belong to no request. */
+  readonly backgroundClock: Pick<Clock, "after">;
   readonly log: Logger;
   readonly limits: Pick<ServiceLimits, "queueWaitMs">;
   /** Numbers from 0 to below 1, for the choice among equal deployments. */
@@ -92,16 +97,18 @@ export class Deployment implements RoutedDeployment {
   readonly priority: number;
   readonly prices: PriceList | null;
   readonly ejection: Ejection;
-  outstandingRequests = 0;
   outstandingTokens = 0;
-  /** The loaded model; null while it loads or when that failed. */
+  /** The loaded model; null while it loads, when that failed, and while it is unloaded because nobody used it. */
   model: LoadedModel | null = null;
   /** Load progress; null once finished. */
   progress: LoadProgress | null = { stage: "loading", share: 0 };
   /** Load error; null while loading and when loaded. */
   failure: EngineError | null = null;
-  /** Resolves when loading ends; never rejects. */
-  readonly loadEnded: Promise<void>;
+  /** Resolves when loading ends; never rejects. Another load begins when a request needs an unloaded model. */
+  loadEnded: Promise<void>;
+  #outstandingRequests = 0;
+  readonly #idle: IdleUnload | null;
+  readonly #definition: DeploymentDefinition;
   readonly #deps: DeploymentDeps;
   readonly #onChange: () => void;
   readonly #abortLoad = new AbortController();
@@ -129,7 +136,36 @@ export class Deployment implements RoutedDeployment {
     this.ejection = group.add(changed, () => this.model?.heldForMs ?? 0);
     this.#deps = deps;
     this.#onChange = place.onChange;
-    this.loadEnded = this.#load(definition);
+    this.#definition = definition;
+    this.#idle = definition.keepAliveMs === null ? null : new IdleUnload(deps, this, definition.keepAliveMs);
+    this.loadEnded = this.#load();
+  }
+
+  get outstandingRequests(): number {
+    return this.#outstandingRequests;
+  }
+
+  set outstandingRequests(requests: number) {
+    this.#outstandingRequests = requests;
+    this.#idle?.used();
+  }
+
+  /** Capabilities of the loaded model, or of the one that was unloaded because nobody used it. */
+  get caps(): Capabilities | null {
+    return this.model?.caps ?? this.#idle?.caps ?? null;
+  }
+
+  /** Whether the next request loads it. */
+  get isUnloadedWhileIdle(): boolean {
+    return this.#idle?.isUnloaded === true;
+  }
+
+  /** Takes the model out of use; its memory is freed. Called when nobody used it for its keep-alive time. */
+  unloadIdle(): LoadedModel | null {
+    const { model } = this;
+    this.model = null;
+    this.#onChange();
+    return model;
   }
 
   /** Whether new requests may run on it. */
@@ -140,6 +176,7 @@ export class Deployment implements RoutedDeployment {
   /** State, reason and end of the state, for people. */
   get state(): DeploymentState {
     if (this.isDraining) return { state: "draining", reason: drainingText, until: null };
+    if (this.isUnloadedWhileIdle) return { state: "ready", reason: unloadedText, until: null };
     if (this.failure !== null) {
       return { state: "loading", reason: `The load failed: ${this.failure.message}`, until: null };
     }
@@ -162,11 +199,13 @@ export class Deployment implements RoutedDeployment {
   async retire(): Promise<void> {
     this.#deps.healthChecks.end(this);
     this.#abortLoad.abort(new EngineError("aborted", "the model was removed from the catalog"));
+    await this.#idle?.close();
     await this.loadEnded;
     await this.model?.unload(unloadGraceMs);
   }
 
-  async #load({ engine, contextLength, slots, options, hasSubstitute }: DeploymentDefinition): Promise<void> {
+  async #load(): Promise<void> {
+    const { engine, contextLength, slots, options, hasSubstitute } = this.#definition;
     const spec = { id: this.modelId, deployment: this.id, contextLength, slots, options };
     const onProgress = (progress: LoadProgress): void => {
       if (this.progress !== null) this.progress = progress;
@@ -181,7 +220,17 @@ export class Deployment implements RoutedDeployment {
       this.#deps.log[isExpected ? "debug" : "error"]({ deployment: this.id, err: cause }, "model failed to load");
     }
     this.progress = null;
-    if (this.model !== null) this.#onChange();
+    if (this.model === null) return;
+    this.failure = null;
+    this.#idle?.loaded(this.model.caps);
+    this.#onChange();
+  }
+
+  /** Loads it again for a request, after an unload that still runs. */
+  #loadAgain(idle: IdleUnload): void {
+    this.failure = null;
+    this.progress = { stage: "loading", share: 0 };
+    this.loadEnded = idle.unloaded.then(() => this.#load());
   }
 
   /**
@@ -190,6 +239,7 @@ export class Deployment implements RoutedDeployment {
    */
   async onceLoaded(stop: AbortFlag): Promise<LoadedModel> {
     const { clock, limits } = this.#deps;
+    if (this.#idle?.mustLoad() === true) this.#loadAgain(this.#idle);
     await new Promise<void>((resolve, reject) => {
       if (stop.aborted) return reject(errorOfEnd(stop.reason));
       const onAbort = (): void => {
@@ -217,6 +267,8 @@ const notLoadedText =
   "The model could not be fetched or loaded; the service's log says why, and the list of models shows what can be used. " +
   "Its operator can fetch it from a mirror " +
   "(uis models pull SOURCE --id ID), import a file (uis models import FILE --id ID), or configure another engine.";
+
+const unloadedText = "It was unloaded because nobody used it; the next request loads it.";
 
 const drainingText = "It gets no new requests; running ones end normally.";
 

@@ -89,7 +89,7 @@ export class ModelAdmin {
 
   /** Whether it is in the catalog and loaded. */
   isLoaded(id: string): boolean {
-    return this.#deps.catalog.all().some((model) => model.id === id && model.caps !== null);
+    return this.#deps.catalog.all().some((model) => model.id === id && model.loaded !== null);
   }
 
   async #load(model: StoredModel): Promise<void> {

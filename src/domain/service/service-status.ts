@@ -99,8 +99,9 @@ function modelFields(model: CatalogModel) {
   };
 }
 
-function stateOf(model: CatalogModel): "ready" | "loading" | "failed" {
+function stateOf(model: CatalogModel): "ready" | "unloaded" | "loading" | "failed" {
   if (model.loaded !== null) return "ready";
+  if (model.isUnloadedWhileIdle) return "unloaded";
   return model.hasFailed ? "failed" : "loading";
 }
 

@@ -27,7 +27,15 @@ function setUp() {
   const place = { modelId: "m", position: 0, group: new EjectionGroup(clock), onChange: () => {} };
   const healthChecks = { begin: () => {}, end: () => {} };
   const drained = new Set<string>();
-  const deps = { clock, log: silentLog, limits: { queueWaitMs }, random: () => 0.5, healthChecks, drained };
+  const deps = {
+    clock,
+    backgroundClock: clock,
+    log: silentLog,
+    limits: { queueWaitMs },
+    random: () => 0.5,
+    healthChecks,
+    drained,
+  };
   const deployment = new Deployment(deps, deploymentOn(engine), place);
   const waiting = deployment.onceLoaded(abort.signal);
   return { clock, abort, end, fail, deployment, waiting, drained };

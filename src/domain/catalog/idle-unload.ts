@@ -1,0 +1,124 @@
+import { AbortSource } from "../../lib/abort-source.js";
+import { type Clock, type Logger, pause } from "../call/ports.js";
+import type { Capabilities, LoadedModel } from "../engine/engine.js";
+
+/** Share of the keep-alive time after which use is checked again: a model is unloaded at most this much later. */
+const checkShare = 0.25;
+const checkMinMs = 50;
+/** Between taking a model out of use and unloading it: requests that already count their prompt with it finish that. */
+const counterGraceMs = 1_000;
+/** Grace for calls that outlast it. */
+const unloadGraceMs = 120_000;
+/** Delay after a failed load before another request may load the model again. */
+const retryAfterFailureMs = 10_000;
+
+interface IdleUnloadDeps {
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly backgroundClock: Pick<Clock, "after">;
+  readonly log: Logger;
+}
+
+/** The deployment whose model is unloaded. */
+interface IdleDeployment {
+  readonly id: string;
+  readonly outstandingRequests: number;
+  readonly failure: Error | null;
+  unloadIdle(): LoadedModel | null;
+}
+
+/**
+ * Unloads the model of a deployment that had no request for its keep-alive time. The next request loads it again and waits
+ * as for a model that loads at the start. There is no timer while it is unloaded.
+ */
+export class IdleUnload {
+  /** Capabilities of the model that was unloaded; null while it is loaded, or before its first load. */
+  caps: Capabilities | null = null;
+  /** Resolves when the last unload has freed its memory. */
+  unloaded: Promise<void> = Promise.resolve();
+  readonly #deps: IdleUnloadDeps;
+  readonly #deployment: IdleDeployment;
+  readonly #keepAliveMs: number;
+  readonly #closing = new AbortSource();
+  #cancelTimer = (): void => {};
+  #wasUsed = false;
+  #usedAtMs = 0;
+  #loadsSinceMs: number | null = null;
+  #loadedCaps: Capabilities | null = null;
+
+  constructor(deps: IdleUnloadDeps, deployment: IdleDeployment, keepAliveMs: number) {
+    this.#deps = deps;
+    this.#deployment = deployment;
+    this.#keepAliveMs = keepAliveMs;
+  }
+
+  /** Whether it is unloaded, and no request loads it yet. */
+  get isUnloaded(): boolean {
+    return this.caps !== null && this.#loadsSinceMs === null;
+  }
+
+  /** Call for each change of the running requests. */
+  used(): void {
+    this.#wasUsed = true;
+  }
+
+  /** Call after each load. */
+  loaded(caps: Capabilities): void {
+    this.caps = null;
+    this.#loadedCaps = caps;
+    this.#loadsSinceMs = null;
+    this.#usedAtMs = this.#deps.clock.monotonic();
+    this.#schedule();
+  }
+
+  /** Whether a request must begin to load the model. After a failed load: not before 10 s. */
+  mustLoad(): boolean {
+    if (this.caps === null || this.#closing.aborted) return false;
+    const nowMs = this.#deps.clock.monotonic();
+    const hasBegun = this.#loadsSinceMs !== null;
+    const mayRetry = this.#deployment.failure !== null && nowMs - (this.#loadsSinceMs ?? 0) >= retryAfterFailureMs;
+    if (hasBegun && !mayRetry) return false;
+    this.#loadsSinceMs = nowMs;
+    this.#deps.log.info({ deployment: this.#deployment.id }, "loading a model again for a request");
+    return true;
+  }
+
+  /** Ends the timer, and waits for an unload that runs. */
+  async close(): Promise<void> {
+    this.#closing.abort(new Error("the deployment is removed"));
+    this.#cancelTimer();
+    await this.unloaded;
+  }
+
+  #schedule(): void {
+    if (this.#closing.aborted) return;
+    const checkMs = Math.max(checkMinMs, this.#keepAliveMs * checkShare);
+    this.#cancelTimer = this.#deps.backgroundClock.after(checkMs, () => this.#check());
+  }
+
+  #check(): void {
+    const nowMs = this.#deps.clock.monotonic();
+    if (this.#wasUsed || this.#deployment.outstandingRequests > 0) {
+      this.#wasUsed = false;
+      this.#usedAtMs = nowMs;
+    }
+    if (nowMs - this.#usedAtMs < this.#keepAliveMs) {
+      this.#schedule();
+      return;
+    }
+    this.caps = this.#loadedCaps;
+    const model = this.#deployment.unloadIdle();
+    if (model !== null) this.unloaded = this.#unload(model);
+  }
+
+  async #unload(model: LoadedModel): Promise<void> {
+    const { log, backgroundClock } = this.#deps;
+    const deployment = this.#deployment.id;
+    await pause(backgroundClock, counterGraceMs, this.#closing);
+    try {
+      await model.unload(unloadGraceMs);
+      log.info({ deployment, keep_alive_ms: this.#keepAliveMs }, "model is unloaded because nobody used it");
+    } catch (err) {
+      log.error({ deployment, err }, "an unused model could not be unloaded");
+    }
+  }
+}
