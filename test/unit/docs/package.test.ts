@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { version } from "../../../src/contract/version.js";
 
@@ -51,6 +51,18 @@ describe("package.json", () => {
   it("names each of them in NOTICE", () => {
     const notice = readFileSync("NOTICE", "utf8");
     expect(Object.keys(runtime).filter((name) => !new RegExp(`^  ${name}\\b`, "m").test(notice))).toEqual([]);
+  });
+
+  it("has scripts that cmd.exe of Windows runs too", () => {
+    const programs = readdirSync("node_modules/.bin");
+    for (const [name, script] of Object.entries(manifest.scripts)) {
+      // No variables, quotes, pipes, redirections or globs, which the shells treat differently.
+      expect(script, name).toMatch(/^[\w./ &-]+$/);
+      const commands = script.split(" && ").map((command) => command.split(" ").filter((word) => word !== "exec"));
+      expect(commands.filter(([program = ""]) => program !== "node" && !programs.includes(program))).toEqual([]);
+    }
+    // cmd.exe has no exec: it finds this file in the working folder.
+    expect(readFileSync("exec.cmd", "utf8").trim().split("\n").at(-1)).toBe("@%*");
   });
 
   it("has no pre and post scripts, because install scripts are off and they would not run", () => {
