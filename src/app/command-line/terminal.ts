@@ -1,4 +1,5 @@
 import { closeSync, openSync } from "node:fs";
+import { devNull } from "node:os";
 import { isatty } from "node:tty";
 
 /** The terminal that the process was started from. */
@@ -23,7 +24,7 @@ export function startTerminal(): Terminal {
       for (const descriptor of descriptors.splice(0)) {
         closeSync(descriptor);
         // The system gives the lowest free number, which is the one just closed.
-        openSync("/dev/null", descriptor === 0 ? "r" : "w");
+        openSync(devNull, descriptor === 0 ? "r" : "w");
       }
     },
   };

@@ -115,7 +115,8 @@ function onReloadSignal(io: CliIo, stop: (reason: string) => void, reload: () =>
   const onError = (cause: unknown): void => log.error({ err: cause }, "the configuration was not reloaded");
   let previous = Promise.resolve();
   process.on("SIGHUP", () => {
-    if (io.terminal?.isLost() === true) stop("the terminal was closed");
+    // On Windows the signal has no other meaning.
+    if (process.platform === "win32" || io.terminal?.isLost() === true) stop("the terminal was closed");
     else previous = previous.then(reload).catch(onError);
   });
 }

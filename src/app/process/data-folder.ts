@@ -96,8 +96,9 @@ export async function openDataDir(path: string): Promise<void> {
   }
 }
 
-/** Whether other users than the owner can access the folder; false if it does not exist. */
-export async function isOpenToOthers(path: string): Promise<boolean> {
+/** Whether other users than the owner can access the folder; false if it does not exist, and on Windows, which has no modes. */
+export async function isOpenToOthers(path: string, platform: NodeJS.Platform = process.platform): Promise<boolean> {
+  if (platform === "win32") return false;
   const found = await stat(path).catch(() => null);
   return found !== null && (found.mode & 0o077) !== 0;
 }

@@ -35,6 +35,7 @@ describe("openDataDir", () => {
     await openDataDir(folder);
     expect(await modeOf(folder)).toBe(0o755);
     expect(await isOpenToOthers(folder)).toBe(true);
+    expect(await isOpenToOthers(folder, "win32")).toBe(false);
   });
 
   it("names cause and remedy if the path cannot be a folder", async () => {
