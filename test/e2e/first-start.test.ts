@@ -1,7 +1,7 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { cp, mkdir, mkdtemp, readdir, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,6 +15,14 @@ import { copyOfRepository } from "../support/repository-copy.js";
 import { type ServeProcess, type SpawnOptions, spawnServe } from "../support/service-process.js";
 
 const run = promisify(execFile);
+
+/** What npm decides by whether a package fits a system. */
+interface Manifest {
+  readonly name?: string;
+  readonly os?: readonly string[];
+  readonly cpu?: readonly string[];
+}
+
 const root = fileURLToPath(new URL("../..", import.meta.url));
 let folder: string;
 const started: ServeProcess[] = [];
@@ -106,11 +114,25 @@ describe("the packed tarball, installed in an empty folder", () => {
     await run("npm", ["install", ...quiet, tarball], { cwd: install() });
   });
 
-  it("takes less than 200 MB with all dependencies, and has no build for graphics cards", async () => {
+  it("takes less than 200 MB with all dependencies, without compilers and builds for graphics cards or other systems", async () => {
     const { stdout } = await run("du", ["-sk", "node_modules"], { cwd: install() });
     expect(Number.parseInt(stdout, 10)).toBeLessThan(200_000);
-    const builds = await readdir(join(install(), "node_modules/@node-llama-cpp"));
-    expect(builds.filter((name) => /cuda|vulkan/.test(name))).toEqual([]);
+    const manifests = (await readdir(join(install(), "node_modules"), { recursive: true })).filter((path) =>
+      /(^|node_modules\/)(@[^/]+\/)?[^/]+\/package\.json$/.test(path),
+    );
+    const installed = await Promise.all(
+      manifests.map(
+        async (path) => JSON.parse(await readFile(join(install(), "node_modules", path), "utf8")) as Manifest,
+      ),
+    );
+    const names = installed.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(["unified-inference", "node-llama-cpp", "zod"]));
+    expect(names.filter((name) => /typescript|cmake-js.*bin|tsx$|vite|-(cuda|vulkan)/.test(name ?? ""))).toEqual([]);
+    // node-llama-cpp declares its build for Linux arm64 for x64 too, so npm installs both on x64.
+    const foreign = installed.filter(
+      ({ os, cpu }) => !(os?.includes(process.platform) ?? true) || !(cpu?.includes(process.arch) ?? true),
+    );
+    expect(foreign.map(({ name }) => name)).toEqual([]);
   });
 
   it("has all it needs and no sources", async () => {
