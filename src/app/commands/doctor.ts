@@ -21,12 +21,12 @@ export async function doctor(io: CliIo, options: CommandOptions): Promise<number
   const checks = [...(await examineMachine()), check];
   if (loaded !== null) {
     const config = { ...loaded.config, data_dir: resolve(io.cwd, loaded.config.data_dir) };
-    const [installation, configured, stored] = await Promise.all([
+    const [installation, configured] = await Promise.all([
       examineInstallation(config, io.env, null),
       upstreamChecks(config, loaded.upstreams),
-      checkStored(io, options, config, loaded.secrets),
     ]);
-    checks.push(...installation, ...configured, ...stored);
+    // Afterwards, because it uses Redis, whose latency was measured.
+    checks.push(...installation, ...configured, ...(await checkStored(io, options, config, loaded.secrets)));
   }
   const paint = paintFor(io.stdout, io.env);
   print(io, options, checks, ...checks.map((one) => formatCheck(one, paint)));
@@ -68,7 +68,7 @@ async function checkByService(client: Client<typeof UpstreamService>, name: stri
     const { code, rawMessage } = ConnectError.from(error);
     // The service cannot decrypt its secrets, or runs too many checks.
     if (code !== Code.Aborted) throw error;
-    return warn("upstream", `${name}: ${rawMessage}`, `uis upstreams list shows its state`);
+    return warn("upstream", `${name}: ${rawMessage}`, "uis upstreams list shows its state");
   }
 }
 
