@@ -38,8 +38,8 @@ editors complete settings.
 - Times are \`250ms\`, \`30s\`, \`2m\`, \`5h\`, \`30d\`. Sizes are bytes, or \`64KiB\`, \`20MiB\`, \`1GiB\`.
 - In the environment, a list is comma-separated or YAML: \`UIS_SERVER_CORS_ORIGINS=https://a.example,https://b.example\`.
 - SIGHUP reloads the file and the environment. If they are valid, models, prices, \`rate_limits\`, TLS files and those of \`limits\`
-  without a note about restarts are replaced, and \`server.ops_token_file\` is read again; other changes need a restart, and the log names them. An invalid configuration changes
-  nothing. TLS files are also reloaded when they change on disk.
+  without a note about restarts are replaced, and \`server.ops_token_file\` is read again; other changes need a restart, and the log
+  names them. An invalid configuration changes nothing. TLS files are also reloaded when they change on disk.
 
 ## Secrets
 

@@ -17,18 +17,18 @@ the store, which no counter here replaces (USE-19).
 - \`route\` is the operation, the same on every protocol: \`create_chat_completion\`. \`operation\` is its name in usage:
   \`chat\`, \`completions\`, \`embeddings\` or \`rerank\`, and empty for operations that run no model. \`code\`, \`reason\` and \`error_type\` are
   codes of [errors.md](errors.md).
-- \`model\` is a model of the catalog; \`unknown\` means names that are not in it, \`other\` all models beyond the
+- \`model\` is a model of the catalog; \`unknown\` stands for names that are not in it, \`other\` all models beyond the
   first 100, an empty one for operations without a model. No label names a key, an account or an address.
-- \`endpoint\` is the id of a webhook endpoint: the 100 that have waited longest, \`other\` for the rest. \`result\` is what
-  became of an attempt: \`delivered\`, \`awaiting_retry\`, \`permanently_failed\`, \`lease_lost\` when another process had taken
-  the delivery over, \`unrecorded\` when the store did not take note. A process that sends no webhooks shows none of these.
+- \`endpoint\` is the id of a webhook endpoint: the 100 that have waited longest, \`other\` for the rest. \`result\` is the
+  outcome of an attempt: \`delivered\`, \`awaiting_retry\`, \`permanently_failed\`, \`lease_lost\` if another process had taken
+  over the delivery, \`unrecorded\` if the store did not record it. A process that sends no webhooks has none of these.
 - \`deployment\` is the id of a deployment, \`upstream\` the name of its upstream: the first 100 deployments, \`other\` for
   the rest. \`outcome\` is \`success\`, \`cancelled\`, \`upstream_error\`, \`timeout\`, \`rate_limited\`, \`unauthorized\` or
-  \`invalid_response\`; a request that was tried on two deployments, or with two keys, counts twice.
-- \`uis_upstream_token_estimate_ratio\` is the error of the estimate that token limits reserve where no tokenizer of the model is
-  at hand: 1 is exact, less is too high. Settled tokens are those that the upstream states.
+  \`invalid_response\`; a request that was tried on two deployments or with two keys counts twice.
+- \`uis_upstream_token_estimate_ratio\` shows the error of the estimate that token limits reserve for models without a tokenizer
+  here: 1 is exact, less means that the estimate was too high. Settled tokens are those that the upstream reports.
 - The names that begin with \`gen_ai\` are those of OpenTelemetry's conventions for generative AI, which still change.
-- \`deploy/grafana/unified-inference.json\` is a dashboard and \`deploy/prometheus/alerts.yml\` are alerts on them.
+- \`deploy/grafana/unified-inference.json\` is a dashboard for them, and \`deploy/prometheus/alerts.yml\` has alerts: [alerts.md](alerts.md).
 - There are also prom-client's metrics of the process: \`process_\` and \`nodejs_\`.
 
 | metric | type | labels | meaning |

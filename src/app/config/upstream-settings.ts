@@ -100,7 +100,7 @@ const upstream = z
       .prefault(null)
       .describe(`API key. Write \`\${NAME}\` to take it from a variable; better set a file. Null: none.`),
     key_file: file("File with one API key."),
-    keys_file: file("File with several API keys, one a line. Empty lines and those that begin with # are skipped."),
+    keys_file: file("File with several API keys, one per line. Empty lines and those that begin with # are skipped."),
     headers: z
       .record(headerName, headerValue, { error: orOfKey("must be text by the names of headers") })
       .prefault({})

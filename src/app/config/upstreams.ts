@@ -134,7 +134,7 @@ function readKeyLines(file: string, files: UpstreamFiles): readonly string[] {
     if (!keyForm.test(key)) files.report(["keys_file"], `line ${i + 1} of ${file} is not one key: ${keyWords}`);
     keys.add(key);
   });
-  if (keys.size === 0) files.report(["keys_file"], `${file} has no key: write one a line, or remove the setting`);
+  if (keys.size === 0) files.report(["keys_file"], `${file} has no key: write one per line, or remove the setting`);
   if (keys.size > keysMax) files.report(["keys_file"], `${file} has more than ${keysMax} keys: use fewer`);
   return [...keys];
 }

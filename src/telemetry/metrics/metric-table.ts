@@ -142,12 +142,12 @@ export const metricTable = {
   uis_webhook_attempt_duration_seconds: {
     type: "histogram",
     labels: ["answer"],
-    help: "From the begin of an attempt to the headers of the answer; answer is a class such as 2xx, or why there was none.",
+    help: "From the start of an attempt to the headers of the answer; answer is a class such as 2xx, or the reason why there was none.",
   },
   uis_webhook_lateness_seconds: {
     type: "histogram",
     labels: [],
-    help: "From the due time of an attempt to its begin.",
+    help: "From the due time of an attempt to its start.",
   },
   uis_webhook_backlog: {
     type: "gauge",

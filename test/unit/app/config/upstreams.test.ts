@@ -49,7 +49,7 @@ async function problemsOf(settings: string, env: Record<string, string> = {}): P
 const keysOf = ({ keys }: Awaited<ReturnType<typeof readOne>>) => keys.map((key) => key.reveal());
 
 describe("the keys of an upstream", () => {
-  it("come from the variable, else from the file with one key, or with one a line", async () => {
+  it("come from the variable, else from the file with one key, or with one per line", async () => {
     await put("one", "sk-1\n");
     await put("many", "# team a\nsk-1\r\n\n  sk-2  \n# sk-3\nsk-1\n");
     expect(keysOf(await readOne(""))).toEqual([]);
@@ -94,7 +94,7 @@ describe("the keys of an upstream", () => {
     ],
     [
       "keys_file: comments",
-      "f:2:32: upstreams.gpu.keys_file: comments has no key: write one a line, or remove the setting",
+      "f:2:32: upstreams.gpu.keys_file: comments has no key: write one per line, or remove the setting",
     ],
     [
       "key_file: good, headers: { Authorization: Basic x }",
