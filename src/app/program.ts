@@ -12,7 +12,7 @@ import {
   parsePort,
 } from "./command-line/program-options.js";
 import { addEngine } from "./engine-program.js";
-import { addRun } from "./run-program.js";
+import { addPs, addRun } from "./run-program.js";
 import { addUpstreams } from "./upstreams-program.js";
 import { addWebhooks } from "./webhooks-program.js";
 
@@ -36,6 +36,7 @@ export function createProgram(io: CliIo, setExitCode: (code: number) => void): C
     .addHelpText("after", "\nOptions and examples of a command: uis keys create --help");
   addServe(program, commands);
   addRun(program, commands);
+  addPs(program, commands);
   addModels(program, commands);
   addEngine(program, commands);
   addUpstreams(program, commands);

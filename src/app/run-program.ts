@@ -22,6 +22,13 @@ export function addRun(program: Command, commands: CommandSet): void {
   );
 }
 
+/** `uis ps` */
+export function addPs(program: Command, commands: CommandSet): void {
+  const ps = program.command("ps").summary("models of a running service: state, memory, requests");
+  ps.description("list the models of a running service with their state, memory and requests");
+  commands.onService(ps, async () => (await import("./commands/ps.js")).listRunning, "uis ps", "uis ps --json");
+}
+
 /** `--top-p <number>` for the setting `top_p`. */
 function samplingOption(setting: (typeof samplingSettings)[number]): Option {
   const option = new Option(`--${setting.name.replaceAll("_", "-")} <number>`, setting.meaning);

@@ -150,12 +150,14 @@ export class CatalogModel {
 
   /** Sums over the deployments, for status pages. */
   sums() {
-    const sums = { slots: 0, busy: this.room.busy, waiting: this.room.waiting, producedTokens: 0, restarts: 0 };
+    const { busy, waiting } = this.room;
+    const sums = { slots: 0, busy, waiting, producedTokens: 0, restarts: 0, memoryBytes: 0 };
     for (const { slots, model } of this.deployments) {
-      const { producedTokens = 0, restarts = 0 } = model?.stats() ?? {};
+      const { producedTokens = 0, restarts = 0, memoryBytes = 0 } = model?.stats() ?? {};
       sums.slots += slots;
       sums.producedTokens += producedTokens;
       sums.restarts += restarts;
+      sums.memoryBytes += memoryBytes;
     }
     return sums;
   }

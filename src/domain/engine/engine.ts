@@ -288,6 +288,8 @@ export interface EngineStats {
   readonly slotsBusy: number;
   readonly producedTokens: number;
   readonly restarts: number;
+  /** Resident memory of the model's own process. Absent: it has none. */
+  readonly memoryBytes?: number;
 }
 
 /** Internal codes; clients see those of `contract/errors.ts`. */

@@ -88,13 +88,14 @@ async function dueOrNone(deliveries: ServiceStatusDeps["state"]["deliveries"]): 
 }
 
 function modelFields(model: CatalogModel) {
-  const { busy: running, producedTokens, ...sums } = model.sums();
+  const { busy: running, producedTokens, memoryBytes, ...sums } = model.sums();
   return {
     id: model.id,
     state: stateOf(model),
     ...sums,
     running,
     producedTokens: BigInt(producedTokens),
+    memoryBytes: BigInt(memoryBytes),
     problem: model.deployments.find(({ failure }) => failure !== null)?.failure?.message ?? "",
   };
 }
@@ -185,9 +186,14 @@ export class OverviewFeed {
   }
 }
 
-/** Without the time, and with the store's latency as an order of magnitude, so that only real changes count. */
+/** Memory of a model changes slightly with every request. */
+const memoryStepBytes = 2n ** 26n;
+
+/** Without the time, and with latency and memory as orders of magnitude, so that only real changes count. */
 function comparable(system: System): System {
-  const { state, now: _, ...rest } = system;
+  const { state, now: _, ...others } = system;
+  const models = others.models.map((model) => ({ ...model, memoryBytes: model.memoryBytes / memoryStepBytes }));
+  const rest = { ...others, models };
   const latencyMs = 2 ** Math.round(Math.log2(Math.max(1, state?.latencyMs ?? 0)));
   return { ...rest, ...(state === undefined ? {} : { state: { ...state, latencyMs } }) };
 }

@@ -68,6 +68,8 @@ interface OpenCall {
  * `stallMs`, or does not end an aborted call within it, is killed; its calls end at once, without waiting for the exit.
  */
 export class ChildSession {
+  /** Resident memory of the process, at its last heartbeat. */
+  memoryBytes = 0;
   readonly #deps: SessionDeps;
   readonly #model: ChildModel;
   readonly #listener: SessionListener;
@@ -162,6 +164,7 @@ export class ChildSession {
         for (const [call, event] of message.events) this.#calls.get(call)?.listener.onEvent(event);
         return;
       case "pong":
+        this.memoryBytes = message.memoryBytes;
         return;
       default:
         this.#endCall(message);

@@ -121,8 +121,8 @@ export class LlamaModel implements LoadedModel {
   }
 
   stats(): EngineStats {
-    const { restarts } = this.#deps.supervisor;
-    return { slotsBusy: this.#slots.busy, producedTokens: this.#producedTokens, restarts };
+    const { restarts, memoryBytes } = this.#deps.supervisor;
+    return { slotsBusy: this.#slots.busy, producedTokens: this.#producedTokens, restarts, memoryBytes };
   }
 
   /** Waits for running calls, `graceMs` at most. */

@@ -64,6 +64,11 @@ export class Supervisor {
     return this.#state.name === "ready";
   }
 
+  /** Resident memory of the child; 0 without one. */
+  get memoryBytes(): number {
+    return this.#state.name === "ready" ? this.#state.session.memoryBytes : 0;
+  }
+
   get isStopped(): boolean {
     return this.#state.name === "stopped";
   }

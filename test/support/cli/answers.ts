@@ -95,6 +95,18 @@ export const requestLog = z.strictObject({
   content: z.null(),
 });
 
+export const runningModel = z.strictObject({
+  id: text,
+  state: z.enum(["ready", "loading", "unloaded", "failed"]),
+  memory_bytes: whole,
+  running: whole,
+  waiting: whole,
+  slots: whole,
+  produced_tokens: whole,
+  restarts: whole,
+  problem: text.nullable(),
+});
+
 export const endpoint = z.strictObject({
   id: z.string().startsWith("we_"),
   object: z.literal("webhook_endpoint"),

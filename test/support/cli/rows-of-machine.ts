@@ -40,6 +40,14 @@ export const rowsOfMachine: CommandRows = {
     failing: () => ({ words: ["no-such-model", "Hi"], says: "no-such-model" }),
     asksService: true,
   },
+  ps: {
+    done: () => ({ words: [] }),
+    answer: z.array(answers.runningModel).min(1),
+    text: /^MODEL +STATE +MEMORY +RUNNING +WAITING +SLOTS +TOKENS +PROBLEM\n[\s\S]*^test-chat +ready +- +0 +0 +\d+ +\d+$/m,
+    wrong: { words: ["all"], says: "too many arguments" },
+    failing: null,
+    asksService: true,
+  },
   "models list": {
     done: async (scene) => {
       await scene.model();

@@ -149,7 +149,7 @@ process.on("message", (message) => {
   if (isMute) return;
   switch (message.type) {
     case "ping":
-      return say({ type: "pong", ping: message.ping, slotsBusy: 0 });
+      return say({ type: "pong", ping: message.ping, slotsBusy: 0, memoryBytes: 64_000_000 });
     case "load":
       build = message.model.build;
       return load(message.model.path);

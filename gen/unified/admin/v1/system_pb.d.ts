@@ -426,6 +426,14 @@ export declare type ModelStatus = Message<"unified.admin.v1.ModelStatus"> & {
    * @generated from field: string problem = 8;
    */
   problem: string;
+
+  /**
+   * Resident memory of its engine processes in bytes, file pages of its weights included. 0: it has no process of its own, or
+   * has just been loaded.
+   *
+   * @generated from field: int64 memory_bytes = 9;
+   */
+  memoryBytes: bigint;
 };
 
 /**
@@ -489,6 +497,14 @@ export declare type ModelStatusJson = {
    * @generated from field: string problem = 8;
    */
   problem?: string;
+
+  /**
+   * Resident memory of its engine processes in bytes, file pages of its weights included. 0: it has no process of its own, or
+   * has just been loaded.
+   *
+   * @generated from field: int64 memory_bytes = 9;
+   */
+  memoryBytes?: string;
 };
 
 /**

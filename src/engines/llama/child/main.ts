@@ -54,7 +54,12 @@ function receive(message: ToChild): void {
       aborts.get(message.call)?.abort();
       return;
     case "ping":
-      send({ type: "pong", ping: message.ping, slotsBusy: (hosts.chat ?? hosts.embedding)?.slotsBusy ?? 0 });
+      send({
+        type: "pong",
+        ping: message.ping,
+        slotsBusy: (hosts.chat ?? hosts.embedding)?.slotsBusy ?? 0,
+        memoryBytes: process.memoryUsage.rss(),
+      });
   }
 }
 

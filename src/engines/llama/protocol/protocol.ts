@@ -164,7 +164,13 @@ export type FromChild =
       readonly promptTokens: number;
     }
   | { readonly type: "counted"; readonly call: number; readonly tokens: number }
-  | { readonly type: "pong"; readonly ping: number; readonly slotsBusy: number };
+  | {
+      readonly type: "pong";
+      readonly ping: number;
+      readonly slotsBusy: number;
+      /** Resident memory of the process. */
+      readonly memoryBytes: number;
+    };
 
 /** Error of an aborted call; default usage: none. */
 export function abortedError({ reason }: AbortFlag, usage?: ProducedTokens): EngineError {

@@ -23,7 +23,7 @@ describe("LlamaModel", () => {
     });
     expect(textOf(events)).toBe(Array.from({ length: 2000 }, (_, i) => `t${i + 1} `).join(""));
     expect(events.at(-1)).toMatchObject({ type: "usage", outTokens: 2000 });
-    expect(model.stats()).toEqual({ slotsBusy: 0, producedTokens: 2000, restarts: 0 });
+    expect(model.stats()).toEqual({ slotsBusy: 0, producedTokens: 2000, restarts: 0, memoryBytes: 64_000_000 });
   });
 
   it("passes an error of the child on, with its code and param", async () => {
