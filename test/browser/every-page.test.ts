@@ -41,6 +41,7 @@ const walks: readonly PageWalk[] = [
     charts: 0,
     dialogs: [/^Add endpoint$/, /^Edit/, /^Rotate secret/, /^Send test event/, /^Disable/, /^Delete/],
   },
+  { page: "requests", title: "Requests", charts: 0, dialogs: [] },
   {
     page: "deliveries",
     title: "Deliveries",
@@ -173,6 +174,29 @@ describe.skipIf(!hasChromium)("every page after a week of use", () => {
     await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
     expect(await links.count()).toBe(0);
     if (before !== null) await page.setViewportSize(before);
+  });
+
+  it("Requests filters by result, and shows a request with the waterfall of its steps and its content", async () => {
+    const page = await open({ page: "requests", title: "Requests", charts: 0, dialogs: [] });
+    await page.getByRole("link", { name: "Failed" }).click();
+    await page.getByRole("link", { name: /^qwen3-4b-instruct, request req_/ }).waitFor();
+    expect(await page.locator(".badge").allTextContents()).toEqual(["upstream_timeout", "rate_limit_exceeded"]);
+    await page.getByRole("link", { name: "All", exact: true }).click();
+    await page
+      .getByRole("link", { name: /^qwen3-4b-instruct, request req_/ })
+      .first()
+      .click();
+    const steps = page.getByRole("table", { name: "Steps of the request" });
+    await steps.getByRole("row", { name: /gpu-1\/qwen3-4b .* upstream_error/ }).waitFor();
+    await page.getByText("What is a reverse proxy?").waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
+    const before = page.viewportSize();
+    await page.setViewportSize({ width: 360, height: 740 });
+    expect(await page.evaluate(tooWide)).toEqual([]);
+    if (before !== null) await page.setViewportSize(before);
+    await page.getByRole("link", { name: "← All requests" }).click();
+    await page.getByRole("link", { name: /^all-minilm-l6-v2, request req_/ }).waitFor();
   });
 
   it.each([1280, 360])("nothing scrolls sideways in a window of %i pixels", async (width) => {

@@ -2,6 +2,7 @@
 import type * as apiKey from "../../../gen/unified/admin/v1/api_key_service_pb.js";
 import type * as limit from "../../../gen/unified/admin/v1/limit_service_pb.js";
 import type * as modelAdmin from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import type * as requestLog from "../../../gen/unified/admin/v1/request_log_service_pb.js";
 import type * as session from "../../../gen/unified/admin/v1/session_service_pb.js";
 import type * as system from "../../../gen/unified/admin/v1/system_service_pb.js";
 import type * as threshold from "../../../gen/unified/admin/v1/threshold_service_pb.js";
@@ -22,6 +23,14 @@ export interface Methods {
   "unified.admin.v1.ApiKeyService/RotateApiKey": [apiKey.RotateApiKeyRequestJson, apiKey.RotateApiKeyResponseJson];
   "unified.admin.v1.ApiKeyService/RevokeApiKey": [apiKey.RevokeApiKeyRequestJson, apiKey.RevokeApiKeyResponseJson];
   "unified.admin.v1.LimitService/GetLimits": [limit.GetLimitsRequestJson, limit.GetLimitsResponseJson];
+  "unified.admin.v1.RequestLogService/ListRequestLogs": [
+    requestLog.ListRequestLogsRequestJson,
+    requestLog.ListRequestLogsResponseJson,
+  ];
+  "unified.admin.v1.RequestLogService/GetRequestLog": [
+    requestLog.GetRequestLogRequestJson,
+    requestLog.GetRequestLogResponseJson,
+  ];
   "unified.admin.v1.SessionService/CompleteSetup": [
     session.CompleteSetupRequestJson,
     session.CompleteSetupResponseJson,

@@ -57,6 +57,12 @@ export const groups: readonly PageGroup[] = [
         load: async () => (await import("../pages/usage/usage.js")).Usage,
       },
       {
+        name: "requests",
+        title: "Requests",
+        icon: "requests",
+        load: async () => (await import("../pages/requests/requests.js")).Requests,
+      },
+      {
         name: "deliveries",
         title: "Deliveries",
         icon: "deliveries",

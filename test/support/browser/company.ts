@@ -21,6 +21,7 @@ import {
   summarizer,
 } from "./company-data.js";
 import { makeDeliveries } from "./company-deliveries.js";
+import { companyRequests } from "./company-requests.js";
 import { type DashboardRun, startDashboard } from "./dashboard.js";
 
 const minuteMs = 60_000;
@@ -49,6 +50,7 @@ export async function startCompany(): Promise<Company> {
         webhooks: { deliver: false },
         engine: { threads: 1 },
         state: { durability: "every-write" },
+        requests: { keep: 1_000, keep_content: true },
       },
     });
     const gpu = await startGpuServer();
@@ -110,6 +112,7 @@ async function live(run: DashboardRun, gpuUrl: string): Promise<readonly MadeKey
   for (const name of ["Support assistant", "Search index"]) await use(keyNamed(keys, name).secret);
   timeIs(0);
   await useForDays(run, keys);
+  await service.parts.state.requestLogs.append(companyRequests(keyNamed(keys, "Search index").id, Date.now()), 1_000);
   await service.parts.sessions.begin("admin", { address: "203.0.113.7", userAgent: companyTablet });
   return keys;
 }
