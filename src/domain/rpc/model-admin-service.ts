@@ -9,6 +9,8 @@ import {
 import { StoredModelKind } from "../../../gen/unified/admin/v1/stored_model_pb.js";
 import { BoundedQueue } from "../../lib/collections.js";
 import type { Audit, AuditSource } from "../access/audit.js";
+import type { CallContext } from "../call/call-context.js";
+import { sessionIdOf } from "../call/principal.js";
 import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { ModelPull, PullState } from "../catalog/model-pull.js";
 import type { FoundModel, StoredModel } from "../catalog/model-store.js";
@@ -30,7 +32,7 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
   return rpcService(ModelAdminService, {
     async pullModel({ source, id, sha256 }, ctx) {
       const queue = new BoundedQueue<PullModelResponse>(progressWaitingMax);
-      const request = { source: source || null, id: id || null, sha256: sha256.toLowerCase() || null };
+      const request = { source: source || null, id: id || null, sha256: sha256.toLowerCase() || null, ...guard(ctx) };
       const pull = admin.pull(request, (model) => recordPull(audit, ctx, model));
       const { id: pulledId } = pull;
       pull
@@ -67,7 +69,7 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
       return { models: found.map(foundFields) };
     },
     async importModel({ path, id }, ctx) {
-      const model = await admin.import(path, id || null, ctx.signal);
+      const model = await admin.import(path, { id: id || null, ...guard(ctx) }, ctx.signal);
       await audit.record(ctx, "model.import", model.id, { path, sha256: model.sha256 });
       return { model: fieldsOf(model) };
     },
@@ -90,6 +92,11 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
       return { model: fieldsOf(model) };
     },
   });
+}
+
+/** Who has the token of the data folder may use the machine's files and networks; a browser session may not. */
+function guard({ principal }: Pick<CallContext, "principal">): { readonly isGuarded: boolean } {
+  return { isGuarded: sessionIdOf(principal) !== null };
 }
 
 function foundFields({ approximateBytes, downloads, likes, license, kind, ...found }: FoundModel) {

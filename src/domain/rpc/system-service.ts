@@ -7,6 +7,7 @@ import {
   WatchOverviewResponseSchema,
 } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type Audit, type AuditActor, type AuditLog, type AuditRecord, parseAuditCursor } from "../access/audit.js";
+import { sessionIdOf } from "../call/principal.js";
 import { refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
 import type { Finding, OverviewFeed, ServiceStatus, StatusSnapshot } from "../service/service-status.js";
 import type { State } from "../service/state.js";
@@ -16,14 +17,23 @@ export interface SystemServiceDeps {
   readonly auditLog: Pick<AuditLog, "list">;
   readonly audit: Pick<Audit, "record">;
   readonly backup: State["backup"];
+  /** Absolute path of the only folder into which dashboard sessions may back up. */
+  readonly backupFolder: string;
   readonly status: Pick<ServiceStatus, "read">;
   readonly overview: Pick<OverviewFeed, "watch">;
   readonly doctor: () => Promise<readonly Finding[]>;
 }
 
+/** Whether a path names a file directly in the folder. */
+function isIn(folder: string, path: string): boolean {
+  const separator = path[folder.length];
+  const isBelow = path.startsWith(folder) && (separator === "/" || separator === "\\");
+  return isBelow && /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(path.slice(folder.length + 1));
+}
+
 /** `unified.admin.v1.SystemService`, for the administrator. */
 export function createSystemService(deps: SystemServiceDeps): RpcService {
-  const { auditLog, audit, backup, status, overview, doctor } = deps;
+  const { auditLog, audit, backup, backupFolder, status, overview, doctor } = deps;
   return rpcService(SystemService, {
     async getSystem() {
       return { system: await status.read() };
@@ -50,6 +60,10 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
           "unsupported_parameter",
           "This service keeps its state in Redis or in memory: back up Redis by its own means (redis-cli --rdb).",
         );
+      }
+      const isSession = sessionIdOf(ctx.principal) !== null;
+      if (isSession && !isIn(backupFolder, path)) {
+        refuse("invalid_value", "path", `'path' must be a new file directly in ${backupFolder}.`);
       }
       if (!path.startsWith("/") && !/^[A-Za-z]:[\\/]/.test(path)) {
         refuse("invalid_value", "path", "'path' must be an absolute path.");

@@ -1,6 +1,9 @@
+import { lookup } from "node:dns";
+import { isIP, type LookupFunction } from "node:net";
 import { EnvHttpProxyAgent, request } from "undici";
+import type { AddressRules } from "../../lib/address-rules.js";
 import { isLoopback } from "../../lib/network.js";
-import { SourceUnavailable } from "../files/model-files.js";
+import { ModelFileError, SourceUnavailable } from "../files/model-files.js";
 
 /** Network settings. Empty texts mean "none". */
 interface HttpClientOptions {
@@ -10,6 +13,16 @@ interface HttpClientOptions {
   readonly noProxy: string;
   /** Timeout of name look-up, TCP and TLS together. */
   readonly connectTimeoutMs: number;
+}
+
+/** Rejects an address that is not open, whose message names no address. */
+function requireOpen(host: string, addresses: readonly string[], rules: AddressRules): void {
+  if (addresses.every((address) => rules.isOpen(address))) return;
+  throw new ModelFileError(
+    "blocked",
+    `${host} is not open to pulls from the dashboard, because it has a private address: use uis models pull on the ` +
+      "service's machine, or list the address in model_store.pull_allow",
+  );
 }
 
 export interface HttpAnswer {
@@ -35,14 +48,21 @@ const redirectStatuses = new Set([301, 302, 303, 307, 308]);
 /** GET over https (http on this machine only), through the operator's proxy, following redirects. */
 export class HttpClient {
   readonly #agent: EnvHttpProxyAgent;
+  readonly #rules: AddressRules | null;
 
-  constructor({ httpProxy, httpsProxy, noProxy, connectTimeoutMs }: HttpClientOptions) {
+  /** `rules`: addresses that may be connected to, where no proxy connects; null: all. */
+  constructor(
+    { httpProxy, httpsProxy, noProxy, connectTimeoutMs }: HttpClientOptions,
+    rules: AddressRules | null = null,
+  ) {
+    this.#rules = rules;
     const tls = { timeout: connectTimeoutMs };
     this.#agent = new EnvHttpProxyAgent({
       httpProxy,
       httpsProxy,
       noProxy,
-      connect: tls,
+      // The address that is checked is the one that is connected to.
+      connect: rules === null ? tls : { ...tls, lookup: checkedLookup(rules) },
       proxyTls: tls,
       requestTls: tls,
       // The caller measures silence, over the whole exchange.
@@ -70,17 +90,43 @@ export class HttpClient {
   }
 
   async #request(url: URL, headers: HttpGet["headers"], signal: AbortSignal): Promise<HttpAnswer> {
+    const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+    // A look-up is not made for an address, nor for a name that a proxy resolves.
+    if (this.#rules !== null && isIP(host) !== 0) requireOpen(url.host, [host], this.#rules);
+    if (this.#rules !== null && isLoopback(host)) requireOpen(url.host, ["127.0.0.1"], this.#rules);
     try {
       const answer = await request(url, { dispatcher: this.#agent, headers, signal });
       return { status: answer.statusCode, headers: answer.headers, body: answer.body, host: url.host };
     } catch (cause) {
       signal.throwIfAborted();
+      if (cause instanceof ModelFileError) throw cause;
       throw new SourceUnavailable(
         `${url.host} cannot be reached (${reasonOf(cause)}): check the network, the proxy settings (HTTPS_PROXY) and the address`,
         { cause },
       );
     }
   }
+}
+
+/** The look-up of a socket; fails when any address of the name is closed, because the others are suspect then. */
+function checkedLookup(rules: AddressRules): LookupFunction {
+  return (host, options, callback) => {
+    lookup(host, { ...options, all: true }, (error, found) => {
+      const [first] = found ?? [];
+      if (error !== null || first === undefined) return callback(error, []);
+      try {
+        requireOpen(
+          host,
+          found.map(({ address }) => address),
+          rules,
+        );
+      } catch (closed) {
+        return callback(closed as Error, []);
+      }
+      if (options.all) callback(null, found);
+      else callback(null, first.address, first.family);
+    });
+  };
 }
 
 function redirectTarget(location: string, from: URL): URL {

@@ -28,7 +28,9 @@ export type ModelFileFault =
   /** The disk has less room than the file needs. */
   | "no_space"
   /** There is no such file. */
-  | "missing";
+  | "missing"
+  /** A dashboard session may not use it. */
+  | "blocked";
 
 /** A file cannot be used; the next source is not tried. The message names the cause and a fix. */
 export class ModelFileError extends Error {

@@ -1,5 +1,6 @@
-import { constants, copyFile, open, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { constants, copyFile, open, realpath, stat } from "node:fs/promises";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { AddressRules } from "../../lib/address-rules.js";
 import { Downloader } from "../download/downloader.js";
 import { HttpClient } from "../download/http-client.js";
 import {
@@ -30,18 +31,23 @@ export class SourceFetcher {
   readonly #options: PullOptions;
   readonly #client: HttpClient;
   readonly #downloader: Downloader;
+  readonly #guardedClient: HttpClient;
 
   constructor(options: PullOptions) {
     this.#options = options;
     this.#client = new HttpClient(options);
     this.#downloader = new Downloader(this.#client, options);
+    this.#guardedClient = new HttpClient(options, new AddressRules(options.pullAllow));
   }
 
   /** Rejects with SourceUnavailable, ModelFileError or the signal's reason. */
   async fetch(source: ModelSource, fetching: Fetching): Promise<FetchedModel> {
     const { offline, pipEnvironment, pipTimeoutMs, freeBytes } = this.#options;
-    const { folder, pins, onProgress, signal } = fetching;
-    if (source.kind === "file") return fetchFile(source, fetching, freeBytes);
+    const { folder, pins, isGuarded, onProgress, signal } = fetching;
+    if (source.kind === "file") {
+      if (isGuarded) await requireInside(source.path, this.#options.importDirs);
+      return fetchFile(source, fetching, freeBytes);
+    }
     if (offline) {
       throw new SourceUnavailable(
         `${formatSource(source)} is not fetched because the service is offline (UIS_OFFLINE): import the model from a file`,
@@ -53,7 +59,9 @@ export class SourceFetcher {
       case "https": {
         const path = join(folder, "model.gguf");
         const pin = pins.file ? { pin: pins.file } : {};
-        await this.#downloader.fetch({ url: new URL(source.url), path, what: "the model", ...pin, onProgress, signal });
+        // The hub and the package index are the operator's choice; an address is the caller's.
+        const downloader = isGuarded ? new Downloader(this.#guardedClient, this.#options) : this.#downloader;
+        await downloader.fetch({ url: new URL(source.url), path, what: "the model", ...pin, onProgress, signal });
         return { kind: "gguf", path };
       }
       case "pypi":
@@ -81,6 +89,7 @@ export class SourceFetcher {
 
   async close(): Promise<void> {
     await this.#client.close();
+    await this.#guardedClient.close();
   }
 }
 
@@ -90,7 +99,11 @@ async function fetchFile({ path }: FileSource, fetching: Fetching, freeBytes: Fr
   const found = await stat(path).catch((cause: unknown) => {
     throw new ModelFileError("missing", `${path} cannot be read: check its name and its permissions`, { cause });
   });
-  if (found.isDirectory()) return { kind: "encoder", folder: path };
+  if (found.isDirectory()) {
+    await requireRegular(encoderFiles.required.map((name) => join(path, name)));
+    return { kind: "encoder", folder: path };
+  }
+  await requireRegular([path]);
   if (pins.file) requirePin(path, await sumFile(path, signal), pins.file);
   if (path.endsWith(`/${encoderFiles.weights}`)) return { kind: "encoder", folder: dirname(path) };
   if (await startsLikeZip(path)) return unpackModel(path, null, { folder, freeBytes, signal });
@@ -104,6 +117,35 @@ async function fetchFile({ path }: FileSource, fetching: Fetching, freeBytes: Fr
   }
   onProgress(found.size, found.size);
   return { kind: "gguf", path: to };
+}
+
+/** A named pipe or a device would be read without an end. A missing file is found later. */
+async function requireRegular(paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    const found = await stat(path).catch(() => null);
+    if (found === null || found.isFile()) continue;
+    throw new ModelFileError("unsupported", `${path} is not a regular file: name a file with a model, or its folder`);
+  }
+}
+
+/**
+ * Throws the same ModelFileError for every path outside of the folders, whether there is a file or not. Links are followed.
+ */
+async function requireInside(path: string, folders: readonly string[]): Promise<void> {
+  const isBelow = (inner: string, folder: string): boolean => {
+    const way = relative(folder, inner);
+    return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+  };
+  for (const folder of folders) {
+    if (!isBelow(path, resolve(folder))) continue;
+    const [real, realFolder] = await Promise.all([path, folder].map((one) => realpath(one).catch(() => null)));
+    // One that does not exist is reported as such.
+    if (real == null || (realFolder != null && isBelow(real, realFolder))) return;
+  }
+  throw new ModelFileError(
+    "blocked",
+    "the dashboard imports only from the folders of model_store.import_dirs: use uis models import on the service's machine",
+  );
 }
 
 async function startsLikeZip(path: string): Promise<boolean> {
@@ -120,6 +162,10 @@ async function startsLikeZip(path: string): Promise<boolean> {
 export interface PullOptions {
   /** Whether only files of this machine may be used. */
   readonly offline: boolean;
+  /** Folders from which dashboard sessions may import. */
+  readonly importDirs: readonly string[];
+  /** Address ranges that pulls of dashboard sessions may connect to, besides public ones. */
+  readonly pullAllow: readonly string[];
   /** Address of the model hub. */
   readonly hubEndpoint: string;
   /** Sent to the hub only; empty for none. */
@@ -141,6 +187,8 @@ export interface PullOptions {
 
 export const defaultPullOptions: PullOptions = {
   offline: false,
+  importDirs: [],
+  pullAllow: [],
   hubEndpoint: "https://huggingface.co",
   hubToken: "",
   httpProxy: "",

@@ -65,6 +65,8 @@ export interface Fetching {
   /** Where all files go; the caller removes it, or keeps it to resume. */
   readonly folder: string;
   readonly pins: SourcePins;
+  /** Whether a dashboard session asked for it: then only public addresses and the operator's lists may be used. */
+  readonly isGuarded: boolean;
   /** Bytes of the source; the total is null while it is not known. */
   readonly onProgress: (receivedBytes: number, totalBytes: number | null) => void;
   readonly signal: AbortSignal;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { AddressRules } from "../../../src/lib/address-rules.js";
 import { Resolver } from "../../../src/outbound/resolver.js";
-import { AddressRules } from "../../../src/outbound/target.js";
 import { startDnsServer } from "../../support/receivers/dns-server.js";
 import { startReceiver } from "../../support/receivers/receiver.js";
 import { closing, openSender, post } from "./sending.js";

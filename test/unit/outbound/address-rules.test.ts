@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import ipaddr from "ipaddr.js";
 import { describe, expect, it } from "vitest";
-import { AddressRules } from "../../../src/outbound/target.js";
+import { AddressRules } from "../../../src/lib/address-rules.js";
 
 const strict = new AddressRules([]);
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { AddressRules, checkTarget, type TargetRules } from "../../../src/outbound/target.js";
+import { AddressRules } from "../../../src/lib/address-rules.js";
+import { checkTarget, type TargetRules } from "../../../src/outbound/target.js";
 import { hostileUrls, hostileZone } from "../../support/receivers/hostile-urls.js";
 
 const strict: TargetRules = { allowHttp: false, allowPorts: [], addresses: new AddressRules([]) };

@@ -659,7 +659,8 @@ export declare const SearchModelsResponseSchema: GenMessage<SearchModelsResponse
  */
 export declare type ImportModelRequest = Message<"unified.admin.v1.ImportModelRequest"> & {
   /**
-   * Absolute path of a GGUF file, a Python wheel, or a folder with model.safetensors and config.json. Required.
+   * Absolute path of a GGUF file, a Python wheel, or a folder with model.safetensors and config.json. Required. For a
+   * dashboard session: below a folder of `model_store.import_dirs`.
    *
    * @generated from field: string path = 1;
    */
@@ -680,7 +681,8 @@ export declare type ImportModelRequest = Message<"unified.admin.v1.ImportModelRe
  */
 export declare type ImportModelRequestJson = {
   /**
-   * Absolute path of a GGUF file, a Python wheel, or a folder with model.safetensors and config.json. Required.
+   * Absolute path of a GGUF file, a Python wheel, or a folder with model.safetensors and config.json. Required. For a
+   * dashboard session: below a folder of `model_store.import_dirs`.
    *
    * @generated from field: string path = 1;
    */

@@ -299,7 +299,8 @@ export declare const ListAuditRecordsResponseSchema: GenMessage<ListAuditRecords
  */
 export declare type CreateBackupRequest = Message<"unified.admin.v1.CreateBackupRequest"> & {
   /**
-   * Absolute path of the file, which must not exist. Required.
+   * Absolute path of the file, which must not exist. Required. For a dashboard session: directly in the folder `backups`
+   * of the data folder.
    *
    * @generated from field: string path = 1;
    */
@@ -313,7 +314,8 @@ export declare type CreateBackupRequest = Message<"unified.admin.v1.CreateBackup
  */
 export declare type CreateBackupRequestJson = {
   /**
-   * Absolute path of the file, which must not exist. Required.
+   * Absolute path of the file, which must not exist. Required. For a dashboard session: directly in the folder `backups`
+   * of the data folder.
    *
    * @generated from field: string path = 1;
    */

@@ -1,0 +1,95 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseSource } from "../../../src/model-store/sources/source.js";
+import {
+  defaultPullOptions,
+  type PullOptions,
+  SourceFetcher,
+} from "../../../src/model-store/sources/source-fetcher.js";
+import { HubServer } from "../../support/hub-server.js";
+
+let folder: string;
+let hub: HubServer;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uis-guarded-"));
+  await mkdir(join(folder, "allowed"));
+  await writeFile(join(folder, "allowed", "inside.gguf"), "inside");
+  await writeFile(join(folder, "outside.gguf"), "outside");
+  await symlink(join(folder, "outside.gguf"), join(folder, "allowed", "link.gguf"));
+  hub = await HubServer.start();
+  hub.put("owner/repo", "m.gguf", Buffer.from("weights"));
+});
+
+afterAll(async () => {
+  await hub.close();
+  await rm(folder, { recursive: true });
+});
+
+let fetches = 0;
+
+/** Fetches as for a dashboard session, or for the command line; resolves to the content or the error's text. */
+async function fetched(source: string, options: Partial<PullOptions> = {}, isGuarded = true): Promise<string> {
+  const fetcher = new SourceFetcher({ ...defaultPullOptions, hubEndpoint: hub.endpoint, ...options });
+  const to = join(folder, `fetch-${fetches++}`);
+  await mkdir(to);
+  try {
+    const request = { folder: to, pins: {}, isGuarded, onProgress: () => {}, signal: AbortSignal.timeout(10_000) };
+    const found = await fetcher.fetch(parseSource(source), request);
+    return found.kind === "gguf" ? await readFile(found.path, "utf8") : "an encoder";
+  } catch (error) {
+    return (error as Error).message;
+  } finally {
+    await fetcher.close();
+  }
+}
+
+const blocked = /is not open to pulls from the dashboard/;
+const url = () => `${hub.endpoint}/owner/repo/resolve/main/m.gguf`;
+
+describe("pulls of a dashboard session (SEC-36)", () => {
+  it("reach private addresses only if the operator lists them; the command line reaches all (SEC-36)", async () => {
+    expect(await fetched(url())).toMatch(blocked);
+    expect(await fetched(url().replace("127.0.0.1", "localhost"))).toMatch(blocked);
+    expect(await fetched(url().replace("127.0.0.1", "[::1]"))).toMatch(blocked);
+    expect(await fetched("https://169.254.169.254/x", { pullAllow: ["0.0.0.0/0"] })).toMatch(blocked);
+    expect(await fetched("https://10.1.2.3/x", { pullAllow: ["127.0.0.0/8"] })).toMatch(blocked);
+    expect(await fetched(url(), { pullAllow: ["127.0.0.0/8"] })).toBe("weights");
+    expect(await fetched(url(), {}, false)).toBe("weights");
+  });
+
+  it("check each redirect, and use the hub that the operator has configured (SEC-36)", async () => {
+    hub.play({ redirectTo: "https://10.1.2.3/x" });
+    expect(await fetched(url(), { pullAllow: ["127.0.0.0/8"] })).toMatch(blocked);
+    expect(await fetched("hf:owner/repo/m.gguf")).toBe("weights");
+  });
+
+  it("import from the listed folders only, and learn nothing of other paths (SEC-36)", async () => {
+    const importDirs = [join(folder, "allowed")];
+    const file = (name: string): string => `file:${join(folder, name)}`;
+    expect(await fetched(file("allowed/inside.gguf"), { importDirs })).toBe("inside");
+    expect(await fetched(file("allowed/missing.gguf"), { importDirs })).toContain("cannot be read");
+    const refused = await fetched(file("outside.gguf"), { importDirs });
+    expect(refused).toContain("only from the folders of model_store.import_dirs");
+    for (const name of ["missing.gguf", "allowed/../outside.gguf", "allowed/link.gguf", "allowed-not", "."]) {
+      expect(await fetched(file(name), { importDirs }), name).toBe(refused);
+    }
+    expect(await fetched(file("allowed/inside.gguf"))).toBe(refused);
+    expect(await fetched(file("outside.gguf"), {}, false)).toBe("outside");
+  });
+});
+
+describe("imports", () => {
+  it("refuse a named pipe, which would be read without an end", async () => {
+    const pipe = join(folder, "pipe.gguf");
+    execFileSync("mkfifo", [pipe]);
+    expect(await fetched(`file:${pipe}`, {}, false)).toContain("is not a regular file");
+    const encoder = join(folder, "encoder");
+    await mkdir(encoder);
+    execFileSync("mkfifo", [join(encoder, "config.json")]);
+    expect(await fetched(`file:${encoder}`, {}, false)).toContain("is not a regular file");
+  });
+});
