@@ -37,7 +37,7 @@ describe("a log line for people", () => {
     const line = { end, principal: { account: "default", keyId: "k" }, caller: { address: "::1" }, error: null };
     const { written, log } = logTo();
     log.info(new CallEntry({ ...line, traceId: undefined, labels: null } as never), "request");
-    const failed = { ...line, end: { ...end, usage: null }, error: "model_loading" };
+    const failed = { ...line, end: { ...end, usage: null }, error: { code: "model_loading" } };
     log.info(new CallEntry({ ...failed, traceId: undefined, labels: null } as never), "request");
     expect(written.map((text) => text.replace(clock, ""))).toEqual([
       "info  create_chat_completion m: completed in 1.23 s, 23 tokens in, 12 out  req_1\n",
