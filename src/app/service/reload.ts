@@ -4,6 +4,7 @@ import type { Logger } from "../../domain/call/ports.js";
 import type { ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { isObject } from "../../lib/json-string.js";
+import type { TlsFiles } from "../../lib/network.js";
 import type { Parts } from "../compose/compose.js";
 import { toLiveSettings, toModelDefinitions } from "../compose/model-catalog.js";
 import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "../config/limits-settings.js";
@@ -13,6 +14,8 @@ import { loadOpsToken, loadTls, type TlsSettings, watchTlsFiles } from "../proce
 export interface ReloadDeps {
   /** The configuration at the start, with the upstreams that it defines. */
   readonly config: Config;
+  /** The TLS files in use. */
+  readonly tls: TlsFiles | null;
   readonly upstreams: readonly UpstreamDefinition[];
   readonly limits: LiveLimits;
   readonly parts: Pick<
@@ -38,8 +41,9 @@ export interface Reload {
 const swapped = ["models", "upstreams", "server.tls", "server.ops_token_file", "rate_limits"];
 const swappedLimits: ReadonlySet<string> = new Set(liveLimitNames.map((name) => `limits.${limitSettingName(name)}`));
 
-export function createReload({ config, upstreams, limits, parts, log, track }: ReloadDeps): Reload {
+export function createReload({ config, tls: tlsAtStart, upstreams, limits, parts, log, track }: ReloadDeps): Reload {
   let current = config;
+  let tlsInUse = tlsAtStart;
   let definitions = toModelDefinitions({ config, upstreams }, parts.engines);
   let unwatch = watch(config.server.tls);
 
@@ -49,7 +53,8 @@ export function createReload({ config, upstreams, limits, parts, log, track }: R
 
   async function swapTls(settings: TlsSettings): Promise<void> {
     const tls = await loadTls(settings);
-    if (tls === null) return;
+    if (tls === null || isDeepStrictEqual(tls, tlsInUse)) return;
+    tlsInUse = tls;
     parts.http.reloadTls(tls);
     parts.grpc.reloadTls(tls);
     log.info({ cert_file: settings.cert_file }, "TLS files reloaded");

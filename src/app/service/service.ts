@@ -136,6 +136,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   lifecycle.onClose("service.json", await writeServiceFile(config.data_dir, { url, grpc, ops, pid: process.pid }));
   const reload = createReload({
     config,
+    tls,
     upstreams: input.upstreams,
     limits,
     parts,

@@ -82,7 +82,12 @@ describe("TLS", () => {
     service = await startService({ config: { server: { tls: tls() } } });
     const ports = [portOf(service.http), portOf(service.grpc)];
     const names = async () => (await Promise.all(ports.map(shownBy))).map(({ name }) => name);
+    const reloads = () => service?.logs.filter(({ msg }) => msg === "TLS files reloaded").length;
+    await service.service.reload.apply(service.service.config, []);
+    expect(reloads()).toBe(0);
     makeCertificate("two");
+    await service.service.reload.apply(service.service.config, []);
+    expect(reloads()).toBe(1);
     await expect.poll(names, { timeout: 30_000, interval: 200 }).toEqual(["two", "two"]);
 
     execFileSync("openssl", ["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", at("server.key")]);

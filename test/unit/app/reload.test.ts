@@ -28,6 +28,7 @@ function reloadFrom(settings: object) {
   const limits = createLiveLimits(toServiceLimits(config.limits));
   const reload = createReload({
     config,
+    tls: null,
     upstreams: [],
     limits,
     parts: parts as unknown as ReloadDeps["parts"],
