@@ -49,6 +49,7 @@ export function createProgram(io: CliIo, setExitCode: (code: number) => void): C
   addAdmin(program, commands);
   addBackup(program, commands);
   addConfig(program, commands);
+  addCompletion(program, commands);
   const doctor = program.command("doctor").description("check this machine and the configuration");
   commands.onMachine(
     doctor,
@@ -189,10 +190,35 @@ function addBackup(program: Command, commands: CommandSet): void {
   );
 }
 
+function addCompletion(program: Command, commands: CommandSet): void {
+  const completion = program
+    .command("completion")
+    .summary("completion of commands and options for a shell")
+    .description("print a script that completes commands and options")
+    .addArgument(new Argument("<shell>", "the shell").choices(["bash", "zsh", "fish"]))
+    .addOption(jsonOption());
+  commands.plain(
+    completion,
+    async () => {
+      const { printCompletion } = await import("./command-line/completion.js");
+      return printCompletion(program);
+    },
+    "uis completion bash > ~/.local/share/bash-completion/completions/uis",
+    "uis completion zsh > ~/.zfunc/_uis",
+    "uis completion fish > ~/.config/fish/completions/uis.fish",
+  );
+}
+
 function addConfig(program: Command, commands: CommandSet): void {
-  const summary = "check, show and import configurations";
+  const summary = "create, check, show and import configurations";
   const config = addGroup(program, "config", { summary }, "uis config check", "uis config show");
   const code = () => import("./commands/config/config.js");
+  const init = config
+    .command("init")
+    .description("write a configuration with the usual settings to begin with")
+    .argument("[file]", "file to create; default: uis.yaml")
+    .addOption(jsonOption());
+  commands.plain(init, async () => (await import("./commands/config/init.js")).initConfig, "uis config init");
   const check = config
     .command("check")
     .description("list the errors of the configuration")

@@ -112,6 +112,22 @@ export const rowsOfMachine: CommandRows = {
     failing: () => ({ words: ["http://127.0.0.1:1/v1"], says: "cannot be reached" }),
     asksService: false,
   },
+  completion: {
+    done: () => ({ words: ["bash"] }),
+    answer: z.strictObject({ shell: z.literal("bash"), script: z.string().includes("complete -o filenames") }),
+    text: /^# Completion of uis for bash\. /,
+    wrong: { words: ["tcsh"], says: "Allowed choices are bash, zsh, fish" },
+    failing: null,
+    asksService: false,
+  },
+  "config init": {
+    done: (scene) => ({ words: [`${scene.name()}.yaml`], cwd: scene.folder }),
+    answer: z.strictObject({ file: z.string().endsWith(".yaml") }),
+    text: /n\d+\.yaml is written\. Edit it, then: uis config check --config n\d+\.yaml, uis serve/,
+    wrong: { words: ["a.yaml", "b.yaml"], says: "too many arguments" },
+    failing: (scene) => ({ words: ["good.yaml"], cwd: scene.folder, says: "it exists, and is not overwritten" }),
+    asksService: false,
+  },
   "config check": {
     done: (scene) => ({ words: ["good.yaml"], cwd: scene.folder }),
     answer: z.tuple([]),
