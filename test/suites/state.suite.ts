@@ -34,6 +34,7 @@ export function describeState(name: string, open: OpenState): void {
     describeUsage(open);
     describeThresholds(open);
     describeDeliveries(open);
+    describeRequestLogStore(open);
     describeHealth(open);
   });
 }
@@ -54,6 +55,7 @@ export function describeTopology(name: string, open: OpenState, { isCluster = fa
           describeDeliveryRetries(open);
           describeDeliveryReplay(open);
           describeDeliveryLists(open);
+          describeRequestLogStore(open);
         }
         describeHealth(open);
       }),
@@ -85,7 +87,6 @@ function describeStores(open: OpenState): void {
   describeThresholdStore(open);
   describeEndpointStore(open);
   describeUpstreamStore(open);
-  describeRequestLogStore(open);
   describeChangeFeed(open);
 }
 

@@ -196,6 +196,20 @@ it("keeps prompt and answer without credentials where content is kept (SEC-18)",
   expect(JSON.stringify(appended)).not.toContain("PLANTED");
 });
 
+it("keeps the client's labels and its own request id without credentials (SEC-18)", async () => {
+  const { recorder, clock, appended } = openRecorder(async () => {});
+  const { caller, ...rest } = line(1);
+  const labels = { user: `sent ${aKey}`, metadata: { api_key: "PLANTED", ticket: "T-1" } };
+  recorder.record({ ...rest, caller: { ...caller, clientRequestId: `Bearer ${aKey}` }, labels });
+  clock.advance(250);
+  await turns();
+  expect(appended[0]?.record).toMatchObject({
+    clientRequestId: "Bearer [redacted]",
+    labels: { user: "sent sk-uis-[redacted]", metadata: { api_key: "[redacted]", ticket: "T-1" } },
+  });
+  expect(JSON.stringify(appended)).not.toContain("PLANTED");
+});
+
 it("cuts long content at its bound and stays readable as JSON", () => {
   const transcript = new ContentTranscript((text) => text);
   transcript.asked(create(EmbeddingParamsSchema, { model: "m", input: ["x".repeat(20_000), "y".repeat(20_000), "z"] }));
