@@ -22,7 +22,7 @@ const paxBytesMax = 65_536;
 
 /**
  * Unpacks a gzip-compressed tar archive, as npm writes them, into an existing folder, without the first folder of each name.
- * Files get mode 0600. Links, devices and names that lead out of the folder are errors. What was written before an error
+ * Files get mode 0644, folders 0755. Links, devices and names that lead out of the folder are errors. What was written before an error
  * stays: the caller removes the folder.
  */
 export async function unpackTarball(archive: string, folder: string, bounds: TarBounds): Promise<void> {
@@ -130,8 +130,8 @@ class MemberWriter {
     this.#bytes += size;
     if (this.#bytes > this.#bounds.bytesMax) throw new TarError(`more than ${this.#bounds.bytesMax} bytes`);
     const path = join(this.#folder, ...innerPath(name));
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    return { file: await open(path, "wx", 0o600), attributes: null };
+    await mkdir(dirname(path), { recursive: true, mode: 0o755 });
+    return { file: await open(path, "wx", 0o644), attributes: null };
   }
 
   async #endMember(): Promise<void> {

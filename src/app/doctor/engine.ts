@@ -80,16 +80,26 @@ interface Planned {
 }
 
 /** Whether the stored models that a start loads fit in memory with their contexts. */
-export async function memoryCheck(config: Pick<Config, "models">, stored: readonly LocalModel[]): Promise<Check> {
+export async function memoryCheck(
+  config: Pick<Config, "models" | "engine" | "data_dir">,
+  stored: readonly LocalModel[],
+): Promise<Check> {
+  const { gpus, gpuLayers } = await chooseInstalledBuild(config.engine, config.data_dir);
+  // Apple's graphics share the memory of the processor.
+  const hasCard = gpus[0] !== false && gpus[0] !== "metal" && gpuLayers !== 0;
   const sizes = await Promise.all(plannedOf(config, stored).map(bytesOf));
   const neededBytes = sizes.reduce((sum, bytes) => sum + bytes, 0);
-  return judgeMemory(neededBytes, memoryBytes());
+  return judgeMemory(neededBytes, memoryBytes(), hasCard);
 }
 
-/** `neededBytes`: of models and contexts; `availableBytes`: memory that this process may use. */
-export function judgeMemory(neededBytes: number, availableBytes: number): Check {
+/**
+ * `neededBytes`: of models and contexts; `availableBytes`: memory that this process may use; `hasCard`: part of the models may
+ * be in the memory of a graphics card.
+ */
+export function judgeMemory(neededBytes: number, availableBytes: number, hasCard = false): Check {
   const detail = `${byteText(availableBytes)} of memory; models and contexts take ${byteText(neededBytes)}`;
   const fix = "reduce context_length or slots of the models, use smaller models, or add memory";
+  if (neededBytes > availableBytes && hasCard) return warn("memory", `${detail}, some of it on the card`, fix);
   if (neededBytes > availableBytes) return fail("memory", detail, fix);
   if (neededBytes > comfortableShare * availableBytes) return warn("memory", detail, fix);
   return ok("memory", detail);

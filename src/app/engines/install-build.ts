@@ -44,7 +44,9 @@ export async function installBuild(options: InstallOptions): Promise<void> {
   const { build, dataDir } = options;
   if (build.absence !== null) throw new InstallError(`${build.name}: ${build.absence}`);
   const folder = buildsFolder(dataDir);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  // The service may have another user than this command, such as root.
+  await mkdir(folder, { recursive: true, mode: 0o755 });
   await removeOldWork(folder);
   for (const wanted of build.packages) await installPackage(wanted, folder, options);
 }
@@ -53,14 +55,15 @@ async function installPackage(wanted: PublishedPackage, folder: string, options:
   const { id, packedBytes, bytes } = wanted;
   const target = join(folder, id);
   if (await isPackage(target, id)) return;
-  await requireSpace(folder, packedBytes + bytes);
+  // npm keeps a download in its cache too.
+  await requireSpace(folder, 2 * packedBytes + bytes);
   const work = await mkdtemp(join(folder, workPrefix));
   try {
     const tarball = join(folder, `${id}.tgz`);
     if (!(await isIntact(tarball, wanted))) await download(wanted, { work, tarball }, options);
     options.onStep(`unpacking ${id}, ${byteText(bytes)}`);
     const unpacked = join(work, id);
-    await mkdir(unpacked, { mode: 0o700 });
+    await mkdir(unpacked, { mode: 0o755 });
     await unpackTarball(tarball, unpacked, { membersMax, bytesMax: bytes, signal: options.signal });
     if (!(await isPackage(unpacked, id))) throw new InstallError(`${packageScope}${id} has unexpected contents`);
     // What is there is damaged, or another process has just installed the same.
@@ -81,7 +84,9 @@ async function download(
 ): Promise<void> {
   const name = `${packageScope}${wanted.id}@${publishedVersion}`;
   onStep(`fetching ${name}, ${byteText(wanted.packedBytes)}`);
-  const args = ["pack", name, "--json", "--ignore-scripts", "--pack-destination", work];
+  // With a cache of its own npm needs no home folder that can be written, and leaves no second copy there.
+  const cache = ["--cache", join(work, "cache")];
+  const args = ["pack", name, "--json", "--ignore-scripts", ...cache, "--pack-destination", work];
   const [{ filename }] = packedList.parse(
     JSON.parse(await runNpm(args, { env, cwd, timeoutMs: downloadTimeoutMs, signal })),
   );

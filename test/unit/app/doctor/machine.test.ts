@@ -54,6 +54,10 @@ it.each([
   expect(found.fix === null).toBe(status === "ok");
 });
 
+it("models that do not fit in memory are a warning if a graphics card may hold them", () => {
+  expect(judgeMemory(17e9, 16e9, true)).toMatchObject({ check: "memory", status: "warn" });
+});
+
 describe("the check of the clock", () => {
   const nowMs = Date.UTC(2026, 10, 22);
 
