@@ -70,6 +70,7 @@ export const operations = {
   create_setup_link: { need: "admin_token", rpcs: [`${sessions}/CreateSetupLink`] },
   create_backup: { need: "administrator", rpcs: [`${system}/CreateBackup`] },
   get_system: { need: "administrator", isReading: true, rpcs: [`${system}/GetSystem`] },
+  get_history: { need: "administrator", isReading: true, rpcs: [`${system}/GetHistory`] },
   watch_overview: { need: "administrator", isReading: true, rpcs: [`${system}/WatchOverview`] },
   run_doctor: { need: "administrator", rpcs: [`${system}/RunDoctor`] },
   list_audit_records: { need: "administrator", isReading: true, rpcs: [`${system}/ListAuditRecords`] },

@@ -27,6 +27,7 @@ import { createRpcServices } from "../../domain/rpc/services.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
 import { OverviewFeed, oneAtATime, ServiceStatus } from "../../domain/service/service-status.js";
 import { type State, startPurge } from "../../domain/service/state.js";
+import { StatusHistory } from "../../domain/service/status-history.js";
 import { UpstreamAdmin } from "../../domain/upstreams/upstream-admin.js";
 import { UpstreamBook } from "../../domain/upstreams/upstream-book.js";
 import { UpstreamChecks } from "../../domain/upstreams/upstream-checks.js";
@@ -114,7 +115,19 @@ export async function composeDomain(context: Context) {
   const modelAdmin = new ModelAdmin({ store: modelStore, pulls, catalog, define });
   const endpointsFailing = () => webhooks.sending?.metrics.failing ?? 0;
   const calls = callFigures(observer);
-  const status = new ServiceStatus({ ...durable, clock, state, catalog, calls, endpointsFailing, warnings });
+  const chargedNano = () => accounts.accounting.chargedNano;
+  const status = new ServiceStatus({
+    ...durable,
+    clock,
+    state,
+    catalog,
+    calls,
+    chargedNano,
+    endpointsFailing,
+    warnings,
+  });
+  const history = new StatusHistory({ clock: backgroundClock, calls, chargedNano });
+  lifecycle.onClose("history", () => history.close());
   const services = createRpcServices({
     ...parts,
     core,
@@ -123,6 +136,7 @@ export async function composeDomain(context: Context) {
     ...composeBackup(config, state),
     status,
     overview: new OverviewFeed({ status, clock }),
+    history,
     doctor: composeDoctor(context, state, modelStore),
     modelAdmin,
     ...composeUpstreamAdmin(state, { upstreams, drained, catalog, secrets, audit }),

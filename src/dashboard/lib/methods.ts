@@ -47,6 +47,7 @@ export interface Methods {
     session.ChangePasswordResponseJson,
   ];
   "unified.admin.v1.SystemService/GetSystem": [Nothing, system.GetSystemResponseJson];
+  "unified.admin.v1.SystemService/GetHistory": [system.GetHistoryRequestJson, system.GetHistoryResponseJson];
   "unified.admin.v1.SystemService/RunDoctor": [Nothing, system.RunDoctorResponseJson];
   "unified.admin.v1.SystemService/ListAuditRecords": [
     system.ListAuditRecordsRequestJson,

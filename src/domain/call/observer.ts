@@ -253,11 +253,16 @@ export interface DurationQuantiles {
   readonly p99Ms: number;
 }
 
+/** The durations measured up to a moment; only requests that an engine answered count. */
+export interface DurationSums {
+  /** Quantiles of what was measured after an earlier reading; null: since the start. */
+  since(before: DurationSums | null): readonly DurationQuantiles[];
+}
+
 /** Counters and durations of inference in this process. */
 export interface CallFigures {
   counts(): CallCounts;
-  /** Only requests that an engine answered. */
-  durations(): readonly DurationQuantiles[];
+  durations(): DurationSums;
 }
 
 /** The caller's span, by the `traceparent` header of W3C Trace Context. */

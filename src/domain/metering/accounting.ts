@@ -46,6 +46,7 @@ const replicaLost: Failure = {
 /** Builds the settlement of a request: its cost, the thresholds that it may cross and its event. */
 export class Accounting {
   readonly #deps: AccountingDeps;
+  #chargedNano = 0;
 
   constructor(deps: AccountingDeps) {
     this.#deps = deps;
@@ -59,6 +60,11 @@ export class Accounting {
   /** Maximum cost of a request in nano-dollars at current prices. */
   costOf(model: Pick<CatalogModel, "prices">, promptTokens: number, completionTokens: number): number {
     return this.#cost(model, { promptTokens, completionTokens, cachedTokens: 0 });
+  }
+
+  /** Cost of all settlements of this process in nano-dollars. */
+  get chargedNano(): number {
+    return this.#chargedNano;
   }
 
   /**
@@ -89,6 +95,8 @@ export class Accounting {
     const { requestId, account, keyId, model, operation, degraded } = request;
     const { promptTokens, completionTokens, cachedTokens } = usage;
     const facts = { requestId, model: model.id, promptTokens, completionTokens, latencyMs };
+    const cost = this.#cost(model, usage);
+    this.#chargedNano += cost;
     return {
       requestId,
       account,
@@ -100,7 +108,7 @@ export class Accounting {
       promptTokens,
       completionTokens,
       cachedTokens,
-      costNano: this.#cost(model, usage),
+      costNano: cost,
       latencyMs,
       degraded,
       event: this.#deps.endpoints.mayHaveAny(account) ? this.#eventOf(facts, why, error) : null,

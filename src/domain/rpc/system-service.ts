@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { AuditActorKind } from "../../../gen/unified/admin/v1/audit_pb.js";
 import {
+  HistoryRange,
   SystemService,
   type WatchOverviewResponse,
   WatchOverviewResponseSchema,
@@ -11,6 +12,7 @@ import { sessionIdOf } from "../call/principal.js";
 import { refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
 import type { Finding, OverviewFeed, ServiceStatus, StatusSnapshot } from "../service/service-status.js";
 import type { State } from "../service/state.js";
+import { pointFields, type HistoryRange as RangeName, type StatusHistory } from "../service/status-history.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 export interface SystemServiceDeps {
@@ -21,6 +23,7 @@ export interface SystemServiceDeps {
   readonly backupFolder: string;
   readonly status: Pick<ServiceStatus, "read">;
   readonly overview: Pick<OverviewFeed, "watch">;
+  readonly history: Pick<StatusHistory, "of">;
   readonly doctor: () => Promise<readonly Finding[]>;
 }
 
@@ -33,7 +36,7 @@ function isIn(folder: string, path: string): boolean {
 
 /** `unified.admin.v1.SystemService`, for the administrator. */
 export function createSystemService(deps: SystemServiceDeps): RpcService {
-  const { auditLog, audit, backup, backupFolder, status, overview, doctor } = deps;
+  const { auditLog, audit, backup, backupFolder, status, overview, history, doctor } = deps;
   return rpcService(SystemService, {
     async getSystem() {
       return { system: await status.read() };
@@ -41,6 +44,11 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
     async watchOverview(_request, ctx) {
       ctx.watching();
       return { items: toResponses(overview.watch(ctx.signal)) };
+    },
+    async getHistory({ range }) {
+      const name = ranges[range] ?? refuse("invalid_value", "range", "'range' is not a known range.");
+      const { parts, total } = history.of(name);
+      return { points: parts.map(pointFields), total: pointFields(total) };
     },
     async runDoctor() {
       const checks = (await doctor()).map(({ fix, ...finding }) => ({ ...finding, fix: fix ?? "" }));
@@ -74,6 +82,13 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
     },
   });
 }
+
+const ranges: Readonly<Record<HistoryRange, RangeName>> = {
+  [HistoryRange.UNSPECIFIED]: "hour",
+  [HistoryRange.HOUR]: "hour",
+  [HistoryRange.DAY]: "day",
+  [HistoryRange.WEEK]: "week",
+};
 
 async function* toResponses(snapshots: AsyncIterable<StatusSnapshot>): AsyncGenerator<WatchOverviewResponse> {
   for await (const { system, hasChanged } of snapshots) {

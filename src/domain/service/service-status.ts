@@ -8,6 +8,7 @@ import type { Clock } from "../call/ports.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { State } from "./state.js";
+import { counterFields, latencyFields } from "./status-history.js";
 
 export interface ServiceStatusDeps {
   readonly clock: Pick<Clock, "now">;
@@ -16,6 +17,8 @@ export interface ServiceStatusDeps {
   };
   readonly catalog: Pick<Catalog, "all">;
   readonly calls: CallFigures;
+  /** Cost of this process's requests in nano-dollars. */
+  readonly chargedNano: () => number;
   /** Settlements in the spool. */
   readonly spooled: () => { readonly size: number };
   /** Number of failing endpoints that this process has sent to. */
@@ -52,7 +55,7 @@ export class ServiceStatus {
 
   /** Never rejects: an unavailable store is reported as such. */
   async read(): Promise<System> {
-    const { clock, state, catalog, calls, spooled, endpointsFailing, warnings } = this.#deps;
+    const { clock, state, catalog, calls, spooled, endpointsFailing, warnings, chargedNano } = this.#deps;
     const counts = calls.counts();
     const [health, due] = await Promise.all([state.health(), dueOrNone(state.deliveries)]);
     return create(SystemSchema, {
@@ -61,15 +64,8 @@ export class ServiceStatus {
       now: timestampFromMs(clock.now()),
       state: { ...health, kind: state.kind, replicas: state.replicas(), spooled: BigInt(spooled().size) },
       models: catalog.all().map(modelFields),
-      counters: {
-        requests: BigInt(counts.requests),
-        failed: BigInt(counts.failed),
-        rejected: BigInt(counts.rejected),
-        clientLeft: BigInt(counts.clientLeft),
-        promptTokens: BigInt(counts.promptTokens),
-        completionTokens: BigInt(counts.completionTokens),
-      },
-      latencies: calls.durations().map(({ count, ...latency }) => ({ ...latency, count: BigInt(count) })),
+      counters: counterFields({ ...counts, costNano: chargedNano() }),
+      latencies: latencyFields(calls.durations().since(null)),
       deliveriesDue: BigInt(due),
       endpointsFailing: endpointsFailing(),
       warnings: [...health.warnings, ...warnings],

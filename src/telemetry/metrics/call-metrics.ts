@@ -1,6 +1,13 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import { inferenceOperations, type Operation } from "../../contract/operations.js";
-import type { CallCounts, CallEnd, CallFigures, DurationQuantiles, Observer } from "../../domain/call/observer.js";
+import type {
+  CallCounts,
+  CallEnd,
+  CallFigures,
+  DurationQuantiles,
+  DurationSums,
+  Observer,
+} from "../../domain/call/observer.js";
 import type { LimitKind } from "../../domain/call/rate-limits.js";
 
 /** Number of models with series of their own; further ones share the series of the model `other`. */
@@ -148,21 +155,30 @@ export function callFigures(calls: CallMetrics): CallFigures {
     counts: () => countsOf(inference(), calls.leaves),
     durations() {
       const all = inference();
-      // Requests that were rejected within a millisecond would hide how long an answer takes.
-      const answered = sumOf(all, bounds.duration, ({ durations }) => durations.get("ok"));
-      return [
-        quantilesOf("request", answered),
-        quantilesOf(
-          "time_to_first_token",
-          sumOf(all, bounds.firstToken, ({ engine }) => engine?.firstToken),
-        ),
-        quantilesOf(
-          "queue",
-          sumOf(all, bounds.queue, ({ engine }) => engine?.queue),
-        ),
-      ];
+      return new MeasuredDurations(
+        // Requests that were rejected within a millisecond would hide how long an answer takes.
+        sumOf(all, bounds.duration, ({ durations }) => durations.get("ok")),
+        sumOf(all, bounds.firstToken, ({ engine }) => engine?.firstToken),
+        sumOf(all, bounds.queue, ({ engine }) => engine?.queue),
+      );
     },
   };
+}
+
+class MeasuredDurations implements DurationSums {
+  readonly #parts: Readonly<Record<DurationQuantiles["name"], Buckets>>;
+
+  constructor(request: Buckets, firstToken: Buckets, queue: Buckets) {
+    this.#parts = { request, time_to_first_token: firstToken, queue };
+  }
+
+  since(before: DurationSums | null): readonly DurationQuantiles[] {
+    const earlier = before instanceof MeasuredDurations ? before.#parts : null;
+    return (["request", "time_to_first_token", "queue"] as const).map((name) => {
+      const own = this.#parts[name];
+      return quantilesOf(name, earlier === null ? own : own.minus(earlier[name]));
+    });
+  }
 }
 
 function countsOf(all: readonly CallSeries[], leaves: ReadonlyMap<string, number>): CallCounts {
@@ -241,6 +257,14 @@ export class Buckets {
   add(other: Buckets): void {
     for (const [i, count] of other.#counts.entries()) this.#counts[i] = (this.#counts[i] ?? 0) + count;
     this.#sum += other.#sum;
+  }
+
+  /** What was counted since an earlier copy of itself. */
+  minus(earlier: Buckets): Buckets {
+    const rest = new Buckets(this.#bounds);
+    for (const [i, count] of this.#counts.entries()) rest.#counts[i] = count - (earlier.#counts[i] ?? 0);
+    rest.#sum = this.#sum - earlier.#sum;
+    return rest;
   }
 
   /** For each of `bounds`, a subset of its own bounds: the number of values up to it. */

@@ -1,7 +1,7 @@
 import { status as grpcStatus } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { System } from "../../../gen/unified/admin/v1/system_pb.js";
-import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
+import { HistoryRange, SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { openWay, type WayName, wayNames } from "./ways.js";
 
@@ -91,5 +91,23 @@ describe("SystemService.GetSystem", () => {
     expect(counters?.promptTokens).toBeGreaterThanOrEqual(4n);
     expect(latencies.find(({ name }) => name === "request")).toMatchObject({ count: 1n });
     expect(models).toContainEqual(expect.objectContaining({ id: "test-chat", state: "ready", producedTokens: 3n }));
+  });
+});
+
+describe("SystemService.GetHistory", () => {
+  it.each(wayNames)("over %s it returns what happened since the start, and its sum", async (name) => {
+    expect((await chat("test-chat")).status).toBe(200);
+    const { counters } = await systemBy("grpc");
+    const way = openWay(name, service);
+    const settings = { authorization: `Bearer ${service.adminToken}` };
+    const { messages } = await way.call(SystemService.method.getHistory, { range: HistoryRange.DAY }, settings);
+    const { failure } = await way.call(SystemService.method.getHistory, { range: 9 as HistoryRange }, settings);
+    way.close();
+    const [{ points = [], total } = {}] = messages;
+    expect(total?.counters).toMatchObject({ requests: counters?.requests, promptTokens: counters?.promptTokens });
+    expect(total?.latencies.map(({ name: of }) => of)).toEqual(["request", "time_to_first_token", "queue"]);
+    const sum = points.reduce((requests, point) => requests + Number(point.counters?.requests), 0);
+    expect(sum).toBe(Number(counters?.requests));
+    expect(failure?.code).toBe(grpcStatus.INVALID_ARGUMENT);
   });
 });

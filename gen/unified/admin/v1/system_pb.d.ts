@@ -514,7 +514,7 @@ export declare type ModelStatusJson = {
 export declare const ModelStatusSchema: GenMessage<ModelStatus, {jsonType: ModelStatusJson}>;
 
 /**
- * Counters since the start of a process.
+ * Counters of a process, since its start or in a part of its history.
  *
  * @generated from message unified.admin.v1.Counters
  */
@@ -560,10 +560,17 @@ export declare type Counters = Message<"unified.admin.v1.Counters"> & {
    * @generated from field: int64 completion_tokens = 6;
    */
   completionTokens: bigint;
+
+  /**
+   * Nano-dollars, by the prices at the time.
+   *
+   * @generated from field: int64 cost_nano_dollars = 7;
+   */
+  costNanoDollars: bigint;
 };
 
 /**
- * Counters since the start of a process.
+ * Counters of a process, since its start or in a part of its history.
  *
  * @generated from message unified.admin.v1.Counters
  */
@@ -609,6 +616,13 @@ export declare type CountersJson = {
    * @generated from field: int64 completion_tokens = 6;
    */
   completionTokens?: string;
+
+  /**
+   * Nano-dollars, by the prices at the time.
+   *
+   * @generated from field: int64 cost_nano_dollars = 7;
+   */
+  costNanoDollars?: string;
 };
 
 /**

@@ -2,9 +2,9 @@
 // @generated from file unified/admin/v1/system_service.proto (package unified.admin.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import type { Message } from "@bufbuild/protobuf";
-import type { System, SystemJson } from "./system_pb.js";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
+import type { Counters, CountersJson, Latency, LatencyJson, System, SystemJson } from "./system_pb.js";
 import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 import type { DoctorCheck, DoctorCheckJson } from "./doctor_pb.js";
 import type { AuditRecord, AuditRecordJson } from "./audit_pb.js";
@@ -139,6 +139,164 @@ export declare type WatchOverviewResponseJson = {
  * Use `create(WatchOverviewResponseSchema)` to create a new message.
  */
 export declare const WatchOverviewResponseSchema: GenMessage<WatchOverviewResponse, {jsonType: WatchOverviewResponseJson}>;
+
+/**
+ * What happened in a part of the history.
+ *
+ * @generated from message unified.admin.v1.HistoryPoint
+ */
+export declare type HistoryPoint = Message<"unified.admin.v1.HistoryPoint"> & {
+  /**
+   * Its start.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 1;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Its end, exclusive.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 2;
+   */
+  endTime?: Timestamp | undefined;
+
+  /**
+   * Inference requests, tokens and cost.
+   *
+   * @generated from field: unified.admin.v1.Counters counters = 3;
+   */
+  counters?: Counters | undefined;
+
+  /**
+   * Durations of requests that were answered.
+   *
+   * @generated from field: repeated unified.admin.v1.Latency latencies = 4;
+   */
+  latencies: Latency[];
+};
+
+/**
+ * What happened in a part of the history.
+ *
+ * @generated from message unified.admin.v1.HistoryPoint
+ */
+export declare type HistoryPointJson = {
+  /**
+   * Its start.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 1;
+   */
+  startTime?: TimestampJson;
+
+  /**
+   * Its end, exclusive.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 2;
+   */
+  endTime?: TimestampJson;
+
+  /**
+   * Inference requests, tokens and cost.
+   *
+   * @generated from field: unified.admin.v1.Counters counters = 3;
+   */
+  counters?: CountersJson;
+
+  /**
+   * Durations of requests that were answered.
+   *
+   * @generated from field: repeated unified.admin.v1.Latency latencies = 4;
+   */
+  latencies?: LatencyJson[];
+};
+
+/**
+ * Describes the message unified.admin.v1.HistoryPoint.
+ * Use `create(HistoryPointSchema)` to create a new message.
+ */
+export declare const HistoryPointSchema: GenMessage<HistoryPoint, {jsonType: HistoryPointJson}>;
+
+/**
+ * Request of GetHistory.
+ *
+ * @generated from message unified.admin.v1.GetHistoryRequest
+ */
+export declare type GetHistoryRequest = Message<"unified.admin.v1.GetHistoryRequest"> & {
+  /**
+   * How far to go back.
+   *
+   * @generated from field: unified.admin.v1.HistoryRange range = 1;
+   */
+  range: HistoryRange;
+};
+
+/**
+ * Request of GetHistory.
+ *
+ * @generated from message unified.admin.v1.GetHistoryRequest
+ */
+export declare type GetHistoryRequestJson = {
+  /**
+   * How far to go back.
+   *
+   * @generated from field: unified.admin.v1.HistoryRange range = 1;
+   */
+  range?: HistoryRangeJson;
+};
+
+/**
+ * Describes the message unified.admin.v1.GetHistoryRequest.
+ * Use `create(GetHistoryRequestSchema)` to create a new message.
+ */
+export declare const GetHistoryRequestSchema: GenMessage<GetHistoryRequest, {jsonType: GetHistoryRequestJson}>;
+
+/**
+ * Response of GetHistory.
+ *
+ * @generated from message unified.admin.v1.GetHistoryResponse
+ */
+export declare type GetHistoryResponse = Message<"unified.admin.v1.GetHistoryResponse"> & {
+  /**
+   * Rising; from the start of the process, if that is later than the start of the range. The last one ends now.
+   *
+   * @generated from field: repeated unified.admin.v1.HistoryPoint points = 1;
+   */
+  points: HistoryPoint[];
+
+  /**
+   * All of them together.
+   *
+   * @generated from field: unified.admin.v1.HistoryPoint total = 2;
+   */
+  total?: HistoryPoint | undefined;
+};
+
+/**
+ * Response of GetHistory.
+ *
+ * @generated from message unified.admin.v1.GetHistoryResponse
+ */
+export declare type GetHistoryResponseJson = {
+  /**
+   * Rising; from the start of the process, if that is later than the start of the range. The last one ends now.
+   *
+   * @generated from field: repeated unified.admin.v1.HistoryPoint points = 1;
+   */
+  points?: HistoryPointJson[];
+
+  /**
+   * All of them together.
+   *
+   * @generated from field: unified.admin.v1.HistoryPoint total = 2;
+   */
+  total?: HistoryPointJson;
+};
+
+/**
+ * Describes the message unified.admin.v1.GetHistoryResponse.
+ * Use `create(GetHistoryResponseSchema)` to create a new message.
+ */
+export declare const GetHistoryResponseSchema: GenMessage<GetHistoryResponse, {jsonType: GetHistoryResponseJson}>;
 
 /**
  * Request of RunDoctor.
@@ -363,6 +521,60 @@ export declare type CreateBackupResponseJson = {
 export declare const CreateBackupResponseSchema: GenMessage<CreateBackupResponse, {jsonType: CreateBackupResponseJson}>;
 
 /**
+ * How far a history goes back.
+ *
+ * @generated from enum unified.admin.v1.HistoryRange
+ */
+export declare const HistoryRange: {
+  /**
+   * Not set: HISTORY_RANGE_HOUR.
+   *
+   * @generated from enum value: HISTORY_RANGE_UNSPECIFIED = 0;
+   */
+  readonly UNSPECIFIED: 0,
+
+  /**
+   * 60 minutes.
+   *
+   * @generated from enum value: HISTORY_RANGE_HOUR = 1;
+   */
+  readonly HOUR: 1,
+
+  /**
+   * 24 hours in parts of 15 minutes.
+   *
+   * @generated from enum value: HISTORY_RANGE_DAY = 2;
+   */
+  readonly DAY: 2,
+
+  /**
+   * 7 days in parts of an hour.
+   *
+   * @generated from enum value: HISTORY_RANGE_WEEK = 3;
+   */
+  readonly WEEK: 3,
+};
+
+/**
+ * How far a history goes back.
+ *
+ * @generated from enum unified.admin.v1.HistoryRange
+ */
+export declare type HistoryRange = (typeof HistoryRange)[keyof typeof HistoryRange] | UnknownEnum;
+
+/**
+ * How far a history goes back.
+ *
+ * @generated from enum unified.admin.v1.HistoryRange
+ */
+export declare type HistoryRangeJson = "HISTORY_RANGE_UNSPECIFIED" | "HISTORY_RANGE_HOUR" | "HISTORY_RANGE_DAY" | "HISTORY_RANGE_WEEK";
+
+/**
+ * Describes the enum unified.admin.v1.HistoryRange.
+ */
+export declare const HistoryRangeSchema: GenEnum<HistoryRange, HistoryRangeJson>;
+
+/**
  * Status of the service. Every call needs the administrator.
  *
  * @generated from service unified.admin.v1.SystemService
@@ -387,6 +599,16 @@ export declare const SystemService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchOverviewRequestSchema;
     output: typeof WatchOverviewResponseSchema;
+  },
+  /**
+   * Requests, tokens, cost and latency of the called process over time, since its start.
+   *
+   * @generated from rpc unified.admin.v1.SystemService.GetHistory
+   */
+  getHistory: {
+    methodKind: "unary";
+    input: typeof GetHistoryRequestSchema;
+    output: typeof GetHistoryResponseSchema;
   },
   /**
    * Checks the machine and the settings of the called process, as `uis doctor` does. Takes seconds; concurrent calls get

@@ -2,7 +2,7 @@
 // @generated from file unified/admin/v1/system_service.proto (package unified.admin.v1, syntax proto3)
 /* eslint-disable */
 
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, objEnum, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_unified_admin_v1_audit } from "./audit_pb.js";
 import { file_unified_admin_v1_doctor } from "./doctor_pb.js";
@@ -12,7 +12,7 @@ import { file_unified_admin_v1_system } from "./system_pb.js";
  * Describes the file unified/admin/v1/system_service.proto.
  */
 export const file_unified_admin_v1_system_service = /*@__PURE__*/
-  fileDesc("CiV1bmlmaWVkL2FkbWluL3YxL3N5c3RlbV9zZXJ2aWNlLnByb3RvEhB1bmlmaWVkLmFkbWluLnYxIhIKEEdldFN5c3RlbVJlcXVlc3QiPQoRR2V0U3lzdGVtUmVzcG9uc2USKAoGc3lzdGVtGAEgASgLMhgudW5pZmllZC5hZG1pbi52MS5TeXN0ZW0iFgoUV2F0Y2hPdmVydmlld1JlcXVlc3QiaQoVV2F0Y2hPdmVydmlld1Jlc3BvbnNlEigKBnN5c3RlbRgBIAEoCzIYLnVuaWZpZWQuYWRtaW4udjEuU3lzdGVtEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCISChBSdW5Eb2N0b3JSZXF1ZXN0IkIKEVJ1bkRvY3RvclJlc3BvbnNlEi0KBmNoZWNrcxgBIAMoCzIdLnVuaWZpZWQuYWRtaW4udjEuRG9jdG9yQ2hlY2siQAoXTGlzdEF1ZGl0UmVjb3Jkc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiYwoYTGlzdEF1ZGl0UmVjb3Jkc1Jlc3BvbnNlEi4KB3JlY29yZHMYASADKAsyHS51bmlmaWVkLmFkbWluLnYxLkF1ZGl0UmVjb3JkEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIjChNDcmVhdGVCYWNrdXBSZXF1ZXN0EgwKBHBhdGgYASABKAkiJAoUQ3JlYXRlQmFja3VwUmVzcG9uc2USDAoEcGF0aBgBIAEoCTLpAwoNU3lzdGVtU2VydmljZRJUCglHZXRTeXN0ZW0SIi51bmlmaWVkLmFkbWluLnYxLkdldFN5c3RlbVJlcXVlc3QaIy51bmlmaWVkLmFkbWluLnYxLkdldFN5c3RlbVJlc3BvbnNlEmIKDVdhdGNoT3ZlcnZpZXcSJi51bmlmaWVkLmFkbWluLnYxLldhdGNoT3ZlcnZpZXdSZXF1ZXN0GicudW5pZmllZC5hZG1pbi52MS5XYXRjaE92ZXJ2aWV3UmVzcG9uc2UwARJUCglSdW5Eb2N0b3ISIi51bmlmaWVkLmFkbWluLnYxLlJ1bkRvY3RvclJlcXVlc3QaIy51bmlmaWVkLmFkbWluLnYxLlJ1bkRvY3RvclJlc3BvbnNlEmkKEExpc3RBdWRpdFJlY29yZHMSKS51bmlmaWVkLmFkbWluLnYxLkxpc3RBdWRpdFJlY29yZHNSZXF1ZXN0GioudW5pZmllZC5hZG1pbi52MS5MaXN0QXVkaXRSZWNvcmRzUmVzcG9uc2USXQoMQ3JlYXRlQmFja3VwEiUudW5pZmllZC5hZG1pbi52MS5DcmVhdGVCYWNrdXBSZXF1ZXN0GiYudW5pZmllZC5hZG1pbi52MS5DcmVhdGVCYWNrdXBSZXNwb25zZULQAQoUZGV2LnVuaWZpZWQuYWRtaW4udjFCElN5c3RlbVNlcnZpY2VQcm90b1ABWjF1bmlmaWVkLWluZmVyZW5jZS9nZW4vZ28vdW5pZmllZC9hZG1pbi92MTthZG1pbnYxogIDVUFYqgIhVW5pZmllZEluZmVyZW5jZS5VbmlmaWVkLkFkbWluLlYxygIQVW5pZmllZFxBZG1pblxWMeICHFVuaWZpZWRcQWRtaW5cVjFcR1BCTWV0YWRhdGHqAhJVbmlmaWVkOjpBZG1pbjo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_unified_admin_v1_audit, file_unified_admin_v1_doctor, file_unified_admin_v1_system]);
+  fileDesc("CiV1bmlmaWVkL2FkbWluL3YxL3N5c3RlbV9zZXJ2aWNlLnByb3RvEhB1bmlmaWVkLmFkbWluLnYxIhIKEEdldFN5c3RlbVJlcXVlc3QiPQoRR2V0U3lzdGVtUmVzcG9uc2USKAoGc3lzdGVtGAEgASgLMhgudW5pZmllZC5hZG1pbi52MS5TeXN0ZW0iFgoUV2F0Y2hPdmVydmlld1JlcXVlc3QiaQoVV2F0Y2hPdmVydmlld1Jlc3BvbnNlEigKBnN5c3RlbRgBIAEoCzIYLnVuaWZpZWQuYWRtaW4udjEuU3lzdGVtEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCLIAQoMSGlzdG9yeVBvaW50Ei4KCnN0YXJ0X3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghjb3VudGVycxgDIAEoCzIaLnVuaWZpZWQuYWRtaW4udjEuQ291bnRlcnMSLAoJbGF0ZW5jaWVzGAQgAygLMhkudW5pZmllZC5hZG1pbi52MS5MYXRlbmN5IkIKEUdldEhpc3RvcnlSZXF1ZXN0Ei0KBXJhbmdlGAEgASgOMh4udW5pZmllZC5hZG1pbi52MS5IaXN0b3J5UmFuZ2UicwoSR2V0SGlzdG9yeVJlc3BvbnNlEi4KBnBvaW50cxgBIAMoCzIeLnVuaWZpZWQuYWRtaW4udjEuSGlzdG9yeVBvaW50Ei0KBXRvdGFsGAIgASgLMh4udW5pZmllZC5hZG1pbi52MS5IaXN0b3J5UG9pbnQiEgoQUnVuRG9jdG9yUmVxdWVzdCJCChFSdW5Eb2N0b3JSZXNwb25zZRItCgZjaGVja3MYASADKAsyHS51bmlmaWVkLmFkbWluLnYxLkRvY3RvckNoZWNrIkAKF0xpc3RBdWRpdFJlY29yZHNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJImMKGExpc3RBdWRpdFJlY29yZHNSZXNwb25zZRIuCgdyZWNvcmRzGAEgAygLMh0udW5pZmllZC5hZG1pbi52MS5BdWRpdFJlY29yZBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiIwoTQ3JlYXRlQmFja3VwUmVxdWVzdBIMCgRwYXRoGAEgASgJIiQKFENyZWF0ZUJhY2t1cFJlc3BvbnNlEgwKBHBhdGgYASABKAkqdAoMSGlzdG9yeVJhbmdlEh0KGUhJU1RPUllfUkFOR0VfVU5TUEVDSUZJRUQQABIWChJISVNUT1JZX1JBTkdFX0hPVVIQARIVChFISVNUT1JZX1JBTkdFX0RBWRACEhYKEkhJU1RPUllfUkFOR0VfV0VFSxADMsIECg1TeXN0ZW1TZXJ2aWNlElQKCUdldFN5c3RlbRIiLnVuaWZpZWQuYWRtaW4udjEuR2V0U3lzdGVtUmVxdWVzdBojLnVuaWZpZWQuYWRtaW4udjEuR2V0U3lzdGVtUmVzcG9uc2USYgoNV2F0Y2hPdmVydmlldxImLnVuaWZpZWQuYWRtaW4udjEuV2F0Y2hPdmVydmlld1JlcXVlc3QaJy51bmlmaWVkLmFkbWluLnYxLldhdGNoT3ZlcnZpZXdSZXNwb25zZTABElcKCkdldEhpc3RvcnkSIy51bmlmaWVkLmFkbWluLnYxLkdldEhpc3RvcnlSZXF1ZXN0GiQudW5pZmllZC5hZG1pbi52MS5HZXRIaXN0b3J5UmVzcG9uc2USVAoJUnVuRG9jdG9yEiIudW5pZmllZC5hZG1pbi52MS5SdW5Eb2N0b3JSZXF1ZXN0GiMudW5pZmllZC5hZG1pbi52MS5SdW5Eb2N0b3JSZXNwb25zZRJpChBMaXN0QXVkaXRSZWNvcmRzEikudW5pZmllZC5hZG1pbi52MS5MaXN0QXVkaXRSZWNvcmRzUmVxdWVzdBoqLnVuaWZpZWQuYWRtaW4udjEuTGlzdEF1ZGl0UmVjb3Jkc1Jlc3BvbnNlEl0KDENyZWF0ZUJhY2t1cBIlLnVuaWZpZWQuYWRtaW4udjEuQ3JlYXRlQmFja3VwUmVxdWVzdBomLnVuaWZpZWQuYWRtaW4udjEuQ3JlYXRlQmFja3VwUmVzcG9uc2VC0AEKFGRldi51bmlmaWVkLmFkbWluLnYxQhJTeXN0ZW1TZXJ2aWNlUHJvdG9QAVoxdW5pZmllZC1pbmZlcmVuY2UvZ2VuL2dvL3VuaWZpZWQvYWRtaW4vdjE7YWRtaW52MaICA1VBWKoCIVVuaWZpZWRJbmZlcmVuY2UuVW5pZmllZC5BZG1pbi5WMcoCEFVuaWZpZWRcQWRtaW5cVjHiAhxVbmlmaWVkXEFkbWluXFYxXEdQQk1ldGFkYXRh6gISVW5pZmllZDo6QWRtaW46OlYxYgZwcm90bzM", [file_google_protobuf_timestamp, file_unified_admin_v1_audit, file_unified_admin_v1_doctor, file_unified_admin_v1_system]);
 
 /**
  * Describes the message unified.admin.v1.GetSystemRequest.
@@ -43,46 +43,81 @@ export const WatchOverviewResponseSchema = /*@__PURE__*/
   messageDesc(file_unified_admin_v1_system_service, 3);
 
 /**
+ * Describes the message unified.admin.v1.HistoryPoint.
+ * Use `create(HistoryPointSchema)` to create a new message.
+ */
+export const HistoryPointSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_system_service, 4);
+
+/**
+ * Describes the message unified.admin.v1.GetHistoryRequest.
+ * Use `create(GetHistoryRequestSchema)` to create a new message.
+ */
+export const GetHistoryRequestSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_system_service, 5);
+
+/**
+ * Describes the message unified.admin.v1.GetHistoryResponse.
+ * Use `create(GetHistoryResponseSchema)` to create a new message.
+ */
+export const GetHistoryResponseSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_system_service, 6);
+
+/**
  * Describes the message unified.admin.v1.RunDoctorRequest.
  * Use `create(RunDoctorRequestSchema)` to create a new message.
  */
 export const RunDoctorRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 4);
+  messageDesc(file_unified_admin_v1_system_service, 7);
 
 /**
  * Describes the message unified.admin.v1.RunDoctorResponse.
  * Use `create(RunDoctorResponseSchema)` to create a new message.
  */
 export const RunDoctorResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 5);
+  messageDesc(file_unified_admin_v1_system_service, 8);
 
 /**
  * Describes the message unified.admin.v1.ListAuditRecordsRequest.
  * Use `create(ListAuditRecordsRequestSchema)` to create a new message.
  */
 export const ListAuditRecordsRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 6);
+  messageDesc(file_unified_admin_v1_system_service, 9);
 
 /**
  * Describes the message unified.admin.v1.ListAuditRecordsResponse.
  * Use `create(ListAuditRecordsResponseSchema)` to create a new message.
  */
 export const ListAuditRecordsResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 7);
+  messageDesc(file_unified_admin_v1_system_service, 10);
 
 /**
  * Describes the message unified.admin.v1.CreateBackupRequest.
  * Use `create(CreateBackupRequestSchema)` to create a new message.
  */
 export const CreateBackupRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 8);
+  messageDesc(file_unified_admin_v1_system_service, 11);
 
 /**
  * Describes the message unified.admin.v1.CreateBackupResponse.
  * Use `create(CreateBackupResponseSchema)` to create a new message.
  */
 export const CreateBackupResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 9);
+  messageDesc(file_unified_admin_v1_system_service, 12);
+
+/**
+ * Describes the enum unified.admin.v1.HistoryRange.
+ */
+export const HistoryRangeSchema = /*@__PURE__*/
+  enumDesc(file_unified_admin_v1_system_service, 0);
+
+/**
+ * How far a history goes back.
+ *
+ * @generated from enum unified.admin.v1.HistoryRange
+ */
+export const HistoryRange = /*@__PURE__*/
+  objEnum(HistoryRangeSchema);
 
 /**
  * Status of the service. Every call needs the administrator.

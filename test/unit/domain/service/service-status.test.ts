@@ -13,7 +13,7 @@ const calls: CallFigures = {
     promptTokens: 40,
     completionTokens: 50,
   }),
-  durations: () => [{ name: "request", count: 4, p50Ms: 1, p95Ms: 2, p99Ms: 3 }],
+  durations: () => ({ since: () => [{ name: "request", count: 4, p50Ms: 1, p95Ms: 2, p99Ms: 3 }] }),
 };
 
 const deployment = (state: { loaded?: { producedTokens: number; restarts: number }; failure?: EngineError }) => ({
@@ -50,6 +50,7 @@ function statusOf(changes: Partial<ServiceStatusDeps> = {}): ServiceStatus {
     },
     catalog: { all: () => [] },
     calls,
+    chargedNano: () => 60,
     spooled: () => ({ size: 4 }),
     endpointsFailing: () => 1,
     warnings: ["of the settings"],
@@ -77,6 +78,7 @@ describe("the status of the service", () => {
         clientLeft: 3n,
         promptTokens: 40n,
         completionTokens: 50n,
+        costNanoDollars: 60n,
       },
       latencies: [{ name: "request", count: 4n, p50Ms: 1, p95Ms: 2, p99Ms: 3 }],
       deliveriesDue: 9n,

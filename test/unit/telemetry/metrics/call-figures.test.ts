@@ -30,7 +30,7 @@ describe("figures of all calls", () => {
     const calls = new CallMetrics();
     for (let i = 0; i < 100; i++) calls.callEnded(chatEnd({ durationMs: 100 }));
     for (let i = 0; i < 900; i++) calls.callEnded(plainEnd({ code: "rate_limit_exceeded", durationMs: 0.1 }));
-    const [request, firstToken, queue] = callFigures(calls).durations();
+    const [request, firstToken, queue] = callFigures(calls).durations().since(null);
     expect(request).toMatchObject({ name: "request", count: 100 });
     // 80 to 160 ms is one bucket.
     expect(request?.p50Ms).toBeCloseTo(120);
@@ -39,8 +39,19 @@ describe("figures of all calls", () => {
     expect(queue).toMatchObject({ name: "queue", count: 100 });
   });
 
+  it("durations since an earlier reading leave out what was measured before it", () => {
+    const calls = new CallMetrics();
+    const figures = callFigures(calls);
+    for (let i = 0; i < 100; i++) calls.callEnded(chatEnd({ durationMs: 10_000 }));
+    const before = figures.durations();
+    for (let i = 0; i < 10; i++) calls.callEnded(chatEnd({ durationMs: 100 }));
+    const [request] = figures.durations().since(before);
+    expect(request).toMatchObject({ name: "request", count: 10 });
+    expect(request?.p99Ms).toBeLessThan(200);
+  });
+
   it("are zero before the first call", () => {
-    const [request] = callFigures(new CallMetrics()).durations();
+    const [request] = callFigures(new CallMetrics()).durations().since(null);
     expect(request).toEqual({ name: "request", count: 0, p50Ms: 0, p95Ms: 0, p99Ms: 0 });
   });
 });

@@ -1,0 +1,155 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { CallCounts, CallFigures, DurationQuantiles, DurationSums } from "../call/observer.js";
+import type { Clock } from "../call/ports.js";
+
+/** Width and number of the complete parts of each range: together at most 327 readings of about 1 KB. */
+export const historyRanges = {
+  hour: { widthMs: 60_000, parts: 60 },
+  day: { widthMs: 900_000, parts: 96 },
+  week: { widthMs: 3_600_000, parts: 168 },
+} as const;
+
+export type HistoryRange = keyof typeof historyRanges;
+
+const rangeNames = Object.keys(historyRanges) as HistoryRange[];
+
+interface StatusHistoryDeps {
+  readonly clock: Pick<Clock, "now" | "after">;
+  readonly calls: CallFigures;
+  /** Cost of this process's requests in nano-dollars. */
+  readonly chargedNano: () => number;
+}
+
+interface Counts extends CallCounts {
+  readonly costNano: number;
+}
+
+/** All counters at one moment. A part of the history is the difference of two. */
+interface Reading {
+  readonly atMs: number;
+  readonly counts: Counts;
+  readonly durations: DurationSums;
+}
+
+/** What happened between two moments. */
+export interface HistoryPart {
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly counts: Counts;
+  readonly durations: readonly DurationQuantiles[];
+}
+
+export interface History {
+  /** Rising; the last part is incomplete and ends now. */
+  readonly parts: readonly HistoryPart[];
+  readonly total: HistoryPart;
+}
+
+/** Requests, tokens, cost and latency of this process since its start, in memory: read once a minute, and on demand. */
+export class StatusHistory {
+  readonly #deps: StatusHistoryDeps;
+  /** By range, rising. The first reading is the start of the oldest part. */
+  readonly #readings: Readonly<Record<HistoryRange, Reading[]>>;
+  #cancelTimer: () => void = () => {};
+
+  /** Create it at the start of the process. */
+  constructor(deps: StatusHistoryDeps) {
+    this.#deps = deps;
+    const first = this.#read();
+    this.#readings = { hour: [first], day: [first], week: [first] };
+    this.#schedule();
+  }
+
+  of(range: HistoryRange): History {
+    const readings = this.#readings[range];
+    const now = this.#read();
+    const [first = now] = readings;
+    const ends = [...readings.slice(1), now];
+    return {
+      parts: ends.map((end, index) => partBetween(readings[index] ?? first, end)),
+      total: partBetween(first, now),
+    };
+  }
+
+  close(): void {
+    this.#cancelTimer();
+  }
+
+  /** At the next full minute. */
+  #schedule(): void {
+    const { clock } = this.#deps;
+    const { widthMs } = historyRanges.hour;
+    this.#cancelTimer = clock.after(widthMs - (clock.now() % widthMs), () => {
+      this.#keep();
+      this.#schedule();
+    });
+  }
+
+  /** Adds a reading to each range in which a part has ended. A step of the wall clock makes a longer or shorter part. */
+  #keep(): void {
+    const reading = this.#read();
+    for (const range of rangeNames) {
+      const { widthMs, parts } = historyRanges[range];
+      const readings = this.#readings[range];
+      const last = readings.at(-1);
+      if (last !== undefined && Math.floor(last.atMs / widthMs) === Math.floor(reading.atMs / widthMs)) continue;
+      readings.push(reading);
+      if (readings.length > parts + 1) readings.shift();
+    }
+  }
+
+  #read(): Reading {
+    const { clock, calls, chargedNano } = this.#deps;
+    return {
+      atMs: clock.now(),
+      counts: { ...calls.counts(), costNano: chargedNano() },
+      durations: calls.durations(),
+    };
+  }
+}
+
+function partBetween(start: Reading, end: Reading): HistoryPart {
+  const since = (name: keyof Counts): number => end.counts[name] - start.counts[name];
+  return {
+    startMs: start.atMs,
+    endMs: end.atMs,
+    counts: {
+      requests: since("requests"),
+      failed: since("failed"),
+      rejected: since("rejected"),
+      clientLeft: since("clientLeft"),
+      promptTokens: since("promptTokens"),
+      completionTokens: since("completionTokens"),
+      costNano: since("costNano"),
+    },
+    durations: end.durations.since(start.durations),
+  };
+}
+
+/** A part as a HistoryPoint. */
+export function pointFields({ startMs, endMs, counts, durations }: HistoryPart) {
+  return {
+    startTime: timestampFromMs(startMs),
+    endTime: timestampFromMs(endMs),
+    counters: counterFields(counts),
+    latencies: latencyFields(durations),
+  };
+}
+
+/** Counts as Counters. */
+export function counterFields({ requests, failed, rejected, clientLeft, ...sums }: Counts) {
+  return {
+    requests: BigInt(requests),
+    failed: BigInt(failed),
+    rejected: BigInt(rejected),
+    clientLeft: BigInt(clientLeft),
+    promptTokens: BigInt(sums.promptTokens),
+    completionTokens: BigInt(sums.completionTokens),
+    costNanoDollars: BigInt(sums.costNano),
+  };
+}
+
+/** Quantiles as Latency. */
+export function latencyFields(durations: readonly DurationQuantiles[]) {
+  return durations.map(({ count, ...latency }) => ({ ...latency, count: BigInt(count) }));
+}
