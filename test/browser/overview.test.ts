@@ -40,43 +40,74 @@ describe.skipIf(!hasChromium)("overview page", () => {
   });
 
   const card = (title: string) =>
-    visit.page.locator(".card", { has: visit.page.getByRole("heading", { name: title }) });
+    visit.page.locator(".card", { has: visit.page.getByRole("heading", { name: title, exact: true }) });
 
   it("shows active, queued, finished and failed requests live", async () => {
     const { page } = visit;
-    await page.getByText("of 129 slots").waitFor();
-    expect(await card("Active requests").innerText()).toMatch(/\n0\n/);
+    await page.getByText("of 129 slots, 0 queued").waitFor();
+    expect(await card("Active now").innerText()).toMatch(/\n0\n/);
+    await page.getByText("Healthy: 3 of 3 models ready, store available.").waitFor();
 
     const answers = [1, 2, 3].map(() => ask(dashboard.service, "slow"));
-    await card("Active requests").getByText("1", { exact: true }).waitFor();
-    await card("Queued requests").getByText("2", { exact: true }).waitFor();
+    await card("Active now").getByText("1", { exact: true }).waitFor();
+    await card("Active now").getByText("of 129 slots, 2 queued").waitFor();
     await page.getByText("slow: all slots are busy, 2 requests are queued.").waitFor();
     const produced = page.getByRole("row", { name: /^slow/ }).getByRole("cell").nth(4);
-    expect(Number(await produced.innerText())).toBeGreaterThan(0);
+    await expect.poll(async () => Number(await produced.innerText())).toBeGreaterThan(0);
+    await card("Output now")
+      .getByText(/^\d.* tokens\/s$/)
+      .waitFor();
 
     expect(await ask(dashboard.service, "quick")).toBe(200);
     expect(await ask(dashboard.service, "faulty")).toBe(500);
-    await card("Errors in 5 min")
-      .getByText(/^\d+\.\d % of \d; since start: 1 failed,/)
-      .waitFor();
     await takePictures(page, "overview-busy");
     await Promise.all(answers);
-    await card("Requests/s").getByText("5 since start").waitFor();
-    await card("Active requests").getByText("0", { exact: true }).waitFor();
+    await card("Active now").getByText("0", { exact: true }).waitFor();
+    await page.reload();
+    await card("Requests").getByText("5", { exact: true }).waitFor();
+    await card("Error rate").getByText("20.0 %").waitFor();
+    await card("Error rate").getByText("1 of 5 failed").waitFor();
+    await card("Tokens")
+      .getByText(/ input, \d+ output$/)
+      .waitFor();
+    await card("Request duration")
+      .getByText(/^p50; p95 /)
+      .waitFor();
   });
 
-  it("has a table beside its chart and is accessible by keyboard and screen reader", async () => {
+  it("shows a day or a week from its URL, with a table below the chart, and is accessible", async () => {
     const { page } = visit;
     await page
-      .getByRole("img", { name: /^Tokens per second, last 5 minutes/ })
+      .getByRole("img", { name: /^Tokens per second, last hour/ })
       .locator("canvas")
       .waitFor();
-    await page.getByRole("table", { name: "Last 5 minutes, by minute" }).getByRole("cell").first().waitFor();
-    await page.getByLabel("Metric").selectOption("Active and queued");
-    await page.getByRole("listitem").filter({ hasText: "Queued" }).waitFor();
+    await page.getByRole("navigation", { name: "Time range" }).getByRole("link", { name: "7d" }).click();
+    await page.getByRole("img", { name: /^Tokens per second, last 7 days/ }).waitFor();
+    expect(page.url()).toContain("range=7d");
+    await page.getByText("Show as a table").click();
+    await page.getByRole("table", { name: "Last 7 days, newest first" }).getByRole("cell").first().waitFor();
+    await page.getByLabel("Metric").selectOption("Request duration");
+    await page.getByRole("listitem").filter({ hasText: "p95" }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     expect(await keyboardFaults(page)).toEqual([]);
-    await takePictures(page, "overview");
+    await takePictures(page, "overview-table");
+  });
+
+  it("advice and first steps stay dismissed in this browser", async () => {
+    const { page } = visit;
+    const steps = page.getByRole("region", { name: "First steps" });
+    await steps.getByText("Set a budget or a usage threshold").waitFor();
+    await page
+      .getByText(/^state\.durability is none|memory/)
+      .first()
+      .waitFor();
+    await steps.getByRole("button", { name: "Dismiss first steps" }).click();
+    await steps.waitFor({ state: "detached" });
+    const dismiss = page.getByRole("button", { name: "Dismiss", exact: true });
+    while ((await dismiss.count()) > 0) await dismiss.click();
+    await page.reload();
+    await page.getByRole("img").locator("canvas").waitFor();
+    expect([await steps.count(), await dismiss.count()]).toEqual([0, 0]);
   });
 
   it("shows why it is disconnected, reconnects, and closes the stream while hidden", async () => {
@@ -144,7 +175,8 @@ describe.skipIf(!hasChromium)("overview page of a service on Redis", () => {
     const { page, complaints } = visit;
     await visit.go("");
     expect(await ask(dashboard.service, "quick")).toBe(200);
-    await page.getByText("1 since start").waitFor();
+    await page.reload();
+    await page.getByText("0 of 1 failed").waitFor();
     const store = page.getByRole("region", { name: "Store" });
     await store.getByText("Redis", { exact: true }).waitFor();
     await store.getByText("Available", { exact: true }).waitFor();

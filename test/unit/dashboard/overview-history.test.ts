@@ -1,65 +1,85 @@
 import { describe, expect, it } from "vitest";
 import type { SystemJson } from "../../../gen/unified/admin/v1/system_pb.js";
-import { afterReading, byMinute, type History, noHistory } from "../../../src/dashboard/pages/overview/history.js";
+import {
+  errorShare,
+  historyOf,
+  outputRate,
+  rangeOf,
+  rate,
+  requestsNow,
+} from "../../../src/dashboard/pages/overview/history.js";
 
-const startMs = Date.parse("2026-11-21T10:00:00Z");
+const point = (startTime: string, endTime: string, counters = {}, latencies: object[] = []) => ({
+  startTime,
+  endTime,
+  counters,
+  latencies,
+});
+const [ten, tenOne, tenTwo] = ["2026-11-21T10:00:00Z", "2026-11-21T10:01:00Z", "2026-11-21T10:02:00Z"];
 
-function statusAt(seconds: number, more: Partial<SystemJson> = {}): SystemJson {
-  return {
-    startedAt: "2026-11-21T09:00:00Z",
-    now: new Date(startMs + seconds * 1_000).toISOString(),
-    counters: { requests: String(seconds * 3), failed: String(seconds / 2) },
-    models: [{ id: "a", running: 1, waiting: 2, producedTokens: String(seconds * 10) }],
-    ...more,
-  };
+describe("the history of the overview", () => {
+  it("reads counters, cost and the latencies that were measured", () => {
+    const latencies = [{ name: "request", count: "4", p50Ms: 100, p95Ms: 300 }, { name: "time_to_first_token" }];
+    const first = point(ten, tenOne, { requests: "120", failed: "3", costNanoDollars: "5000" }, latencies);
+    const { rows, total } = historyOf({ points: [first, point(tenOne, tenTwo)], total: point(ten, tenTwo) });
+    expect(rows[0]).toMatchObject({
+      startMs: Date.parse(ten),
+      requests: 120,
+      failed: 3,
+      rejected: 0,
+      costNano: 5_000,
+      duration: { p50: 100, p95: 300 },
+      firstToken: null,
+    });
+    expect([rows.length, total.endMs]).toEqual([2, Date.parse(tenTwo)]);
+  });
+
+  it("has rates per second, but none for a part that has just begun", () => {
+    const { rows } = historyOf({
+      points: [point(ten, tenOne, { requests: "120" }), point(tenOne, "2026-11-21T10:01:02Z", { requests: "1" })],
+    });
+    expect(rows.map((row) => rate(row, row.requests))).toEqual([2, null]);
+  });
+
+  it("has the share of failed requests, and none without requests", () => {
+    const shareOf = (counters: object) => errorShare(historyOf({ total: point(ten, tenOne, counters) }).total);
+    expect(shareOf({ requests: "8", failed: "2", rejected: "3" })).toBe(0.25);
+    expect(shareOf({})).toBeNull();
+  });
+
+  it("begins with an hour, also for unknown ranges in the URL", () => {
+    expect([null, "24h", "7d", "constructor"].map(rangeOf)).toEqual(["1h", "24h", "7d", "1h"]);
+  });
+});
+
+const startMs = Date.parse(ten);
+
+function statusAt(seconds: number, models: SystemJson["models"], startedAt = ten): SystemJson {
+  return { startedAt, now: new Date(startMs + seconds * 1_000).toISOString(), models: models ?? [] };
 }
 
-function historyOf(...readings: readonly SystemJson[]): History {
-  return readings.reduce(afterReading, noHistory);
-}
-
-describe("the overview history", () => {
-  it("computes requests and tokens per second with the service's clock", () => {
-    const { points } = historyOf(statusAt(10), statusAt(14));
-    expect(points).toEqual([
-      {
-        atMs: startMs + 14_000,
-        requestsPerSecond: 3,
-        tokensPerSecond: 10,
-        ended: 12,
-        failed: 2,
-        rejected: 0,
-        running: 1,
-        waiting: 2,
-      },
+describe("figures of two states of the service", () => {
+  it("have the output tokens per second, summed over models that may be loaded again", () => {
+    const before = statusAt(2, [
+      { id: "a", producedTokens: "100" },
+      { id: "b", producedTokens: "50" },
     ]);
-  });
-
-  it("adds no point across a restart of the service", () => {
-    const again = statusAt(14, { startedAt: "2026-11-21T10:00:13Z", counters: { requests: "1" } });
-    expect(historyOf(statusAt(10), again).points).toEqual([]);
-    expect(historyOf(statusAt(10), again, { ...again, now: statusAt(16).now ?? "" }).points).toHaveLength(1);
-  });
-
-  it("ignores a reading that is not later than the previous one", () => {
-    expect(historyOf(statusAt(10), statusAt(10)).points).toEqual([]);
-  });
-
-  it("counts tokens from zero after a model was reloaded", () => {
-    const models = [{ id: "a", producedTokens: "6" }];
-    expect(historyOf(statusAt(10), statusAt(12, { models })).points[0]?.tokensPerSecond).toBe(3);
-  });
-
-  it("drops points older than five minutes", () => {
-    const { points } = historyOf(...Array.from({ length: 400 }, (_none, index) => statusAt(index * 2)));
-    expect(points).toHaveLength(150);
-  });
-
-  it("aggregates by minute, newest first", () => {
-    const { points } = historyOf(statusAt(0), statusAt(30), statusAt(50), statusAt(70));
-    expect(byMinute(points)).toMatchObject([
-      { startMs: startMs + 60_000, requestsPerSecond: 3, failed: 10, mostRunning: 1, mostWaiting: 2 },
-      { startMs, requestsPerSecond: 3, failed: 25 },
+    const now = statusAt(4, [
+      { id: "a", producedTokens: "120" },
+      { id: "b", producedTokens: "6" },
+      { id: "c", producedTokens: "4" },
     ]);
+    expect(outputRate(before, now)).toBe(15);
+    expect(outputRate(null, now)).toBeNull();
+    expect(outputRate(before, statusAt(4, [], tenOne))).toBeNull();
+    expect(outputRate(now, now)).toBeNull();
+  });
+
+  it("sum requests and slots over models", () => {
+    const models = [
+      { id: "a", running: 1, waiting: 2, slots: 4 },
+      { id: "b", slots: 1 },
+    ];
+    expect(requestsNow(statusAt(0, models))).toEqual({ running: 1, waiting: 2, slots: 5 });
   });
 });

@@ -1,14 +1,15 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
+import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { stream } from "../../lib/api.js";
 import { Badge } from "../../ui/feedback.js";
-import { afterReading, type History, noHistory } from "./history.js";
+import { outputRate } from "./history.js";
 import { type Connection, watchOverview } from "./watch-overview.js";
 
-/** Outlives the page, so that the chart still has the last minutes after a visit to other pages. */
-let history: History = noHistory;
-
 interface LiveOverview {
-  readonly history: History;
+  /** The last reading; null before the first one. */
+  readonly system: SystemJson | null;
+  /** Output tokens per second between the last two readings; null while unknown. */
+  readonly outputRate: number | null;
   readonly connection: Connection;
   /** Reconnects now, without waiting for the backoff. */
   readonly retry: () => void;
@@ -16,7 +17,12 @@ interface LiveOverview {
 
 /** Live overview of the service; disconnects while the tab is hidden. */
 export function useOverview(): LiveOverview {
-  const [shown, setShown] = useState(history);
+  const [{ system, rate }, setReading] = useState<{ readonly system: SystemJson | null; readonly rate: number | null }>(
+    {
+      system: null,
+      rate: null,
+    },
+  );
   const [connection, setConnection] = useState<Connection>({ state: "connecting" });
   const [round, setRound] = useState(0);
   useEffect(() => {
@@ -26,10 +32,8 @@ export function useOverview(): LiveOverview {
       stop = document.hidden
         ? null
         : watchOverview(openOverview, {
-            onReading: (system) => {
-              history = afterReading(history, system);
-              setShown(history);
-            },
+            onReading: (next) =>
+              setReading((before) => ({ system: next, rate: outputRate(before.system, next) ?? before.rate })),
             onConnection: setConnection,
           });
     };
@@ -40,7 +44,8 @@ export function useOverview(): LiveOverview {
       stop?.();
     };
   }, [round]);
-  return { history: shown, connection, retry: useCallback(() => setRound((before) => before + 1), []) };
+  const retry = useCallback(() => setRound((before) => before + 1), []);
+  return { system, outputRate: rate, connection, retry };
 }
 
 function openOverview(signal: AbortSignal) {

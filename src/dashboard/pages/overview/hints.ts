@@ -1,4 +1,4 @@
-/** Warnings about the service's state. */
+/** Problems of the service, and advice about its configuration. */
 import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 
 export interface Hint {
@@ -7,9 +7,14 @@ export interface Hint {
   readonly page?: "models" | "webhooks" | "deliveries";
 }
 
-/** Most urgent first; empty if there is nothing to warn about. */
-export function hintsOf(system: SystemJson): readonly Hint[] {
-  return [...hintsOfState(system), ...hintsOfModels(system), ...hintsOfWebhooks(system), ...warningsOf(system)];
+/** What is wrong now, most urgent first. */
+export function problemsOf(system: SystemJson): readonly Hint[] {
+  return [...hintsOfState(system), ...hintsOfModels(system), ...hintsOfWebhooks(system)];
+}
+
+/** Findings about the configuration, each with its remedy. */
+export function adviceOf({ warnings = [] }: SystemJson): readonly Hint[] {
+  return warnings.map((text) => ({ text }));
 }
 
 function hintsOfState({ state }: SystemJson): readonly Hint[] {
@@ -43,8 +48,4 @@ function hintsOfWebhooks({ endpointsFailing = 0 }: SystemJson): readonly Hint[] 
       ? "1 webhook endpoint is failing and will be disabled if the failures continue."
       : `${endpointsFailing} webhook endpoints are failing and will be disabled if the failures continue.`;
   return [{ text, page: "deliveries" }];
-}
-
-function warningsOf({ warnings = [] }: SystemJson): readonly Hint[] {
-  return warnings.map((text) => ({ text }));
 }

@@ -1,106 +1,115 @@
-/** Rates and history, computed from consecutive readings of the service's counters. */
-import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
-import { grouped } from "../../lib/grouped.js";
+/** The history of the service as the overview shows it: one row per part of the range. */
+import type { LatencyJson, SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
+import type { GetHistoryResponseJson, HistoryPointJson } from "../../../../gen/unified/admin/v1/system_service_pb.js";
 
-/** The interval between two readings. */
-export interface Point {
-  /** The service's wall clock at the second reading. */
-  readonly atMs: number;
-  readonly requestsPerSecond: number;
-  /** Output tokens, as the engines produce them. */
-  readonly tokensPerSecond: number;
-  /** Finished requests. */
-  readonly ended: number;
-  /** Finished requests that failed with a server error. */
+export type RangeName = "1h" | "24h" | "7d";
+
+export interface Range {
+  readonly title: string;
+  readonly request: "HISTORY_RANGE_HOUR" | "HISTORY_RANGE_DAY" | "HISTORY_RANGE_WEEK";
+  readonly seconds: number;
+  readonly refreshMs: number;
+}
+
+export const ranges: Readonly<Record<RangeName, Range>> = {
+  "1h": { title: "Last hour", request: "HISTORY_RANGE_HOUR", seconds: 3_600, refreshMs: 10_000 },
+  "24h": { title: "Last 24 hours", request: "HISTORY_RANGE_DAY", seconds: 86_400, refreshMs: 60_000 },
+  "7d": { title: "Last 7 days", request: "HISTORY_RANGE_WEEK", seconds: 604_800, refreshMs: 60_000 },
+};
+
+export function rangeOf(text: string | null): RangeName {
+  return text === "24h" || text === "7d" ? text : "1h";
+}
+
+/** Quantiles in milliseconds. */
+export interface Quantiles {
+  readonly p50: number;
+  readonly p95: number;
+}
+
+/** What happened in one part of the range. */
+export interface Row {
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly requests: number;
   readonly failed: number;
-  /** Finished requests that were rejected. */
   readonly rejected: number;
-  readonly running: number;
-  readonly waiting: number;
+  readonly cancelled: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly costNano: number;
+  /** Null: nothing was measured. */
+  readonly duration: Quantiles | null;
+  readonly firstToken: Quantiles | null;
 }
 
-/** The last minutes, oldest first. */
 export interface History {
-  readonly last: SystemJson | null;
-  readonly points: readonly Point[];
+  /** Rising; at least one. */
+  readonly rows: readonly Row[];
+  readonly total: Row;
 }
 
-export const noHistory: History = { last: null, points: [] };
-
-export const historyMs = 300_000;
-
-/** Adds a reading. Adds no point across a restart, when the counters begin again. */
-export function afterReading(history: History, system: SystemJson): History {
-  const point = history.last === null ? null : pointBetween(history.last, system);
-  if (point === null) return { last: system, points: history.points };
-  const since = point.atMs - historyMs;
-  return { last: system, points: [...history.points.filter(({ atMs }) => atMs > since && atMs < point.atMs), point] };
+export function historyOf({ points = [], total = {} }: GetHistoryResponseJson): History {
+  const whole = rowOf(total);
+  return { rows: points.length === 0 ? [whole] : points.map(rowOf), total: whole };
 }
 
-function pointBetween(before: SystemJson, now: SystemJson): Point | null {
-  const atMs = timeOf(now.now);
-  const seconds = (atMs - timeOf(before.now)) / 1_000;
-  if (before.startedAt !== now.startedAt || !(seconds > 0)) return null;
-  const more = (name: "requests" | "failed" | "rejected"): number =>
-    Math.max(0, Number(now.counters?.[name] ?? 0) - Number(before.counters?.[name] ?? 0));
+function rowOf({ startTime, endTime, counters = {}, latencies = [] }: HistoryPointJson): Row {
+  const quantiles = (name: string): Quantiles | null => quantilesOf(latencies.find((latency) => latency.name === name));
   return {
-    atMs,
-    requestsPerSecond: more("requests") / seconds,
-    tokensPerSecond: producedBetween(before, now) / seconds,
-    ended: more("requests"),
-    failed: more("failed"),
-    rejected: more("rejected"),
-    ...requestsNow(now),
+    startMs: timeOf(startTime),
+    endMs: timeOf(endTime),
+    requests: Number(counters.requests ?? 0),
+    failed: Number(counters.failed ?? 0),
+    rejected: Number(counters.rejected ?? 0),
+    cancelled: Number(counters.clientLeft ?? 0),
+    promptTokens: Number(counters.promptTokens ?? 0),
+    completionTokens: Number(counters.completionTokens ?? 0),
+    costNano: Number(counters.costNanoDollars ?? 0),
+    duration: quantiles("request"),
+    firstToken: quantiles("time_to_first_token"),
   };
 }
 
-/** Sums by model: each model's counter restarts when the model is loaded. */
-function producedBetween(before: SystemJson, now: SystemJson): number {
+function quantilesOf(latency: LatencyJson | undefined): Quantiles | null {
+  if (latency === undefined || Number(latency.count ?? 0) === 0) return null;
+  return { p50: Number(latency.p50Ms ?? 0), p95: Number(latency.p95Ms ?? 0) };
+}
+
+/** A part that began less than this ago has no rate yet. */
+const ratedSecondsMin = 5;
+
+/** A number per second of the row; null for a row that has just begun. */
+export function rate(row: Row, value: number): number | null {
+  const seconds = (row.endMs - row.startMs) / 1_000;
+  return seconds < ratedSecondsMin ? null : value / seconds;
+}
+
+/** The share of requests that failed because of the service, 0 to 1; null without requests. */
+export function errorShare({ requests, failed }: Row): number | null {
+  return requests === 0 ? null : failed / requests;
+}
+
+/** Output tokens per second between two states of the service; null across a restart, and for one state. */
+export function outputRate(before: SystemJson | null, now: SystemJson): number | null {
+  const seconds = (timeOf(now.now) - timeOf(before?.now)) / 1_000;
+  if (before === null || before.startedAt !== now.startedAt || !(seconds > 0)) return null;
   const produced = new Map(before.models?.map(({ id, producedTokens }) => [id, Number(producedTokens ?? 0)]));
   let sum = 0;
   for (const { id, producedTokens } of now.models ?? []) {
+    // Each model's counter restarts when the model is loaded.
     const total = Number(producedTokens ?? 0);
     const earlier = produced.get(id) ?? 0;
     sum += total < earlier ? total : total - earlier;
   }
-  return sum;
+  return sum / seconds;
 }
 
-/** Active and queued requests of all models. */
-export function requestsNow({ models = [] }: SystemJson): { readonly running: number; readonly waiting: number } {
-  return {
-    running: models.reduce((sum, { running = 0 }) => sum + running, 0),
-    waiting: models.reduce((sum, { waiting = 0 }) => sum + waiting, 0),
-  };
-}
-
-/** Averages and maxima of one minute. */
-export interface Minute {
-  readonly startMs: number;
-  readonly requestsPerSecond: number;
-  readonly tokensPerSecond: number;
-  readonly failed: number;
-  readonly mostRunning: number;
-  readonly mostWaiting: number;
-}
-
-/** Aggregates by minute, newest first. */
-export function byMinute(points: readonly Point[]): readonly Minute[] {
-  const minutes = grouped(points, ({ atMs }) => Math.floor(atMs / 60_000) * 60_000);
-  return [...minutes]
-    .map(([startMs, members]) => ({
-      startMs,
-      requestsPerSecond: mean(members.map((point) => point.requestsPerSecond)),
-      tokensPerSecond: mean(members.map((point) => point.tokensPerSecond)),
-      failed: members.reduce((sum, { failed }) => sum + failed, 0),
-      mostRunning: Math.max(...members.map(({ running }) => running)),
-      mostWaiting: Math.max(...members.map(({ waiting }) => waiting)),
-    }))
-    .reverse();
-}
-
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
+/** Active and queued requests of all models, and their slots. */
+export function requestsNow({ models = [] }: SystemJson) {
+  const sum = (name: "running" | "waiting" | "slots"): number =>
+    models.reduce((total, model) => total + (model[name] ?? 0), 0);
+  return { running: sum("running"), waiting: sum("waiting"), slots: sum("slots") };
 }
 
 function timeOf(instant: string | undefined): number {

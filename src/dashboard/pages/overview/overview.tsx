@@ -1,109 +1,126 @@
 import type {
-  LatencyJson,
   ListenersJson,
   ModelStatusJson,
   StateStatusJson,
   SystemJson,
 } from "../../../../gen/unified/admin/v1/system_pb.js";
+import { call } from "../../lib/api.js";
 import { distance, milliseconds, time, wholeNumber } from "../../lib/format.js";
-import { PageLink } from "../../lib/location.js";
-import { Badge, Empty, Loading } from "../../ui/feedback.js";
+import { PageLink, useLocation } from "../../lib/location.js";
+import { useCanChange } from "../../lib/session.js";
+import { useData } from "../../lib/use-data.js";
+import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
+import { Notice, useDismissed } from "../../ui/notice.js";
 import { type Column, Table } from "../../ui/table.js";
+import { Tabs } from "../../ui/tabs.js";
 import { Facts, ModelState } from "../../ui/values.js";
+import { Checklist } from "./checklist.js";
 import { ConnectionStatus, useOverview } from "./connection.js";
+import { Course } from "./course.js";
 import { Diagnostics } from "./diagnostics.js";
-import { Figures, RecentMinutes } from "./figures.js";
-import { hintsOf } from "./hints.js";
-import type { Point } from "./history.js";
+import { Figures } from "./figures.js";
+import { adviceOf, type Hint, problemsOf } from "./hints.js";
+import { historyOf, type RangeName, rangeOf, ranges } from "./history.js";
 import "./overview.css";
 
-/** The state of the service, now and over the last minutes. */
+/** Is the service healthy, how much does it do, how fast, and what does it cost. */
 export function Overview() {
-  const { history, connection, retry } = useOverview();
-  const { last: system, points } = history;
+  const range = rangeOf(useLocation().query.get("range"));
+  const { system, outputRate, connection, retry } = useOverview();
+  const { request, refreshMs } = ranges[range];
+  const { value, error, reload } = useData(
+    async (signal) => historyOf(await call("unified.admin.v1.SystemService/GetHistory", { range: request }, signal)),
+    [request],
+    refreshMs,
+  );
   return (
     <div class="stack overview">
-      <ConnectionStatus connection={connection} at={time(system?.now)} onRetry={retry} />
-      {system === null ? (
-        connection.state !== "disconnected" && <Loading />
-      ) : (
-        <Sections system={system} points={points} />
+      <div class="row overview-head">
+        <ConnectionStatus connection={connection} at={time(system?.now)} onRetry={retry} />
+        <RangeTabs range={range} />
+      </div>
+      <Problem error={error} onRetry={reload} />
+      {(system === null || value === null) && connection.state !== "disconnected" && error === null && <Loading />}
+      {system !== null && <Advice system={system} />}
+      {system !== null && value !== null && (
+        <>
+          <Figures system={system} history={value} outputRate={outputRate} />
+          <Course range={range} history={value} />
+        </>
       )}
+      {system !== null && <State system={system} />}
     </div>
   );
 }
 
-function Sections({ system, points }: { readonly system: SystemJson; readonly points: readonly Point[] }) {
-  return (
-    <>
-      <Hints system={system} />
-      <Figures system={system} points={points} />
-      <RecentMinutes points={points} />
-      <div class="beside">
-        <div class="stack">
-          <Latencies latencies={system.latencies ?? []} />
-          <Service system={system} />
-        </div>
-        <Store state={system.state ?? {}} deliveriesDue={system.deliveriesDue} />
-      </div>
-      <Models models={system.models ?? []} />
-      <Diagnostics />
-    </>
-  );
+function RangeTabs({ range }: { readonly range: RangeName }) {
+  const tabs = (Object.keys(ranges) as RangeName[]).map((name) => ({
+    title: name,
+    query: { range: name === "1h" ? "" : name },
+    isCurrent: name === range,
+  }));
+  return <Tabs label="Time range" page="" tabs={tabs} isCompact />;
 }
 
 const hintPages = { models: "Models", webhooks: "Webhooks", deliveries: "Deliveries" } as const;
 
-/** Warnings that need attention; announced when they change. */
-function Hints({ system }: { readonly system: SystemJson }) {
-  const hints = hintsOf(system);
+function HintText({ hint: { text, page } }: { readonly hint: Hint }) {
   return (
-    <section class="card hints" aria-label="Warnings" aria-live="polite">
-      {hints.length === 0 ? (
-        <p>
-          <Badge tone="good">OK</Badge> No warnings.
-        </p>
-      ) : (
-        <ul>
-          {hints.map(({ text, page }) => (
-            <li key={text}>
-              <Badge tone="busy">Warning</Badge>
-              <span>
-                {text} {page !== undefined && <PageLink page={page}>Go to {hintPages[page]}</PageLink>}
-              </span>
-            </li>
-          ))}
-        </ul>
+    <>
+      {text} {page !== undefined && <PageLink page={page}>Go to {hintPages[page]}</PageLink>}
+    </>
+  );
+}
+
+/** Problems as long as they last; then one line of advice, or the first steps, until they are dismissed. */
+function Advice({ system }: { readonly system: SystemJson }) {
+  const [dismissed, dismiss] = useDismissed();
+  const canChange = useCanChange();
+  const problems = problemsOf(system);
+  const advice = adviceOf(system).filter(({ text }) => !dismissed.has(text));
+  const [next] = advice;
+  return (
+    <>
+      <section class="stack-tight" aria-label="Health" aria-live="polite">
+        {problems.map((hint) => (
+          <Notice key={hint.text} tone="busy">
+            <HintText hint={hint} />
+          </Notice>
+        ))}
+        {problems.length === 0 && <Notice tone="good">{healthText(system)}</Notice>}
+      </section>
+      {canChange && !dismissed.has("first steps") && (
+        <Checklist system={system} onDismiss={() => dismiss("first steps")} />
       )}
-    </section>
+      {next !== undefined && (
+        <Notice key={next.text} tone="info" onDismiss={() => dismiss(next.text)}>
+          <HintText hint={next} />
+          {advice.length > 1 && <small> 1 of {advice.length}</small>}
+        </Notice>
+      )}
+    </>
   );
 }
 
-const latencyTitles: Readonly<Record<string, string>> = {
-  request: "Request duration",
-  time_to_first_token: "Time to first token",
-  queue: "Queue time",
-};
+function healthText({ models = [], state }: SystemJson): string {
+  const ready = models.filter((model) => model.state === "ready").length;
+  const replicas = state?.replicas ?? 1;
+  const others = replicas > 1 ? ` This is one of ${replicas} replicas.` : "";
+  return `Healthy: ${ready} of ${models.length} ${models.length === 1 ? "model" : "models"} ready, store available.${others}`;
+}
 
-const latencyColumns: readonly Column<LatencyJson>[] = [
-  { title: "Latency", cell: ({ name = "" }) => latencyTitles[name] ?? name },
-  { title: "p50", cell: ({ count, p50Ms }) => quantile(count, p50Ms), isNumber: true },
-  { title: "p95", cell: ({ count, p95Ms }) => quantile(count, p95Ms), isNumber: true },
-  { title: "p99", cell: ({ count, p99Ms }) => quantile(count, p99Ms), isNumber: true },
-  { title: "Requests", cell: ({ count }) => wholeNumber(count), isNumber: true },
-];
-
-function Latencies({ latencies }: { readonly latencies: readonly LatencyJson[] }) {
+/** What runs and where, below the figures. */
+function State({ system }: { readonly system: SystemJson }) {
   return (
-    <section class="stack" aria-label="Latency">
-      <h2>Latency since start</h2>
-      <Table caption="Latency since start" columns={latencyColumns} rows={latencies} keyOf={({ name = "" }) => name} />
-    </section>
+    <>
+      <Models models={system.models ?? []} />
+      <div class="beside">
+        <Service system={system} />
+        <Store state={system.state ?? {}} deliveriesDue={system.deliveriesDue} />
+      </div>
+      <Diagnostics />
+    </>
   );
-}
-
-function quantile(measured: string | undefined, ms: LatencyJson["p50Ms"]): string {
-  return Number(measured ?? 0) === 0 ? "–" : milliseconds(ms);
 }
 
 function Service({ system: { version, startedAt, now, listeners = {} } }: { readonly system: SystemJson }) {
