@@ -7,7 +7,7 @@ import { allCommands, silentProgram } from "../../../support/cli/all-commands.js
 function offered(lines: readonly (readonly string[])[]): readonly string[][] {
   const script = [
     completionScript(silentProgram(), "bash"),
-    'offer() { COMP_WORDS=(uis "$@"); COMP_CWORD=$#; _uis; echo "${COMPREPLY[*]}"; }',
+    `offer() { COMP_WORDS=(uis "$@"); COMP_CWORD=$#; _uis; echo "\${COMPREPLY[*]}"; }`,
     ...lines.map((words) => `offer ${words.map((word) => `'${word}'`).join(" ")}`),
   ].join("\n");
   const [program = "", ...args] = ["bash", "--norc", "-c", script];
