@@ -48,6 +48,7 @@ describe("the programs of docs/use-it-with.md", () => {
     expect(stdout).toMatch(expected);
   });
 
+  // Needs python3 with venv, which not every machine has.
   describe.skipIf(!hasPython)("in Python", () => {
     let python: string;
     beforeAll(async () => {

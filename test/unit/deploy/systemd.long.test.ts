@@ -9,6 +9,7 @@ function analyze(args: readonly string[]) {
   return { status, output: stdout + stderr };
 }
 
+// Only Linux with systemd has the program.
 it.skipIf(analyze(["--version"]).status !== 0)("systemd accepts the unit, and rates its exposure as low", () => {
   const folder = mkdtempSync(join(tmpdir(), "uis-systemd-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));

