@@ -37,10 +37,12 @@ let visit: Visit;
 const dialog = () => visit.page.getByRole("dialog");
 const card = (name: string) =>
   visit.page.getByRole("listitem").filter({ has: visit.page.getByRole("heading", { name, exact: true }) });
-const act = (verb: string, name: string) =>
-  card(name)
-    .getByRole("button", { name: `${verb}: ${name}` })
+async function act(verb: string, name: string): Promise<void> {
+  await card(name)
+    .getByRole("button", { name: `Actions of ${name}` })
     .click();
+  await visit.page.getByRole("menuitem", { name: verb, exact: true }).click();
+}
 const confirm = (verb: string) => dialog().getByRole("button", { name: verb, exact: true }).click();
 const row = (name: string, model: string) => card(name).getByRole("row").filter({ hasText: model });
 
@@ -71,7 +73,10 @@ describe.skipIf(!hasChromium).each(storesByTier)("upstreams page, state in %s", 
     expect(text).toMatch(/API key\s+1 key, …1234/);
     expect(await row("file", "big").innerText()).toMatch(/llama-70b at the upstream\s+Ready\s+0 of 8\s+0\s+1\s+0/);
     const buttons = await card("file").getByRole("button").allInnerTexts();
-    expect(buttons).toEqual(["Test", "Drain"]);
+    expect(buttons).toEqual(["", "Drain"]);
+    await card("file").getByRole("button", { name: "Actions of file" }).click();
+    expect(await page.getByRole("menuitem").allInnerTexts()).toEqual(["Test"]);
+    await page.keyboard.press("Escape");
     expect(await page.content()).not.toContain("a-key-of-16");
     expect(await page.getByRole("link", { name: /^Upstreams/ }).getAttribute("aria-current")).toBe("page");
     expect(await accessibilityFaults(page)).toEqual([]);
@@ -84,6 +89,9 @@ describe.skipIf(!hasChromium).each(storesByTier)("upstreams page, state in %s", 
     await dialog().getByLabel("Name").fill("gpu-2");
     await dialog().getByLabel("URL").fill(added.url);
     await dialog().getByLabel("API key").fill("sk-secret-of-the-upstream");
+    await dialog().getByText("Headers, timeouts and share of requests").click();
+    await dialog().getByLabel("Headers", { exact: true }).fill("x-team: search");
+    await dialog().getByLabel("Connect (s)").fill("2.5");
     await confirm("Test");
     await dialog().getByText("Works", { exact: true }).waitFor();
     const result = await dialog().innerText();
@@ -99,12 +107,15 @@ describe.skipIf(!hasChromium).each(storesByTier)("upstreams page, state in %s", 
     await confirm("Add upstream");
     await row("gpu-2", "qwen-32b").getByText("Ready").waitFor();
     expect(added.requests.at(-1)?.headers["authorization"]).toBe("Bearer sk-secret-of-the-upstream");
+    expect(added.requests.at(-1)?.headers["x-team"]).toBe("search");
     expect(await ask(dashboard.service, "qwen-32b")).toBe(200);
-    expect(await card("gpu-2").innerText()).toMatch(/Source\s+Added here/);
+    expect(await card("gpu-2").innerText()).toMatch(/Source\s+Added here[\s\S]*Connect 2\.5 s[\s\S]*x-team/);
     expect(await page.content()).not.toContain("sk-secret");
     await takePictures(page, "upstreams");
 
     await act("Edit", "gpu-2");
+    await dialog().getByText("Headers, timeouts and share of requests").click();
+    expect(await dialog().getByLabel("Connect (s)").inputValue()).toBe("2.5");
     await dialog().getByLabel("Weight").fill("3");
     await dialog().getByLabel("Priority").fill("2");
     await confirm("Save");

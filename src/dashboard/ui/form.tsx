@@ -1,6 +1,5 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { ApiError } from "../lib/api.js";
 import { useAction } from "./action.js";
 import { useHold } from "./dialog.js";
 import { Problem } from "./feedback.js";
@@ -10,6 +9,12 @@ import { Icon } from "./icon.js";
 export interface FieldError {
   readonly param: string;
   readonly message: string;
+}
+
+/** The error if it names a field: of the service, or of a form that checks its fields before. */
+export function fieldErrorOf(error: Error | null): FieldError | null {
+  const { param = "", message = "" } = (error ?? {}) as Partial<FieldError>;
+  return param === "" ? null : { param, message };
 }
 
 /** What a form offers its fields. */
@@ -148,14 +153,23 @@ export function Form({ verb, send, onCancel, makesSecret = false, children }: Fo
   const [names] = useState(() => new Set<string>());
   const isHeld = makesSecret && isRunning;
   useHold(isHeld);
-  useEffect(() => form.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus(), [error]);
-  const fieldError = error instanceof ApiError && error.param !== "" ? error : null;
+  useEffect(() => {
+    const invalid = form.current?.querySelector<HTMLElement>("[aria-invalid]");
+    if (invalid === null || invalid === undefined) return;
+    openAround(invalid);
+    invalid.focus();
+  }, [error]);
+  const fieldError = fieldErrorOf(error);
   const isAtField = fieldError !== null && [...names].some((name) => isAbout(name, fieldError.param));
   const general = fieldError === null ? error : new Error(`${fieldError.param}: ${fieldError.message}`);
   return (
     <form
       ref={form}
       class="stack"
+      // The browser cannot show an invalid value in a closed part of the form.
+      onInvalidCapture={({ target }) => {
+        if (target instanceof Element) openAround(target);
+      }}
       onSubmit={(event) => {
         event.preventDefault();
         start();
@@ -175,6 +189,11 @@ export function Form({ verb, send, onCancel, makesSecret = false, children }: Fo
       </footer>
     </form>
   );
+}
+
+function openAround(element: Element): void {
+  const closed = element.closest<HTMLDetailsElement>("details:not([open])");
+  if (closed !== null) closed.open = true;
 }
 
 /** The text of an input event. */

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
+import { inOrder, keyText, kindTitle, modelsText, stateOf } from "../../../src/dashboard/pages/upstreams/upstream.js";
 import {
-  inOrder,
-  keyText,
-  kindTitle,
-  linesOf,
-  modelsText,
-  stateOf,
-} from "../../../src/dashboard/pages/upstreams/upstream.js";
+  checkRequest,
+  createRequest,
+  draftOf,
+  emptyDraft,
+  updateRequest,
+} from "../../../src/dashboard/pages/upstreams/upstream-draft.js";
 
 describe("upstreams as text", () => {
   it("says which models are offered", () => {
@@ -36,8 +36,38 @@ describe("upstreams as text", () => {
     const deployments = ["ready", "ejected", "ready", "loading"].map((state, i) => ({ id: String(i), state }));
     expect(inOrder(deployments).map(({ id }) => id)).toEqual(["1", "3", "0", "2"]);
   });
+});
 
-  it("reads one name a line", () => {
-    expect(linesOf(" a \r\n\nb\n")).toEqual(["a", "b"]);
+describe("the form of an upstream", () => {
+  const typed = { ...emptyDraft, name: " gpu ", url: "http://a/v1 ", key: "k", models: ["m"] };
+
+  it("creates it with what was typed, and leaves the rest to the defaults", () => {
+    expect(createRequest(typed, "vllm")).toEqual({
+      upstream: { name: "gpu", url: "http://a/v1", kind: "vllm", models: ["m"], weight: 1, priority: 0, slots: 256 },
+      key: "k",
+      headers: {},
+    });
+    const azure = { ...typed, apiVersion: "2024-10-21", connect: "0.5", total: "90", headers: "X-Team: a: b\n\nx-b:c" };
+    expect(createRequest(azure, "azure")).toMatchObject({
+      upstream: { apiVersion: "2024-10-21", connect: "0.5s", total: "90s" },
+      headers: { "X-Team": "a: b", "x-b": "c" },
+    });
+    expect(createRequest(azure, "vllm").upstream).not.toHaveProperty("apiVersion");
+  });
+
+  it("names the field of a line that is no header", () => {
+    expect(() => checkRequest({ ...typed, headers: "x-a: 1\nnonsense" })).toThrow("Each line must be a header");
+  });
+
+  it("changes only what was changed, and keeps key and headers that are not typed again", () => {
+    const before = draftOf({ name: "gpu", url: "http://a", kind: "azure", firstByte: "60s", models: ["m"], slots: 8 });
+    expect(before).toMatchObject({ firstByte: "60", connect: "", key: "", headers: "", slots: "8" });
+    expect(updateRequest(before, before)).toEqual({ name: "gpu", weight: 1, priority: 0, slots: 8 });
+    const draft = { ...before, firstByte: "5", models: [], headers: "a: 1", key: "new", url: "http://b" };
+    expect(updateRequest(before, draft)).toMatchObject({
+      ...{ url: "http://b", firstByte: "5s", key: "new" },
+      models: { values: [] },
+      headers: { values: { a: "1" } },
+    });
   });
 });

@@ -4,7 +4,7 @@ import { call } from "../../lib/api.js";
 import { go, useLocation } from "../../lib/location.js";
 import { useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
-import { type FieldError, Select } from "../../ui/form.js";
+import { fieldErrorOf, Select } from "../../ui/form.js";
 import type { Message } from "./answers.js";
 import { Chat } from "./chat.js";
 import { Completion } from "./completion.js";
@@ -115,12 +115,6 @@ function Bench({ models }: { readonly models: readonly ModelJson[] }) {
       )}
     </div>
   );
-}
-
-/** The error if it names a field. */
-function fieldErrorOf(problem: Error | null): FieldError | null {
-  const { param = "", message = "" } = (problem ?? {}) as Partial<FieldError>;
-  return param === "" ? null : { param, message };
 }
 
 /** Changes parameters of the URL; the others stay. */

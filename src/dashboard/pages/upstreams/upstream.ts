@@ -1,4 +1,4 @@
-/** Kinds, sources and states of upstreams as text, and what the forms send. */
+/** Kinds, sources and states of upstreams as text. */
 import type { UpstreamDeploymentJson, UpstreamJson } from "../../../../gen/unified/admin/v1/upstream_pb.js";
 import { wholeNumber } from "../../lib/format.js";
 
@@ -63,24 +63,4 @@ export function keyText({ keyCount = 0, keyHint = "" }: UpstreamJson): string {
 export function inOrder(deployments: readonly UpstreamDeploymentJson[]): readonly UpstreamDeploymentJson[] {
   const rank = ({ state }: UpstreamDeploymentJson): number => Number(state === "ready");
   return [...deployments].sort((a, b) => rank(a) - rank(b));
-}
-
-/** An upstream as typed into the form. */
-export interface UpstreamDraft {
-  readonly name: string;
-  readonly url: string;
-  readonly kind: string;
-  readonly key: string;
-  /** Names of models, one a line; empty: all that it lists. */
-  readonly models: string;
-}
-
-export const emptyDraft: UpstreamDraft = { name: "", url: "", kind: "", key: "", models: "" };
-
-/** The names of a list with one a line. */
-export function linesOf(text: string): string[] {
-  return text
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "");
 }

@@ -4,11 +4,13 @@ import type { UpstreamJson } from "../../../../gen/unified/admin/v1/upstream_pb.
 import { call } from "../../lib/api.js";
 import { useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
+import { type MenuItem, RowMenu } from "../../ui/menu.js";
 import { Facts, Moment } from "../../ui/values.js";
 import { TestUpstream } from "./check.js";
 import { DeploymentTable } from "./deployment-table.js";
 import { isStored, keyText, kindTitle, modelsText, sourceText } from "./upstream.js";
 import { AddUpstream, DeleteUpstream, EditUpstream } from "./upstream-dialogs.js";
+import { secondsOf } from "./upstream-draft.js";
 
 type UpstreamAction = "test" | "edit" | "delete";
 
@@ -83,9 +85,7 @@ function UpstreamCard({ upstream, onAction, onChanged }: UpstreamCardProps) {
           <h2 id={titleId}>{name}</h2>
           <div class="value">{url}</div>
         </div>
-        <div class="row actions">
-          <Actions upstream={upstream} onAction={onAction} />
-        </div>
+        <RowMenu label={`Actions of ${name}`} items={actionsOf(upstream, onAction)} />
       </div>
       {problem !== "" && <p class="upstream-warning">{problem}</p>}
       {hidesStored && (
@@ -100,29 +100,25 @@ function UpstreamCard({ upstream, onAction, onChanged }: UpstreamCardProps) {
   );
 }
 
-function Actions({ upstream, onAction }: Pick<UpstreamCardProps, "upstream" | "onAction">) {
-  const { name = "", hidesStored = false } = upstream;
-  const button = (action: UpstreamAction, verb: string) => (
-    <button
-      type="button"
-      class={action === "delete" ? "danger" : undefined}
-      aria-label={`${verb}: ${name}`}
-      onClick={() => onAction(action)}
-    >
-      {verb}
-    </button>
-  );
-  return (
-    <>
-      {button("test", "Test")}
-      {isStored(upstream) && button("edit", "Edit")}
-      {(isStored(upstream) || hidesStored) && button("delete", "Delete")}
-    </>
-  );
+function actionsOf(upstream: UpstreamJson, onAction: (action: UpstreamAction) => void): readonly MenuItem[] {
+  const { hidesStored = false } = upstream;
+  const test: MenuItem = { label: "Test", icon: "activity", onSelect: () => onAction("test") };
+  const edit: MenuItem = { label: "Edit", icon: "edit", onSelect: () => onAction("edit") };
+  const remove: MenuItem = { label: "Delete", icon: "trash", isDanger: true, onSelect: () => onAction("delete") };
+  return [test, ...(isStored(upstream) ? [edit] : []), ...(isStored(upstream) || hidesStored ? [remove] : [])];
 }
 
 function UpstreamFacts({ upstream }: { readonly upstream: UpstreamJson }) {
-  const { kind, weight = 1, priority = 0, slots = 0, headerNames = [], updatedAt, deployments = [] } = upstream;
+  const {
+    kind,
+    weight = 1,
+    priority = 0,
+    slots = 0,
+    headerNames = [],
+    apiVersion = "",
+    updatedAt,
+    deployments = [],
+  } = upstream;
   return (
     <Facts
       isWide
@@ -131,6 +127,8 @@ function UpstreamFacts({ upstream }: { readonly upstream: UpstreamJson }) {
         Source: sourceText(upstream),
         Models: modelsText(upstream),
         "API key": keyText(upstream),
+        "API version": apiVersion === "" ? null : apiVersion,
+        Timeouts: timeoutsOf(upstream),
         Headers: headerNames.length === 0 ? null : headerNames.join(", "),
         // Of an upstream of the file, each model has its own.
         Weight: isStored(upstream) ? String(weight) : null,
@@ -141,4 +139,11 @@ function UpstreamFacts({ upstream }: { readonly upstream: UpstreamJson }) {
       }}
     />
   );
+}
+
+/** The bounds of its calls, in the order in which they apply. */
+function timeoutsOf({ connect, firstByte, idle, total }: UpstreamJson): string | null {
+  if (connect === undefined) return null;
+  const [toConnect, toFirstByte, inIdle, inTotal] = [connect, firstByte, idle, total].map(secondsOf);
+  return `Connect ${toConnect} s, first byte ${toFirstByte} s, idle ${inIdle} s, total ${inTotal} s`;
 }
