@@ -197,7 +197,8 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries page, state in %s",
     receiver.answerWith({ status: 500 });
     await makeEvent(key);
     await visit.go("webhooks?account=closing");
-    await page.getByRole("button", { name: "Disable: " }).click();
+    await page.getByRole("button", { name: "Actions of " }).click();
+    await page.getByRole("menuitem", { name: "Disable" }).click();
     await dialog().getByRole("button", { name: "Disable" }).click();
     await dialog().waitFor({ state: "detached" });
 
@@ -211,7 +212,8 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries page, state in %s",
     expect(await keyboardFaults(page)).toEqual([]);
     await dialog().getByRole("link", { name: "Enable the endpoint first" }).click();
     await dialog().waitFor({ state: "detached" });
-    await page.getByRole("button", { name: "Enable: " }).click();
+    await page.getByRole("button", { name: "Actions of " }).click();
+    await page.getByRole("menuitem", { name: "Enable" }).click();
     await dialog().getByRole("button", { name: "Enable" }).click();
     await dialog().waitFor({ state: "detached" });
 

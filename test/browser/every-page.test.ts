@@ -19,34 +19,48 @@ interface PageWalk {
 /** Name of a button, or of a button with a menu and of its item. */
 type Opening = RegExp | readonly [menu: RegExp, item: RegExp];
 
+const actions = /^Actions of /;
+
 const walks: readonly PageWalk[] = [
   {
     page: "keys",
     title: "API keys",
     charts: 0,
-    dialogs: [/^Create key$/, /^Edit /, /^Rotate /, /^Revoke /],
+    dialogs: [/^Create key$/, [actions, /^Edit$/], [actions, /^Rotate$/], [actions, /^Revoke$/]],
   },
-  { page: "usage", title: "Usage", charts: 1, dialogs: [/^Add threshold$/, /^Edit/, /^Delete/] },
-  { page: "models", title: "Models", charts: 0, dialogs: [/^Pull a model$/, /^Remove /] },
+  {
+    page: "usage",
+    title: "Usage",
+    charts: 1,
+    dialogs: [/^Add threshold$/, [actions, /^Edit$/], [actions, /^Delete$/]],
+  },
+  { page: "models", title: "Models", charts: 0, dialogs: [/^Pull a model$/, [actions, /^Remove$/]] },
   { page: "playground", title: "Playground", charts: 0, dialogs: [] },
   {
     page: "upstreams",
     title: "Upstreams",
     charts: 0,
-    dialogs: [/^Add upstream$/, /^Test: /, /^Edit: /, /^Delete: /],
+    dialogs: [/^Add upstream$/, [actions, /^Test$/], [actions, /^Edit$/], [actions, /^Delete$/]],
   },
   {
     page: "webhooks",
     title: "Webhooks",
     charts: 0,
-    dialogs: [/^Add endpoint$/, /^Edit/, /^Rotate secret/, /^Send test event/, /^Disable/, /^Delete/],
+    dialogs: [
+      /^Add endpoint$/,
+      [actions, /^Edit$/],
+      [actions, /^Rotate secret$/],
+      [actions, /^Send test event$/],
+      [actions, /^Disable$/],
+      [actions, /^Delete$/],
+    ],
   },
   { page: "requests", title: "Requests", charts: 0, dialogs: [] },
   {
     page: "deliveries",
     title: "Deliveries",
     charts: 0,
-    dialogs: [[/^Actions of /, /^(Retry now|Resend)$/], /^Replay deliveries$/],
+    dialogs: [[actions, /^(Retry now|Resend)$/], /^Replay deliveries$/],
   },
   { page: "audit", title: "Audit", charts: 0, dialogs: [/^Change password$/, /^Revoke session/] },
   { page: "", title: "Overview", charts: 1, dialogs: [] },

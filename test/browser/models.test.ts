@@ -24,6 +24,12 @@ const catalog = () => visit.page.getByRole("table", { name: "Catalog" });
 const stored = () => visit.page.getByRole("table", { name: "Downloaded models" });
 const source = () => `${hub.endpoint}/owner/repo/resolve/main/Some-Model.gguf`;
 
+/** Chooses an action of the menu of the model that is pulled. */
+async function act(verb: string): Promise<void> {
+  await visit.page.getByRole("button", { name: "Actions of pulled" }).click();
+  await visit.page.getByRole("menuitem", { name: verb, exact: true }).click();
+}
+
 async function startPull(from: string, id: string): Promise<void> {
   await visit.page.getByRole("button", { name: "Pull a model" }).click();
   await dialog().getByLabel("Source").fill(from);
@@ -39,9 +45,8 @@ describe.skipIf(!hasChromium).each(storesByTier)("models page, state in %s", (st
     await writeScriptedGguf(file, { text: "It works." });
     hub = await HubServer.start();
     hub.put("owner/repo", "Some-Model.gguf", await readFile(file));
-    dashboard = await startDashboardOn(store, {
-      config: { engine: { threads: 1 }, model_store: { pull_allow: ["127.0.0.0/8"] } },
-    });
+    const config = { engine: { threads: 1 }, model_store: { pull_allow: ["127.0.0.0/8"] } };
+    dashboard = await startDashboardOn(store, { config, env: { HF_ENDPOINT: hub.endpoint } });
   });
   afterAll(async () => {
     await dashboard?.close();
@@ -93,18 +98,25 @@ describe.skipIf(!hasChromium).each(storesByTier)("models page, state in %s", (st
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "models");
 
-    await page.getByRole("button", { name: "Unload pulled" }).click();
+    await act("Unload");
     await stored().getByText("Not loaded").waitFor();
-    await page.getByRole("button", { name: "Load pulled" }).click();
+    await act("Load");
     await catalog().getByText("pulled").waitFor();
-    await page.getByRole("button", { name: "Remove pulled" }).click();
+    await act("Remove");
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog().getByRole("button", { name: "Remove" }).click();
     await page.getByText("No downloaded models.").waitFor();
     expect(await ask(dashboard.service, "pulled")).toBe(404);
   });
 
-  it("shows an invalid source in the form, and a pull that another tab started", async () => {
+  it("finds models by name, and shows an invalid source in the form and pulls of other tabs", async () => {
+    await visit.page.getByRole("button", { name: "Pull a model" }).click();
+    await dialog().getByLabel("Source").fill("qwen3 0.6b");
+    await dialog().getByRole("button", { name: "Search for a model" }).click();
+    await dialog().getByRole("button", { name: "Use qwen3:0.6b" }).click();
+    expect(await dialog().getByLabel("Source").inputValue()).toBe("qwen3:0.6b");
+    await dialog().getByRole("button", { name: "Cancel" }).click();
+
     await startPull("hf:nothing", "x");
     await dialog().getByText("is not of the form hf:owner/repo/file@revision").waitFor();
     await dialog().getByRole("button", { name: "Cancel" }).click();

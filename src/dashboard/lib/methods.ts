@@ -80,6 +80,10 @@ export interface Methods {
     modelAdmin.RemoveModelRequestJson,
     modelAdmin.RemoveModelResponseJson,
   ];
+  "unified.admin.v1.ModelAdminService/SearchModels": [
+    modelAdmin.SearchModelsRequestJson,
+    modelAdmin.SearchModelsResponseJson,
+  ];
   "unified.admin.v1.ModelAdminService/LoadModel": [modelAdmin.LoadModelRequestJson, modelAdmin.LoadModelResponseJson];
   "unified.admin.v1.ModelAdminService/UnloadModel": [
     modelAdmin.UnloadModelRequestJson,

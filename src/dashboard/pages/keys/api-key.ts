@@ -105,7 +105,8 @@ export function updateRequest(id: string, before: KeyDraft, draft: KeyDraft): Up
   };
 }
 
-function modelsOf({ models }: KeyDraft): string[] {
+/** The allowed models as a list. */
+export function modelsOf({ models }: Pick<KeyDraft, "models">): string[] {
   return models.split(/[\s,]+/).filter((model) => model !== "");
 }
 

@@ -5,11 +5,14 @@ import type { RotateApiKeyResponseJson } from "../../../../gen/unified/admin/v1/
 import { call } from "../../lib/api.js";
 import { time, toInstant } from "../../lib/format.js";
 import { prefix } from "../../lib/location.js";
-import { Copy } from "../../ui/code.js";
+import { CodeBlock } from "../../ui/code.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Field, Form, textOf } from "../../ui/form.js";
+import { Form, TextField } from "../../ui/form.js";
+import { ExpiryPicker } from "../../ui/picker/expiry.js";
+import { useAccountChoices, useModelChoices } from "../../ui/picker/known.js";
+import { ManyPicker, Picker } from "../../ui/picker/picker.js";
 import { defaultOverlap, OverlapField, SecretOnce } from "../../ui/secret.js";
-import { createRequest, draftOf, emptyDraft, type KeyDraft, updateRequest } from "./api-key.js";
+import { createRequest, draftOf, emptyDraft, type KeyDraft, modelsOf, updateRequest } from "./api-key.js";
 
 export interface NewKeyProps {
   /** Prefills the account field. */
@@ -22,6 +25,7 @@ export interface NewKeyProps {
 export function NewKey({ account, onCreated, onClose }: NewKeyProps) {
   const [draft, setDraft] = useState(() => emptyDraft(account));
   const [secret, setSecret] = useState<string | null>(null);
+  const accounts = useAccountChoices();
   const create = async (): Promise<void> => {
     const created = await call("unified.admin.v1.ApiKeyService/CreateApiKey", createRequest(draft));
     setSecret(created.secret ?? "");
@@ -33,23 +37,16 @@ export function NewKey({ account, onCreated, onClose }: NewKeyProps) {
         <Form verb="Create key" send={create} onCancel={onClose} makesSecret>
           <ScopeField scope={draft.scope} onChange={(scope) => setDraft({ ...draft, scope })} />
           <KeyFields draft={draft} onChange={setDraft} />
-          <Field
+          <Picker
             label="Account"
             name="account"
-            hint="Created automatically, defaults to default. Lower-case letters, digits and hyphens."
-          >
-            {(ids) => (
-              <input
-                {...ids}
-                type="text"
-                maxLength={64}
-                autocomplete="off"
-                spellcheck={false}
-                value={draft.account}
-                onInput={(event) => setDraft({ ...draft, account: textOf(event) })}
-              />
-            )}
-          </Field>
+            hint="Type a name that does not exist yet to create it: lower-case letters, digits and hyphens."
+            none="default"
+            acceptsOther
+            choices={accounts}
+            value={draft.account}
+            onChange={(chosen) => setDraft({ ...draft, account: chosen })}
+          />
         </Form>
       ) : (
         <NewSecret secret={secret} onClose={onClose} />
@@ -143,11 +140,7 @@ export function RotateKey({ apiKey, onCreated, onClose }: RotateKeyProps) {
           value={overlap}
           onChange={setOverlap}
         />
-        <Field label="New key expires" name="expires_at" hint="Leave empty for no expiry.">
-          {(ids) => (
-            <input {...ids} type="datetime-local" value={expiry} onInput={(event) => setExpiry(textOf(event))} />
-          )}
-        </Field>
+        <ExpiryPicker label="New key expires" name="expires_at" value={expiry} onChange={setExpiry} />
       </Form>
     </Dialog>
   );
@@ -160,55 +153,49 @@ interface KeyFieldsProps {
 
 /** The fields shared by creating and editing a key. */
 function KeyFields({ draft, onChange }: KeyFieldsProps) {
-  const set = (field: keyof KeyDraft) => (event: Event) => onChange({ ...draft, [field]: textOf(event) });
+  const models = useModelChoices();
+  const typed = (field: keyof KeyDraft) => ({
+    value: draft[field],
+    onChange: (text: string) => onChange({ ...draft, [field]: text }),
+  });
+  const limit = (label: string, name: string, field: keyof KeyDraft) => (
+    <TextField label={label} name={name} type="number" min={1} step={1} {...typed(field)} />
+  );
   return (
     <>
-      <Field label="Name" name="name" hint="For example, the app that uses the key.">
-        {(ids) => (
-          <input
-            {...ids}
-            type="text"
-            required
-            maxLength={128}
-            autocomplete="off"
-            value={draft.name}
-            onInput={set("name")}
-          />
-        )}
-      </Field>
-      <Field
+      <TextField
+        label="Name"
+        name="name"
+        hint="For example, the app that uses the key."
+        required
+        maxLength={128}
+        {...typed("name")}
+      />
+      <ManyPicker
         label="Allowed models"
         name="models"
-        hint="One per line: model IDs, or prefixes ending in *. Leave empty to allow all."
-      >
-        {(ids) => <textarea {...ids} rows={2} spellcheck={false} value={draft.models} onInput={set("models")} />}
-      </Field>
+        hint="A prefix ending in * allows all models that begin with it."
+        none="All models"
+        acceptsOther
+        choices={models}
+        values={modelsOf(draft)}
+        onChange={(chosen) => onChange({ ...draft, models: chosen.join("\n") })}
+      />
       <fieldset>
         <legend>Limits (leave empty for the configured defaults)</legend>
         <div class="key-limits">
-          <WholeNumber label="Requests per minute" value={draft.requestsPerMinute} onInput={set("requestsPerMinute")} />
-          <WholeNumber label="Tokens per minute" value={draft.tokensPerMinute} onInput={set("tokensPerMinute")} />
-          <WholeNumber label="Max concurrency" value={draft.concurrency} onInput={set("concurrency")} />
+          {limit("Requests per minute", "requests_per_minute", "requestsPerMinute")}
+          {limit("Tokens per minute", "tokens_per_minute", "tokensPerMinute")}
+          {limit("Max concurrency", "concurrency", "concurrency")}
         </div>
       </fieldset>
-      <Field label="Expires" name="expires_at" hint="Requests are rejected after this time. Leave empty for no expiry.">
-        {(ids) => <input {...ids} type="datetime-local" value={draft.expiresAt} onInput={set("expiresAt")} />}
-      </Field>
+      <ExpiryPicker
+        label="Expires"
+        name="expires_at"
+        hint="Requests are rejected after this time."
+        {...typed("expiresAt")}
+      />
     </>
-  );
-}
-
-interface WholeNumberProps {
-  readonly label: string;
-  readonly value: string;
-  readonly onInput: (event: Event) => void;
-}
-
-function WholeNumber({ label, value, onInput }: WholeNumberProps) {
-  return (
-    <Field label={label}>
-      {(ids) => <input {...ids} type="number" min={1} step={1} inputMode="numeric" value={value} onInput={onInput} />}
-    </Field>
   );
 }
 
@@ -224,13 +211,7 @@ function NewSecret({ secret, onClose, children }: NewSecretProps) {
   return (
     <SecretOnce label="API key" secret={secret} onClose={onClose}>
       {children}
-      <div class="stack">
-        <div class="row spread">
-          <span>Try it:</span>
-          <Copy text={trial} label="Copy command" />
-        </div>
-        <pre>{trial}</pre>
-      </div>
+      <CodeBlock title="Try it" code={trial} copyLabel="Copy command" />
     </SecretOnce>
   );
 }

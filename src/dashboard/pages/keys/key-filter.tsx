@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Field, Select, textOf } from "../../ui/form.js";
+import { useAccountChoices } from "../../ui/picker/known.js";
+import { Picker } from "../../ui/picker/picker.js";
 import { type KeyQuery, statusTitles } from "./api-key.js";
 
 const stateTitles = { "": "All", ...statusTitles } as const;
@@ -15,6 +17,7 @@ export interface KeyFilterProps {
 /** Filters the list while the user types. */
 export function KeyFilter({ query, onFilter }: KeyFilterProps) {
   const [draft, setDraft] = useState(query);
+  const accounts = useAccountChoices();
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const address = JSON.stringify(query);
   useEffect(() => setDraft(query), [address]);
@@ -25,14 +28,14 @@ export function KeyFilter({ query, onFilter }: KeyFilterProps) {
     const filter = { ...chosen, search: chosen.search.trim(), account: chosen.account.trim() };
     if (JSON.stringify(filter) !== address) onFilter(filter);
   };
-  const type = (field: "search" | "account") => (event: Event) => {
-    const typed = { ...draft, [field]: textOf(event) };
+  const type = (event: Event): void => {
+    const typed = { ...draft, search: textOf(event) };
     setDraft(typed);
     clearTimeout(timer.current);
     timer.current = setTimeout(() => apply(typed), debounceMs);
   };
-  const choose = (state: KeyQuery["state"]): void => {
-    const chosen = { ...draft, state };
+  const choose = (change: Partial<KeyQuery>): void => {
+    const chosen = { ...draft, ...change };
     setDraft(chosen);
     apply(chosen);
   };
@@ -56,25 +59,24 @@ export function KeyFilter({ query, onFilter }: KeyFilterProps) {
               autocomplete="off"
               spellcheck={false}
               value={draft.search}
-              onInput={type("search")}
+              onInput={type}
             />
           )}
         </Field>
-        <Field label="Account">
-          {(ids) => (
-            <input
-              {...ids}
-              type="text"
-              placeholder="All accounts"
-              maxLength={64}
-              autocomplete="off"
-              spellcheck={false}
-              value={draft.account}
-              onInput={type("account")}
-            />
-          )}
-        </Field>
-        <Select label="Status" titles={stateTitles} value={draft.state as keyof typeof stateTitles} onChoose={choose} />
+        <Picker
+          label="Account"
+          none="All accounts"
+          acceptsOther
+          choices={accounts}
+          value={draft.account}
+          onChange={(account) => choose({ account })}
+        />
+        <Select
+          label="Status"
+          titles={stateTitles}
+          value={draft.state as keyof typeof stateTitles}
+          onChoose={(state) => choose({ state })}
+        />
       </form>
     </search>
   );

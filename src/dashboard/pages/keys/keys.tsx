@@ -7,6 +7,7 @@ import { go, useLocation } from "../../lib/location.js";
 import { slowRefreshMs, useData } from "../../lib/use-data.js";
 import { Confirm } from "../../ui/action.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
+import { RowMenu } from "../../ui/menu.js";
 import { type Column, Pager, Table } from "../../ui/table.js";
 import { Moment } from "../../ui/values.js";
 import { isFiltered, type KeyQuery, keyStatus, listRequest, queryOf, statusTitles } from "./api-key.js";
@@ -149,29 +150,12 @@ function Status({ apiKey }: { readonly apiKey: ApiKeyJson }) {
   return <Badge tone={status === "active" ? "good" : "plain"}>{statusTitles[status]}</Badge>;
 }
 
-function Actions({
-  apiKey,
-  onAction,
-}: {
-  readonly apiKey: ApiKeyJson;
-  readonly onAction: (action: KeyAction, apiKey: ApiKeyJson) => void;
-}) {
+function Actions({ apiKey, onAction }: Pick<KeyTableProps, "onAction"> & { readonly apiKey: ApiKeyJson }) {
   if (apiKey.revokedAt !== undefined) return null;
-  const button = (action: KeyAction, verb: string) => (
-    <button
-      type="button"
-      class={action === "revoke" ? "danger" : undefined}
-      aria-label={`${verb} ${apiKey.name ?? ""}`}
-      onClick={() => onAction(action, apiKey)}
-    >
-      {verb}
-    </button>
-  );
-  return (
-    <div class="actions">
-      {button("edit", "Edit")}
-      {button("rotate", "Rotate")}
-      {button("revoke", "Revoke")}
-    </div>
-  );
+  const items = [
+    { label: "Edit", icon: "edit", onSelect: () => onAction("edit", apiKey) },
+    { label: "Rotate", icon: "refresh", onSelect: () => onAction("rotate", apiKey) },
+    { label: "Revoke", icon: "trash", isDanger: true, onSelect: () => onAction("revoke", apiKey) },
+  ] as const;
+  return <RowMenu label={`Actions of ${apiKey.name ?? ""}`} items={items} />;
 }

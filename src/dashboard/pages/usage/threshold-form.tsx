@@ -3,7 +3,8 @@ import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js"
 import type { ThresholdJson } from "../../../../gen/unified/admin/v1/threshold_pb.js";
 import { call } from "../../lib/api.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Field, Form, Select, textOf } from "../../ui/form.js";
+import { Form, Select, TextField } from "../../ui/form.js";
+import { Picker } from "../../ui/picker/picker.js";
 import {
   actionTitles,
   draftOf,
@@ -38,18 +39,18 @@ export function NewThreshold({ account, keys, onDone, onClose }: NewThresholdPro
   return (
     <Dialog title={`Add threshold for account “${account}”`} onClose={onClose}>
       <Form verb="Add threshold" send={send} onCancel={onClose}>
-        <Field label="Applies to" name="api_key_id">
-          {(ids) => (
-            <select {...ids} value={draft.apiKeyId} onChange={(event) => change({ apiKeyId: textOf(event) })}>
-              <option value="">Entire account</option>
-              {usable.map(({ id, name }) => (
-                <option key={id} value={id}>
-                  Key: {name}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
+        <Picker
+          label="Applies to"
+          name="api_key_id"
+          none="Entire account"
+          choices={usable.map(({ id = "", name = "", prefix = "", last4 = "" }) => ({
+            value: id,
+            label: `Key: ${name}`,
+            detail: `${prefix}…${last4}`,
+          }))}
+          value={draft.apiKeyId}
+          onChange={(apiKeyId) => change({ apiKeyId })}
+        />
         <Select label="Metric" titles={metricTitles} value={draft.metric} onChoose={(metric) => change({ metric })} />
         <Select label="Period" titles={periodTitles} value={draft.period} onChoose={(period) => change({ period })} />
         <Limits draft={draft} change={change} />
@@ -92,31 +93,22 @@ function Limits({ draft, change }: LimitsProps) {
   const unit = metricTitles[draft.metric] ?? "";
   return (
     <>
-      <Field label={draft.metric === "METRIC_COST" ? "Limit (USD)" : `Limit (${unit.toLowerCase()})`} name="limit">
-        {(ids) => (
-          <input
-            {...ids}
-            type="text"
-            inputMode="decimal"
-            required
-            autocomplete="off"
-            value={draft.limit}
-            onInput={(event) => change({ limit: textOf(event) })}
-          />
-        )}
-      </Field>
-      <Field label="Notify at (%)" hint="1 to 10 percentages of the limit, separated by commas." name="percents">
-        {(ids) => (
-          <input
-            {...ids}
-            type="text"
-            required
-            autocomplete="off"
-            value={draft.percents}
-            onInput={(event) => change({ percents: textOf(event) })}
-          />
-        )}
-      </Field>
+      <TextField
+        label={draft.metric === "METRIC_COST" ? "Limit (USD)" : `Limit (${unit.toLowerCase()})`}
+        name="limit"
+        inputMode="decimal"
+        required
+        value={draft.limit}
+        onChange={(limit) => change({ limit })}
+      />
+      <TextField
+        label="Notify at (%)"
+        name="percents"
+        hint="1 to 10 percentages of the limit, separated by commas."
+        required
+        value={draft.percents}
+        onChange={(percents) => change({ percents })}
+      />
       <Select label="Action" titles={actionTitles} value={draft.action} onChoose={(action) => change({ action })} />
     </>
   );

@@ -5,6 +5,7 @@ import { call } from "../../lib/api.js";
 import { useData } from "../../lib/use-data.js";
 import { Confirm } from "../../ui/action.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
+import { RowMenu } from "../../ui/menu.js";
 import { type Column, Table } from "../../ui/table.js";
 import { keyNames } from "./sums.js";
 import { amount, progressOf, shareOf, titleOf } from "./threshold.js";
@@ -117,10 +118,13 @@ function ThresholdTable({ thresholds, keys, onAction }: ThresholdTableProps) {
     {
       title: "",
       cell: (threshold) => (
-        <div class="row actions">
-          <ActionButton verb="Edit" threshold={threshold} run={() => onAction("edit", threshold)} />
-          <ActionButton verb="Delete" threshold={threshold} run={() => onAction("delete", threshold)} />
-        </div>
+        <RowMenu
+          label={`Actions of ${titleOf(threshold)}`}
+          items={[
+            { label: "Edit", icon: "edit", onSelect: () => onAction("edit", threshold) },
+            { label: "Delete", icon: "trash", isDanger: true, onSelect: () => onAction("delete", threshold) },
+          ]}
+        />
       ),
     },
   ];
@@ -150,19 +154,5 @@ function Status({ threshold }: { readonly threshold: ThresholdJson }) {
         {action === "ACTION_REFUSE" ? "Budget, notify" : "Notify"} at {percents.join(", ")} %
       </div>
     </div>
-  );
-}
-
-interface ActionButtonProps {
-  readonly verb: string;
-  readonly threshold: ThresholdJson;
-  readonly run: () => void;
-}
-
-function ActionButton({ verb, threshold, run }: ActionButtonProps) {
-  return (
-    <button type="button" aria-label={`${verb} ${titleOf(threshold)}`} onClick={run}>
-      {verb}
-    </button>
   );
 }

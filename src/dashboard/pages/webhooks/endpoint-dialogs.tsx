@@ -4,7 +4,7 @@ import { call } from "../../lib/api.js";
 import { time } from "../../lib/format.js";
 import { Confirm } from "../../ui/action.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Check, Field, Form, textOf } from "../../ui/form.js";
+import { Check, Form, TextField } from "../../ui/form.js";
 import { defaultOverlap, OverlapField, SecretOnce } from "../../ui/secret.js";
 import { type EndpointDialogProps, type EventType, eventTypeNames, eventTypes } from "./events.js";
 import { TestEvent } from "./test-event.js";
@@ -126,19 +126,17 @@ function EditEndpoint({ endpoint, onDone, onClose }: EndpointDialogProps) {
     <Dialog title="Edit endpoint" onClose={onClose}>
       <Form verb="Save" send={save} onCancel={onClose}>
         <EndpointFields draft={draft} onChange={setDraft} />
-        <Field label="Max concurrency" name="max_in_flight" hint="Parallel deliveries, 1 to 64.">
-          {(ids) => (
-            <input
-              {...ids}
-              type="number"
-              required
-              min={1}
-              max={64}
-              value={concurrency}
-              onInput={(event) => setConcurrency(textOf(event))}
-            />
-          )}
-        </Field>
+        <TextField
+          label="Max concurrency"
+          name="max_in_flight"
+          hint="Parallel deliveries, 1 to 64."
+          type="number"
+          required
+          min={1}
+          max={64}
+          value={concurrency}
+          onChange={setConcurrency}
+        />
       </Form>
     </Dialog>
   );
@@ -164,21 +162,18 @@ function EndpointFields({ draft, onChange }: EndpointFieldsProps) {
   };
   return (
     <>
-      <Field label="URL" name="url" hint="Events are sent here as POST requests. Must use https and a public address.">
-        {(ids) => (
-          <input
-            {...ids}
-            type="url"
-            required
-            maxLength={2_048}
-            autocomplete="off"
-            placeholder="https://hooks.example.com/inference"
-            value={draft.url}
-            onInput={(event) => onChange({ ...draft, url: textOf(event) })}
-          />
-        )}
-      </Field>
-      <fieldset data-field="events">
+      <TextField
+        label="URL"
+        name="url"
+        hint="Events are sent here as POST requests. Must use https and a public address."
+        type="url"
+        required
+        maxLength={2_048}
+        placeholder="https://hooks.example.com/inference"
+        value={draft.url}
+        onChange={(url) => onChange({ ...draft, url })}
+      />
+      <fieldset>
         <legend>Events</legend>
         {eventTypeNames.map((type) => (
           <Check key={type} isOn={draft.events.includes(type)} onChange={(isOn) => toggle(type, isOn)}>
@@ -186,18 +181,14 @@ function EndpointFields({ draft, onChange }: EndpointFieldsProps) {
           </Check>
         ))}
       </fieldset>
-      <Field label="Description" name="description" hint="Optional note.">
-        {(ids) => (
-          <input
-            {...ids}
-            type="text"
-            maxLength={256}
-            autocomplete="off"
-            value={draft.description}
-            onInput={(event) => onChange({ ...draft, description: textOf(event) })}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Description"
+        name="description"
+        hint="Optional note."
+        maxLength={256}
+        value={draft.description}
+        onChange={(description) => onChange({ ...draft, description })}
+      />
     </>
   );
 }

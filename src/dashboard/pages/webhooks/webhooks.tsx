@@ -3,10 +3,11 @@ import { useId, useState } from "preact/hooks";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { call } from "../../lib/api.js";
 import { wholeNumber } from "../../lib/format.js";
-import { go, PageLink, prefix, useLocation } from "../../lib/location.js";
+import { go, prefix, useLocation } from "../../lib/location.js";
 import { useData } from "../../lib/use-data.js";
-import { Copy } from "../../ui/code.js";
+import { CodeBlock } from "../../ui/code.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
+import { type MenuItem, pageItem, RowMenu } from "../../ui/menu.js";
 import { AccountChoice } from "../../ui/picker/account.js";
 import { Facts, Moment } from "../../ui/values.js";
 import { AddEndpoint, type EndpointAction, EndpointDialog } from "./endpoint-dialogs.js";
@@ -69,7 +70,7 @@ interface EndpointCardProps {
 
 /** An endpoint with its health and actions. */
 function EndpointCard({ endpoint, onAction }: EndpointCardProps) {
-  const { id = "", account = "", url = "", description = "" } = endpoint;
+  const { url = "", description = "" } = endpoint;
   const { status, tone, reason } = endpointHealth(endpoint);
   const titleId = useId();
   return (
@@ -84,42 +85,30 @@ function EndpointCard({ endpoint, onAction }: EndpointCardProps) {
         <div class="row">
           <Badge tone={tone}>{status}</Badge>
           {reason !== "" && <span class="faint">{reason}</span>}
+          <RowMenu label={`Actions of ${url}`} items={actionsOf({ endpoint, onAction })} />
         </div>
       </div>
       {url.startsWith("http:") && (
         <p class="endpoint-warning">Unencrypted: without TLS, others on the network can read the events.</p>
       )}
       <EndpointFacts endpoint={endpoint} />
-      <div class="actions endpoint-actions">
-        <PageLink page="deliveries" query={{ endpoint: id, account }} label={`Deliveries to ${url}`}>
-          Deliveries
-        </PageLink>
-        <ActionButtons endpoint={endpoint} onAction={onAction} />
-      </div>
     </li>
   );
 }
 
-function ActionButtons({ endpoint: { url = "", status }, onAction }: EndpointCardProps) {
-  const button = (action: EndpointAction, verb: string) => (
-    <button
-      type="button"
-      class={action === "delete" ? "danger" : undefined}
-      aria-label={`${verb}: ${url}`}
-      onClick={() => onAction(action)}
-    >
-      {verb}
-    </button>
-  );
-  return (
-    <>
-      {button("test", "Send test event")}
-      {button("edit", "Edit")}
-      {button("rotate", "Rotate secret")}
-      {status === "disabled" ? button("enable", "Enable") : button("disable", "Disable")}
-      {button("delete", "Delete")}
-    </>
-  );
+function actionsOf({ endpoint, onAction }: EndpointCardProps): readonly MenuItem[] {
+  const { id = "", account = "", status } = endpoint;
+  const isDisabled = status === "disabled";
+  return [
+    { label: "Send test event", icon: "deliveries", onSelect: () => onAction("test") },
+    pageItem("Show deliveries", "deliveries", { endpoint: id, account }),
+    { label: "Edit", icon: "edit", onSelect: () => onAction("edit") },
+    { label: "Rotate secret", icon: "refresh", onSelect: () => onAction("rotate") },
+    isDisabled
+      ? { label: "Enable", onSelect: () => onAction("enable") }
+      : { label: "Disable", onSelect: () => onAction("disable") },
+    { label: "Delete", icon: "trash", isDanger: true, onSelect: () => onAction("delete") },
+  ];
 }
 
 function EndpointFacts({ endpoint }: { readonly endpoint: WebhookEndpointJson }) {
@@ -180,8 +169,8 @@ function VerifyHelp() {
           <code>t</code>, a period and the raw body, keyed with the whole secret. Accept a delivery if one{" "}
           <code>v1</code> matches, compared in constant time, and <code>t</code> is at most 300 seconds off.
         </p>
-        <Example title="Node.js" code={node} />
-        <Example title="Python" code={python} />
+        <CodeBlock title="Node.js" code={node} />
+        <CodeBlock title="Python" code={python} />
         <p>
           <code>uis webhooks listen</code> runs a test receiver, and <code>uis webhooks verify</code> checks one body.
           Other languages and all details: <code>docs/webhooks.md</code>; endpoints of the API:{" "}
@@ -189,17 +178,5 @@ function VerifyHelp() {
         </p>
       </div>
     </details>
-  );
-}
-
-function Example({ title, code }: { readonly title: string; readonly code: string }) {
-  return (
-    <div class="stack">
-      <div class="row spread">
-        <h3>{title}</h3>
-        <Copy text={code} />
-      </div>
-      <pre>{code}</pre>
-    </div>
   );
 }
