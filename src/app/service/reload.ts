@@ -1,22 +1,23 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Logger } from "../../domain/call/ports.js";
-import type { ModelDefinition } from "../../domain/catalog/catalog-model.js";
+import type { LiveSettings, ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { isObject } from "../../lib/json-string.js";
 import type { TlsFiles } from "../../lib/network.js";
 import type { Parts } from "../compose/compose.js";
 import { toLiveSettings, toModelDefinitions } from "../compose/model-catalog.js";
 import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "../config/limits-settings.js";
+import type { ModelSettings } from "../config/model-settings.js";
 import type { Config } from "../config/schema.js";
 import { loadOpsToken, loadTls, type TlsSettings, watchTlsFiles } from "../process/listeners.js";
 
 export interface ReloadDeps {
   /** The configuration at the start, with the upstreams that it defines. */
   readonly config: Config;
-  /** The TLS files in use. */
-  readonly tls: TlsFiles | null;
   readonly upstreams: readonly UpstreamDefinition[];
+  /** The TLS files that the listeners use; null if TLS is off. */
+  readonly tls: TlsFiles | null;
   readonly limits: LiveLimits;
   readonly parts: Pick<
     Parts,
@@ -41,9 +42,10 @@ export interface Reload {
 const swapped = ["models", "upstreams", "server.tls", "server.ops_token_file", "rate_limits"];
 const swappedLimits: ReadonlySet<string> = new Set(liveLimitNames.map((name) => `limits.${limitSettingName(name)}`));
 
-export function createReload({ config, tls: tlsAtStart, upstreams, limits, parts, log, track }: ReloadDeps): Reload {
+export function createReload({ config, upstreams: atStart, tls, limits, parts, log, track }: ReloadDeps): Reload {
   let current = config;
-  let tlsInUse = tlsAtStart;
+  let upstreams = atStart;
+  let tlsInUse = tls;
   let definitions = toModelDefinitions({ config, upstreams }, parts.engines);
   let unwatch = watch(config.server.tls);
 
@@ -52,16 +54,16 @@ export function createReload({ config, tls: tlsAtStart, upstreams, limits, parts
   }
 
   async function swapTls(settings: TlsSettings): Promise<void> {
-    const tls = await loadTls(settings);
-    if (tls === null || isDeepStrictEqual(tls, tlsInUse)) return;
-    tlsInUse = tls;
-    parts.http.reloadTls(tls);
-    parts.grpc.reloadTls(tls);
+    const next = await loadTls(settings);
+    if (next === null || isDeepStrictEqual(next, tlsInUse)) return;
+    tlsInUse = next;
+    parts.http.reloadTls(next);
+    parts.grpc.reloadTls(next);
     log.info({ cert_file: settings.cert_file }, "TLS files reloaded");
   }
 
   return {
-    async apply(next, upstreams) {
+    async apply(next, nextUpstreams) {
       const changed = changedSettings(current, next);
       const waiting = changed.filter((name) => !isSwapped(name, current, next));
       const opsToken = await loadOpsToken(next.server);
@@ -76,10 +78,16 @@ export function createReload({ config, tls: tlsAtStart, upstreams, limits, parts
         parts.limitBook.setDefaults(toRateLimitDefaults(next.rate_limits));
         log.info({}, "rate limits reloaded");
       }
-      parts.upstreams.take({ config: next, upstreams });
-      track("discovering models", parts.upstreams.offer());
+      const formerUpstreams = upstreams;
+      upstreams = keepEqual(formerUpstreams, nextUpstreams);
+      const hasSameUpstreams = isSameList(formerUpstreams, upstreams);
+      // Ids of configured models are not offered by upstreams.
+      if (!hasSameUpstreams || !isDeepStrictEqual(current.models, next.models)) {
+        parts.upstreams.take({ config: next, upstreams });
+        track("discovering models", parts.upstreams.offer());
+      }
       if (current.models !== null && next.models !== null) {
-        parts.catalog.revise(new Map(next.models.map((model) => [model.id, toLiveSettings(model)])));
+        parts.catalog.revise(changedLiveSettings(current.models, next.models));
         const former = definitions;
         definitions = toModelDefinitions({ config: next, upstreams }, parts.engines);
         const unchanged = unchangedModels(former, definitions);
@@ -89,12 +97,33 @@ export function createReload({ config, tls: tlsAtStart, upstreams, limits, parts
         }
       }
       if (waiting.length > 0) log.warn({ settings: waiting }, "changed settings need a restart");
-      unwatch();
-      unwatch = watch(next.server.tls);
+      if (!isDeepStrictEqual(current.server.tls, next.server.tls)) {
+        unwatch();
+        unwatch = watch(next.server.tls);
+      }
       current = next;
     },
     close: () => unwatch(),
   };
+}
+
+/** The new values, but the former object of each value that is equal: what refers to it stays as it is. */
+function keepEqual<T>(before: readonly T[], after: readonly T[]): readonly T[] {
+  return after.map((value) => before.find((former) => isDeepStrictEqual(former, value)) ?? value);
+}
+
+function isSameList<T>(before: readonly T[], after: readonly T[]): boolean {
+  return before.length === after.length && before.every((value, i) => value === after[i]);
+}
+
+/** Prices and defaults of the models for which they differ, by id. */
+function changedLiveSettings(
+  before: readonly ModelSettings[],
+  after: readonly ModelSettings[],
+): ReadonlyMap<string, LiveSettings> {
+  const former = new Map(before.map((model) => [model.id, toLiveSettings(model)]));
+  const settings = after.map((model) => [model.id, toLiveSettings(model)] as const);
+  return new Map(settings.filter(([id, live]) => !isDeepStrictEqual(former.get(id), live)));
 }
 
 /** Replaces the configured models; discovered ones stay, and take the ids that are no longer configured. */

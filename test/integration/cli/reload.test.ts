@@ -9,6 +9,7 @@ import {
 import { grpcDefinition, grpcPath } from "../../../src/lib/grpc-definition.js";
 import { errorFacts, GrpcClient, metadataOf } from "../../support/grpc-client.js";
 import { type ReadyLine, type ServeProcess, ServiceFolder, type SpawnOptions } from "../../support/service-process.js";
+import { startService } from "../../support/start-service.js";
 
 let folder: ServiceFolder;
 let cwd: string;
@@ -135,4 +136,48 @@ it("SIGHUP replaces limits on every transport, and names those that need a resta
   await expect.poll(() => service.stderr().split("limits reloaded")).toHaveLength(4);
   expect(await ask("slow")).toEqual(everywhere("upstream_timeout"));
   expect(service.stderr().split("need a restart")).toHaveLength(2);
+});
+
+it("a reload touches only what changed: other models, upstreams and limits keep their objects", async () => {
+  const closed = { url: "http://127.0.0.1:1/v1", kind: "generic" };
+  const scripted = (id: string, text: string) => ({ id, engine: "scripted", scripted: { text } });
+  const upstreamModel = { id: "remote", deployments: [{ engine: "openai", upstream: "one", model: "m" }] };
+  const { service, logs, close } = await startService({
+    config: {
+      upstreams: { one: closed, two: closed },
+      models: [scripted("stays", "a"), scripted("changes", "a"), upstreamModel],
+    },
+  });
+  onTestFinished(close);
+  const { parts, reload } = service;
+  const objects = () => ({
+    models: new Map(parts.catalog.all().map((model) => [model.id, model])),
+    prices: new Map(parts.catalog.all().map(({ id, prices }) => [id, prices])),
+    upstreams: new Map(parts.upstreams.definitions.map((upstream) => [upstream.name, upstream])),
+  });
+  const before = objects();
+  const linesBefore = logs.length;
+  await reload.apply(structuredClone(service.config), structuredClone(parts.upstreams.definitions));
+  expect(objects()).toEqual(before);
+  for (const [id, model] of objects().models) expect(model, id).toBe(before.models.get(id));
+  for (const [name, upstream] of objects().upstreams) expect(upstream, name).toBe(before.upstreams.get(name));
+  expect(logs.slice(linesBefore)).toEqual([]);
+
+  const next = structuredClone(service.config);
+  const models = next.models?.map((model) =>
+    model.id === "changes" ? { ...model, scripted: { ...model.scripted, text: "b" } } : model,
+  );
+  const upstreams = structuredClone(parts.upstreams.definitions).map((upstream) =>
+    upstream.name === "two" ? { ...upstream, connectMs: 1_234 } : upstream,
+  );
+  await reload.apply({ ...next, models: models as typeof next.models }, upstreams);
+  await expect.poll(() => objects().models.get("changes") === before.models.get("changes")).toBe(false);
+  const after = objects();
+  for (const id of ["stays", "remote"]) {
+    expect(after.models.get(id), id).toBe(before.models.get(id));
+    expect(after.prices.get(id), id).toBe(before.prices.get(id));
+  }
+  expect(after.upstreams.get("one")).toBe(before.upstreams.get("one"));
+  expect(after.upstreams.get("two")).not.toBe(before.upstreams.get("two"));
+  expect(logs.slice(linesBefore).map(({ msg }) => msg)).not.toContain("limits reloaded");
 });
