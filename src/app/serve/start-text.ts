@@ -25,18 +25,24 @@ export function readyLine({ addresses, firstKey, dashboardPath, parts, config }:
 
 const unpainted: Paint = (_, text) => text;
 
+interface TextForm {
+  readonly paint?: Paint;
+  /** How to end the service, in the title. */
+  readonly stops?: string;
+}
+
 /** The same as text. */
-export function readyText(service: Service, paint: Paint = unpainted): string {
+export function readyText(service: Service, { paint = unpainted, stops = "" }: TextForm = {}): string {
   const { addresses, firstKey, dashboardPath, config } = service;
   const isVolatile = config.state.durability === "none";
   const note = dashboardNote(service);
   const lines = [
-    paint("strong", `Unified Inference ${version} is ready.`),
+    [paint("strong", `Unified Inference ${version} is ready.`), stops].join(" ").trimEnd(),
     "",
     `  Dashboard  ${addresses.http}${dashboardPath}`,
     ...(note === null ? [] : [paint("faint", `             ${note}`)]),
     `  API        ${addresses.http}/v1`,
-    ...(firstKey === null ? [] : [`  Key        ${firstKey.secret}`, paint("faint", "             shown only once")]),
+    ...(firstKey === null ? [] : [`  Key        ${firstKey.secret} ${paint("faint", "shown once")}`]),
     `  gRPC       ${addresses.grpc}`,
     `  Ops        ${addresses.ops}`,
     `  Data       ${config.data_dir}${isVolatile ? " (keys are only in memory)" : ""}`,
@@ -46,7 +52,7 @@ export function readyText(service: Service, paint: Paint = unpainted): string {
 
 /** How to set the password; null once it is set. */
 function dashboardNote({ dashboardPath, hasPassword }: Service): string | null {
-  if (dashboardPath.includes("#")) return "one-time link to set the password, valid for an hour; later: uis admin link";
+  if (dashboardPath.includes("#")) return "link to set the password, valid for an hour; later: uis admin link";
   return hasPassword ? null : "no password is set yet: uis admin link prints a link that sets it";
 }
 
@@ -54,11 +60,11 @@ function dashboardNote({ dashboardPath, hasPassword }: Service): string | null {
 export function nextStepText(service: Service, servers: readonly LocalServer[] = []): string {
   const model = firstChatModel(service.parts.catalog);
   const step = model === null ? noModelText(service) : `Try it:\n\n  ${curlOf(service, model)}\n`;
-  return `${step}\n${serversText(servers)}${stopText}`;
+  return `${step}\n${serversText(servers)}${stopText}\n`;
 }
 
 /** How to end the service. */
-export const stopText = "Stop it with Ctrl-C.\n";
+export const stopText = "Stop it with Ctrl-C.";
 
 /** How to add the servers; empty without any. */
 export function serversText(servers: readonly LocalServer[]): string {

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
 import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
+import { EngineError } from "../../domain/engine/engine.js";
 import { createLogger, type LogLevel } from "../../telemetry/logger.js";
 import { prettyFormat } from "../../telemetry/pretty-line.js";
 import { type CliIo, hasColors } from "../command-line/cli-io.js";
@@ -55,7 +56,7 @@ export class TerminalOutput implements ServeOutput {
 
   async started(service: Service, stopping: AbortSignal): Promise<void> {
     if (this.#json) this.#io.stdout.write(`${JSON.stringify(readyLine(service))}\n`);
-    else this.#say(`${readyText(service, paintFor(this.#io.stdout, this.#io.env))}${stopText}\n`);
+    else this.#say(readyText(service, { paint: paintFor(this.#io.stdout, this.#io.env), stops: stopText }));
     const servers = findServersBeside(service).then((found) => this.#say(serversText(found)));
     await this.#showLoading(service, stopping);
     await servers;
@@ -104,7 +105,7 @@ export class TerminalOutput implements ServeOutput {
       await delay(redrawMs, undefined, { signal: stopping, ref: false }).catch(() => {});
     }
     this.#rows.end();
-    if (chat === null && !stopping.aborted) this.#say(`${noModelText(service)}\n`);
+    if (chat === null && !stopping.aborted) this.#say(noModelText(service));
   }
 }
 
@@ -112,7 +113,10 @@ function withoutShown(log: Logger): Logger {
   const writeAt =
     (level: keyof Logger): Logger["info"] =>
     (fields, message) => {
-      if (!shownOtherwise.has(message)) log[level](fields, message);
+      const error = "err" in fields ? fields.err : null;
+      // A model that is not on this machine and cannot be downloaded: the error says all.
+      if (error instanceof EngineError && error.code === "model_not_loaded") log[level]({}, error.message);
+      else if (!shownOtherwise.has(message)) log[level](fields, message);
     };
   return { debug: writeAt("debug"), info: writeAt("info"), warn: writeAt("warn"), error: writeAt("error") };
 }

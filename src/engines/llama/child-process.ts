@@ -126,6 +126,8 @@ function forkChild(
     serialization: "advanced",
     // Libraries print to the standard output, which is the server's.
     stdio: ["ignore", "ignore", "pipe", "ipc"],
+    // In a process group of its own: Ctrl-C on a terminal must not end what the child has started, before the server stops it.
+    detached: true,
   });
 }
 

@@ -100,10 +100,9 @@ export class HttpClient {
     } catch (cause) {
       signal.throwIfAborted();
       if (cause instanceof ModelFileError) throw cause;
-      throw new SourceUnavailable(
-        `${url.host} cannot be reached (${reasonOf(cause)}): check the network, the proxy settings (HTTPS_PROXY) and the address`,
-        { cause },
-      );
+      const unreachable = `${url.host} cannot be reached (${reasonOf(cause)})`;
+      const message = `${unreachable}: check the network, the proxy settings (HTTPS_PROXY) and the address`;
+      throw new SourceUnavailable(message, { cause, unreachable });
     }
   }
 }

@@ -10,10 +10,13 @@ export class SourceUnavailable extends Error {
   override readonly name = "SourceUnavailable";
   /** HTTP status of the refusal; null when there was no answer. */
   readonly status: number | null;
+  /** That the source is not reached, without the fix; null for other reasons. */
+  readonly unreachable: string | null;
 
-  constructor(message: string, options?: ErrorOptions & { status?: number }) {
+  constructor(message: string, options?: ErrorOptions & { status?: number; unreachable?: string }) {
     super(message, options);
     this.status = options?.status ?? null;
+    this.unreachable = options?.unreachable ?? null;
   }
 }
 

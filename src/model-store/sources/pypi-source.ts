@@ -115,9 +115,9 @@ function failure({ name, version }: PypiSource, stderr: string): Error {
   }
   const fault = connectionFault.exec(stderr)?.groups;
   if (fault === undefined) return new SourceUnavailable(`pip could not fetch ${name} ${version}: ${errorOf(stderr)}`);
-  return new SourceUnavailable(
-    `the package index cannot be reached (${fault["reason"] ?? fault["kind"]}): check the network, pip's index (PIP_INDEX_URL) and the proxy settings (HTTPS_PROXY)`,
-  );
+  const unreachable = `the package index cannot be reached (${fault["reason"] ?? fault["kind"]})`;
+  const fix = "check the network, pip's index (PIP_INDEX_URL) and the proxy settings (HTTPS_PROXY)";
+  return new SourceUnavailable(`${unreachable}: ${fix}`, { unreachable });
 }
 
 /** The reason in pip's lines about a failed connection: `Connection refused`, `Name or service not known`. */

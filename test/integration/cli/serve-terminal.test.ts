@@ -2,8 +2,12 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { writeScriptedGguf } from "../../support/gguf/scripted-gguf.js";
+import { HubServer } from "../../support/hub-server.js";
 import { uisProgram } from "../../support/program.js";
 import { spawnServe } from "../../support/service-process.js";
+import { expectRecording, percentsOf } from "../../support/terminal/recording.js";
+import { ctrlC, TerminalRun } from "../../support/terminal/terminal-run.js";
 
 let cwd: string;
 beforeEach(async () => {
@@ -55,5 +59,30 @@ describe.runIf(process.platform === "linux")("closing the terminal", () => {
     expect(await code()).toBeNull();
     kill(service, "SIGTERM");
     await expect.poll(code, { timeout: 30_000 }).toBe("0\n");
+  });
+});
+
+// Python's module `pty` is for Linux and macOS.
+describe.runIf(process.platform !== "win32")("a first start on a terminal", () => {
+  it("shows the progress of the download, then a first request, and Ctrl-C says how to end it at once", async () => {
+    const hub = await HubServer.start();
+    onTestFinished(() => hub.close());
+    const file = join(cwd, "model.gguf");
+    await writeScriptedGguf(file, { text: "12" });
+    const weights = await readFile(file);
+    hub.put("owner/repo", "model.gguf", weights);
+    hub.play({ bytesPerSecond: 2 * weights.length });
+    const model = "{ id: tiny-chat, engine: llama, source: 'hf:owner/repo/model.gguf@main', capabilities: [chat] }";
+    await writeFile(join(cwd, "uis.yaml"), `models: [${model}]\nengine: { threads: 1 }\n`);
+    const env = { HF_ENDPOINT: hub.endpoint };
+    const run = new TerminalRun([process.execPath, ...uisProgram, "serve"], { cwd, env });
+    onTestFinished(() => run.close());
+    await expect.poll(() => run.raw, { timeout: 60_000 }).toContain("Chat model ready");
+    run.type(ctrlC);
+    expect(await run.exited).toBe(0);
+    const percents = percentsOf(run, "tiny-chat");
+    expect(percents.length).toBeGreaterThan(2);
+    expect(percents).toEqual([...percents].sort((a, b) => a - b));
+    await expectRecording(run, "first-start-with-hub", cwd);
   });
 });

@@ -60,7 +60,7 @@ describe("the text printed at start", () => {
   });
 
   it("shows the key only at the first start", () => {
-    expect(readyText(serviceWith([{ id: "m" }]))).toContain("shown only once");
+    expect(readyText(serviceWith([{ id: "m" }]))).toContain("the-secret shown once");
     expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
   });
 
