@@ -230,6 +230,8 @@ interface Running<Progress, Result> {
   readonly result: Promise<Result>;
   readonly controller: AbortController;
   readonly listeners: Set<(progress: Progress) => void>;
+  /** Null before the first. */
+  readonly newest: { progress: Progress | null };
 }
 
 /** Reports progress, and rejects with the signal's reason when it is aborted. */
@@ -254,23 +256,26 @@ export class SharedWork<Progress, Result> {
   #start(key: string, work: Work<Progress, Result>): Running<Progress, Result> {
     const controller = new AbortController();
     const listeners = new Set<(progress: Progress) => void>();
+    const newest: { progress: Progress | null } = { progress: null };
     const report = (progress: Progress) => {
+      newest.progress = progress;
       for (const listener of listeners) listener(progress);
     };
     const result = work(report, controller.signal).finally(() => this.#running.delete(key));
-    const running = { result, controller, listeners };
+    const running = { result, controller, listeners, newest };
     this.#running.set(key, running);
     return running;
   }
 
   #join(
-    { result, controller, listeners }: Running<Progress, Result>,
+    { result, controller, listeners, newest }: Running<Progress, Result>,
     onProgress: (progress: Progress) => void,
     signal: AbortSignal,
   ) {
     // A new function per caller, so that one function passed by two callers counts twice.
     const listener = (progress: Progress) => onProgress(progress);
     listeners.add(listener);
+    if (newest.progress !== null) listener(newest.progress);
     return new Promise<Result>((resolve, reject) => {
       const leave = () => {
         listeners.delete(listener);

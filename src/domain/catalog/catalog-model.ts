@@ -87,6 +87,7 @@ export class CatalogModel {
           modelId: this.id,
           position,
           group,
+          granted: () => this.room.granted,
           onChange: () => this.#listUsable(),
         }),
     );
@@ -106,7 +107,7 @@ export class CatalogModel {
 
   /** Capabilities of the first loaded deployment, or one that was unloaded while idle; null while there is none. */
   get caps(): Capabilities | null {
-    return this.deployments.find(({ caps }) => caps !== null)?.caps ?? null;
+    return this.deployedCaps()[0] ?? null;
   }
 
   /** Whether it is unloaded because nobody used it, and the next request loads it. */
@@ -133,11 +134,11 @@ export class CatalogModel {
     return [...new Set([first, ...others].flatMap(offeredBy))];
   }
 
-  /** Capabilities of the deployments that are loaded or unloaded while idle, in their order. */
+  /** Capabilities of the loaded deployments, in their order; without one, of the deployment that was unloaded while idle. */
   deployedCaps(): readonly Capabilities[] {
     const deployed: Capabilities[] = [];
-    for (const { caps } of this.deployments) if (caps !== null) deployed.push(caps);
-    return deployed;
+    for (const { model } of this.deployments) if (model !== null) deployed.push(model.caps);
+    return deployed.length > 0 ? deployed : this.deployments.flatMap(({ caps }) => caps ?? []);
   }
 
   /** Resolves once a deployment is loaded. Rejects like Deployment.onceLoaded, of the first deployment. */

@@ -65,6 +65,8 @@ interface DeploymentPlace {
   /** From 0. */
   readonly position: number;
   readonly group: EjectionGroup;
+  /** Slots that the model has granted so far. */
+  readonly granted: () => number;
   /** Called when it becomes usable or stops being so. */
   readonly onChange: () => void;
 }
@@ -97,6 +99,7 @@ export class Deployment implements RoutedDeployment {
   readonly priority: number;
   readonly prices: PriceList | null;
   readonly ejection: Ejection;
+  outstandingRequests = 0;
   outstandingTokens = 0;
   /** The loaded model; null while it loads, when that failed, and while it is unloaded because nobody used it. */
   model: LoadedModel | null = null;
@@ -106,7 +109,6 @@ export class Deployment implements RoutedDeployment {
   failure: EngineError | null = null;
   /** Resolves when loading ends; never rejects. Another load begins when a request needs an unloaded model. */
   loadEnded: Promise<void>;
-  #outstandingRequests = 0;
   readonly #idle: IdleUnload | null;
   readonly #definition: DeploymentDefinition;
   readonly #deps: DeploymentDeps;
@@ -137,17 +139,9 @@ export class Deployment implements RoutedDeployment {
     this.#deps = deps;
     this.#onChange = place.onChange;
     this.#definition = definition;
-    this.#idle = definition.keepAliveMs === null ? null : new IdleUnload(deps, this, definition.keepAliveMs);
+    const { keepAliveMs } = definition;
+    this.#idle = keepAliveMs === null ? null : new IdleUnload(deps, this, keepAliveMs, place.granted);
     this.loadEnded = this.#load();
-  }
-
-  get outstandingRequests(): number {
-    return this.#outstandingRequests;
-  }
-
-  set outstandingRequests(requests: number) {
-    this.#outstandingRequests = requests;
-    this.#idle?.used();
   }
 
   /** Capabilities of the loaded model, or of the one that was unloaded because nobody used it. */

@@ -40,12 +40,15 @@ export class IdleUnload {
   readonly #keepAliveMs: number;
   readonly #closing = new AbortSource();
   #cancelTimer = (): void => {};
-  #wasUsed = false;
+  readonly #granted: () => number;
+  #grantedBefore = 0;
   #usedAtMs = 0;
   #loadsSinceMs: number | null = null;
   #loadedCaps: Capabilities | null = null;
 
-  constructor(deps: IdleUnloadDeps, deployment: IdleDeployment, keepAliveMs: number) {
+  /** `granted`: slots that the deployment's model has granted so far. */
+  constructor(deps: IdleUnloadDeps, deployment: IdleDeployment, keepAliveMs: number, granted: () => number) {
+    this.#granted = granted;
     this.#deps = deps;
     this.#deployment = deployment;
     this.#keepAliveMs = keepAliveMs;
@@ -56,16 +59,12 @@ export class IdleUnload {
     return this.caps !== null && this.#loadsSinceMs === null;
   }
 
-  /** Call for each change of the running requests. */
-  used(): void {
-    this.#wasUsed = true;
-  }
-
   /** Call after each load. */
   loaded(caps: Capabilities): void {
     this.caps = null;
     this.#loadedCaps = caps;
     this.#loadsSinceMs = null;
+    this.#grantedBefore = this.#granted();
     this.#usedAtMs = this.#deps.clock.monotonic();
     this.#schedule();
   }
@@ -97,10 +96,9 @@ export class IdleUnload {
 
   #check(): void {
     const nowMs = this.#deps.clock.monotonic();
-    if (this.#wasUsed || this.#deployment.outstandingRequests > 0) {
-      this.#wasUsed = false;
-      this.#usedAtMs = nowMs;
-    }
+    const granted = this.#granted();
+    if (granted !== this.#grantedBefore || this.#deployment.outstandingRequests > 0) this.#usedAtMs = nowMs;
+    this.#grantedBefore = granted;
     if (nowMs - this.#usedAtMs < this.#keepAliveMs) {
       this.#schedule();
       return;

@@ -127,6 +127,7 @@ export class Pull {
     if (signal.aborted) throw errorOfEnd(signal.reason);
     const listener = (): void => onChange(this);
     this.listeners.add(listener);
+    if (this.isRunning && this.hasProgress) listener();
     let leave = (): void => {};
     const left = new Promise<void>((resolve) => {
       leave = resolve;

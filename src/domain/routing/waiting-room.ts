@@ -50,6 +50,8 @@ export class WaitingRoom<D extends RoutedDeployment> {
   #deployments: readonly D[];
   /** Slots in use. */
   busy = 0;
+  /** Slots granted so far. */
+  granted = 0;
   #meanHoldMs = 1_000;
   #refusals = 0;
 
@@ -155,6 +157,7 @@ export class WaitingRoom<D extends RoutedDeployment> {
 
   #take(deployment: D, { tokens }: RoutedRequest<D>, queueMs: number): Slot<D> {
     this.busy += 1;
+    this.granted += 1;
     deployment.outstandingRequests += 1;
     deployment.outstandingTokens += tokens;
     return new Slot(this.#returned, deployment, deployment.ejection.begin(), tokens, queueMs, this.#clock.monotonic());

@@ -170,6 +170,27 @@ export const model = z.strictObject({
   added_at: time,
   loaded: z.boolean(),
 });
+export const foundModel = z.strictObject({
+  source: text,
+  kind: z.enum(["chat", "embedding"]).nullable(),
+  quantizations: z.array(text),
+  approximate_bytes: wholeOrNull,
+  downloads: wholeOrNull,
+  likes: wholeOrNull,
+  license: text.nullable(),
+  gated: z.boolean(),
+});
+export const pull = z.strictObject({
+  id: text,
+  source: text.nullable(),
+  state: z.enum(["downloading", "loading", "succeeded", "failed", "cancelled"]),
+  received_bytes: whole,
+  total_bytes: wholeOrNull,
+  bytes_per_second: wholeOrNull,
+  started_at: time,
+  ended_at: time.nullable(),
+  problem: text.nullable(),
+});
 /** Served, stored or both: null for the part that does not apply. */
 export const listedModel = z.strictObject({
   id: text,

@@ -71,6 +71,37 @@ export const rowsOfMachine: CommandRows = {
     failing: (scene) => ({ words: ["hf:owner/repo/gone.gguf@main"], env: scene.apart, says: "gone.gguf" }),
     asksService: true,
   },
+  "models search": {
+    done: (scene) => ({ words: ["owner", "repo"], env: scene.apart }),
+    answer: z.array(answers.foundModel).min(1),
+    text: /^SOURCE +SIZE +DOWNLOADS +LICENSE\nhf:owner\/repo +1234 +mit\n$/,
+    wrong: { words: [], says: "missing required argument 'words'" },
+    failing: (scene) => ({
+      words: ["owner"],
+      env: { ...scene.apart, HF_ENDPOINT: "http://127.0.0.1:1" },
+      says: "127.0.0.1:1 cannot be reached",
+    }),
+    asksService: true,
+  },
+  "models pulls": {
+    done: async (scene) => {
+      await scene.stalledPull();
+      return { words: [] };
+    },
+    answer: z.array(answers.pull).min(1),
+    text: /^ID +STATE +PROGRESS +PROBLEM\n[\s\S]*^n\d+ +downloading +\d+ %, \S+ \S+ of 1\.9 MB\b/m,
+    wrong: { words: ["all"], says: "too many arguments" },
+    failing: null,
+    asksService: true,
+  },
+  "models cancel": {
+    done: async (scene) => ({ words: [await scene.stalledPull()] }),
+    answer: answers.pull,
+    text: /^The pull of n\d+ is cancelled; the received part is kept\.\n$/,
+    wrong: { words: [], says: "missing required argument 'id'" },
+    failing: () => ({ words: ["unknown"], says: "No pull of the model 'unknown' is running" }),
+    asksService: true,
+  },
   "models import": {
     done: (scene) => ({
       words: ["chat.gguf", "--id", scene.name()],

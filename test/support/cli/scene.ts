@@ -1,6 +1,8 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ModelAdminService } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import { serviceClient } from "../../../src/app/commands/service-client.js";
 import { uis } from "../cli-run.js";
 import { eventually } from "../eventually.js";
 import { writeScriptedGguf } from "../gguf/scripted-gguf.js";
@@ -74,6 +76,20 @@ export class CliScene {
   async endpoint(path: "taken" | "refused" = "taken"): Promise<readonly string[]> {
     const account = ["--account", this.name()];
     return [await this.#idOf([...this.addEndpoint(path), ...account]), ...account];
+  }
+
+  /** The model of a pull that runs in the service and receives nothing more. */
+  async stalledPull(): Promise<string> {
+    const id = this.name();
+    const { http: url, adminToken: credential } = this.service;
+    const models = serviceClient(ModelAdminService, { url, credential, credentialFrom: "" });
+    // Pulls of one source share a download, so each has its own.
+    this.hub.put("stalled/models", `${id}.gguf`, await readFile(join(this.folder, "chat.gguf")));
+    this.hub.play({ stallAfterBytes: 500_000 });
+    const source = `${this.hub.endpoint}/stalled/models/resolve/main/${id}.gguf`;
+    // The caller leaves after the first message.
+    for await (const _ of models.pullModel({ source, id })) break;
+    return id;
   }
 
   addEndpoint(path: "taken" | "refused"): readonly string[] {

@@ -24,7 +24,7 @@ function setUp() {
       });
     },
   };
-  const place = { modelId: "m", position: 0, group: new EjectionGroup(clock), onChange: () => {} };
+  const place = { modelId: "m", position: 0, group: new EjectionGroup(clock), granted: () => 0, onChange: () => {} };
   const healthChecks = { begin: () => {}, end: () => {} };
   const drained = new Set<string>();
   const deps = {

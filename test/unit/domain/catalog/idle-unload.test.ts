@@ -16,6 +16,7 @@ async function setUp() {
   const clock = new FakeClock();
   const events: string[] = [];
   const failing = { next: false };
+  const used = { slots: 0 };
   const engine: Engine = {
     async load() {
       events.push("load");
@@ -29,14 +30,14 @@ async function setUp() {
       ...{ healthChecks: { begin: () => {}, end: () => {} }, drained: new Set<string>() },
     },
     deploymentOn(engine, { keepAliveMs }),
-    { modelId: "m", position: 0, group: new EjectionGroup(clock), onChange: () => {} },
+    { modelId: "m", position: 0, group: new EjectionGroup(clock), granted: () => used.slots, onChange: () => {} },
   );
   await deployment.loadEnded;
   const pass = async (ms: number): Promise<void> => {
     clock.advance(ms);
     await setImmediate();
   };
-  return { clock, deployment, events, failing, pass };
+  return { clock, deployment, events, failing, used, pass };
 }
 
 describe("a model with keep_alive", () => {
@@ -58,12 +59,15 @@ describe("a model with keep_alive", () => {
   });
 
   it("stays loaded while requests run, and for the whole time after the last one (MODEL-11)", async () => {
-    const { deployment, events, pass } = await setUp();
+    const { deployment, events, used, pass } = await setUp();
     await pass(keepAliveMs / 2);
     deployment.outstandingRequests += 1;
     for (let quarter = 0; quarter < 12; quarter++) await pass(keepAliveMs / 4);
     expect(deployment.isUsable).toBe(true);
     deployment.outstandingRequests -= 1;
+    await pass(keepAliveMs / 2);
+    // One that begins and ends between two checks.
+    used.slots += 1;
     for (let quarter = 0; quarter < 4; quarter++) await pass(keepAliveMs / 4);
     expect(deployment.isUsable).toBe(true);
     await pass(keepAliveMs / 4);
