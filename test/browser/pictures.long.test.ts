@@ -29,6 +29,7 @@ describe.skipIf(!hasChromium)("screenshots of every page", () => {
     { page: "keys", title: "API keys" },
     { page: "models", title: "Models" },
     { page: "upstreams", title: "Upstreams" },
+    { page: "requests", title: "Requests" },
     { page: "webhooks", title: "Webhooks" },
     { page: "deliveries", title: "Deliveries" },
     { page: "audit", title: "Audit" },
@@ -52,6 +53,26 @@ describe.skipIf(!hasChromium)("screenshots of every page", () => {
       .click();
     await page.getByRole("heading", { name: "Payload" }).waitFor();
     await takePagePictures(page, "delivery");
+  });
+
+  it("a request with its steps", async () => {
+    const { page } = visit;
+    await show("requests", "Requests");
+    await page
+      .getByRole("link", { name: /^qwen3-4b-instruct, request req_/ })
+      .first()
+      .click();
+    await page.getByRole("table", { name: "Steps of the request" }).waitFor();
+    await takePagePictures(page, "request");
+  });
+
+  it("the palette", async () => {
+    const { page } = visit;
+    await show("models", "Models");
+    await page.keyboard.press("Control+k");
+    await page.getByRole("option", { name: /^Support assistant/ }).waitFor();
+    await takePagePictures(page, "palette");
+    await page.keyboard.press("Escape");
   });
 
   it("the sign-in form", async () => {

@@ -46,8 +46,8 @@ function Sparkline({ points }: { readonly points: readonly (number | null)[] }) 
 
 type Dot = readonly [x: number, y: number];
 
-/** The drawn parts of the line: it is interrupted where nothing was measured. A single value becomes a short line. */
-export function runsOf(points: readonly (number | null)[]): readonly (readonly Dot[])[] {
+/** The drawn parts of the line: it is interrupted where nothing was measured, and single values are left out. */
+function runsOf(points: readonly (number | null)[]): readonly (readonly Dot[])[] {
   const highest = Math.max(0, ...points.map((point) => point ?? 0));
   const step = width / Math.max(1, points.length - 1);
   const runs: Dot[][] = [];
@@ -60,13 +60,5 @@ export function runsOf(points: readonly (number | null)[]): readonly (readonly D
     if (run.length === 0) runs.push(run);
     run.push([index * step, height - 1 - (highest === 0 ? 0 : (point / highest) * (height - 2))]);
   }
-  return runs.map((dots) => (dots.length === 1 ? withTail(dots) : dots));
-}
-
-function withTail(dots: readonly Dot[]): readonly Dot[] {
-  const [[x, y] = [0, height]] = dots;
-  return [
-    [Math.max(0, x - 2), y],
-    [Math.max(2, x), y],
-  ];
+  return runs.filter((dots) => dots.length > 1);
 }

@@ -85,7 +85,7 @@ export class StatusHistory {
     });
   }
 
-  /** Adds a reading to each range in which a part has ended. A step of the wall clock makes a longer or shorter part. */
+  /** Adds a reading to each range in which a part has ended. A step of the wall clock makes a part longer, or drops it. */
   #keep(): void {
     const reading = this.#read();
     for (const range of rangeNames) {
@@ -94,7 +94,8 @@ export class StatusHistory {
       const last = readings.at(-1);
       if (last !== undefined && Math.floor(last.atMs / widthMs) === Math.floor(reading.atMs / widthMs)) continue;
       readings.push(reading);
-      if (readings.length > parts + 1) readings.shift();
+      const sinceMs = reading.atMs - (parts + 1) * widthMs;
+      while (readings.length > parts + 1 || (readings[0]?.atMs ?? sinceMs) < sinceMs) readings.shift();
     }
   }
 

@@ -46,7 +46,8 @@ export function Figures({ system, history: { rows, total }, outputRate }: Figure
       />
       <Stat
         title="Output now"
-        value={outputRate === null ? "…" : `${perSecond(outputRate)} tokens/s`}
+        value={outputRate === null ? "…" : perSecond(outputRate)}
+        more="tokens per second"
         points={course((row) => rate(row, row.completionTokens))}
       />
       <Latency

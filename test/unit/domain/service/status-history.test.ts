@@ -8,9 +8,9 @@ const minuteMs = 60_000;
 /** A history over counters that the test sets; each request costs 5 nano-dollars. */
 function world() {
   const clock = new FakeClock();
-  const at = { requests: 0 };
+  const at = { requests: 0, stepMs: 0 };
   const history = new StatusHistory({
-    clock,
+    clock: { now: () => clock.now() + at.stepMs, after: (ms, run) => clock.after(ms, run) },
     calls: {
       counts: (): CallCounts => ({
         requests: at.requests,
@@ -75,6 +75,14 @@ it("keeps as many parts as each range has, however long the process runs", async
     expect(total.endMs - total.startMs).toBeLessThan((complete + 1) * widthMs);
     expect(total.counts.requests).toBeGreaterThanOrEqual((complete * widthMs) / minuteMs);
   }
+});
+
+it("what was read before the range, as by a clock that was set, is dropped", async () => {
+  const own = world();
+  await own.pass(5, 1);
+  own.at.stepMs = 10 * 24 * 60 * minuteMs;
+  await own.pass(2, 1);
+  expect(own.history.of("hour").total.counts.requests).toBe(1);
 });
 
 it("a closed history keeps no timer", async () => {
