@@ -144,6 +144,28 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
     await close();
   });
 
+  it("examples of the API documentation name a model of the service, for those who may list its models", async () => {
+    const { page, complaints, close } = await dashboard.visit();
+    await page.goto(`${dashboard.service.http}/docs`);
+    const example = page.locator(".opblock-post .body-param__example, .opblock-post .example").first();
+    await page.getByText("/v1/chat/completions", { exact: true }).first().click();
+    await expect.poll(() => example.innerText()).toContain('"model": "qwen3-0.6b"');
+    await page.getByRole("button", { name: "Authorize" }).first().click();
+    await page.locator(".modal-ux input").fill(dashboard.service.key);
+    await page.getByRole("button", { name: "Apply credentials" }).click();
+    await expect.poll(() => example.innerText()).toContain('"model": "test-chat"');
+    expect(complaints).toEqual(noComplaints);
+    await close();
+
+    const signedIn = await dashboard.visitSignedIn();
+    await signedIn.page.goto(`${dashboard.service.http}/docs`);
+    await signedIn.page.getByText("/v1/embeddings", { exact: true }).first().click();
+    const other = signedIn.page.locator(".opblock-post .body-param__example, .opblock-post .example").first();
+    await expect.poll(() => other.innerText()).toContain('"model": "test-embed"');
+    expect(signedIn.complaints).toEqual(noComplaints);
+    await signedIn.close();
+  });
+
   it("requests from the API documentation page keep the proxy's path prefix", async () => {
     const authority = makeAuthority();
     const proxy = await startPrefixProxy(dashboard.service.http, "/tools/uis", authority.issue(["127.0.0.1"]));

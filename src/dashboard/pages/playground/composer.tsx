@@ -4,7 +4,7 @@ import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { call } from "../../lib/api.js";
 import { prefix } from "../../lib/location.js";
 import { useData } from "../../lib/use-data.js";
-import { Copy } from "../../ui/code.js";
+import { CodeBlock } from "../../ui/code.js";
 import { Loading, Problem } from "../../ui/feedback.js";
 import { Select } from "../../ui/form.js";
 import { exampleOf, grpcAddress, type Language } from "./examples.js";
@@ -77,11 +77,8 @@ function Example({ request }: { readonly request: PlaygroundRequest | Error }) {
   const text = exampleOf(language, request, { base: `${window.location.origin}${prefix}`, grpc, isTls });
   return (
     <div class="stack">
-      <div class="row spread bottom">
-        <Select label="Language" titles={languages} value={language} onChoose={setLanguage} />
-        <Copy text={text} />
-      </div>
-      <pre>{text}</pre>
+      <Select label="Language" titles={languages} value={language} onChoose={setLanguage} />
+      <CodeBlock title={languages[language]} code={text} />
       <small>
         Set <code>UIS_API_KEY</code> to an API key.
         {language === "gRPC" &&
