@@ -44,7 +44,14 @@ export function thisMachine(env: Machine["env"]): Machine {
     root: "/",
     env,
     run: async (command, args) => {
-      const options = { env, timeout: commandTimeoutMs, killSignal: "SIGKILL", maxBuffer: outputBytesMax } as const;
+      // Secrets among the variables are withheld.
+      const passedOn = ["PATH", "Path", "SystemRoot", "LD_LIBRARY_PATH"].map((name) => [name, env[name]]);
+      const options = {
+        env: Object.fromEntries(passedOn),
+        timeout: commandTimeoutMs,
+        killSignal: "SIGKILL",
+        maxBuffer: outputBytesMax,
+      } as const;
       // A missing program is the usual case.
       return await promisify(execFile)(command, [...args], options).then(
         ({ stdout }) => stdout,
