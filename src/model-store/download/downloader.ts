@@ -33,13 +33,17 @@ export interface Download {
 interface DownloaderOptions {
   /** Silence after which a download is given up. */
   readonly stallTimeoutMs: number;
-  /** Delay before an interrupted download is resumed. */
+  /** Delay before an interrupted download is resumed; longer after fruitless attempts. */
   readonly resumeDelayMs: number;
   readonly freeBytes: FreeBytes;
 }
 
-/** Resumes of one call after the connection was interrupted. */
-const resumesMax = 5;
+/** Attempts in a row that receive nothing, after which an interrupted download is given up: some two minutes. */
+const fruitlessMax = 8;
+/** Attempts of one call. */
+const attemptsMax = 500;
+/** The delay before a resume doubles with each fruitless attempt, up to this many times the first. */
+const delayGrowthMax = 30;
 
 /** The connection ended before the file did; the bytes received are kept. */
 class CutShort extends Error {}
@@ -83,16 +87,25 @@ export class Downloader {
       requirePin(what, sum, pin);
       return sum;
     }
-    for (let resumes = 0; ; resumes += 1) {
+    let received = 0;
+    const onProgress = (receivedBytes: number, totalBytes: number): void => {
+      received = receivedBytes;
+      download.onProgress(receivedBytes, totalBytes);
+    };
+    for (let attempts = 1, fruitless = 0; ; attempts += 1) {
+      const before = received;
       try {
-        return await this.#attempt(download);
+        return await this.#attempt({ ...download, onProgress });
       } catch (cause) {
-        if (!(cause instanceof CutShort)) throw cause;
-        if (resumes === resumesMax) {
+        if (!isInterruption(cause, received > 0)) throw cause;
+        fruitless = received > before ? 0 : fruitless + 1;
+        if (fruitless > fruitlessMax || attempts === attemptsMax) {
+          if (cause instanceof SourceUnavailable) throw cause;
           const message = `${url.host} cuts the connection repeatedly: try again later (the download is resumed)`;
           throw new SourceUnavailable(message, { cause });
         }
-        await delay(this.#options.resumeDelayMs, null, { signal }).catch(() => null);
+        const growth = Math.min(2 ** fruitless, delayGrowthMax);
+        await delay(this.#options.resumeDelayMs * growth, null, { signal }).catch(() => null);
         signal.throwIfAborted();
       }
     }
@@ -149,6 +162,12 @@ export class Downloader {
       throw error;
     }
   }
+}
+
+/** Whether the download can continue: the connection broke, or after it has begun the host is silent or unreachable. */
+function isInterruption(cause: unknown, hasBegun: boolean): boolean {
+  if (cause instanceof CutShort) return true;
+  return hasBegun && cause instanceof SourceUnavailable && cause.status === null;
 }
 
 /** Writes the body to the part file, which becomes the complete file once it is verified. */
