@@ -140,7 +140,8 @@ const attempt = z.strictObject({
   retry_after: text.nullable(),
   next_attempt_at: timeOrNull,
 });
-const answeredAttempt = attempt.extend({ response: text.nullable() });
+const header = z.strictObject({ name: text, value: text });
+const answeredAttempt = attempt.extend({ response: text.nullable(), headers: z.array(header) });
 
 export const listedDelivery = z.strictObject({
   id: z.string().startsWith("dlv_"),

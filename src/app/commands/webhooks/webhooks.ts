@@ -244,14 +244,15 @@ function toDeliveryObject(delivery: Delivery): Record<string, unknown> {
   return { ...toJsonObject(DeliverySchema, delivery, ["reason", "replay_id"]), attempts };
 }
 
-/** A list contains no responses of receivers. */
+/** A list contains no headers of requests and no responses of receivers. */
 function toListedObject(delivery: Delivery): object {
-  const attempts = delivery.attempts.map(toAttemptObject).map(({ response: _, ...fields }) => fields);
+  const attempts = delivery.attempts.map(toAttemptObject).map(({ response: _, headers: __, ...fields }) => fields);
   return { ...toDeliveryObject(delivery), attempts };
 }
 
 function toAttemptObject(attempt: Attempt): Record<string, unknown> {
-  return toJsonObject(AttemptSchema, attempt, ["by", "status", "error", "ip", "retry_after"]);
+  const headers = Object.entries(attempt.headers).map(([name, value]) => ({ name, value }));
+  return { ...toJsonObject(AttemptSchema, attempt, ["by", "status", "error", "ip", "retry_after"]), headers };
 }
 
 const tonesOfStates: Readonly<Partial<Record<string, Tone>>> = {
