@@ -76,7 +76,7 @@ const actors: Readonly<Record<AuditActorKindJson, string>> = {
 
 function Actor({ record: { actorKind, actorId = "", address = "" } }: { readonly record: AuditRecordJson }) {
   return (
-    <div class="audit-actor">
+    <div class="audit-actor lines">
       {actors[actorKind ?? "AUDIT_ACTOR_KIND_UNSPECIFIED"]}
       {address !== "" && ` from ${address}`}
       {actorId !== "" && (
@@ -90,7 +90,7 @@ function Actor({ record: { actorKind, actorId = "", address = "" } }: { readonly
 
 function Action({ record: { action, target = "" } }: { readonly record: AuditRecordJson }) {
   return (
-    <div class="audit-action">
+    <div class="audit-action lines">
       <code>{action}</code>
       {target !== "" && (
         <div class="faint">

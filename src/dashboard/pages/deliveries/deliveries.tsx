@@ -212,7 +212,7 @@ function DeliveryTable({ deliveries, query, endpoints, selected, onSelect, onRet
     {
       title: "Endpoint",
       cell: ({ endpointId = "", account }) => (
-        <div>
+        <div class="lines">
           <code>{urls.get(endpointId) ?? endpointId}</code>
           <div class="faint">{account}</div>
         </div>

@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { call } from "../../lib/api.js";
 import { toInstant, toLocal } from "../../lib/format.js";
@@ -9,6 +10,9 @@ import { useAccountChoices } from "../../ui/picker/known.js";
 import { Picker } from "../../ui/picker/picker.js";
 import { eventTypeNames } from "../webhooks/events.js";
 import { type DeliveryQuery, isFiltered, noFilter } from "./delivery.js";
+
+/** On narrower screens the filter is closed at first; on these it is always shown. */
+const wideScreen = "(min-width: 721px)";
 
 export interface DeliveryFilterProps {
   readonly query: DeliveryQuery;
@@ -22,47 +26,53 @@ const typeTitles = { "": "All events", ...Object.fromEntries(eventTypeNames.map(
 /** The filter beside the state, which the tabs select. */
 export function DeliveryFilter({ query, endpoints, onFilter }: DeliveryFilterProps) {
   const accounts = useAccountChoices();
+  const [isWide] = useState(() => window.matchMedia(wideScreen).matches);
   const set = (change: Partial<DeliveryQuery>): void => onFilter({ ...query, ...change });
   return (
-    <search class="delivery-filter">
-      <Select label="Event type" titles={typeTitles} value={query.type} onChoose={(type) => set({ type })} />
-      <Picker
-        label="Endpoint"
-        none="All endpoints"
-        choices={endpointChoices(endpoints)}
-        value={query.endpoint}
-        onChange={(endpoint) => set({ endpoint })}
-      />
-      <Picker
-        label="Account"
-        none="All accounts"
-        choices={accounts}
-        value={query.account}
-        onChange={(account) => set({ account, endpoint: "" })}
-      />
-      <Instant label="Created from" value={query.from} onChange={(from) => set({ from })} />
-      <Instant label="Created before" value={query.before} onChange={(before) => set({ before })} />
-      {query.replay !== "" && (
-        <div class="chip">
-          Replay {query.replay}
+    <search>
+      <details class="delivery-filters" open={isWide || isFiltered({ ...query, state: "" })}>
+        <summary>Filters</summary>
+        <div class="delivery-filter">
+          <Select label="Event type" titles={typeTitles} value={query.type} onChoose={(type) => set({ type })} />
+          <Picker
+            label="Endpoint"
+            none="All endpoints"
+            choices={endpointChoices(endpoints)}
+            value={query.endpoint}
+            onChange={(endpoint) => set({ endpoint })}
+          />
+          <Picker
+            label="Account"
+            none="All accounts"
+            choices={accounts}
+            value={query.account}
+            onChange={(account) => set({ account, endpoint: "" })}
+          />
+          <Instant label="Created from" value={query.from} onChange={(from) => set({ from })} />
+          <Instant label="Created before" value={query.before} onChange={(before) => set({ before })} />
+          {query.replay !== "" && (
+            <div class="chip">
+              Replay {query.replay}
+              <button
+                type="button"
+                class="quiet"
+                aria-label="Show other deliveries, too"
+                onClick={() => set({ replay: "" })}
+              >
+                <Icon name="close" />
+              </button>
+            </div>
+          )}
           <button
             type="button"
             class="quiet"
-            aria-label="Show other deliveries, too"
-            onClick={() => set({ replay: "" })}
+            disabled={!isFiltered({ ...query, state: "" })}
+            onClick={() => onFilter({ ...noFilter, state: query.state })}
           >
-            <Icon name="close" />
+            Clear
           </button>
         </div>
-      )}
-      <button
-        type="button"
-        class="quiet"
-        disabled={!isFiltered({ ...query, state: "" })}
-        onClick={() => onFilter({ ...noFilter, state: query.state })}
-      >
-        Clear
-      </button>
+      </details>
     </search>
   );
 }

@@ -101,7 +101,7 @@ function CatalogTable({ models, states }: CatalogTableProps) {
     {
       title: "",
       cell: ({ id = "" }) => (
-        <div class="actions">
+        <div class="row-menu">
           <PageLink page="playground" query={{ model: id }} isButton label={`Try ${id}`}>
             Try
           </PageLink>
@@ -124,8 +124,8 @@ function capabilitiesOf({ capabilities = [], dimensions, toolCalling }: ModelJso
     ...(toolCalling === undefined ? [] : [toolSupport[toolCalling] ?? toolCalling]),
   ];
   return (
-    <div>
-      {capabilities.join(", ")}
+    <div class="lines">
+      <div>{capabilities.join(", ")}</div>
       {more.length > 0 && <div class="faint">{more.join(", ")}</div>}
     </div>
   );

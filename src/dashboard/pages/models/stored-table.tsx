@@ -73,7 +73,7 @@ function Status({ model: { id, loaded = false }, switching }: StatusProps) {
   const own = switching?.id === id ? switching : null;
   const isRunning = own !== null && own.error === null;
   return (
-    <div class="stack-tight" aria-live="polite">
+    <div aria-live="polite">
       {isRunning ? (
         <Badge tone="busy">{own.verb}ing…</Badge>
       ) : (

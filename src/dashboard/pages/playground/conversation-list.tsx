@@ -4,6 +4,7 @@ import { Confirm } from "../../ui/action.js";
 import { Icon } from "../../ui/icon.js";
 import { Moment } from "../../ui/values.js";
 import { type Conversation, parseConversations, titleOf, withConversation } from "./conversations.js";
+import { isSideBySide } from "./settings-fields.js";
 
 /** Services below other paths of the same host have their own. */
 const storageKey = `uis-playground${prefix}`;
@@ -73,13 +74,14 @@ export interface ConversationListProps {
 export function ConversationList({ stored, currentId, onOpen, onDeleted }: ConversationListProps) {
   const { conversations, isKept, remove } = stored;
   const [isClearing, setClearing] = useState(false);
+  const [isWide] = useState(isSideBySide);
   const drop = (id: string): void => {
     remove(id);
     if (id === "all" || id === currentId) onDeleted();
   };
   if (conversations.length === 0 && isKept) return null;
   return (
-    <details class="card conversations" open>
+    <details class="card conversations" open={isWide}>
       <summary>Conversations</summary>
       <div class="stack">
         {!isKept && (

@@ -101,7 +101,7 @@ function Bench({ models }: { readonly models: readonly ModelJson[] }) {
         </>
       )}
       {mode !== "embeddings" && (
-        <div class="stack">
+        <div class="stack playground-side">
           <SettingsFields
             settings={settings}
             onChange={setSettings}

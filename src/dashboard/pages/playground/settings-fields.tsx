@@ -1,7 +1,13 @@
+import { useState } from "preact/hooks";
 import { type FieldError, FieldErrors, TextField } from "../../ui/form.js";
 import { type NumberSetting, numberSettings, type Settings } from "./requests.js";
 
 const advanced: readonly NumberSetting[] = ["frequencyPenalty", "presencePenalty", "seed"];
+
+/** Whether the settings are beside the conversation: above it, they are closed at first. */
+export function isSideBySide(): boolean {
+  return window.matchMedia("(min-width: 1001px)").matches;
+}
 
 interface SettingsFieldsProps {
   readonly settings: Settings;
@@ -14,6 +20,7 @@ interface SettingsFieldsProps {
 
 /** The parameters of requests. */
 export function SettingsFields({ settings, onChange, isChat, error }: SettingsFieldsProps) {
+  const [isWide] = useState(isSideBySide);
   const typed = (name: keyof Settings) => ({
     value: settings[name],
     onChange: (text: string) => onChange({ ...settings, [name]: text }),
@@ -23,7 +30,7 @@ export function SettingsFields({ settings, onChange, isChat, error }: SettingsFi
     return <TextField key={name} label={label} name={openai} hint={hint} inputMode="decimal" {...typed(name)} />;
   };
   return (
-    <details class="card settings" open>
+    <details class="card settings" open={isWide}>
       <summary>Settings</summary>
       <FieldErrors error={error}>
         <div class="stack">
