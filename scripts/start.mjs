@@ -1,7 +1,8 @@
 // The script of `npm start`. Plain Node, because a fresh clone has no dependencies yet: builds when dist/ is missing or older
 // than its sources, then becomes `uis serve`. Only the service itself writes to stdout. The script of package.json
 // begins with `exec`, so that npm waits for this process and passes signals to it; on Windows that is exec.cmd.
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -37,12 +38,17 @@ if (!isBuilt()) {
     process.stderr.write("The packages are not installed: run npm ci first.\n");
     process.exit(2);
   }
-  process.stderr.write("Building (once after a change) …\n");
-  const build = spawnSync(process.execPath, [tsx, join(root, "scripts/build.ts")], {
-    cwd: root,
-    stdio: ["ignore", 2, 2],
-  });
-  if (build.status !== 0) process.exit(build.status ?? 1);
+  const startedMs = performance.now();
+  const tookS = () => Math.round((performance.now() - startedMs) / 1000);
+  const isTerminal = process.stderr.isTTY === true;
+  const text = "Building (once after a change) …";
+  process.stderr.write(isTerminal ? text : `${text}\n`);
+  const ticks = setInterval(() => isTerminal && process.stderr.write(`\r${text} ${tookS()} s`), 1000);
+  const build = spawn(process.execPath, [tsx, join(root, "scripts/build.ts")], { cwd: root, stdio: ["ignore", 2, 2] });
+  const [code] = await once(build, "exit");
+  clearInterval(ticks);
+  if (code !== 0) process.exit(code ?? 1);
+  process.stderr.write(`${isTerminal ? "\r\u001b[K" : ""}Built in ${tookS()} s.\n`);
 }
 
 // In the same process, so that signals reach the service directly.

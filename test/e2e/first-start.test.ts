@@ -83,7 +83,7 @@ describe("in the repository", () => {
     const command = ["npm", "start", "--silent", "--", "--json"];
     const service = serve("repository", { cwd: clone, command, args: [] });
     const line = await service.ready;
-    expect(service.stderr()).toContain("Building");
+    expect(service.stderr()).toMatch(/Building[\s\S]*\nBuilt in \d+ s\.\n/);
     expect(service.stdout()).toBe(`${JSON.stringify(line)}\n`);
     expect(line.state).toBe("embedded");
     const models = await fetch(`${line.api}/models`, { headers: { authorization: `Bearer ${line.api_key?.secret}` } });
