@@ -7,7 +7,7 @@ import { type CliIo, hasColors } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
 import type { Service } from "../service/service.js";
 import { findServersBeside } from "./local-servers.js";
-import { modelReadyText, nextStepText, readyChat, readyLine, readyText } from "./start-text.js";
+import { commandName, modelReadyText, nextStepText, readyChat, readyLine, readyText } from "./start-text.js";
 
 /** What `uis serve` writes while it runs. */
 export interface ServeOutput {
@@ -47,7 +47,7 @@ export class PlainOutput implements ServeOutput {
       stdout.write(`${JSON.stringify(readyLine(service))}\n`);
       return;
     }
-    stdout.write(readyText(service));
+    stdout.write(readyText(service, { uis: commandName(this.#io.env) }));
     const [servers] = await Promise.all([findServersBeside(service), choiceOf(service, stopping)]);
     stdout.write(nextStepText(service, servers));
     if (readyChat(service.parts.catalog) !== null) return;

@@ -1,6 +1,7 @@
 import { version } from "../../contract/version.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
 import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
+import type { CliIo } from "../command-line/cli-io.js";
 import type { Paint } from "../command-line/table.js";
 import { isDemonstrationModel } from "../compose/model-store.js";
 import type { Service } from "../service/service.js";
@@ -25,17 +26,24 @@ export function readyLine({ addresses, firstKey, dashboardPath, parts, config }:
 
 const unpainted: Paint = (_, text) => text;
 
+/** How to call the command line: one that npm or npx has started is not on the path of the shell. */
+export function commandName(env: CliIo["env"]): string {
+  return env["npm_execpath"] === undefined ? "uis" : "npx uis";
+}
+
 interface TextForm {
   readonly paint?: Paint;
+  /** As `commandName` gives it. */
+  readonly uis?: string;
   /** How to end the service, in the title. */
   readonly stops?: string;
 }
 
 /** The same as text. */
-export function readyText(service: Service, { paint = unpainted, stops = "" }: TextForm = {}): string {
+export function readyText(service: Service, { paint = unpainted, uis = "uis", stops = "" }: TextForm = {}): string {
   const { addresses, firstKey, dashboardPath, config } = service;
   const isVolatile = config.state.durability === "none";
-  const note = dashboardNote(service);
+  const note = dashboardNote(service, uis);
   const lines = [
     [paint("strong", `Unified Inference ${version} is ready.`), stops].join(" ").trimEnd(),
     "",
@@ -51,9 +59,9 @@ export function readyText(service: Service, { paint = unpainted, stops = "" }: T
 }
 
 /** How to set the password; null once it is set. */
-function dashboardNote({ dashboardPath, hasPassword }: Service): string | null {
-  if (dashboardPath.includes("#")) return "link to set the password, valid for an hour; later: uis admin link";
-  return hasPassword ? null : "no password is set yet: uis admin link prints a link that sets it";
+function dashboardNote({ dashboardPath, hasPassword }: Service, uis: string): string | null {
+  if (dashboardPath.includes("#")) return `link to set the password, valid for an hour; later: ${uis} admin link`;
+  return hasPassword ? null : `no password is set yet: ${uis} admin link prints a link to set it`;
 }
 
 /** The next step: a first request, or how to get a model; and how to add inference servers found on this machine. */
@@ -110,8 +118,8 @@ export function modelReadyText({ id, capabilities }: CatalogModel): string {
 }
 
 /** A first request to a chat model that is ready. Later starts do not have a key, so the command line sends it. */
-export function tryText(service: Service, model: string): string {
-  return service.firstKey === null ? `uis run ${quote(model)} ${quote(question)}` : curlOf(service, model);
+export function tryText(service: Service, model: string, uis: string): string {
+  return service.firstKey === null ? `${uis} run ${quote(model)} ${quote(question)}` : curlOf(service, model);
 }
 
 const question = "What is 7 + 5?";

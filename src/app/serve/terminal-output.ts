@@ -12,6 +12,7 @@ import { isLoading, LoadingRows } from "./loading-rows.js";
 import { findServersBeside } from "./local-servers.js";
 import type { ServeOutput } from "./plain-output.js";
 import {
+  commandName,
   modelReadyText,
   noModelText,
   readyChat,
@@ -56,7 +57,14 @@ export class TerminalOutput implements ServeOutput {
 
   async started(service: Service, stopping: AbortSignal): Promise<void> {
     if (this.#json) this.#io.stdout.write(`${JSON.stringify(readyLine(service))}\n`);
-    else this.#say(readyText(service, { paint: paintFor(this.#io.stdout, this.#io.env), stops: stopText }));
+    else
+      this.#say(
+        readyText(service, {
+          paint: paintFor(this.#io.stdout, this.#io.env),
+          uis: commandName(this.#io.env),
+          stops: stopText,
+        }),
+      );
     const servers = findServersBeside(service).then((found) => this.#say(serversText(found)));
     await this.#showLoading(service, stopping);
     await servers;
@@ -98,7 +106,8 @@ export class TerminalOutput implements ServeOutput {
       const others = catalog.all().filter((model) => ended.has(model.id) && model.caps !== null);
       if (chat === null) {
         chat = readyChat(catalog);
-        if (chat !== null) this.#say(`${modelReadyText(chat)}, try:\n\n  ${tryText(service, chat.id)}\n\n`);
+        if (chat !== null)
+          this.#say(`${modelReadyText(chat)}, try:\n\n  ${tryText(service, chat.id, commandName(this.#io.env))}\n\n`);
       }
       for (const model of others) if (model !== chat) this.#say(`${modelReadyText(model)}\n`);
       if (isLast) break;

@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -167,6 +169,39 @@ describe("without a model hub", () => {
     await shows(run, row);
     await interrupt(run);
     await expectRecording(run, "interrupted-without-hub", cwd);
+  });
+});
+
+describe("Ctrl-C while a request runs", () => {
+  /** Starts a stream that lasts for minutes. */
+  async function withStream() {
+    const slow = { id: "slow", engine: "scripted", scripted: { text: "tick", tokens: 100_000, token_delay_ms: 20 } };
+    await writeFile(join(cwd, "uis.yaml"), JSON.stringify({ models: [slow] }));
+    const run = start({});
+    await shows(run, "Chat model ready");
+    const curl = run.screen.lines.find((line) => line.startsWith("  curl ")) ?? "";
+    const client = spawn("sh", ["-c", curl], { stdio: ["ignore", "pipe", "ignore"] });
+    onTestFinished(() => void client.kill());
+    await once(client.stdout, "data");
+    return run;
+  }
+
+  it("gives it 5 s, says so, and exits with 0", { timeout: stepMs }, async () => {
+    const run = await withStream();
+    const startedAtMs = performance.now();
+    run.type(ctrlC);
+    expect(await run.exited).toBe(0);
+    expect(performance.now() - startedAtMs).toBeGreaterThan(4_900);
+    const text = "Stopping: 1 running request gets up to 5 s. Press Ctrl-C again to stop at once.";
+    expect(run.screen.lines).toContain(text);
+  });
+
+  it("ends it at once when it is pressed again", { timeout: stepMs }, async () => {
+    const run = await withStream();
+    run.type(ctrlC);
+    await shows(run, "Press Ctrl-C again");
+    run.type(ctrlC);
+    expect(await run.exited).toBe(1);
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { configSchema } from "../../../../src/app/config/schema.js";
-import { nextStepText, readyText } from "../../../../src/app/serve/start-text.js";
+import { commandName, nextStepText, readyText } from "../../../../src/app/serve/start-text.js";
 import type { Service } from "../../../../src/app/service/service.js";
 
 interface Listed {
@@ -76,6 +76,8 @@ describe("the text printed at start", () => {
   it("names the way to a password at every start without one", () => {
     const text = readyText(serviceWith([{ id: "m" }], {}, null, false));
     expect(text).toContain("no password is set yet: uis admin link");
+    const byNpm = readyText(serviceWith([{ id: "m" }], {}, null, false), { uis: commandName({ npm_execpath: "npm" }) });
+    expect(byNpm).toContain("no password is set yet: npx uis admin link");
   });
 
   it("has a curl line that trusts the configured certificate", () => {
