@@ -4,6 +4,7 @@ import { call, isUnauthenticated } from "../../lib/api.js";
 import { browserName } from "../../lib/format.js";
 import { slowRefreshMs, useData } from "../../lib/use-data.js";
 import { Confirm } from "../../ui/action.js";
+import { AdminOnly } from "../../ui/admin-only.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Badge, Loading, Problem } from "../../ui/feedback.js";
 import { Form } from "../../ui/form.js";
@@ -24,9 +25,11 @@ export function Sessions() {
     <section class="stack" aria-labelledby="sessions">
       <div class="row spread">
         <h2 id="sessions">Active sessions</h2>
-        <button type="button" onClick={() => setChanging(true)}>
-          Change password
-        </button>
+        <AdminOnly>
+          <button type="button" onClick={() => setChanging(true)}>
+            Change password
+          </button>
+        </AdminOnly>
       </div>
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}
@@ -62,16 +65,18 @@ function columnsWith(onRevoke: (session: SessionJson) => void): readonly Column<
             <Badge tone="good">This session</Badge>
           </div>
         ) : (
-          <div class="actions">
-            <button
-              type="button"
-              class="danger"
-              aria-label={`Revoke session from ${session.address ?? ""}`}
-              onClick={() => onRevoke(session)}
-            >
-              Revoke
-            </button>
-          </div>
+          <AdminOnly>
+            <div class="actions">
+              <button
+                type="button"
+                class="danger"
+                aria-label={`Revoke session from ${session.address ?? ""}`}
+                onClick={() => onRevoke(session)}
+              >
+                Revoke
+              </button>
+            </div>
+          </AdminOnly>
         ),
     },
   ];

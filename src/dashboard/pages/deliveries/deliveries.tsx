@@ -5,6 +5,7 @@ import { call } from "../../lib/api.js";
 import { wholeNumber } from "../../lib/format.js";
 import { go, PageLink, useLocation } from "../../lib/location.js";
 import { useLiveData } from "../../lib/use-data.js";
+import { AdminOnly } from "../../ui/admin-only.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
 import { Check } from "../../ui/form.js";
 import { type MenuItem, pageItem, RowMenu } from "../../ui/menu.js";
@@ -133,12 +134,16 @@ function Selection({ selected, selectable, onSelect, onRetry, onReplay }: Select
         </Check>
       )}
       <div class="row">
-        <button type="button" disabled={selected.length === 0} onClick={onRetry}>
-          {selected.length === 0 ? "Retry selected" : `Retry ${wholeNumber(selected.length)} selected`}
-        </button>
-        <button type="button" onClick={onReplay}>
-          Replay deliveries
-        </button>
+        <AdminOnly>
+          <button type="button" disabled={selected.length === 0} onClick={onRetry}>
+            {selected.length === 0 ? "Retry selected" : `Retry ${wholeNumber(selected.length)} selected`}
+          </button>
+        </AdminOnly>
+        <AdminOnly>
+          <button type="button" onClick={onReplay}>
+            Replay deliveries
+          </button>
+        </AdminOnly>
       </div>
     </div>
   );

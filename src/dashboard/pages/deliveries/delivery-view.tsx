@@ -5,6 +5,7 @@ import { call } from "../../lib/api.js";
 import { milliseconds, time, wholeNumber } from "../../lib/format.js";
 import { PageLink, useLocation } from "../../lib/location.js";
 import { useLiveData } from "../../lib/use-data.js";
+import { AdminOnly } from "../../ui/admin-only.js";
 import { CodeBlock } from "../../ui/code.js";
 import { Badge, Loading, Problem } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
@@ -79,9 +80,11 @@ function Found({ found: { delivery = {}, payload = "" }, onChanged }: FoundProps
         />
         {canRetry(delivery) && (
           <div class="row">
-            <button type="button" class="primary" onClick={() => setRetrying(true)}>
-              {delivery.state === "delivered" ? "Resend" : "Retry now"}
-            </button>
+            <AdminOnly>
+              <button type="button" class="primary" onClick={() => setRetrying(true)}>
+                {delivery.state === "delivered" ? "Resend" : "Retry now"}
+              </button>
+            </AdminOnly>
           </div>
         )}
       </section>

@@ -1,3 +1,4 @@
+import { AdminOnly } from "../../ui/admin-only.js";
 import "./keys.css";
 import { useState } from "preact/hooks";
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
@@ -35,9 +36,11 @@ export function Keys() {
     <div class="stack">
       <div class="row spread bottom">
         <KeyFilter query={query} onFilter={(chosen) => go("keys", { ...chosen }, isFiltered(query))} />
-        <button type="button" class="primary" onClick={() => setOpened({ action: "create" })}>
-          Create key
-        </button>
+        <AdminOnly>
+          <button type="button" class="primary" onClick={() => setOpened({ action: "create" })}>
+            Create key
+          </button>
+        </AdminOnly>
       </div>
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}

@@ -1,3 +1,4 @@
+import { AdminOnly } from "../../ui/admin-only.js";
 import "./models.css";
 import { useState } from "preact/hooks";
 import type { ModelStatusJson } from "../../../../gen/unified/admin/v1/system_pb.js";
@@ -26,9 +27,11 @@ export function Models() {
     <div class="stack models">
       <div class="row spread">
         <h2>Catalog</h2>
-        <button type="button" class="primary" onClick={() => setAsking(true)}>
-          Pull a model
-        </button>
+        <AdminOnly>
+          <button type="button" class="primary" onClick={() => setAsking(true)}>
+            Pull a model
+          </button>
+        </AdminOnly>
       </div>
       <PullCards pulls={value?.pulls ?? []} onChanged={reload} />
       <Problem error={error} onRetry={reload} />

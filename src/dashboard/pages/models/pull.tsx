@@ -3,6 +3,7 @@ import type { ModelPullJson, PullModelRequestJson } from "../../../../gen/unifie
 import { call, stream } from "../../lib/api.js";
 import { bytes } from "../../lib/format.js";
 import { useAction } from "../../ui/action.js";
+import { AdminOnly } from "../../ui/admin-only.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Badge, Problem, type Tone } from "../../ui/feedback.js";
 import { Form, TextField } from "../../ui/form.js";
@@ -67,9 +68,11 @@ function PullCard({ pull, onChanged }: { readonly pull: ModelPullJson; readonly 
           <span class="value">{id}</span> <Badge tone={tone}>{word}</Badge>
         </div>
         {isRunning(pull) ? (
-          <button type="button" disabled={stop.isRunning} onClick={stop.start}>
-            Stop
-          </button>
+          <AdminOnly>
+            <button type="button" disabled={stop.isRunning} onClick={stop.start}>
+              Stop
+            </button>
+          </AdminOnly>
         ) : (
           <button type="button" onClick={dismiss}>
             Dismiss

@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import type { DoctorCheckJson } from "../../../../gen/unified/admin/v1/doctor_pb.js";
 import { call } from "../../lib/api.js";
 import { useAction } from "../../ui/action.js";
+import { AdminOnly } from "../../ui/admin-only.js";
 import { Badge, Problem, type Tone } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
 
@@ -31,9 +32,11 @@ export function Diagnostics() {
     <section class="card stack diagnostics" aria-label="Diagnostics">
       <div class="row spread">
         <h2>Diagnostics</h2>
-        <button type="button" disabled={isRunning} onClick={start}>
-          Run diagnostics
-        </button>
+        <AdminOnly>
+          <button type="button" disabled={isRunning} onClick={start}>
+            Run diagnostics
+          </button>
+        </AdminOnly>
       </div>
       <p class="faint" role="status">
         {isRunning ? "Running checks. This takes a few seconds…" : summary(checks)}

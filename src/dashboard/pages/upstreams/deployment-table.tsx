@@ -3,6 +3,7 @@ import type { UpstreamDeploymentJson } from "../../../../gen/unified/admin/v1/up
 import { call } from "../../lib/api.js";
 import { wholeNumber } from "../../lib/format.js";
 import { useAction } from "../../ui/action.js";
+import { AdminOnly } from "../../ui/admin-only.js";
 import { Badge, Problem } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
 import { Moment } from "../../ui/values.js";
@@ -102,9 +103,11 @@ function Drain({ deployment: { id = "", state }, onChanged }: DrainProps) {
   return (
     <div class="stack">
       <div class="row actions">
-        <button type="button" aria-label={`${verb} ${id}`} disabled={isRunning} onClick={start}>
-          {verb}
-        </button>
+        <AdminOnly>
+          <button type="button" aria-label={`${verb} ${id}`} disabled={isRunning} onClick={start}>
+            {verb}
+          </button>
+        </AdminOnly>
       </div>
       <Problem error={error} />
     </div>

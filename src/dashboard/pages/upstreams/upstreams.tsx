@@ -1,3 +1,4 @@
+import { AdminOnly } from "../../ui/admin-only.js";
 import "./upstreams.css";
 import { useId, useState } from "preact/hooks";
 import type { UpstreamJson } from "../../../../gen/unified/admin/v1/upstream_pb.js";
@@ -35,9 +36,11 @@ export function Upstreams() {
         <p class="faint">
           Inference servers and providers. Clients use their models like all others, with the keys of this service.
         </p>
-        <button type="button" class="primary" onClick={() => setOpened({ action: "add" })}>
-          Add upstream
-        </button>
+        <AdminOnly>
+          <button type="button" class="primary" onClick={() => setOpened({ action: "add" })}>
+            Add upstream
+          </button>
+        </AdminOnly>
       </div>
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}

@@ -4,6 +4,7 @@ import type { ThresholdJson } from "../../../../gen/unified/admin/v1/threshold_p
 import { call } from "../../lib/api.js";
 import { useData } from "../../lib/use-data.js";
 import { Confirm } from "../../ui/action.js";
+import { AdminOnly } from "../../ui/admin-only.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
 import { RowMenu } from "../../ui/menu.js";
 import { type Column, Table } from "../../ui/table.js";
@@ -39,9 +40,11 @@ export function Thresholds({ account, keys }: ThresholdsProps) {
     <section class="stack" aria-label="Thresholds and budgets">
       <div class="row spread">
         <h2>Thresholds and budgets</h2>
-        <button type="button" class="primary" onClick={() => setOpened({ action: "create" })}>
-          Add threshold
-        </button>
+        <AdminOnly>
+          <button type="button" class="primary" onClick={() => setOpened({ action: "create" })}>
+            Add threshold
+          </button>
+        </AdminOnly>
       </div>
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}

@@ -1,3 +1,4 @@
+import { AdminOnly } from "../../ui/admin-only.js";
 import "./webhooks.css";
 import { useId, useState } from "preact/hooks";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
@@ -33,9 +34,11 @@ export function Webhooks() {
     <div class="stack">
       <div class="row spread bottom">
         <AccountChoice account={account} onChoose={(chosen) => go("webhooks", { account: chosen })} />
-        <button type="button" class="primary" onClick={() => setOpened({ action: "add" })}>
-          Add endpoint
-        </button>
+        <AdminOnly>
+          <button type="button" class="primary" onClick={() => setOpened({ action: "add" })}>
+            Add endpoint
+          </button>
+        </AdminOnly>
       </div>
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}
