@@ -36,7 +36,11 @@ export async function chat({ io, ask, explain, now }: ChatDeps, conversation: Co
   try {
     for (;;) {
       const message = await readMessage(editor);
-      if (message === null) return;
+      if (message === null) {
+        // The cursor stands behind the prompt.
+        write("\n");
+        return;
+      }
       if (message === interrupted) {
         write("\nCtrl-D or /bye ends the chat.\n");
         continue;

@@ -116,11 +116,12 @@ describe("a chat on a terminal", () => {
     expect(textsOf(asked[1] as ChatCompletionParams)).toEqual(["USER: wait", "ASSISTANT: You said ", "USER: Go on"]);
   });
 
-  it("shows an error and goes on without the failed question", async () => {
-    const { asked, type, leave } = startChat();
+  it("shows an error and goes on without the failed question; Ctrl-D ends the chat on a new line", async () => {
+    const { asked, type, leave, shown } = startChat();
     await type("fail\r", "error: the model is unavailable\n");
     await type("Hello\r", "You said Hello\n");
     await leave("\u0004");
+    await eventually(() => shown().endsWith("\n"), "the end of the line");
     expect(asked.map(textsOf)[1]).toEqual(["USER: Hello"]);
   });
 
