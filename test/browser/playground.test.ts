@@ -128,15 +128,6 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     expect(await cut.count()).toBe(0);
   });
 
-  it("shows markup in answers as text (SEC-21)", async () => {
-    await visit.go("playground?model=echo");
-    const markup = '<img src=x onerror="alert(1)"><script>window.__x = 1</script>';
-    await send(markup);
-    await status().getByText("Done.").waitFor();
-    expect(await turn(1).innerText()).toContain(markup);
-    expect(await visit.page.evaluate(() => "__x" in window)).toBe(false);
-  });
-
   it("keeps conversation and settings, and shows them as code without an API key", async () => {
     const { page } = visit;
     await visit.go("playground?model=echo");
@@ -172,16 +163,19 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     await page.getByText("Send a message to start.").waitFor();
   });
 
-  it("renders Markdown of answers, and copies an answer and its code", async () => {
+  it("renders Markdown, copies an answer and its code, and shows markup as text (SEC-21)", async () => {
     const { page } = visit;
     const code = "const a = 1 < 2;";
-    const text = `**Bold** and [a link](https://x.example)\n\n- one\n- two\n\n\`\`\`ts\n${code}\n\`\`\``;
+    const markup = '<img src=x onerror="alert(1)"><script>window.__x = 1</script>';
+    const text = `**Bold** and [a link](https://x.example) ${markup}\n\n- one\n- two\n\n\`\`\`ts\n${code}\n\`\`\``;
     await visit.go("playground?model=echo");
     await send(text);
     await status().getByText("Done.").waitFor();
     expect(await turn(1).locator("strong").allInnerTexts()).toContain("Bold");
     expect(await turn(1).getByRole("link", { name: "a link" }).getAttribute("rel")).toContain("noopener");
     expect(await turn(1).locator("li").allInnerTexts()).toEqual(["one", "two"]);
+    expect(await turn(1).innerText()).toContain(markup);
+    expect(await page.evaluate(() => "__x" in window)).toBe(false);
     const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
     await turn(1).getByRole("button", { name: "Copy code" }).click();
     await turn(1).getByText("Copied").waitFor();
