@@ -40,8 +40,8 @@ class LongFilesFirst extends BaseSequencer {
 
 export default defineConfig({
   test: {
-    // Vitest would leave a core to itself: one file at a time on two cores.
-    maxWorkers: 2,
+    // One more than cores, because many tests wait; Vitest would leave a core to itself.
+    maxWorkers: 3,
     sequence: { sequencer: LongFilesFirst },
     projects,
   },
