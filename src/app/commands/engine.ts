@@ -4,6 +4,7 @@ import { NpmError } from "../../lib/npm-client.js";
 import { TarError } from "../../lib/tar.js";
 import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
 import { type Cell, numeric, tableLines } from "../command-line/table.js";
+import { untilInterrupt } from "../command-line/until-interrupt.js";
 import { type BuildRow, type EngineSettings, listBuilds } from "../engines/build-list.js";
 import { findGraphics, thisMachine } from "../engines/graphics.js";
 import { InstallError, installBuild } from "../engines/install-build.js";
@@ -51,7 +52,9 @@ async function fetchBuild(io: CliIo, name: BuildName, { dataDir }: Installation)
   const build = buildsFor(process).find((one) => one.name === name);
   if (build === undefined) throw new Error(`there is no build ${name}`);
   const onStep = (step: string): unknown => io.stderr.write(`${step} …\n`);
-  await untilInterrupt((signal) => installBuild({ build, dataDir, env: io.env, cwd: io.cwd, signal, onStep }));
+  const { env, cwd } = io;
+  const install = (signal: AbortSignal) => installBuild({ build, dataDir, env, cwd, signal, onStep });
+  await untilInterrupt(cancelledText, install).catch(explain);
 }
 
 function nextStep(row: BuildRow | undefined, { gpu }: EngineSettings, isNew: boolean): string {
@@ -60,22 +63,9 @@ function nextStep(row: BuildRow | undefined, { gpu }: EngineSettings, isNew: boo
   return row?.note ?? "it is not in use";
 }
 
-/** Runs work that Ctrl-C and SIGTERM cancel. Expected failures become CommandErrors. */
-async function untilInterrupt<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const abort = new AbortController();
-  const cancel = (): void => abort.abort();
-  process.once("SIGINT", cancel).once("SIGTERM", cancel);
-  try {
-    return await work(abort.signal);
-  } catch (error) {
-    if (abort.signal.aborted) {
-      throw new CommandError("cancelled: what was fetched completely is kept; the same command goes on from there");
-    }
-    if (error instanceof InstallError || error instanceof NpmError || error instanceof TarError) {
-      throw new CommandError(error.message, { cause: error });
-    }
-    throw error;
-  } finally {
-    process.off("SIGINT", cancel).off("SIGTERM", cancel);
-  }
+const cancelledText = "cancelled: what was fetched completely is kept; the same command goes on from there";
+
+function explain(error: unknown): never {
+  const isExpected = error instanceof InstallError || error instanceof NpmError || error instanceof TarError;
+  throw isExpected ? new CommandError(error.message, { cause: error }) : error;
 }

@@ -2,8 +2,9 @@ import type { FoundModel } from "../../domain/catalog/model-store.js";
 import { byteText } from "../../lib/display-text.js";
 import { type CliIo, printList } from "../command-line/cli-io.js";
 import { numeric, tableLines } from "../command-line/table.js";
+import { untilInterrupt } from "../command-line/until-interrupt.js";
 import type { CommandOptions } from "./load-for-command.js";
-import { untilInterrupt, withModels } from "./models.js";
+import { withModels } from "./models.js";
 
 /** `uis models search`: sources for `uis models pull`, short names first. */
 export async function searchModels(io: CliIo, words: readonly string[], options: CommandOptions): Promise<void> {

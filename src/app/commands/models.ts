@@ -1,12 +1,13 @@
 import { resolve } from "node:path";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type ModelPull, PullState } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
 import type { PullProgress, PullRequest } from "../../domain/catalog/model-store.js";
 import { byteText, printableLine } from "../../lib/display-text.js";
 import { type CliIo, CommandError, print, printList, type TextOutput, UsageError } from "../command-line/cli-io.js";
+import { isoTime } from "../command-line/cli-values.js";
 import { DownloadText, receivedText, shareOf } from "../command-line/download-text.js";
 import { columnsDefault, LiveRows } from "../command-line/live-rows.js";
 import { tableLines } from "../command-line/table.js";
+import { untilInterrupt } from "../command-line/until-interrupt.js";
 import type { CommandOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
 import { listingLines, readListings, toListingObject, toModelObject } from "./models-listing.js";
@@ -84,8 +85,8 @@ function toPullObject(pull: ModelPull) {
     received_bytes: Number(pull.receivedBytes),
     total_bytes: Number(pull.totalBytes) || null,
     bytes_per_second: Number(pull.bytesPerSecond) || null,
-    started_at: startedAt === undefined ? null : new Date(timestampMs(startedAt)).toISOString(),
-    ended_at: endedAt === undefined ? null : new Date(timestampMs(endedAt)).toISOString(),
+    started_at: isoTime(startedAt),
+    ended_at: isoTime(endedAt),
     problem: pull.problem || null,
   };
 }
@@ -145,20 +146,6 @@ function afterInterrupt(source: string): string {
 
 function afterLeaving(source: string): string {
   return `the service continues the pull: uis models pull ${source} shows its progress, uis models cancel ID ends it`;
-}
-
-/** Runs work that Ctrl-C and SIGTERM cancel; a second Ctrl-C ends the process at once. */
-export async function untilInterrupt<T>(consequence: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const abort = new AbortController();
-  const cancel = (): void => abort.abort();
-  process.once("SIGINT", cancel).once("SIGTERM", cancel);
-  try {
-    return await work(abort.signal);
-  } catch (error) {
-    throw abort.signal.aborted ? new CommandError(consequence, { cause: error }) : error;
-  } finally {
-    process.off("SIGINT", cancel).off("SIGTERM", cancel);
-  }
 }
 
 function printAdded(

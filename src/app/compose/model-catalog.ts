@@ -158,7 +158,11 @@ export interface LlamaOptions {
 }
 
 const inThisProcess = {
-  ...{ upstream: null, upstreamModel: null, weight: 1, priority: 0, prices: null },
+  upstream: null,
+  upstreamModel: null,
+  weight: 1,
+  priority: 0,
+  prices: null,
   keepAliveMs: null,
 } as const;
 

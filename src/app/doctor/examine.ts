@@ -50,7 +50,15 @@ export async function examineInstallation(
   const clock = clockCheck(Date.now(), redis.clock ?? models.clock);
   const settings = settingChecks(config, env);
   return [
-    ...[folder, engine, gpu, ...models.checks, ...ports, certificate, ...opsToken, ...redis.checks],
-    ...[clock, ...settings],
+    folder,
+    engine,
+    gpu,
+    ...models.checks,
+    ...ports,
+    certificate,
+    ...opsToken,
+    ...redis.checks,
+    clock,
+    ...settings,
   ];
 }

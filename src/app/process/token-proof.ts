@@ -1,4 +1,5 @@
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
+import { isSameDigest } from "../../lib/crypto.js";
 
 /** The page of a running service that answers a challenge. */
 export const identityPath = "/identity";
@@ -26,5 +27,5 @@ export function proofOf(token: string, challenge: string): string | null {
 export function isProof(token: string, challenge: string, proof: unknown): boolean {
   const expected = proofOf(token, challenge);
   if (expected === null || typeof proof !== "string" || proof.length !== expected.length) return false;
-  return timingSafeEqual(Buffer.from(proof, "latin1"), Buffer.from(expected, "latin1"));
+  return isSameDigest(proof, expected);
 }
