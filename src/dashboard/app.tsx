@@ -39,7 +39,7 @@ interface Session {
   readonly check: () => void;
 }
 
-/** Asks the service whether and as whom the browser is signed in: scripts cannot read the session cookie. */
+/** Reads from the service whether the browser is signed in, and as which user: scripts cannot read the session cookie. */
 function useSession(): Session {
   const [role, setRole] = useState<Session["role"]>("unknown");
   const [error, setError] = useState<Error | null>(null);

@@ -94,7 +94,7 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
   });
 }
 
-/** Who has the token of the data folder may use the machine's files and networks; a browser session may not. */
+/** The holder of the data folder's token may use the machine's files and networks; a browser session may not. */
 function guard({ principal }: Pick<CallContext, "principal">): { readonly isGuarded: boolean } {
   return { isGuarded: sessionIdOf(principal) !== null };
 }
