@@ -237,7 +237,14 @@ export type GenEvent =
       readonly name?: string;
       readonly argsDelta?: string;
     }
-  | { readonly type: "finish"; readonly choice: number; readonly reason: FinishReason; readonly outTokens: number }
+  | {
+      readonly type: "finish";
+      readonly choice: number;
+      readonly reason: FinishReason;
+      readonly outTokens: number;
+      /** The stop string that ended the choice; absent: another cause, or the engine cannot name it. */
+      readonly stopSequence?: string;
+    }
   | {
       readonly type: "usage";
       readonly promptTokens: number;

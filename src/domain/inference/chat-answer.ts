@@ -57,6 +57,7 @@ export class AnswerIdentity {
 }
 
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
+type FinishEvent = Extract<GenEvent, { type: "finish" }>;
 type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: ToolCallDelta[] };
 
 /** Chunks of a streamed chat completion. Messages are literals: `create` would cost more than the rest of a chunk. */
@@ -104,10 +105,17 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
       case "tool":
         return this.#choiceChunk(choice, { toolCalls: [toolCallDelta(event)] });
       case "finish":
-        return this.#choiceChunk(choice, {}, event.reason);
+        return this.#finishChunk(choice, event);
       default:
         return null;
     }
+  }
+
+  #finishChunk(index: number, { reason, stopSequence }: FinishEvent): ChatCompletionChunk {
+    const chunk = this.#choiceChunk(index, {}, reason);
+    const [choice] = chunk.choices;
+    if (choice !== undefined && stopSequence !== undefined) choice.stopSequence = stopSequence;
+    return chunk;
   }
 
   #choiceChunk(index: number, fields: DeltaFields, finishReason?: string, logprobs?: Logprobs): ChatCompletionChunk {
@@ -145,11 +153,12 @@ export interface Choice {
   refusal: string;
   calls: { id: string; name: string; args: string }[];
   finishReason: string;
+  stopSequence: string | null;
   logprobs: TokenLogprobInfo[] | null;
 }
 
 function emptyChoice(): Choice {
-  return { text: "", reasoning: "", refusal: "", calls: [], finishReason: "", logprobs: null };
+  return { text: "", reasoning: "", refusal: "", calls: [], finishReason: "", stopSequence: null, logprobs: null };
 }
 
 /** The choices of a whole answer, collected from engine events. */
@@ -172,8 +181,10 @@ export class CollectedChoices {
       choice.text += event.text;
       if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
     } else if (event.type === "reasoning" || event.type === "refusal") choice[event.type] += event.text;
-    else if (event.type === "finish") choice.finishReason = event.reason;
-    else if (event.type === "tool") {
+    else if (event.type === "finish") {
+      choice.finishReason = event.reason;
+      choice.stopSequence = event.stopSequence ?? null;
+    } else if (event.type === "tool") {
       choice.calls[event.index] ??= { id: "", name: "", args: "" };
       const call = choice.calls[event.index];
       if (call === undefined) return;
@@ -206,6 +217,7 @@ function chatChoice(choice: Choice, index: number): ChatChoice {
     message: assistantMessage(choice),
     finishReason: choice.finishReason,
   };
+  if (choice.stopSequence !== null) answer.stopSequence = choice.stopSequence;
   if (choice.logprobs !== null) answer.logprobs = chatLogprobs(choice.logprobs);
   return answer;
 }

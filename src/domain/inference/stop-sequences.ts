@@ -6,7 +6,8 @@
 export class StopSequences {
   readonly #matchers: readonly Matcher[];
   #held = "";
-  #stopped = false;
+  /** The stop string that ended the text; null: none so far. */
+  found: string | null = null;
 
   /** `stops` are non-empty and without lone surrogates. */
   constructor(stops: readonly string[]) {
@@ -15,13 +16,13 @@ export class StopSequences {
 
   /** Takes the next piece and returns the text to `emit`. After a match everything is dropped. */
   push(text: string): { readonly emit: string; readonly stopped: boolean } {
-    if (this.#stopped) return { emit: "", stopped: true };
+    if (this.found !== null) return { emit: "", stopped: true };
     const known = this.#held + text;
     for (let i = 0; i < text.length; i++) {
       const matched = this.#step(text.charCodeAt(i));
       if (matched === 0) continue;
-      this.#stopped = true;
       const end = this.#held.length + i + 1;
+      this.found = known.slice(end - matched, end);
       this.#held = "";
       return { emit: known.slice(0, end - matched), stopped: true };
     }

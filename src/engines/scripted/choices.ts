@@ -49,6 +49,11 @@ export class TextChoice {
     return this.produced === this.#spec.script.length ? this.#spec.reason : "length";
   }
 
+  /** The stop string that ended it; null: none. */
+  get stopSequence(): string | null {
+    return this.#stops?.found ?? null;
+  }
+
   /** Produces up to `count` tokens and returns their events, in a new array. */
   take(count: number): GenEvent[] {
     const text = this.#takeEcho() + this.#takeTokens(this.produced + Math.min(count, this.left));
@@ -152,6 +157,8 @@ export class CallChoice {
   get left(): number {
     return this.#end - this.produced;
   }
+
+  readonly stopSequence = null;
 
   /** A call that was cut is never reported as made (TOOL-15). */
   get reason(): FinishReason {

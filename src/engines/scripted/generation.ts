@@ -85,7 +85,9 @@ export class Generation {
     this.#spec.onProduced(choice.produced - before);
     this.#turn += 1;
     if (choice.left === 0 && !this.#interruptionIsDue) {
-      events.push({ type: "finish", choice: choice.index, reason: choice.reason, outTokens: choice.produced });
+      const { index, reason, produced: outTokens, stopSequence } = choice;
+      const finish = { type: "finish", choice: index, reason, outTokens } as const;
+      events.push(stopSequence === null ? finish : { ...finish, stopSequence });
       this.#open = this.#open.filter((open) => open !== choice);
       this.#turn -= 1;
     }

@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import type { Call, Exchange } from "./call.js";
 
 /** Start and end of an event. Data is one line: clients with a parser of their own expect exactly this. */
 export const sseEventStart = "data: ";
@@ -90,4 +91,57 @@ function drainOrEnd(res: ServerResponse, signal: AbortFlag): Promise<void> {
     res.on("drain", done).on("close", done);
     signal.addEventListener("abort", done);
   });
+}
+
+/** Data sent on a silent stream (SSE-9). */
+export type KeepAlive = "comment" | "chunk" | "off";
+
+/** The events of one stream in the form of an API family. Each text is whole events, or empty. */
+export interface StreamFrames<M> {
+  /** The events for the next item of the answer. */
+  frame(item: M): string;
+  /** The events that end a successful stream. */
+  end(): string;
+  /** The events that end a stream after a failure; `error` is the family's JSON. Absent: one event with that JSON. */
+  failed?(error: object): string;
+  /** An event without effect, for clients that need events instead of comments; null when none can be sent. */
+  keepAlive(): string | null;
+}
+
+const eventStream: readonly string[] = [
+  ...["content-type", "text/event-stream; charset=utf-8"],
+  ...["cache-control", "no-cache"],
+  ...["x-accel-buffering", "no"],
+];
+
+/**
+ * Writes a committed answer as server-sent events. From here on a failure is an event in the stream, and the stream
+ * then ends without its end marker (SERR-1, SERR-4).
+ */
+export async function streamAnswer<M>(
+  call: Call,
+  exchange: Exchange,
+  items: AsyncIterable<M>,
+  frames: StreamFrames<M>,
+  keepAlive: KeepAlive,
+): Promise<void> {
+  const { signal, res } = call;
+  call.watch();
+  res.writeHead(200, exchange.headers([...eventStream]));
+  res.flushHeaders();
+  const sse = new SseWriter(res, () => call.touched());
+  if (keepAlive !== "off") {
+    call.onSilence = () => sse.keepAlive((keepAlive === "chunk" ? frames.keepAlive() : null) ?? sseKeepAliveComment);
+  }
+  try {
+    for await (const item of items) {
+      sse.write(frames.frame(item));
+      if (sse.isBehind) await sse.drained(signal);
+      if (res.destroyed) return;
+    }
+    sse.end(frames.end());
+  } catch (thrown) {
+    const error = exchange.errorToJson(call.toError(thrown));
+    sse.end(frames.failed?.(error) ?? sseEvent(JSON.stringify(error)));
+  }
 }

@@ -14,12 +14,13 @@ import { type OperationHandler, readJsonRequest } from "../http/api.js";
 import type { BodyDeps } from "../http/body.js";
 import type { Call, Exchange } from "../http/call.js";
 import { type JsonObject, missingField } from "../http/json-object.js";
+import { type KeepAlive, streamAnswer } from "../http/sse.js";
 import { completionFields, completionFrames, completionJson, readCompletion } from "./completions.js";
 import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
 import { chatFields, readChat } from "./read-chat.js";
 import { rankingJson, readRerank, rerankFields } from "./rerank.js";
 import { readUsageQuery, usagePageJson } from "./usage.js";
-import { chatCompletionJson, chatFrames, type KeepAlive, streamAnswer } from "./write-chat.js";
+import { chatCompletionJson, chatFrames } from "./write-chat.js";
 
 type WithRest = { [Name in Operation]: (typeof operations)[Name] extends { rest: object } ? Name : never }[Operation];
 

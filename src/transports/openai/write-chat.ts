@@ -9,10 +9,8 @@ import type {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Logprobs, TopLogprob } from "../../../gen/unified/inference/v1/logprobs_pb.js";
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
-import type { StreamAnswer } from "../../domain/call/call-context.js";
 import { JsonText, jsonString, rememberLast } from "../../lib/json-string.js";
-import type { Call, Exchange } from "../http/call.js";
-import { SseWriter, sseDone, sseEvent, sseEventEnd, sseEventStart, sseKeepAliveComment } from "../http/sse.js";
+import { type StreamFrames, sseDone, sseEventEnd, sseEventStart } from "../http/sse.js";
 
 /** Most answers were created in the same second as the one before. */
 const digitsOf = rememberLast((number: bigint) => String(number));
@@ -136,7 +134,9 @@ interface AnyChunk<C> {
  * Turns the chunks of one stream into SSE events. Everything around the choice is equal in all chunks of a stream and is
  * built once, so that a token costs the escaping of its text and two concatenations (performance 6).
  */
-export class ChunkFrames<C extends { readonly index: number; readonly finishReason?: string | undefined }> {
+export class ChunkFrames<C extends { readonly index: number; readonly finishReason?: string | undefined }>
+  implements StreamFrames<AnyChunk<C>>
+{
   readonly #object: string;
   readonly #includeUsage: boolean;
   readonly #choiceJson: (choice: C) => string;
@@ -162,16 +162,20 @@ export class ChunkFrames<C extends { readonly index: number; readonly finishReas
     this.#suffix = `]${includeUsage ? ',"usage":null' : ""}}${sseEventEnd}`;
   }
 
-  /** The event of a chunk; null for usage that was not requested. The core always ends with the usage. */
-  frame(chunk: AnyChunk<C>): string | null {
+  /** The event of a chunk; empty for usage that was not requested. The core always ends with the usage. */
+  frame(chunk: AnyChunk<C>): string {
     if (this.#prefix === "") this.#prefix = prefixOf(chunk, this.#object);
     const [choice] = chunk.choices;
     if (choice === undefined) {
-      if (!this.#includeUsage || chunk.usage === undefined) return null;
+      if (!this.#includeUsage || chunk.usage === undefined) return "";
       return `${this.#prefix}],"usage":${usageJson(chunk.usage)}}${sseEventEnd}`;
     }
     this.#openChoice = choice.finishReason === undefined ? choice.index : undefined;
     return this.#prefix + this.#choiceJson(choice) + this.#suffix;
+  }
+
+  end(): string {
+    return sseDone;
   }
 
   /** An empty chunk, for clients that need events instead of comments (SSE-9); null when none can be sent. */
@@ -227,44 +231,4 @@ const never = -9999;
 
 export function finite(logprob: number): number {
   return Number.isFinite(logprob) ? logprob : never;
-}
-
-/** Data sent on a silent stream (SSE-9). */
-export type KeepAlive = "comment" | "chunk" | "off";
-
-const eventStream: readonly string[] = [
-  ...["content-type", "text/event-stream; charset=utf-8"],
-  ...["cache-control", "no-cache"],
-  ...["x-accel-buffering", "no"],
-];
-
-/**
- * Writes a committed answer as server-sent events. From here on a failure is an event in the stream, and the stream
- * then ends without its end marker (SERR-1, SERR-4).
- */
-export async function streamAnswer<C extends { readonly index: number }, K extends AnyChunk<C>>(
-  call: Call,
-  exchange: Exchange,
-  items: StreamAnswer<K>["items"],
-  frames: ChunkFrames<C>,
-  keepAlive: KeepAlive,
-): Promise<void> {
-  const { signal, res } = call;
-  call.watch();
-  res.writeHead(200, exchange.headers([...eventStream]));
-  res.flushHeaders();
-  const sse = new SseWriter(res, () => call.touched());
-  if (keepAlive !== "off") {
-    call.onSilence = () => sse.keepAlive((keepAlive === "chunk" ? frames.keepAlive() : null) ?? sseKeepAliveComment);
-  }
-  try {
-    for await (const item of items) {
-      sse.write(frames.frame(item) ?? "");
-      if (sse.isBehind) await sse.drained(signal);
-      if (res.destroyed) return;
-    }
-    sse.end(sseDone);
-  } catch (thrown) {
-    sse.end(sseEvent(JSON.stringify(exchange.errorToJson(call.toError(thrown)))));
-  }
 }

@@ -1563,6 +1563,13 @@ export declare type ChatChoice = Message$1<"unified.inference.v1.ChatChoice"> & 
    * @generated from field: optional unified.inference.v1.Logprobs logprobs = 4;
    */
   logprobs?: Logprobs | undefined;
+
+  /**
+   * The stop string that ended the choice. Absent for another cause, or where the engine cannot name it.
+   *
+   * @generated from field: optional string stop_sequence = 5;
+   */
+  stopSequence?: string | undefined;
 };
 
 /**
@@ -1598,6 +1605,13 @@ export declare type ChatChoiceJson = {
    * @generated from field: optional unified.inference.v1.Logprobs logprobs = 4;
    */
   logprobs?: LogprobsJson;
+
+  /**
+   * The stop string that ended the choice. Absent for another cause, or where the engine cannot name it.
+   *
+   * @generated from field: optional string stop_sequence = 5;
+   */
+  stopSequence?: string;
 };
 
 /**
@@ -1847,6 +1861,14 @@ export declare type ChatChunkChoice = Message$1<"unified.inference.v1.ChatChunkC
    * @generated from field: optional unified.inference.v1.Logprobs logprobs = 4;
    */
   logprobs?: Logprobs | undefined;
+
+  /**
+   * The stop string that ended the choice; only beside finish_reason. Absent for another cause, or where the engine
+   * cannot name it.
+   *
+   * @generated from field: optional string stop_sequence = 5;
+   */
+  stopSequence?: string | undefined;
 };
 
 /**
@@ -1882,6 +1904,14 @@ export declare type ChatChunkChoiceJson = {
    * @generated from field: optional unified.inference.v1.Logprobs logprobs = 4;
    */
   logprobs?: LogprobsJson;
+
+  /**
+   * The stop string that ended the choice; only beside finish_reason. Absent for another cause, or where the engine
+   * cannot name it.
+   *
+   * @generated from field: optional string stop_sequence = 5;
+   */
+  stopSequence?: string;
 };
 
 /**

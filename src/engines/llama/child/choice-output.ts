@@ -16,6 +16,8 @@ export interface ChoiceOutputDeps {
 export interface ChoiceEnd {
   readonly events: readonly GenEvent[];
   readonly reason: FinishReason;
+  /** The stop string that ended the answer; null: none. */
+  readonly stopSequence: string | null;
   /** How the answer violates its schema; null: it does not. */
   readonly fault: string | null;
 }
@@ -70,16 +72,20 @@ export class ChoiceOutput {
 
   /** `cut`: the answer reached its maximum length before the model ended it. */
   end(cut: boolean): ChoiceEnd {
-    if (this.#stopped) return { events: [], reason: "stop", fault: null };
+    if (this.#stopped) return { events: [], ...this.#stopEnd() };
     const events = [...this.#eventsOf(this.#reader.push(this.#text.flush()))];
     const { parts, reason, fault } = this.#reader.end(cut);
     events.push(...this.#eventsOf(parts));
-    if (this.#stopped) return { events, reason: "stop", fault: null };
+    if (this.#stopped) return { events, ...this.#stopEnd() };
     events.push(...this.#heldText());
     // Log probabilities of tokens without text.
     const logprobs = this.#logprobs?.rest() ?? [];
     if (logprobs.length > 0) events.push({ type: "text", choice, text: "", outTokens: this.#tokens.length, logprobs });
-    return { events, reason, fault };
+    return { events, reason, stopSequence: null, fault };
+  }
+
+  #stopEnd(): Omit<ChoiceEnd, "events"> {
+    return { reason: "stop", stopSequence: this.#stops?.found ?? null, fault: null };
   }
 
   #eventsOf(parts: readonly OutputPart[]): readonly GenEvent[] {

@@ -81,13 +81,14 @@ export class Generation {
     emit({ type: "accepted", promptTokens: this.#prompt.length, cachedTokens: this.#cachedTokens });
     this.#echo(emit);
     const cut = this.#tokensMax === 0 || (await this.#answer(slot, emit, signal));
-    const { events, reason, fault } = this.#output.end(cut);
+    const { events, reason, stopSequence, fault } = this.#output.end(cut);
     for (const event of events) emit(event);
     if (fault !== null) {
       const message = `The model's answer does not match its schema: ${fault}`;
       throw new EngineError("internal", message, { retryable: true, usage: this.produced });
     }
-    emit({ type: "finish", choice: 0, reason, outTokens: this.#output.tokens.length });
+    const finish = { type: "finish", choice: 0, reason, outTokens: this.#output.tokens.length } as const;
+    emit(stopSequence === null ? finish : { ...finish, stopSequence });
     emit({ type: "usage", ...this.produced, reasoningTokens: this.#output.reasoningTokens });
   }
 

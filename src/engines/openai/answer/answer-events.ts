@@ -46,6 +46,7 @@ const heldLogprobsMax = 1_024;
 
 interface Choice {
   reason: FinishReason | null;
+  stopSequence: string | null;
   /** A high surrogate whose other half has not come. */
   half: string;
   /** Text that is joined, or held because a call is forced. */
@@ -81,6 +82,7 @@ export class AnswerEvents {
     this.#usage = new AnswerUsage(choices, estimatedPromptTokens);
     this.#choices = Array.from({ length: choices }, (_, index) => ({
       reason: null,
+      stopSequence: null,
       half: "",
       waiting: "",
       hasText: false,
@@ -147,9 +149,10 @@ export class AnswerEvents {
   end(): void {
     if (!this.isFinished) throw new InvalidResponse("the upstream's answer ended without a finish reason");
     for (const [index, choice] of this.#choices.entries()) this.#flush(index, choice);
-    for (const [index, { reason }] of this.#choices.entries()) {
+    for (const [index, { reason, stopSequence }] of this.#choices.entries()) {
       if (reason === null) continue;
-      this.#emit({ type: "finish", choice: index, reason, outTokens: this.#usage.outTokens(index) });
+      const finish = { type: "finish", choice: index, reason, outTokens: this.#usage.outTokens(index) } as const;
+      this.#emit(stopSequence === null ? finish : { ...finish, stopSequence });
     }
     this.#emit({ type: "usage", ...this.#usage.figures() });
   }
@@ -193,7 +196,12 @@ export class AnswerEvents {
     if (delta === null) this.#text(index, stringOf(value["text"]));
     else this.#takeDelta(index, choice, delta);
     const reason = finishReasonOf(value["finish_reason"]);
-    if (reason !== null) this.#finish(choice, reason);
+    if (reason === null) return;
+    this.#finish(choice, reason);
+    // vLLM and SGLang name the stop string here, or the id of the stop token.
+    if (choice.reason === "stop") {
+      choice.stopSequence = stringOf(value["stop_reason"]) || stringOf(value["matched_stop"]) || null;
+    }
   }
 
   #takeDelta(index: number, choice: Choice, delta: Json): void {

@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../../src/domain/engine/engine.js";
-import { AnswerIdentity, ChatStream } from "../../../../src/domain/inference/chat-answer.js";
+import {
+  AnswerIdentity,
+  ChatStream,
+  CollectedChoices,
+  wholeChat,
+} from "../../../../src/domain/inference/chat-answer.js";
 
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 
@@ -32,5 +37,16 @@ describe("a streamed chat answer", () => {
       tool(2, { id: "call_c", name: "ring", argsDelta: "{}" }),
     ];
     expect(joinedArguments(events)).toEqual(['{"city":"Oslo"}', '{"zone":"UTC"}', "{}"]);
+  });
+
+  it("names the stop string in the chunk with the finish reason, and in the whole answer", () => {
+    const identity = new AnswerIdentity("chatcmpl-1", 0, "m", 1, undefined);
+    const end: GenEvent = { type: "finish", choice: 0, reason: "stop", outTokens: 1, stopSequence: "END" };
+    const chunks = new ChatStream(identity).take(0, end);
+    expect(chunks.at(-1)?.choices[0]).toMatchObject({ finishReason: "stop", stopSequence: "END" });
+    const collected = new CollectedChoices(1);
+    collected.take(0, end);
+    const usage = { promptTokens: 1, completionTokens: 1, cachedTokens: 0, reasoningTokens: 0 };
+    expect(wholeChat(identity, collected.choices, usage).choices[0]).toMatchObject({ stopSequence: "END" });
   });
 });

@@ -55,8 +55,10 @@ describe("StopSequences", () => {
     expect(sequences.push("the E")).toEqual({ emit: "the ", stopped: false });
     expect(sequences.push("N")).toEqual({ emit: "", stopped: false });
     expect(sequences.push("T")).toEqual({ emit: "ENT", stopped: false });
+    expect(sequences.found).toBeNull();
     expect(sequences.push(" END and more")).toEqual({ emit: " ", stopped: true });
     expect(sequences.push("more")).toEqual({ emit: "", stopped: true });
+    expect(sequences.found).toBe("END");
   });
 
   it("returns held-back text when the text ends without a match (CHAT-8)", () => {

@@ -43,6 +43,17 @@ describe("dialects of upstream servers", () => {
     ]);
   });
 
+  it("vLLM and SGLang: names the stop string that ended the choice, but no id of a stop token", () => {
+    const ended = (more: object) => {
+      const last = { choices: [{ index: 0, delta: {}, finish_reason: "stop", ...more }] };
+      return finish(events([chunk({ content: "a" }), last]));
+    };
+    expect(ended({ stop_reason: "END" })).toMatchObject({ reason: "stop", stopSequence: "END" });
+    expect(ended({ matched_stop: "END" })).toMatchObject({ reason: "stop", stopSequence: "END" });
+    expect(ended({ stop_reason: 151645 })).not.toHaveProperty("stopSequence");
+    expect(ended({ stop_reason: null })).not.toHaveProperty("stopSequence");
+  });
+
   it("llama.cpp: reads role and text in the first chunk", () => {
     expect(content(events([chunk({ role: "assistant", content: "Hi" }), stop]))).toEqual([
       { type: "text", choice: 0, text: "Hi", outTokens: 1 },

@@ -65,8 +65,9 @@ describe("scripted model: text", () => {
   it("counts the token that completes a stop string, and emits no part of the string (CHAT-8)", async () => {
     const model = await load({ text: "one two three four" });
     for (const deltas of ["each", "joined"] as const) {
-      const answer = answerOf(await run(model, asks("Hi", { stop: ["wo th"], deltas })));
-      expect(answer).toEqual({ text: "one t", reason: "stop", calls: [], usage: [1, 3] });
+      const events = await run(model, asks("Hi", { stop: ["wo th"], deltas }));
+      expect(answerOf(events)).toEqual({ text: "one t", reason: "stop", calls: [], usage: [1, 3] });
+      expect(events).toContainEqual({ type: "finish", choice: 0, reason: "stop", outTokens: 3, stopSequence: "wo th" });
     }
   });
 

@@ -60,7 +60,7 @@ describe("ChoiceOutput", () => {
     const events = say(choice, 5);
     expect(choice.isOver).toBe(true);
     expect(shown(events)).toEqual([["a", []]]);
-    expect(choice.end(false)).toEqual({ events: [], reason: "stop", fault: null });
+    expect(choice.end(false)).toEqual({ events: [], reason: "stop", stopSequence: "STOP", fault: null });
     expect(choice.tokens).toHaveLength(5);
   });
 
