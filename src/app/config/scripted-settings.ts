@@ -19,8 +19,11 @@ export const scriptedSettings = z
     tokens: tokenCount.describe("Number of tokens to which the text is repeated or cut."),
     first_token_delay_ms: delay.describe("Milliseconds before the first token. Default 0."),
     token_delay_ms: delay.describe("Milliseconds between tokens. Default 0."),
-    tool_call: toolCall.describe("Tool call to make if the request has tools."),
+    tool_call: toolCall.describe("Tool call to make if the request has tools and does not end with a tool's result."),
     tool_calls: z.array(toolCall).describe("Several tool calls."),
+    tool_rounds: z
+      .array(z.array(toolCall))
+      .describe("Tool calls of each answer of an agent's loop, in place of `tool_calls`; then the text."),
     finish_reason: oneOf(["content_filter"]).describe("Finish reason."),
     fail: z
       .strictObject({
@@ -47,5 +50,9 @@ export const scriptedSettings = z
     if (options.tool_call !== undefined && options.tool_calls !== undefined) {
       const message = "excludes tool_call: set one of them";
       issues.push({ code: "custom", input: options, path: ["tool_calls"], message });
+    }
+    if (options.tool_rounds !== undefined && (options.tool_call ?? options.tool_calls) !== undefined) {
+      const message = "excludes tool_call and tool_calls: set one of them";
+      issues.push({ code: "custom", input: options, path: ["tool_rounds"], message });
     }
   });

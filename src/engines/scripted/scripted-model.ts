@@ -56,6 +56,8 @@ class ScriptedModel implements LoadedModel {
   readonly #options: ScriptedOptions;
   readonly #fixedText: Script | null;
   readonly #calls: readonly ScriptedCall[];
+  /** Empty: every answer makes `#calls`. */
+  readonly #rounds: readonly (readonly ScriptedCall[])[];
   /** Calls that still have to fail. */
   #failuresLeft: number;
   readonly #running = new MemberList<Pace>();
@@ -73,6 +75,7 @@ class ScriptedModel implements LoadedModel {
     this.#fixedText = options.text === undefined ? null : new Script(options.text, options.tokens ?? null);
     const calls = options.tool_calls ?? (options.tool_call === undefined ? [] : [options.tool_call]);
     this.#calls = calls.map(toScriptedCall);
+    this.#rounds = (options.tool_rounds ?? []).map((round) => round.map(toScriptedCall));
     this.#failuresLeft = options.fail?.times ?? Number.POSITIVE_INFINITY;
   }
 
@@ -180,17 +183,23 @@ class ScriptedModel implements LoadedModel {
   #callsFor(input: GenerateInput): readonly ScriptedCall[] {
     if (!("messages" in input)) return [];
     const offered = input.tools.map((tool) => tool.function?.name ?? "");
-    const calls = this.#allowedCalls(offered, input.toolChoice);
+    const calls = this.#allowedCalls(input.messages, offered, input.toolChoice);
     return input.parallelToolCalls ? calls : calls.slice(0, 1);
   }
 
-  #allowedCalls(offered: readonly string[], choice: ToolChoiceSpec): readonly ScriptedCall[] {
-    const able = this.#calls.filter((call) => offered.includes(call.name));
+  #allowedCalls(
+    messages: readonly Message[],
+    offered: readonly string[],
+    choice: ToolChoiceSpec,
+  ): readonly ScriptedCall[] {
+    const hasRounds = this.#rounds.length > 0;
+    const round = hasRounds ? (this.#rounds[callingAnswers(messages)] ?? []) : this.#calls;
+    const able = round.filter((call) => offered.includes(call.name));
     switch (choice.mode) {
       case "none":
         return [];
       case "auto":
-        return able;
+        return !hasRounds && messages.at(-1)?.role === Role.TOOL ? [] : able;
       case "required":
         return able.length > 0 ? able : offered.slice(0, 1).map((name) => toScriptedCall({ name }));
       case "named":
@@ -287,6 +296,11 @@ function repeatedText(input: GenerateInput): string {
   if (!("messages" in input)) return promptText(input.prompt);
   const last = input.messages.findLast((message) => message.role === Role.USER);
   return last?.content.map(({ part }) => (part.case === "text" ? part.value : "")).join("") ?? "";
+}
+
+/** Number of the conversation's answers with tool calls. */
+function callingAnswers(messages: readonly Message[]): number {
+  return messages.reduce((sum, { toolCalls }) => sum + (toolCalls.length > 0 ? 1 : 0), 0);
 }
 
 function toScriptedCall({ name, arguments: given = {} }: ScriptedToolCall): ScriptedCall {

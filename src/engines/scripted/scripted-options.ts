@@ -11,12 +11,18 @@ export interface ScriptedOptions {
   /** Wait before every later token. Default 0. */
   readonly token_delay_ms?: number | undefined;
   /**
-   * Tool calls of the answers when these tools are offered and the choice is `auto`. A required or named call takes its
-   * arguments from here, or `{}`.
+   * Tool calls of the answers when these tools are offered and the choice is `auto`. Once the last message is a tool's
+   * result the answer is the text, so that an agent's loop ends. A required or named call takes its arguments from here, or
+   * `{}`.
    */
   readonly tool_calls?: readonly ScriptedToolCall[] | undefined;
   /** Short form of `tool_calls` for a single call. */
   readonly tool_call?: ScriptedToolCall | undefined;
+  /**
+   * In place of `tool_calls`: the calls of each answer of an agent's loop. Answers with tool calls that the request already
+   * contains select the round; after the last round the answer is the text.
+   */
+  readonly tool_rounds?: readonly (readonly ScriptedToolCall[])[] | undefined;
   /** Finish reason of the texts, in place of `stop`. */
   readonly finish_reason?: "content_filter" | undefined;
   readonly fail?: ScriptedFailure | undefined;

@@ -28,27 +28,13 @@ const scripted = (id: string, options: object, settings: object = {}) => ({
 
 const weatherCall = { name: "weather", arguments: { city: "Oslo" } };
 
-/**
- * Calls the tool `weather` for the first request, and answers with text from then on: the deployment that is used first
- * fails once, before its first token, so that the first request is answered by the other one.
- */
-const agent = (id: string) => ({
-  id,
-  deployments: [
-    { engine: "scripted", scripted: { text: sayings.afterTools, fail: { code: "upstream_error", times: 1 } } },
-    { engine: "scripted", priority: 1, scripted: { tool_call: weatherCall } },
-  ],
-});
-
-/** The models of the SDK tests. Those that fail a number of times, or call tools once, need a separate service. */
+/** The models of the SDK tests. Those that fail a number of times need a separate service. */
 export const sdkModels: readonly object[] = [
   scripted("org/chat:tag", { text: sayings.chat }),
   scripted("json", { text: sayings.json }),
   scripted("tools", { tool_calls: [weatherCall, { name: "clock" }] }),
-  agent("agent"),
-  agent("streaming-agent"),
-  agent("agent-2"),
-  agent("streaming-agent-2"),
+  // Calls the tool, and answers its result with the text.
+  scripted("agent", { text: sayings.afterTools, tool_call: weatherCall }),
   scripted("endless", { text: "on and", tokens: 1_000_000, token_delay_ms: 5 }),
   scripted("one-slot", { text: "Holding on", hang_after_tokens: 1 }, { slots: 1, queue_max: 0 }),
   scripted("fails-once", { text: sayings.chat, fail: { code: "internal_error", times: 1 } }),

@@ -57,7 +57,7 @@ export const toolScenarios = {
   async runToolsStreaming(context: OpenAiContext) {
     const asked: string[] = [];
     const tools = [runnableWeather(asked)];
-    const params = { model: "streaming-agent", messages, tools, stream: true } as const;
+    const params = { model: "agent", messages, tools, stream: true } as const;
     const runner = context.client().chat.completions.runTools(params);
     return { answer: await runner.finalContent(), asked, roles: runner.messages.map(({ role }) => role) };
   },

@@ -1,5 +1,11 @@
 import { create } from "@bufbuild/protobuf";
-import { MessageSchema, Role, type Tool, ToolSchema } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import {
+  type Message,
+  MessageSchema,
+  Role,
+  type Tool,
+  ToolSchema,
+} from "../../../../gen/unified/inference/v1/chat_pb.js";
 import type {
   EmitEvent,
   GenEvent,
@@ -41,18 +47,26 @@ export function asks(text: string, changes: Partial<GenerateRequest> = {}): Gene
   };
 }
 
+interface Offer extends Partial<GenerateRequest> {
+  readonly parallelToolCalls?: boolean;
+  /** Default: one user message. */
+  readonly messages?: readonly Message[];
+}
+
 /** A request that offers functions of these names. */
-export function offers(
-  names: readonly string[],
-  toolChoice: ToolChoiceSpec,
-  changes: Partial<GenerateRequest> & { readonly parallelToolCalls?: boolean } = {},
-): GenerateRequest {
-  const { parallelToolCalls = true, ...rest } = changes;
+export function offers(names: readonly string[], toolChoice: ToolChoiceSpec, changes: Offer = {}): GenerateRequest {
+  const { parallelToolCalls = true, messages, ...rest } = changes;
   const asked = asks("Hi");
   const tools: Tool[] = names.map((name) => create(ToolSchema, { function: { name } }));
   return {
     ...asked,
-    input: { ...asked.input, tools, toolChoice, parallelToolCalls } as GenerateRequest["input"],
+    input: {
+      ...asked.input,
+      ...(messages && { messages }),
+      tools,
+      toolChoice,
+      parallelToolCalls,
+    } as GenerateRequest["input"],
     ...rest,
   };
 }

@@ -1,8 +1,15 @@
+import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
+import { type Message, MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { answerOf, load, offers, run } from "./run-model.js";
 
 const weather = { name: "weather", arguments: { city: "Oslo" } };
 const clock = { name: "clock", arguments: '{ "zone": "UTC" }' };
+
+const question = create(MessageSchema, { role: Role.USER, content: [{ part: { case: "text", value: "Hi" } }] });
+const result = create(MessageSchema, { role: Role.TOOL, content: [{ part: { case: "text", value: "12" } }] });
+const calling = (...names: readonly string[]): Message =>
+  create(MessageSchema, { role: Role.ASSISTANT, toolCalls: names.map((name) => ({ function: { name } })) });
 
 describe("scripted model: tool calls", () => {
   it("makes its calls when they are offered and the choice is auto (TOOL-10)", async () => {
@@ -23,6 +30,28 @@ describe("scripted model: tool calls", () => {
       calls: [],
     });
     expect(answerOf(await run(model, offers([], { mode: "none" })))).toMatchObject({ text: "Hello.", calls: [] });
+  });
+
+  it("answers with its text once the conversation ends with a tool's result, and calls again for the next question", async () => {
+    const model = await load({ text: "Hello.", tool_call: weather });
+    const answer = async (...messages: readonly Message[]) =>
+      answerOf(await run(model, offers(["weather"], { mode: "auto" }, { messages })));
+    const asked = [question, calling("weather"), result];
+    expect(await answer(...asked)).toMatchObject({ text: "Hello.", calls: [], reason: "stop" });
+    expect((await answer(...asked, question)).calls).toHaveLength(1);
+  });
+
+  it("makes the calls of one round after the other, then answers with its text", async () => {
+    const model = await load({ text: "Hello.", tool_rounds: [[weather], [clock, weather]] });
+    const names = async (...messages: readonly Message[]) =>
+      answerOf(await run(model, offers(["weather", "clock"], { mode: "auto" }, { messages }))).calls.map(
+        ({ name }) => name,
+      );
+    const rounds = [question, calling("weather"), result, calling("clock", "weather"), result, result];
+    expect(await names(question)).toEqual(["weather"]);
+    // Agents add remarks of the user after results, which end no round.
+    expect(await names(...rounds.slice(0, 3), question)).toEqual(["clock", "weather"]);
+    expect(await names(...rounds)).toEqual([]);
   });
 
   it("each call has a unique id, in every choice of every answer (TOOL-12)", async () => {
