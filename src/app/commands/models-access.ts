@@ -39,7 +39,7 @@ export type ListedModel = Omit<StoredModel, "path"> & {
 /** A model of a running service's catalog. */
 export interface ServedModel {
   readonly model: Model;
-  /** "ready", "loading" or "failed". */
+  /** "ready", "loading", "unloaded" or "failed". */
   readonly state: string;
 }
 

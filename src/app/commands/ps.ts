@@ -43,6 +43,6 @@ function modelCells(model: ModelStatus): readonly Cell[] {
     String(waiting),
     String(slots),
     String(producedTokens),
-    ["bad", problem],
+    [state === "unloaded" ? "faint" : "bad", problem],
   ];
 }

@@ -2,9 +2,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
 import { invariant, ServiceError } from "../../domain/call/service-error.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
-import type { Capability, LiveSettings, ModelDefinition } from "../../domain/catalog/catalog-model.js";
+import type { Capability, CatalogModel, LiveSettings, ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
-import type { Engine, EngineError } from "../../domain/engine/engine.js";
+import type { Engine } from "../../domain/engine/engine.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { embeddedName } from "../../domain/engine/upstream-forms.js";
 import { toPriceList, toRequestDefaults } from "../config/live-settings.js";
@@ -104,10 +104,10 @@ function putFirstThatLoads({ catalog, log }: FillCatalogDeps, attempts: readonly
       if (next === undefined) {
         void Promise.race([put, delay(earlyFailureMs, undefined, { ref: false })]).then(choose, choose);
       }
-      const { id, hasFailed, deployments } = await put;
-      if (!hasFailed || catalog.isClosed) return;
+      const model = await put;
+      if (!model.hasFailed || catalog.isClosed) return;
       if (next === undefined) break;
-      logSubstitute(log, id, next.id, deployments[0]?.failure ?? null);
+      reportSubstitute(log, model, next.id);
     }
     log.error(
       {
@@ -126,12 +126,21 @@ function withSubstitute(definition: ModelDefinition): ModelDefinition {
   return { ...definition, deployments };
 }
 
-/** A hub that is not reached is expected, and no error; a file that cannot be used is one. */
-function logSubstitute(log: Logger, id: string, substitute: string, failure: EngineError | null): void {
-  const action = `using the small model ${substitute} instead`;
+/**
+ * Logs that the next model is tried. An unreachable hub is an expected condition: status pages then show the model as not
+ * loaded. A file that cannot be used is an error, and the model is shown as failed.
+ */
+function reportSubstitute(log: Logger, model: CatalogModel, substitute: string): void {
+  const { id, deployments } = model;
+  const failure = deployments[0]?.failure ?? null;
   const isUnreachable = failure?.cause instanceof ServiceError && failure.cause.code === "upstream_error";
-  if (isUnreachable) log.info({ reason: rootOf(failure).message }, `${id} cannot be downloaded: ${action}`);
-  else log.error({ err: failure }, `${id} cannot be used: ${action}`);
+  if (!isUnreachable) {
+    log.error({ err: failure }, `${id} cannot be used: using the small model ${substitute} instead`);
+    return;
+  }
+  const reason = rootOf(failure).message;
+  model.replacedReason = `It cannot be downloaded, so the small model ${substitute} is used instead: ${reason}`;
+  log.info({ reason }, `${id} cannot be downloaded: using the small model ${substitute} instead`);
 }
 
 /** The error that caused all others. */

@@ -50,6 +50,8 @@ export class CatalogModel {
   /** Whether a deployment is one at an upstream server. */
   readonly hasUpstream: boolean;
   readonly fallbacks: readonly string[];
+  /** For people: why another model is used in place of this one, which cannot be downloaded; null in general. */
+  replacedReason: string | null = null;
   /** Prices of future settlements; a reload replaces them (USE-8). */
   prices: PriceList;
   readonly #configured: readonly Capability[] | null;

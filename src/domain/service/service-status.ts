@@ -92,13 +92,13 @@ function modelFields(model: CatalogModel) {
     running,
     producedTokens: BigInt(producedTokens),
     memoryBytes: BigInt(memoryBytes),
-    problem: model.deployments.find(({ failure }) => failure !== null)?.failure?.message ?? "",
+    problem: model.replacedReason ?? model.deployments.find(({ failure }) => failure !== null)?.failure?.message ?? "",
   };
 }
 
 function stateOf(model: CatalogModel): "ready" | "unloaded" | "loading" | "failed" {
   if (model.loaded !== null) return "ready";
-  if (model.isUnloadedWhileIdle) return "unloaded";
+  if (model.isUnloadedWhileIdle || model.replacedReason !== null) return "unloaded";
   return model.hasFailed ? "failed" : "loading";
 }
 

@@ -421,7 +421,7 @@ export declare type ModelStatus = Message<"unified.admin.v1.ModelStatus"> & {
   restarts: number;
 
   /**
-   * Why it is not ready. Empty: it is ready or still loads.
+   * Why a load failed. Of an unloaded model: why another one is used instead. Empty: neither.
    *
    * @generated from field: string problem = 8;
    */
@@ -492,7 +492,7 @@ export declare type ModelStatusJson = {
   restarts?: number;
 
   /**
-   * Why it is not ready. Empty: it is ready or still loads.
+   * Why a load failed. Of an unloaded model: why another one is used instead. Empty: neither.
    *
    * @generated from field: string problem = 8;
    */

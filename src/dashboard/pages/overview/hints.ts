@@ -34,8 +34,9 @@ function hintsOfModels({ models = [] }: SystemJson): readonly Hint[] {
   if (models.length === 0) {
     return [{ text: "No models yet. Pull one on the Models page, or with uis models pull.", page: "models" }];
   }
-  return models.flatMap(({ id, problem = "", waiting = 0, slots = 0, running = 0 }): Hint[] => {
-    if (problem !== "") return [{ text: `${id}: ${problem}`, page: "models" }];
+  return models.flatMap(({ id, state, problem = "", waiting = 0, slots = 0, running = 0 }): Hint[] => {
+    // An unloaded model is no fault, and its reason is in the list of models.
+    if (problem !== "" && state !== "unloaded") return [{ text: `${id}: ${problem}`, page: "models" }];
     if (running < slots || waiting < longQueue * slots) return [];
     return [{ text: `${id}: all slots are busy, ${waiting} requests are queued.`, page: "models" }];
   });

@@ -23,8 +23,13 @@ const deployment = (state: { loaded?: { producedTokens: number; restarts: number
 });
 
 /** The parts of a model that the status reads. */
-function modelOf(id: string, deployments: readonly ReturnType<typeof deployment>[]): CatalogModel {
-  return Object.assign(Object.create(CatalogModel.prototype), { id, deployments, room: { busy: 2, waiting: 6 } });
+function modelOf(
+  id: string,
+  deployments: readonly ReturnType<typeof deployment>[],
+  replacedReason: string | null = null,
+): CatalogModel {
+  const room = { busy: 2, waiting: 6 };
+  return Object.assign(Object.create(CatalogModel.prototype), { id, deployments, room, replacedReason });
 }
 
 function statusOf(changes: Partial<ServiceStatusDeps> = {}): ServiceStatus {
@@ -107,6 +112,15 @@ describe("the status of the service", () => {
       { id: "ready", state: "ready", slots: 4, running: 2, waiting: 6, producedTokens: 10n, restarts: 2 },
       { id: "loading", state: "loading", slots: 2, problem: "" },
       { id: "failed", state: "failed", problem: "the file is damaged" },
+    ]);
+  });
+
+  it("a model in whose place another one is used is unloaded, with the reason, and has not failed", async () => {
+    const failure = new EngineError("model_not_loaded", "the hub cannot be reached");
+    const models = [modelOf("large", [deployment({ failure })], "It cannot be downloaded, so small is used instead")];
+    const { models: listed } = await statusOf({ catalog: { all: () => models } }).read();
+    expect(listed).toMatchObject([
+      { id: "large", state: "unloaded", problem: "It cannot be downloaded, so small is used instead" },
     ]);
   });
 
