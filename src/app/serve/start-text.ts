@@ -47,10 +47,10 @@ export function readyText(service: Service, { paint = unpainted, uis = "uis", st
   const lines = [
     [paint("strong", `Unified Inference ${version} is ready.`), stops].join(" ").trimEnd(),
     "",
-    `  Dashboard  ${addresses.http}${dashboardPath}`,
-    ...(note === null ? [] : [paint("faint", `             ${note}`)]),
     `  API        ${addresses.http}/v1`,
     ...(firstKey === null ? [] : [`  Key        ${firstKey.secret} ${paint("faint", "shown once")}`]),
+    `  Dashboard  ${addresses.http}${dashboardPath}`,
+    ...(note === null ? [] : [paint("faint", `             ${note}`)]),
     `  gRPC       ${addresses.grpc}`,
     `  Ops        ${addresses.ops}`,
     `  Data       ${config.data_dir}${isVolatile ? " (keys are only in memory)" : ""}`,

@@ -59,8 +59,10 @@ describe("the text printed at start", () => {
     expect(text).not.toContain("uis models pull");
   });
 
-  it("shows the key only at the first start", () => {
-    expect(readyText(serviceWith([{ id: "m" }]))).toContain("the-secret shown once");
+  it("shows the key only at the first start, before the link that sets the password", () => {
+    const text = readyText(serviceWith([{ id: "m" }]));
+    expect(text).toContain("the-secret shown once");
+    expect(text.indexOf("the-secret")).toBeLessThan(text.indexOf("/dashboard/"));
     expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
   });
 
