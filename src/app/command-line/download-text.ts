@@ -1,3 +1,4 @@
+import { TransferRate } from "../../domain/catalog/transfer-rate.js";
 import { byteText } from "../../lib/display-text.js";
 
 /** Bytes of a download. */
@@ -7,20 +8,12 @@ export interface Received {
   readonly totalBytes: number | null;
 }
 
-/** The rate is measured over this time. */
-const windowMs = 5_000;
-/** Before this time a rate says nothing. */
-const firstRateMs = 500;
-/** Least time between two samples, which bounds their number. */
-const sampleEveryMs = 100;
-
 /** Progress of one download as text, with rate and time left. */
 export class DownloadText {
-  readonly #nowMs: () => number;
-  #samples: { readonly atMs: number; readonly bytes: number }[] = [];
+  readonly #rate: TransferRate;
 
   constructor(nowMs: () => number) {
-    this.#nowMs = nowMs;
+    this.#rate = new TransferRate(nowMs);
   }
 
   /** `[####------]  40 %  37.2 of 92.9 MB  12.1 MB/s  5 s left`, with a bar that fills the rest of `width` columns. */
@@ -42,24 +35,11 @@ export class DownloadText {
 
   /** Rate and time left, as far as they are known. */
   #speed({ receivedBytes, totalBytes }: Received): readonly string[] {
-    const rate = this.#rate(receivedBytes);
+    this.#rate.received(receivedBytes);
+    const rate = this.#rate.bytesPerSecond;
     if (rate === null || rate <= 0 || receivedBytes === totalBytes) return [];
-    const speed = `${byteText(Math.round(rate))}/s`;
-    return totalBytes === null ? [speed] : [speed, `${durationText((totalBytes - receivedBytes) / rate)} left`];
-  }
-
-  /** Bytes per second over the last seconds; null while it is unknown. */
-  #rate(bytes: number): number | null {
-    const nowMs = this.#nowMs();
-    // Without bytes the source has not answered yet; with fewer bytes another source has begun.
-    if (bytes === 0 || bytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
-    if (bytes === 0) return null;
-    const newestMs = this.#samples.at(-1)?.atMs ?? Number.NEGATIVE_INFINITY;
-    if (nowMs - newestMs >= sampleEveryMs) this.#samples.push({ atMs: nowMs, bytes });
-    while ((this.#samples[0]?.atMs ?? nowMs) < nowMs - windowMs && this.#samples.length > 2) this.#samples.shift();
-    const oldest = this.#samples[0];
-    if (oldest === undefined || nowMs - oldest.atMs < firstRateMs) return null;
-    return ((bytes - oldest.bytes) / (nowMs - oldest.atMs)) * 1_000;
+    const speed = `${byteText(rate)}/s`;
+    return totalBytes === null ? [speed] : [speed, `${timeText((totalBytes - receivedBytes) / rate)} left`];
   }
 }
 
@@ -92,7 +72,7 @@ export function shareOf(receivedBytes: number, totalBytes: number): number {
 }
 
 /** `5 s`, `2 min`, `1 h 5 min`; at least 1 s. */
-export function durationText(seconds: number): string {
+export function timeText(seconds: number): string {
   if (seconds < 100) return `${Math.max(1, Math.round(seconds))} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;

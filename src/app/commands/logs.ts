@@ -140,6 +140,7 @@ function secondText({ receivedAt }: RequestLog): string {
   return isoTime(receivedAt)?.replace(/\.\d+Z$/, "Z") ?? "-";
 }
 
+/** `0.4ms`, `250ms`, `12.5s` */
 function durationText(ms: number): string {
   if (ms < 10) return `${ms.toFixed(1)}ms`;
   return ms < 10_000 ? `${Math.round(ms)}ms` : `${(ms / 1_000).toFixed(1)}s`;

@@ -1,6 +1,6 @@
 import type { Deployment } from "../../domain/catalog/deployment.js";
 import type { LoadProgress } from "../../domain/engine/engine.js";
-import { DownloadText, durationText } from "../command-line/download-text.js";
+import { DownloadText, timeText } from "../command-line/download-text.js";
 
 /** In this process or a child of it; an upstream's models load without progress. */
 export function isLoading({ upstream, model, failure }: Deployment): boolean {
@@ -60,7 +60,7 @@ export class LoadingRows {
       const name = `${modelId} `;
       return name + row.download.bar({ receivedBytes, totalBytes }, width - name.length);
     }
-    const took = durationText((this.#nowMs() - row.sinceMs) / 1_000);
+    const took = timeText((this.#nowMs() - row.sinceMs) / 1_000);
     const work = { fetching: "connecting…", converting: "building…", loading: "loading…" }[row.stage];
     const percent = row.stage === "loading" && share > 0 && share < almostAll ? `  ${Math.floor(share * 100)} %` : "";
     return `${modelId} ${work}${percent}  ${took}`;

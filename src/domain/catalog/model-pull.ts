@@ -3,6 +3,7 @@ import { errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
 import type { PulledModel, PullProgress, PullRequest } from "./model-store.js";
+import { TransferRate } from "./transfer-rate.js";
 
 /** What a pull does, or how it ended. */
 export type PullState = "downloading" | "loading" | "succeeded" | "failed" | "cancelled";
@@ -17,7 +18,7 @@ export interface ModelPull {
   readonly receivedBytes: number;
   /** Null while unknown. */
   readonly totalBytes: number | null;
-  /** Average of the last seconds; null while unknown. */
+  /** Average of the last 5 s; null while unknown. */
   readonly bytesPerSecond: number | null;
   readonly startedAtMs: number;
   /** Null while it runs. */
@@ -25,9 +26,6 @@ export interface ModelPull {
   /** Why it failed; null otherwise. */
   readonly problem: string | null;
 }
-
-/** Time over which the rate of a download is averaged. */
-const ratePeriodMs = 3_000;
 
 type PullClock = Pick<Clock, "now" | "monotonic">;
 
@@ -58,9 +56,7 @@ export class Pull {
   #endedAtMs: number | null = null;
   #error: unknown = null;
   #pulled: PulledModel | null = null;
-  /** Two periods of the rate: the one that runs and the one before it. */
-  #period: { readonly sinceMs: number; readonly bytes: number } | null = null;
-  #lastPeriod: { readonly sinceMs: number; readonly bytes: number } | null = null;
+  readonly #rate: TransferRate;
 
   constructor(facts: PullFacts, clock: PullClock) {
     this.id = facts.id;
@@ -69,6 +65,7 @@ export class Pull {
     this.#facts = facts;
     this.#clock = clock;
     this.#startedAtMs = clock.now();
+    this.#rate = new TransferRate(() => clock.monotonic());
   }
 
   get isRunning(): boolean {
@@ -88,22 +85,11 @@ export class Pull {
   }
 
   received(progress: PullProgress): void {
-    const nowMs = this.#clock.monotonic();
     this.hasProgress = true;
     // A conversion receives no bytes.
-    if (progress.stage === "converting") {
-      this.progress = { ...this.progress, stage: progress.stage };
-      this.#changed();
-      return;
-    }
-    this.progress = progress;
-    // A download that starts again has fewer bytes.
-    const restarted = this.#period !== null && progress.receivedBytes < this.#period.bytes;
-    const isOver = this.#period === null || restarted || nowMs - this.#period.sinceMs >= ratePeriodMs;
-    if (isOver) {
-      this.#lastPeriod = restarted ? null : this.#period;
-      this.#period = { sinceMs: nowMs, bytes: progress.receivedBytes };
-    }
+    const isConverting = progress.stage === "converting";
+    this.progress = isConverting ? { ...this.progress, stage: progress.stage } : progress;
+    if (!isConverting) this.#rate.received(progress.receivedBytes);
     this.#changed();
   }
 
@@ -148,18 +134,11 @@ export class Pull {
       source: this.#facts.shownSource,
       state,
       ...progress,
-      bytesPerSecond: this.#rate(),
+      bytesPerSecond: state === "downloading" ? this.#rate.bytesPerSecond : null,
       startedAtMs: this.#startedAtMs,
       endedAtMs: this.#endedAtMs,
       problem: state !== "failed" ? null : this.#error instanceof Error ? this.#error.message : String(this.#error),
     };
-  }
-
-  #rate(): number | null {
-    const from = this.#lastPeriod ?? this.#period;
-    if (from === null || this.state !== "downloading") return null;
-    const elapsedMs = this.#clock.monotonic() - from.sinceMs;
-    return elapsedMs < 500 ? null : Math.round(((this.progress.receivedBytes - from.bytes) * 1_000) / elapsedMs);
   }
 
   #changed(): void {
