@@ -233,7 +233,7 @@ export class Deployment implements RoutedDeployment {
    */
   async onceLoaded(stop: AbortFlag): Promise<LoadedModel> {
     const { clock, limits } = this.#deps;
-    if (this.#idle?.mustLoad() === true) this.#loadAgain(this.#idle);
+    if (this.#idle?.beginLoadIfDue() === true) this.#loadAgain(this.#idle);
     await new Promise<void>((resolve, reject) => {
       if (stop.aborted) return reject(errorOfEnd(stop.reason));
       const onAbort = (): void => {

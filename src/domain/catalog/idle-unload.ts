@@ -43,7 +43,7 @@ export class IdleUnload {
   readonly #granted: () => number;
   #grantedBefore = 0;
   #usedAtMs = 0;
-  #loadsSinceMs: number | null = null;
+  #loadBeganAtMs: number | null = null;
   #loadedCaps: Capabilities | null = null;
 
   /** `granted`: slots that the deployment's model has granted so far. */
@@ -56,27 +56,27 @@ export class IdleUnload {
 
   /** Whether it is unloaded, and no request loads it yet. */
   get isUnloaded(): boolean {
-    return this.caps !== null && this.#loadsSinceMs === null;
+    return this.caps !== null && this.#loadBeganAtMs === null;
   }
 
   /** Call after each load. */
   loaded(caps: Capabilities): void {
     this.caps = null;
     this.#loadedCaps = caps;
-    this.#loadsSinceMs = null;
+    this.#loadBeganAtMs = null;
     this.#grantedBefore = this.#granted();
     this.#usedAtMs = this.#deps.clock.monotonic();
     this.#schedule();
   }
 
-  /** Whether a request must begin to load the model. After a failed load: not before 10 s. */
-  mustLoad(): boolean {
+  /** Records that a load begins, and returns true, if the model is unloaded or its last load failed 10 s ago or earlier. */
+  beginLoadIfDue(): boolean {
     if (this.caps === null || this.#closing.aborted) return false;
     const nowMs = this.#deps.clock.monotonic();
-    const hasBegun = this.#loadsSinceMs !== null;
-    const mayRetry = this.#deployment.failure !== null && nowMs - (this.#loadsSinceMs ?? 0) >= retryAfterFailureMs;
+    const hasBegun = this.#loadBeganAtMs !== null;
+    const mayRetry = this.#deployment.failure !== null && nowMs - (this.#loadBeganAtMs ?? 0) >= retryAfterFailureMs;
     if (hasBegun && !mayRetry) return false;
-    this.#loadsSinceMs = nowMs;
+    this.#loadBeganAtMs = nowMs;
     this.#deps.log.info({ deployment: this.#deployment.id }, "loading a model again for a request");
     return true;
   }
