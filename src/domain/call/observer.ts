@@ -173,12 +173,26 @@ export interface SettledUsage {
   readonly costNano: number;
 }
 
+/** Prompt and answer of a request, kept only with `requests.keep_content`. Without credentials. */
+export interface RecordedContent {
+  /** The request as JSON; empty if its body could not be read. */
+  readonly request: string;
+  /** The generated text of each choice, with its tool calls; empty for embeddings and rankings. */
+  readonly answers: readonly string[];
+  /** Message of the error that the client received; empty without one. */
+  readonly errorMessage: string;
+  /** Whether something was longer than the bound and left out. */
+  readonly isCut: boolean;
+}
+
 /** Copies prompt and answer of a call for the request log. */
 export interface CallTranscript {
   /** Takes the message of the request. */
   asked(request: Message): void;
   /** The reader of an answer, with a copy of its events for the transcript. */
   copying<R extends AnswerReader>(reader: R): R;
+  /** The content so far. `errorMessage`: of the error that the client received; empty without one. */
+  content(errorMessage: string): RecordedContent;
 }
 
 /** Receives the events of an answer: a GenerationReader. */

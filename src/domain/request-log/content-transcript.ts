@@ -3,8 +3,7 @@ import { ChatCompletionParamsSchema } from "../../../gen/unified/inference/v1/ch
 import { CompletionParamsSchema } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { EmbeddingParamsSchema } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.js";
-import type { AnswerReader, CallTranscript } from "../call/observer.js";
-import type { RecordedContent } from "./request-log-store.js";
+import type { AnswerReader, CallTranscript, RecordedContent } from "../call/observer.js";
 
 /** Characters that are kept of a request, and again of all its answers together. */
 export const contentCharsMax = 32_768;
@@ -63,7 +62,6 @@ export class ContentTranscript implements CallTranscript {
     return { ...reader, sink, restart: restart === null ? null : forget };
   }
 
-  /** The content so far, without credentials. */
   content(errorMessage: string): RecordedContent {
     return {
       request: this.#redact(this.#request),

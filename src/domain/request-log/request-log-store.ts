@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../contract/errors.js";
 import type { Caller } from "../call/call-context.js";
-import type { ClientLabels } from "../call/observer.js";
+import type { ClientLabels, RecordedContent } from "../call/observer.js";
 
 /** One try of a request in a deployment. */
 export interface RecordedTry {
@@ -11,18 +11,6 @@ export interface RecordedTry {
   readonly beganMs: number;
   readonly durationMs: number;
   readonly code: ErrorCode | "ok";
-}
-
-/** Prompt and answer of a request, kept only with `requests.keep_content`. Without credentials. */
-export interface RecordedContent {
-  /** The request as JSON; empty if its body could not be read. */
-  readonly request: string;
-  /** The generated text of each choice, with its tool calls; empty for embeddings and rankings. */
-  readonly answers: readonly string[];
-  /** Message of the error that the client received; empty without one. */
-  readonly errorMessage: string;
-  /** Whether something was longer than the bound and left out. */
-  readonly isCut: boolean;
 }
 
 /** The metadata of one ended inference request. It holds no header and no credential. */

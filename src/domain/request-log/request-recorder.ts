@@ -71,9 +71,7 @@ export class RequestRecorder implements CallRecorder {
     const operation = inferenceNames.get(line.end.operation);
     if (operation === undefined) return;
     const record = toRecord(line, operation, this.#deps.redact);
-    const transcript = line.end.details?.transcript;
-    const message = line.error?.message ?? "";
-    const content = transcript instanceof ContentTranscript ? transcript.content(message) : null;
+    const content = line.end.details?.transcript?.content(line.error?.message ?? "") ?? null;
     const chars = charsOf({ record, content });
     if (this.#isClosed || this.#waiting.length >= waitingMax || this.#waitingChars + chars > waitingCharsMax) {
       this.#drop(1);

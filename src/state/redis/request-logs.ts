@@ -1,8 +1,8 @@
+import type { RecordedContent } from "../../domain/call/observer.js";
 import {
   type FilteredFields,
   parseRequestCursor,
   passes,
-  type RecordedContent,
   type RequestCursor,
   type RequestLogEntry,
   type RequestLogStore,
