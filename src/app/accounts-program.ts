@@ -39,7 +39,7 @@ export function addKeys(program: Command, commands: CommandSet): void {
   );
   const update = keys
     .command("update")
-    .description("change a key; what no option names stays as it is")
+    .description("change a key; only the given options change")
     .argument("<id>", "id of the key")
     .option("--name <name>", "new name", notEmpty)
     .option("--models <ids>", "allowed models, comma-separated; an id may end in *", parseList)

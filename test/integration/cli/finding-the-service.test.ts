@@ -94,7 +94,7 @@ describe("a command that calls a service", () => {
     onTestFinished(() => other.close());
     const words = ["keys", "list", "--url", other.http, "--data-dir", service.dataDir];
     expect((await uis(words)).stderr).toContain("has not proved");
-    // A token that was given to the command is sent where the command is told to.
+    // UIS_ADMIN_TOKEN is sent to the service of --url without a proof.
     expect((await uis(words, { env: { UIS_ADMIN_TOKEN: other.adminToken } })).code).toBe(0);
   });
 

@@ -79,7 +79,7 @@ describe("Lifecycle", () => {
     expect(steps).toEqual(["announce", "refuse", "end calls"]);
   });
 
-  it("stops within the time of a person who waits: without the drain delay, and with a shorter drain", async () => {
+  it("an interactive stop skips the drain delay and uses the shorter drain time that it is given", async () => {
     const lifecycle = createLifecycle({ drainDelayMs: 60_000, drainMs: 60_000 });
     const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });
     await lifecycle.stop(stoppable, 5);
