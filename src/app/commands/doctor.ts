@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
 import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
+import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { printableLine } from "../../lib/display-text.js";
 import { type CliIo, CommandError, exitCode, print } from "../command-line/cli-io.js";
@@ -10,10 +11,11 @@ import type { Config } from "../config/schema.js";
 import type { Secrets } from "../config/secrets.js";
 import { type Check, fail, ok, warn } from "../doctor/check.js";
 import { examineInstallation, examineMachine } from "../doctor/examine.js";
+import { fallbackChecks } from "../doctor/settings.js";
 import { storedUpstreamChecks, upstreamChecks } from "../doctor/upstreams.js";
 import { readServiceFile } from "../process/data-folder.js";
 import { type CommandOptions, loadForStart } from "./load-for-command.js";
-import { callAsAdministrator } from "./service-client.js";
+import { callAsAdministrator, pagesOf } from "./service-client.js";
 
 /** `uis doctor`: checks everything that a start needs. Exit code 1 if a start would fail. */
 export async function doctor(io: CliIo, options: CommandOptions): Promise<number> {
@@ -33,22 +35,39 @@ export async function doctor(io: CliIo, options: CommandOptions): Promise<number
   return checks.some(({ status }) => status === "fail") ? exitCode.failed : exitCode.done;
 }
 
-/** The stored upstreams: a running service checks them, because it holds the data folder; else this process does. */
+/**
+ * The stored upstreams, and the fallbacks that may be models of one. A running service checks them, because it holds the data
+ * folder; else this process does.
+ */
 async function checkStored(
   io: CliIo,
   options: CommandOptions,
   config: Config,
   { masterKey }: Secrets,
 ): Promise<readonly Check[]> {
-  if ((await readServiceFile(config.data_dir)) === null) return await storedUpstreamChecks(config, masterKey);
+  const withoutService = fallbackChecks(config, null);
+  if ((await readServiceFile(config.data_dir)) === null) {
+    return [...(await storedUpstreamChecks(config, masterKey)), ...withoutService];
+  }
   try {
-    return await callAsAdministrator(io, options, UpstreamService, checksByService);
+    const upstreams = await callAsAdministrator(io, options, UpstreamService, checksByService);
+    const served = await callAsAdministrator(io, options, CatalogService, servedIds);
+    return [...upstreams, ...fallbackChecks(config, served)];
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     return [
       warn("upstream", `stored upstreams are not checked: ${error.message}`, "use the data folder of the service"),
+      ...withoutService,
     ];
   }
+}
+
+async function servedIds(client: Client<typeof CatalogService>): Promise<ReadonlySet<string>> {
+  const ids = new Set<string>();
+  for await (const page of pagesOf((pageToken) => client.listModels({ pageToken }))) {
+    for (const { id } of page.models) ids.add(id);
+  }
+  return ids;
 }
 
 async function checksByService(client: Client<typeof UpstreamService>): Promise<readonly Check[]> {

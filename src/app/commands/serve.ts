@@ -4,10 +4,10 @@ import type { Logger } from "../../domain/call/ports.js";
 import { type CliIo, CommandError, UsageError } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
 import { readUpstreams } from "../config/upstreams.js";
-import { warningsOf } from "../doctor/settings.js";
+import { fallbackWarnings, warningsOf } from "../doctor/settings.js";
 import { PlainOutput, type ServeOutput } from "../serve/plain-output.js";
 import { TerminalOutput } from "../serve/terminal-output.js";
-import { startService } from "../service/service.js";
+import { servedIds, startService } from "../service/service.js";
 import { addedUpstream } from "./added-upstream.js";
 import { type CommandOptions, loadForCommand, loadForStart } from "./load-for-command.js";
 
@@ -49,10 +49,15 @@ export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
       environment: io.env,
       chatModel: options.model,
     });
+    const warnOfFallbacks = (loaded: Config): void => {
+      for (const warning of fallbackWarnings(loaded, servedIds(service.parts))) log.warn({}, warning);
+    };
     for (const warning of warningsOf(config, io.env)) log.warn({}, warning);
+    warnOfFallbacks(config);
     const reload = async (): Promise<void> => {
       const next = await loadForCommand(io, options);
       await service.reload.apply(inFolder(next.config), await readUpstreams(next, io));
+      warnOfFallbacks(next.config);
     };
     onReloadSignal(io, stop, reload, log);
     const { signal } = stopping;

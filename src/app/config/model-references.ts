@@ -1,5 +1,6 @@
 import type { Affinity, UpstreamKind } from "../../domain/engine/upstream.js";
 import { embeddedName, upstreamDurations } from "../../domain/engine/upstream-forms.js";
+import { groupBy } from "../../lib/collections.js";
 import { defaultsWithoutEffect } from "./live-settings.js";
 import type { DeploymentSettings, ModelSettings } from "./model-settings.js";
 import type { UpstreamSettings } from "./upstream-settings.js";
@@ -29,14 +30,28 @@ export function checkModels(models: readonly ModelSettings[], upstreams: Upstrea
   models.forEach((model, i) => {
     checkDefaults(model, ["models", i, "defaults"], upstreams, report);
   });
-  if (discoversModels(models, upstreams)) return;
-  models.forEach(({ fallbacks }, i) => {
-    fallbacks.forEach((id, j) => {
-      if (ids.has(id)) return;
-      const cause = `"${id}" is not in models, and no upstream discovers models`;
-      report(["models", i, "fallbacks", j], `${cause}: add the model, or set discover of the upstream that has it`);
-    });
-  });
+}
+
+/** A fallback and the models that name it. */
+export interface NamedFallback {
+  readonly id: string;
+  readonly models: readonly string[];
+}
+
+/** Fallbacks that are not in `models`. Discovered and pulled models may have their ids. */
+export function unconfiguredFallbacks(models: readonly ModelSettings[]): readonly NamedFallback[] {
+  const ids = new Set(models.map(({ id }) => id));
+  const named = models.flatMap(({ id: model, fallbacks }) => fallbacks.map((id) => ({ id, model })));
+  const groups = groupBy(
+    named.filter(({ id }) => !ids.has(id)),
+    ({ id }) => id,
+  );
+  return [...groups].map(([id, group]) => ({ id, models: group.map(({ model }) => model) }));
+}
+
+/** Whether the models of a configured upstream are listed. */
+export function discoversModels(models: readonly ModelSettings[], upstreams: Upstreams): boolean {
+  return Object.keys(upstreams).some((name) => discoverMs(name, models, upstreams) !== null);
 }
 
 function checkUpstream({ upstream }: ModelDeployment, path: Path, upstreams: Upstreams, report: Report): void {
@@ -80,10 +95,6 @@ export function deploymentsOf(model: ModelSettings): readonly ModelDeployment[] 
   if (model.deployments !== undefined) return model.deployments;
   const { capabilities: _, ...shared } = model;
   return [{ ...shared, id: null, engine: model.engine, capabilities: null, weight: 1, priority: 0, prices: {} }];
-}
-
-function discoversModels(models: readonly ModelSettings[], upstreams: Upstreams): boolean {
-  return Object.keys(upstreams).some((name) => discoverMs(name, models, upstreams) !== null);
 }
 
 /** Interval at which the models of an upstream are listed; null: they are not. */

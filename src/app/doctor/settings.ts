@@ -6,6 +6,7 @@ import { errorText } from "../../lib/display-text.js";
 import { isLoopback } from "../../lib/network.js";
 import { misspeltNames } from "../config/environment.js";
 import type { Variables } from "../config/expand.js";
+import { discoversModels, unconfiguredFallbacks } from "../config/model-references.js";
 import type { Config } from "../config/schema.js";
 import { isOffSchedule } from "../config/webhook-settings.js";
 import { isOpenToOthers } from "../process/data-folder.js";
@@ -114,6 +115,29 @@ export async function opsTokenChecks({ server }: Config): Promise<readonly Check
 /** Warnings about risks of the configuration, each with its remedy, as a start logs them. */
 export function warningsOf(config: Config, env: Variables): readonly string[] {
   return toWarnings(settingChecks(config, env));
+}
+
+/** Warnings about fallbacks that the service does not have at present. */
+export function fallbackWarnings(config: Config, served: ReadonlySet<string>): readonly string[] {
+  return toWarnings(fallbackChecks(config, served));
+}
+
+/**
+ * Fallbacks whose model does not exist: they are skipped until it does. `served`: ids of the running service's models. Null:
+ * no service runs, so that the models of upstreams are unknown.
+ */
+export function fallbackChecks(
+  { models, upstreams }: Pick<Config, "models" | "upstreams">,
+  served: ReadonlySet<string> | null,
+): readonly Check[] {
+  const configured = models ?? [];
+  const fix = "add the model, or an upstream that lists it; until then requests skip the fallback";
+  if (served === null && discoversModels(configured, upstreams)) return [];
+  return unconfiguredFallbacks(configured).flatMap(({ id, models: named }) => {
+    if (served?.has(id) === true) return [];
+    const cause = served === null ? "is not in models, and no upstream of the configuration lists its models" : "does not exist";
+    return [warn("fallbacks", `the model "${id}", a fallback of ${named.join(", ")}, ${cause}`, fix)];
+  });
 }
 
 /** The warnings except those about the state, which the state reports itself. */

@@ -16,7 +16,7 @@ import type { Config } from "../config/schema.js";
 import type { Secrets } from "../config/secrets.js";
 import { ok } from "../doctor/check.js";
 import { examineInstallation, examineMachine } from "../doctor/examine.js";
-import { warningsExceptState } from "../doctor/settings.js";
+import { fallbackChecks, warningsExceptState } from "../doctor/settings.js";
 import { upstreamChecks } from "../doctor/upstreams.js";
 import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "../process/data-folder.js";
 import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
@@ -107,6 +107,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
       ok("config", "this service runs with it"),
       ...(await examineInstallation(config, environment, running)),
       ...(await upstreamChecks(config, parts.upstreams.definitions)),
+      ...fallbackChecks(config, servedIds(parts)),
     ],
     log,
     lifecycle,
@@ -166,6 +167,11 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     stop: (drainMs = null) => lifecycle.stop(stoppable, drainMs),
     usageLost: () => lifecycle.usageLost,
   };
+}
+
+/** Ids of the models of the catalog. */
+export function servedIds({ catalog }: Pick<Parts, "catalog">): ReadonlySet<string> {
+  return new Set(catalog.all().map(({ id }) => id));
 }
 
 /** Sets the operator's password, if there is one. A new password ends all sessions. */

@@ -64,7 +64,7 @@ models:
     expect(code).toBe(0);
   });
 
-  it("checks stored upstreams, by the running service and in the folder of a stopped one", async () => {
+  it("checks stored upstreams and fallbacks, by the running service and in the folder of a stopped one", async () => {
     const dataDir = join(cwd, "data");
     const state = { durability: "every-write" };
     const service = await startService({ config: { data_dir: dataDir, models: [], state } });
@@ -74,9 +74,10 @@ models:
         env,
         stdin: "key-0123456789",
       });
-    const found = async (yaml = "") =>
-      (await doctor(`data_dir: "${dataDir}"\n${yaml}`)).checks
-        .filter(({ check }) => check === "upstream")
+    const models = "models: [{ id: m, engine: scripted, fallbacks: [present, absent] }]";
+    const found = async () =>
+      (await doctor(`data_dir: "${dataDir}"\n${models}`)).checks
+        .filter(({ check }) => check === "upstream" || check === "fallbacks")
         .map(({ status, detail }) => `${status} ${detail.replace(/, in \d+ ms$/, "")}`);
     const down = "http://127.0.0.1:1/v1";
     const expected = [
@@ -85,11 +86,13 @@ models:
     ];
     try {
       expect(await Promise.all([add("good", server.url), add("lost", down)])).toMatchObject([{ code: 0 }, { code: 0 }]);
-      expect(await found()).toEqual(expected);
+      const missing = 'warn the model "absent", a fallback of m, does not exist';
+      expect(await found()).toEqual([...expected, missing]);
     } finally {
       await service.close();
     }
-    expect(await found()).toEqual(expected);
+    const unknown = (id: string) => expect.stringContaining(`"${id}", a fallback of m, is not in models`);
+    expect(await found()).toEqual([...expected, unknown("present"), unknown("absent")]);
     expect(server.requests.at(-1)?.headers["authorization"]).toBe("Bearer key-0123456789");
     // One of the configuration hides the stored one of that name.
     const config = configSchema.parse({ data_dir: dataDir, upstreams: { good: { url: down } } });

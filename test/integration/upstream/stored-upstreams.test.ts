@@ -81,6 +81,19 @@ describe("an upstream that is created while the service runs", () => {
     expect(await calls.list()).toEqual([json["upstream"]]);
   });
 
+  it("answers for a model that names its model as a fallback, as long as it exists (REL-21)", async () => {
+    const fail = { after_tokens: 0, code: "server_is_overloaded" };
+    const own = { id: "own", engine: "scripted", scripted: { fail }, fallbacks: ["remote"] };
+    const { calls } = await startFor({ models: [own] });
+    expect((await calls.user.chat("own")).status).toBe(503);
+    await calls.create({ name: "far", url: providerUrl() }, { key: providerKey });
+    const answer = await calls.user.chat("own");
+    expect(answer.text).toContain("From afar.");
+    expect(answer.headers.get("x-uis-model")).toBe("remote");
+    await calls.call("DeleteUpstream", { name: "far" });
+    expect((await calls.user.chat("own")).status).toBe(503);
+  });
+
   it("never shows its key or header values: in no answer, log, audit record or file (SEC-33, USE-16)", async () => {
     const { begin, dataDir } = await startOnFile();
     const { service, calls } = await begin();

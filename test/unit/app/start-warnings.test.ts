@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { configSchema } from "../../../src/app/config/schema.js";
-import { warningsOf } from "../../../src/app/doctor/settings.js";
+import { fallbackChecks, fallbackWarnings, warningsOf } from "../../../src/app/doctor/settings.js";
 import { isLoopback } from "../../../src/lib/network.js";
 
 const warningsFor = (settings: object, env = {}) => warningsOf(configSchema.parse(settings), env);
@@ -37,6 +37,31 @@ describe("warnings at start", () => {
     const warnings = warningsFor({ webhooks });
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toContain(words);
+  });
+});
+
+describe("warnings about fallbacks", () => {
+  const scripted = { engine: "scripted" };
+  const models = [
+    { id: "a", ...scripted, fallbacks: ["b", "far"] },
+    { id: "b", ...scripted, fallbacks: ["far", "typo"] },
+  ];
+  const warned = (settings: object, served: readonly string[] | null) =>
+    fallbackChecks(configSchema.parse({ models, ...settings }), served === null ? null : new Set(served)).map(
+      ({ detail }) => /"(.+)", a fallback of (.+), (does not exist|is not in models)/.exec(detail)?.slice(1).join(" "),
+    );
+
+  it("name each one that the running service does not have", () => {
+    expect(warned({}, ["a", "b"])).toEqual(["far a, b does not exist", "typo b does not exist"]);
+    expect(warned({}, ["a", "b", "far"])).toEqual(["typo b does not exist"]);
+    expect(fallbackWarnings(configSchema.parse({ models }), new Set(["far"]))).toEqual([
+      'the model "typo", a fallback of b, does not exist: add the model, or an upstream that lists it; until then requests skip the fallback',
+    ]);
+  });
+
+  it("name without a service those that are not in models, unless a configured upstream lists its models", () => {
+    expect(warned({}, null)).toEqual(["far a, b is not in models", "typo b is not in models"]);
+    expect(warned({ upstreams: { gpu: { url: "http://h/v1" } } }, null)).toEqual([]);
   });
 });
 
