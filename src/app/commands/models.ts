@@ -1,12 +1,12 @@
 import { resolve } from "node:path";
 import { type ModelPull, PullState } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
-import type { PullProgress, PullRequest } from "../../domain/catalog/model-store.js";
+import type { FoundModel, PullProgress, PullRequest } from "../../domain/catalog/model-store.js";
 import { byteText, printableLine } from "../../lib/display-text.js";
 import { type CliIo, CommandError, print, printList, type TextOutput, UsageError } from "../command-line/cli-io.js";
 import { isoTime } from "../command-line/cli-values.js";
 import { DownloadText, receivedText, shareOf } from "../command-line/download-text.js";
 import { columnsDefault, LiveRows } from "../command-line/live-rows.js";
-import { tableLines } from "../command-line/table.js";
+import { numeric, tableLines } from "../command-line/table.js";
 import { untilInterrupt } from "../command-line/until-interrupt.js";
 import type { CommandOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
@@ -47,6 +47,27 @@ export async function pullModel(io: CliIo, source: string, options: PullOptions)
   );
   for (const warning of pulled.warnings) io.stderr.write(`warning: ${printableLine(warning)}\n`);
   printAdded(io, options, pulled);
+}
+
+/** `uis models search`: sources for `uis models pull`, short names first. */
+export async function searchModels(io: CliIo, words: readonly string[], options: CommandOptions): Promise<void> {
+  const found = await withModels(io, options, (access) =>
+    untilInterrupt("the search was cancelled", (signal) => access.search(words.join(" "), signal)),
+  );
+  const columns = ["SOURCE", numeric("SIZE"), numeric("DOWNLOADS"), "LICENSE"];
+  const lines = tableLines(io, columns, found.map(foundRow));
+  printList(io, options, found.map(toFoundObject), lines, "no model matches: try fewer or other words");
+}
+
+function foundRow({ source, approximateBytes, downloads, license, gated }: FoundModel): readonly string[] {
+  const size = approximateBytes === null ? "" : byteText(approximateBytes);
+  const terms = gated ? " (needs HF_TOKEN)" : "";
+  return [source, size, downloads === null ? "" : String(downloads), `${license ?? "not stated"}${terms}`];
+}
+
+function toFoundObject({ source, kind, quantizations, approximateBytes, ...found }: FoundModel) {
+  const { downloads, likes, license, gated } = found;
+  return { source, kind, quantizations, approximate_bytes: approximateBytes, downloads, likes, license, gated };
 }
 
 /** `uis models pulls` */
@@ -108,7 +129,7 @@ export async function removeModel(io: CliIo, id: string, options: CommandOptions
   print(io, options, toModelObject(model), `${model.id} is removed.`);
 }
 
-export async function withModels<T>(
+async function withModels<T>(
   io: CliIo,
   options: CommandOptions,
   use: (access: ModelAccess) => Promise<T>,

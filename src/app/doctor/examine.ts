@@ -2,11 +2,9 @@ import type { ModelStore } from "../../domain/catalog/model-store.js";
 import type { State } from "../../domain/service/state.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
-import { listBuilds } from "../engines/build-list.js";
-import { findGraphics, thisMachine } from "../engines/graphics.js";
 import { type Check, clockCheck } from "./check.js";
 import { engineCheck } from "./engine.js";
-import { judgeGraphics } from "./graphics.js";
+import { graphicsCheck } from "./graphics.js";
 import { examineRedis, examineState, openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "./machine.js";
 import { examineModels, listInFolder } from "./models.js";
 import { certificateCheck, dataFolderCheck, opsTokenChecks, portChecks, settingChecks } from "./settings.js";
@@ -21,11 +19,6 @@ interface RunningParts {
 /** Checks of `uis doctor` that need no configuration. */
 export async function examineMachine(): Promise<readonly Check[]> {
   return [runtimeCheck(process.versions.node), sqliteCheck(), await processorCheck(), await openFilesCheck()];
-}
-
-async function graphicsCheck({ engine, data_dir: dataDir }: Config, env: Variables): Promise<Check> {
-  const graphics = await findGraphics(thisMachine(env));
-  return judgeGraphics(graphics, engine, await listBuilds(engine, dataDir, graphics));
 }
 
 /**

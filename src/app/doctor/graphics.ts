@@ -1,7 +1,15 @@
 import { byteText } from "../../lib/display-text.js";
-import type { BuildRow, EngineSettings } from "../engines/build-list.js";
-import type { Card, Graphics } from "../engines/graphics.js";
+import type { Variables } from "../config/expand.js";
+import type { Config } from "../config/schema.js";
+import { type BuildRow, type EngineSettings, listBuilds } from "../engines/build-list.js";
+import { type Card, findGraphics, type Graphics, thisMachine } from "../engines/graphics.js";
 import { type Check, ok, warn } from "./check.js";
+
+/** The graphics cards of this machine and the builds for them. `config.data_dir` absolute. */
+export async function graphicsCheck({ engine, data_dir: dataDir }: Config, env: Variables): Promise<Check> {
+  const graphics = await findGraphics(thisMachine(env));
+  return judgeGraphics(graphics, engine, await listBuilds(engine, dataDir, graphics));
+}
 
 /** Whether the graphics cards of this machine are used, and what to run if not. */
 export function judgeGraphics(

@@ -4,7 +4,7 @@ import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/web
 import { call } from "../../lib/api.js";
 import { wholeNumber } from "../../lib/format.js";
 import { go, PageLink, useLocation } from "../../lib/location.js";
-import { useLiveData } from "../../lib/use-data.js";
+import { slowRefreshMs, useData, useLiveData } from "../../lib/use-data.js";
 import { AdminOnly } from "../../ui/admin-only.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
 import { Check } from "../../ui/form.js";
@@ -12,7 +12,6 @@ import { type MenuItem, pageItem, RowMenu } from "../../ui/menu.js";
 import { type Column, Pager, Table } from "../../ui/table.js";
 import { type Tab, Tabs } from "../../ui/tabs.js";
 import { Moment } from "../../ui/values.js";
-import { type DeliveryCounts, useDeliveryCounts } from "./counts.js";
 import {
   canRetry,
   type DeliveryQuery,
@@ -95,6 +94,32 @@ function DeliveryList() {
       {isReplaying && <Replay query={query} onQueued={changed} onClose={() => setReplaying(false)} />}
     </div>
   );
+}
+
+/** Deliveries of one state are counted up to this number, so that a count costs one page of the list. */
+const countedMax = 100;
+
+/** Numbers of deliveries by state as text, “100+” if there are more; without those that are not read yet. */
+type DeliveryCounts = Readonly<Record<string, string>>;
+
+/** Counts the deliveries of each state that pass the rest of the filter. */
+function useDeliveryCounts(query: DeliveryQuery, round: number): DeliveryCounts {
+  const rest = { ...query, state: "" };
+  const { value } = useData((signal) => readCounts(rest, signal), [JSON.stringify(rest), round], slowRefreshMs);
+  return value ?? {};
+}
+
+async function readCounts(query: DeliveryQuery, signal: AbortSignal): Promise<DeliveryCounts> {
+  const counts = Object.keys(deliveryStatuses).map(async (state) => {
+    const request = listRequest({ ...query, state }, "", countedMax);
+    const { deliveries = [], nextPageToken } = await call(
+      "unified.webhook.v1.DeliveryService/ListDeliveries",
+      request,
+      signal,
+    );
+    return [state, nextPageToken === undefined ? String(deliveries.length) : `${deliveries.length}+`] as const;
+  });
+  return Object.fromEntries(await Promise.all(counts));
 }
 
 /** One tab for each state, with the number of deliveries that pass the rest of the filter. */
