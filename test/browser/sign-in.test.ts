@@ -3,6 +3,7 @@ import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { measureInteractive, writeInteractive } from "../support/browser/interactive.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 
@@ -105,6 +106,15 @@ describe.skipIf(!hasChromium).each(storesByTier)("sign-in page, state in %s", (s
     await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
     expect(complaints).toEqual(noComplaints);
     await visit.close();
+  });
+
+  it("a first visit can sign in and navigate within a second (bound: 5 s)", async () => {
+    const [signedOut, signedIn] = [await dashboard.visit(), await dashboard.visitSignedIn()];
+    const times = await measureInteractive(signedOut.page, signedIn.page, `${dashboard.service.http}/dashboard/`);
+    writeInteractive(store, [times]);
+    expect(Math.max(times.signInMs, times.navigationMs), JSON.stringify(times)).toBeLessThan(5_000);
+    await signedOut.close();
+    await signedIn.close();
   });
 
   it("a failed sign-out shows an error and can be repeated (KEY-22)", async () => {
