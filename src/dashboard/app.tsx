@@ -106,25 +106,37 @@ function Frame({ page }: { readonly page: string }) {
   );
 }
 
+interface ShownPage {
+  readonly name: string;
+  readonly Content: ComponentType;
+  /** Null: the page does not show one account. */
+  readonly Switcher: ComponentType<{ readonly page: string }> | null;
+}
+
 /** Loads a page's code when it is first shown. */
 function Page({ name, entry }: { readonly name: string; readonly entry: PageEntry | null }) {
-  const [shown, setShown] = useState<{ readonly name: string; readonly Content: ComponentType } | null>(null);
+  const [shown, setShown] = useState<ShownPage | null>(null);
   const [error, setError] = useState<Error | null>(null);
   useEffect(() => {
     setError(null);
     document.title = `${entry?.title ?? "Not found"} · Unified Inference`;
-    entry?.load().then(
-      (Content) => setShown({ name, Content }),
+    if (entry === null) return;
+    const switcher = entry.isOfAccount === true ? import("./shell/account-switcher.js") : null;
+    Promise.all([entry.load(), switcher]).then(
+      ([Content, loaded]) => setShown({ name, Content, Switcher: loaded?.AccountSwitcher ?? null }),
       () => setError(new Error("Failed to load this page. Reload the browser tab: the service may have been updated.")),
     );
   }, [name]);
   if (entry === null) return <Empty title="Page not found">Choose a page in the navigation.</Empty>;
   if (error !== null) return <Problem error={error} />;
   if (shown === null || shown.name !== name) return <Loading />;
-  const { Content } = shown;
+  const { Content, Switcher } = shown;
   return (
     <>
-      <h1>{entry.title}</h1>
+      <div class="page-head">
+        <h1>{entry.title}</h1>
+        {Switcher !== null && <Switcher page={name} />}
+      </div>
       <Content />
     </>
   );

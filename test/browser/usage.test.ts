@@ -80,6 +80,23 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
     await visit.page.getByText("No usage in this time range.").waitFor();
   });
 
+  it("the navigation keeps the account, also over pages that show all accounts, until another one is chosen", async () => {
+    const { page } = visit;
+    const follow = async (name: string): Promise<void> => {
+      await page.getByRole("navigation").getByRole("link", { name }).click();
+      await page.getByRole("heading", { level: 1, name }).waitFor();
+    };
+    await showAccount("nobody");
+    await follow("Models");
+    await follow("Webhooks");
+    await page.getByText("The account “nobody” has no endpoints yet.").waitFor();
+    expect(new URL(page.url()).searchParams.get("account")).toBe("nobody");
+    await showAccount("default");
+    await follow("Usage");
+    await page.getByRole("table", { name: "Totals" }).waitFor();
+    expect(new URL(page.url()).searchParams.has("account")).toBe(false);
+  });
+
   it("shows an error instead of the previous account's usage when loading fails", async () => {
     const { page } = visit;
     await page.getByRole("button", { name: "Download CSV" }).waitFor();

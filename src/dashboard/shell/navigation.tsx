@@ -1,11 +1,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, isUnauthenticated } from "../lib/api.js";
-import { hrefOf, PageLink, prefix } from "../lib/location.js";
+import { hrefOf, PageLink, prefix, useLocation } from "../lib/location.js";
 import { useData } from "../lib/use-data.js";
 import { useAction } from "../ui/action.js";
 import { Problem } from "../ui/feedback.js";
 import { Icon } from "../ui/icon.js";
-import { groups } from "./pages.js";
+import { groups, pageNamed } from "./pages.js";
 
 export interface NavigationProps {
   readonly page: string;
@@ -85,6 +85,7 @@ interface ContentsProps extends NavigationProps {
 }
 
 function Contents({ page, onSearch, onFollow }: ContentsProps) {
+  const account = useAccount(page);
   return (
     <>
       <Brand />
@@ -106,7 +107,12 @@ function Contents({ page, onSearch, onFollow }: ContentsProps) {
           <ul>
             {pages.map((entry) => (
               <li key={entry.name}>
-                <PageLink page={entry.name} isCurrent={entry.name === page} onFollow={onFollow}>
+                <PageLink
+                  page={entry.name}
+                  query={entry.isOfAccount === true ? { account } : {}}
+                  isCurrent={entry.name === page}
+                  onFollow={onFollow}
+                >
                   <Icon name={entry.icon} />
                   {entry.title}
                 </PageLink>
@@ -118,6 +124,31 @@ function Contents({ page, onSearch, onFollow }: ContentsProps) {
       <Foot />
     </>
   );
+}
+
+const storageKey = "uis.account";
+
+/** The account that links lead to: the one of the page in view, or the last one that this browser tab has shown. Empty: the default one. */
+function useAccount(page: string): string {
+  const { query } = useLocation();
+  const shown = pageNamed(page)?.isOfAccount === true ? (query.get("account") ?? "") : null;
+  useEffect(() => {
+    if (shown === null) return;
+    try {
+      window.sessionStorage.setItem(storageKey, shown);
+    } catch {
+      // Storage may be forbidden: then links of other pages lead to the default account.
+    }
+  }, [shown]);
+  return shown ?? lastAccount();
+}
+
+function lastAccount(): string {
+  try {
+    return window.sessionStorage.getItem(storageKey) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 function isApple(): boolean {

@@ -7,6 +7,8 @@ export interface PageEntry {
   readonly name: string;
   readonly title: string;
   readonly icon: IconName;
+  /** Whether it shows one account, which the shell switches: `account` in its URL. Default: false. */
+  readonly isOfAccount?: boolean;
   /** Fetches the page's code, when the page is first shown. */
   readonly load: () => Promise<ComponentType>;
 }
@@ -54,6 +56,7 @@ export const groups: readonly PageGroup[] = [
         name: "usage",
         title: "Usage",
         icon: "usage",
+        isOfAccount: true,
         load: async () => (await import("../pages/usage/usage.js")).Usage,
       },
       {
@@ -78,6 +81,7 @@ export const groups: readonly PageGroup[] = [
         name: "webhooks",
         title: "Webhooks",
         icon: "webhooks",
+        isOfAccount: true,
         load: async () => (await import("../pages/webhooks/webhooks.js")).Webhooks,
       },
     ],

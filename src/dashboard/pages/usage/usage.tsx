@@ -5,7 +5,6 @@ import { go, useLocation } from "../../lib/location.js";
 import { slowRefreshMs, useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
 import { Field, Select, textOf } from "../../ui/form.js";
-import { AccountChoice } from "../../ui/picker/account.js";
 import {
   type Choice,
   choiceOf,
@@ -94,7 +93,6 @@ interface FilterProps {
 function Filter({ choice, onChoose }: FilterProps) {
   return (
     <div class="row filter">
-      <AccountChoice account={choice.account} onChoose={(account) => onChoose({ account })} />
       <Select label="Time range" titles={rangeTitles} value={choice.range} onChoose={(range) => onChoose({ range })} />
       {choice.range === "days" && (
         <>

@@ -4,12 +4,11 @@ import { useId, useState } from "preact/hooks";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { call } from "../../lib/api.js";
 import { wholeNumber } from "../../lib/format.js";
-import { go, prefix, useLocation } from "../../lib/location.js";
+import { prefix, useLocation } from "../../lib/location.js";
 import { useData } from "../../lib/use-data.js";
 import { CodeBlock } from "../../ui/code.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
 import { type MenuItem, pageItem, RowMenu } from "../../ui/menu.js";
-import { AccountChoice } from "../../ui/picker/account.js";
 import { Facts, Moment } from "../../ui/values.js";
 import { AddEndpoint, type EndpointAction, EndpointDialog } from "./endpoint-dialogs.js";
 import { endpointHealth } from "./events.js";
@@ -32,14 +31,13 @@ export function Webhooks() {
   const close = (): void => setOpened(null);
   return (
     <div class="stack">
-      <div class="row spread bottom">
-        <AccountChoice account={account} onChoose={(chosen) => go("webhooks", { account: chosen })} />
-        <AdminOnly>
+      <AdminOnly>
+        <div class="row end">
           <button type="button" class="primary" onClick={() => setOpened({ action: "add" })}>
             Add endpoint
           </button>
-        </AdminOnly>
-      </div>
+        </div>
+      </AdminOnly>
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}
       {value !== null && endpoints.length === 0 && <NoEndpoints account={account} />}
