@@ -19,8 +19,8 @@ export interface ChildProcess {
 export interface ChildProcessListener {
   onMessage(message: FromChild): void;
   /**
-   * Called once, after the last message. `how`: exit code, signal or start error, in words; `lastLines`: of its standard
-   * error.
+   * Called once, after the last message. `how`: exit code, signal or start error, in words; `lastLines`: the end of its
+   * standard error.
    */
   onExit(how: string, lastLines: readonly string[]): void;
 }
@@ -126,7 +126,7 @@ function forkChild(
     serialization: "advanced",
     // Libraries print to the standard output, which is the server's.
     stdio: ["ignore", "ignore", "pipe", "ipc"],
-    // In a process group of its own: Ctrl-C on a terminal must not end what the child has started, before the server stops it.
+    // Its own process group: Ctrl-C on a terminal does not reach the child, which the server stops after its calls have ended.
     detached: true,
   });
 }

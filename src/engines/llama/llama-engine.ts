@@ -17,7 +17,7 @@ import type { LoadedFacts, Placement } from "./protocol/protocol.js";
 import { Supervisor } from "./supervisor.js";
 
 export interface LlamaSettings {
-  /** Time after the death or hang of a child within which each of its calls has ended, or has output from the next child. */
+  /** Maximum time from the crash or hang of a child until each of its calls has ended, or continues on the next child. */
   readonly stallMs: number;
   /** Crashes of a model's child in five minutes that its circuit breaker tolerates; one more opens it. */
   readonly circuitCrashes: number;
@@ -27,7 +27,7 @@ export interface LlamaSettings {
   readonly build: BuildChoice;
 }
 
-/** Share of the stall limit that waiting may take; in the rest the error reaches the caller. */
+/** Share of the stall limit for which a call may wait; the rest is for returning its error. */
 const waitingShare = 0.9;
 
 export interface LlamaEngineDeps {
@@ -51,29 +51,29 @@ export const llamaEngine = {
   defaults: { slots: 4, slotsMax: 256 },
   create(deps: LlamaEngineDeps): Engine {
     const startChild = createChildStarter(deps);
-    const turns = firstBuild(deps.settings.build) === "cpu" ? null : new LoadTurns();
+    const queue = firstBuild(deps.settings.build) === "cpu" ? null : new LoadQueue();
     return {
-      load: (spec, onProgress, signal) => load({ ...deps, startChild, turns }, spec, onProgress, signal),
+      load: (spec, onProgress, signal) => load({ ...deps, startChild, queue }, spec, onProgress, signal),
     };
   },
 } as const satisfies EngineKind<LlamaEngineDeps>;
 
 /**
- * Loads models one after another. Each places its layers by the memory of the card that is free, which two models that load
- * at the same time would both take.
+ * Loads models one after another, because each chooses its layers by the free memory of the card: two models that load at
+ * the same time would count the same memory.
  */
-class LoadTurns {
+class LoadQueue {
   #last: Promise<unknown> = Promise.resolve();
 
   /** Calls `load` when the earlier loads have ended. An abort ends the wait; `load` then rejects by itself. */
-  async take<T>(load: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async run<T>(load: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const earlier = this.#last;
-    const turn = new Promise<void>((resolve) => {
+    const mayBegin = new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       signal.addEventListener("abort", () => resolve(), { once: true });
       void earlier.then(() => resolve());
     });
-    const loading = turn.then(load);
+    const loading = mayBegin.then(load);
     this.#last = Promise.allSettled([earlier, loading]);
     return await loading;
   }
@@ -82,11 +82,11 @@ class LoadTurns {
 interface LoadParts extends LlamaEngineDeps {
   readonly startChild: StartChild;
   /** Null: models may load at the same time. */
-  readonly turns: LoadTurns | null;
+  readonly queue: LoadQueue | null;
 }
 
 async function load(
-  { clock, log, files, settings, startChild, turns }: LoadParts,
+  { clock, log, files, settings, startChild, queue }: LoadParts,
   { id, contextLength, slots, options }: ModelSpec,
   onProgress: (progress: LoadProgress) => void,
   signal: AbortSignal,
@@ -107,12 +107,12 @@ async function load(
     },
   );
   const start = () => supervisor.load((share) => onProgress({ stage: "loading", share }), signal);
-  const facts = await (turns === null ? start() : turns.take(start, signal));
+  const facts = await (queue === null ? start() : queue.run(start, signal));
   logPlacement(log, id, facts.placement);
   const { fingerprint, longestTokenBytes } = facts;
   const caps = capabilities(file, facts);
   return new LlamaModel(
-    { clock, supervisor, patienceMs: stallMs },
+    { clock, supervisor, outputMaxMs: stallMs },
     {
       id,
       caps,
@@ -190,8 +190,8 @@ function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts:
 const quotaFile = "/sys/fs/cgroup/cpu.max";
 
 /**
- * Default threads of the engine: one less than there are cores, at least one. They wait for each other without sleeping,
- * so that one core which is busy otherwise stalls all of them.
+ * Default threads of the engine: one less than there are cores, at least one. Threads spin while they wait for each other,
+ * so other work on the core of one thread would stall all of them.
  */
 export function defaultThreads(): number {
   return Math.max(1, Math.min(availableParallelism(), coresOfQuota(readQuota())) - 1);

@@ -73,7 +73,7 @@ export class LlamaModel implements LoadedModel {
     const follow = (): void => stop.abort(signal.reason);
     if (signal.aborted) follow();
     signal.addEventListener("abort", follow);
-    const outbox = new EventOutbox(emit, () => stop.abort("the reader failed"));
+    const events = new EventQueue(emit, () => stop.abort("the reader failed"));
     const progress = new CallProgress();
     const call: SlotCall = {
       request: { type: "generate", request: childRequest },
@@ -82,21 +82,21 @@ export class LlamaModel implements LoadedModel {
       onEvent(event) {
         const isRepeated = event.type === "accepted" && progress.isAccepted;
         progress.note(event);
-        if (!isRepeated) outbox.push(event);
+        if (!isRepeated) events.push(event);
       },
     };
     try {
       await this.#runOnSlot(call, stop);
     } catch (cause) {
-      if (outbox.failure !== null) throw outbox.failure.thrown;
+      if (events.failure !== null) throw events.failure.thrown;
       if (cause instanceof EngineError) throw cause;
       throw new EngineError("internal", "the call failed in the server", { cause });
     } finally {
       signal.removeEventListener("abort", follow);
       this.#producedTokens += progress.produced.outTokens;
-      await outbox.drained;
+      await events.drained;
     }
-    if (outbox.failure !== null) throw outbox.failure.thrown;
+    if (events.failure !== null) throw events.failure.thrown;
   }
 
   async embed({ inputs, queueMs, ...request }: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
@@ -217,10 +217,10 @@ function splitVectors(joined: Float32Array, native: number, dimensions: number):
 }
 
 /**
- * The events of a call that its reader has not taken. The child does not wait for a slow reader, so events that arrive
- * while the reader applies backpressure wait here, in order; the answer's maximum length bounds them.
+ * Queue of the events of a call between the child, which does not wait for a slow reader, and the reader. Bounded by the
+ * maximum length of the answer.
  */
-export class EventOutbox {
+export class EventQueue {
   /** Resolves when the reader has taken all events so far. Null: it has. Never rejects. */
   drained: Promise<void> | null = null;
   /** What the reader threw; later events are dropped. */

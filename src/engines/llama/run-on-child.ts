@@ -20,12 +20,12 @@ export interface CallDeps {
   readonly clock: Clock;
   readonly supervisor: Supervisor;
   /** Maximum wait after the loss of a child, its silence included, for the first output of the next one. */
-  readonly patienceMs: number;
+  readonly outputMaxMs: number;
 }
 
 export type CallAnswer = Exclude<CallEnd, { type: "lost" | "failed" }>;
 
-/** `unanswered`: the child did not confirm an abort in time; `late`: no output within the patience. */
+/** `unanswered`: the child did not confirm an abort in time; `late`: no output in time. */
 type RunEnd = CallEnd | { readonly type: "unanswered" | "late" };
 
 /** Time for the child to report the usage of an aborted call. */
@@ -34,7 +34,7 @@ const abortAnswerMs = 1_000;
 /**
  * Runs one call on the model's child. A call that loses its child before any output is run once more, on the next child;
  * while there is none, a call waits for the next. Either must have its first output, or its end if it has no events,
- * `patienceMs` after the loss or its own beginning, whichever was later. A second loss ends it. Rejects with EngineError:
+ * `outputMaxMs` after the loss or its own beginning, whichever was later. A second loss ends it. Rejects with EngineError:
  * the child's own, `engine_restarted`, `aborted`, or the supervisor's if there is no child.
  */
 export async function runOnChild(deps: CallDeps, call: ChildCall, signal: AbortFlag): Promise<CallAnswer> {
@@ -70,9 +70,9 @@ export async function runOnChild(deps: CallDeps, call: ChildCall, signal: AbortF
 
 /** The end of the first try, or of the second if the first lost its child. */
 async function runUntilEnd(deps: CallDeps, call: ChildCall, signal: AbortFlag): Promise<RunEnd> {
-  const { clock, supervisor, patienceMs } = deps;
+  const { clock, supervisor, outputMaxMs } = deps;
   const beganAtMs = clock.monotonic() - call.queueMs;
-  const leftMs = (): number => Math.max(beganAtMs, supervisor.lostAtMs) + patienceMs - clock.monotonic();
+  const leftMs = (): number => Math.max(beganAtMs, supervisor.lostAtMs) + outputMaxMs - clock.monotonic();
   for (let isSecond = false; ; isSecond = true) {
     const mustHurry = isSecond || !supervisor.isReady;
     const session = await supervisor.session(signal, leftMs());

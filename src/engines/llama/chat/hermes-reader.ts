@@ -53,7 +53,7 @@ export class HermesReader implements OutputReader {
     const parts = this.#done ? [] : this.#flush(cut);
     if (cut && !this.#done) return { parts, reason: "length", fault: null };
     if (!this.#done && this.#call?.announced) this.#fault ??= "a tool call ends before its arguments do";
-    if (this.#options.forced && this.#calls === 0) this.#fault ??= "the answer holds no tool call, but one is required";
+    if (this.#options.forced && this.#calls === 0) this.#fault ??= "the answer has no tool call, but one is required";
     return { parts, reason: this.#calls > 0 ? "tool_calls" : "stop", fault: this.#fault };
   }
 
@@ -91,7 +91,7 @@ export class HermesReader implements OutputReader {
         break;
       case "broken":
         this.#call = null;
-        this.#finishCall("the arguments of a tool call are no JSON object");
+        this.#finishCall("the arguments of a tool call are not a JSON object");
         break;
     }
     return text.slice(end);

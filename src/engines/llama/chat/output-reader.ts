@@ -68,7 +68,7 @@ export class StructuredReader implements OutputReader {
       value = JSON.parse(this.#text);
     } catch (thrown) {
       const why = thrown instanceof Error ? thrown.message : "unknown";
-      return { parts: [], reason: "stop", fault: `the answer is no JSON: ${why}` };
+      return { parts: [], reason: "stop", fault: `the answer is not JSON: ${why}` };
     }
     return { parts: [], reason: "stop", fault: this.#check(value) };
   }

@@ -2,8 +2,8 @@ import type { NativeSequence } from "./native-model.js";
 import type { StepBatcher } from "./steps.js";
 
 /**
- * The sequences of a context. They are created when the model is loaded and never disposed, because disposing one beside
- * running calls has lost other users of the binding the sequence, or the process.
+ * The sequences of a context. They are created when the model is loaded and never disposed: disposing one while calls
+ * run has cost other users of the binding their sequence or their process.
  */
 export class SlotPool {
   readonly #slots: readonly Slot[];

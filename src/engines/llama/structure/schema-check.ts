@@ -51,7 +51,7 @@ function compiled(schema: SchemaObject): ValidateFunction {
   const ajv = new Ajv2020({
     strict: false,
     validateSchema: false,
-    // Inherited names such as `constructor` are no properties of a value.
+    // Inherited names such as `constructor` are not properties of a value.
     ownProperties: true,
     inlineRefs: false,
     addUsedSchema: false,
