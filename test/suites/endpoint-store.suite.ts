@@ -96,7 +96,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect(await endpoints.replace(endpoint("we_a", { version: 2 }))).toBe("unknown");
     });
 
-    it("reports at once that an account has an endpoint", async () => {
+    it("reports without delay that an account has an endpoint", async () => {
       const { endpoints } = harness.state;
       await insert(endpoint("we_a"));
       expect(endpoints.mayHaveAny("a")).toBe(true);

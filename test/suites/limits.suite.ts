@@ -105,7 +105,7 @@ export function describeLimits(open: OpenState): void {
       }
     });
 
-    it("admits of simultaneous requests exactly as many as the limit allows (state RL-3)", async () => {
+    it("admits exactly as many simultaneous requests as the limit allows (state RL-3)", async () => {
       const scopes = [
         scope("key", "key_1", { requestsPerMinute: 20 }),
         scope("account", "a", { requestsPerMinute: 15 }),
@@ -114,7 +114,7 @@ export function describeLimits(open: OpenState): void {
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(15);
     });
 
-    it("reserves of simultaneous token requests exactly as many as the limit allows (state RL-3)", async () => {
+    it("reserves tokens for exactly as many simultaneous requests as the limit allows (state RL-3)", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000 });
       const answers = await Promise.all(Array.from({ length: 40 }, () => admit([limit], 90)));
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(11);

@@ -137,7 +137,7 @@ function toRecord(row: SqlRow): ApiKeyRecord {
   const { requestsPerMinute, tokensPerMinute, concurrency, ...record } = columns.read(row);
   return {
     ...record,
-    // An unknown scope, as in a damaged row, is the narrower one.
+    // An unknown scope, as in a damaged row, counts as the narrower one.
     scope: record.scope === "read_write" ? "read_write" : "read",
     limits: { requestsPerMinute, tokensPerMinute, concurrency },
   };

@@ -71,6 +71,6 @@ export function createSessionStore(
 
 function toSession(row: SqlRow): SessionRecord {
   const session = columns.read(row);
-  // An unknown role, as in a damaged row, is the narrower one.
+  // An unknown role, as in a damaged row, counts as the narrower one.
   return { ...session, role: session.role === "admin" ? "admin" : "viewer" };
 }

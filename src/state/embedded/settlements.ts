@@ -77,7 +77,7 @@ interface SettlementDeps {
   readonly emit: ReturnType<typeof createEmitting>;
 }
 
-/** Running requests, stored so that the next process can account for those that this one leaves behind, and their ends. */
+/** Rows of running requests, from which the next process accounts for those that a crash interrupted, and settlements. */
 export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, emit }: SettlementDeps) {
   const insertLive = db.prepare(
     `INSERT INTO live_requests (${liveColumns.names}) VALUES (${liveColumns.placeholders}) ON CONFLICT DO NOTHING`,

@@ -23,7 +23,7 @@ interface DocumentsOptions {
 const putDocument = loadScript("put-document");
 const findDocument = loadScript("find-document");
 
-/** Attempts of a change that others overtake between reading and writing. */
+/** Attempts at a change, if another process changes the document between the read and the write. */
 export const changeAttempts = 10;
 const formatVersion = 1;
 

@@ -118,7 +118,7 @@ function keyText(record: ApiKeyRecord): string {
 
 function parseKey(text: string): ApiKeyRecord {
   const key = fromDocument<ApiKeyRecord>(text);
-  // An unknown scope, as in a damaged document, is the narrower one.
+  // An unknown scope, as in a damaged document, counts as the narrower one.
   return { ...key, scope: key.scope === "read_write" ? "read_write" : "read", limits: { ...unlimited, ...key.limits } };
 }
 

@@ -124,14 +124,14 @@ describe("backups of the embedded state", () => {
     };
     refused("missing.db", /cannot be restored/);
     await writeFile(join(root, "rubbish.db"), randomBytes(50_000));
-    refused("rubbish.db", /is no backup/);
+    refused("rubbish.db", /is not a backup/);
     const bytes = await readFile(file);
     await writeFile(join(root, "cut.db"), bytes.subarray(0, bytes.length / 2));
-    refused("cut.db", /damaged|no backup/);
+    refused("cut.db", /damaged|not a backup/);
     const empty = openSqlite(join(root, "other.db"));
     empty.exec("CREATE TABLE other (x)");
     empty.close();
-    refused("other.db", /is no backup/);
+    refused("other.db", /is not a backup/);
     await writeFile(join(root, "newer.db"), bytes);
     const newer = openSqlite(join(root, "newer.db"));
     newer.exec("INSERT INTO migrations (number, applied_at_ms) VALUES (999, 0)");

@@ -129,7 +129,7 @@ describe("the file of the embedded state", () => {
   it("rejects a file that is no database, and a directory that cannot be created", async () => {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
     await writeFile(join(dataDir, "uis.db"), "certainly not a database".repeat(100));
-    await expect(open()).rejects.toMatchObject({ message: expect.stringContaining("not a sound database") });
+    await expect(open()).rejects.toMatchObject({ message: expect.stringContaining("not a valid database") });
     dataDir = join(dataDir, "uis.db", "below-a-file");
     await expect(open()).rejects.toMatchObject({ name: "StateOpenError", fix: expect.stringContaining("writable") });
   });

@@ -62,7 +62,7 @@ describe("Redis failures", () => {
   };
   const msUntilBack = async () => {
     const startedAtMs = performance.now();
-    await eventually(() => write().then(Boolean, () => false), "Redis is back");
+    await eventually(() => write().then(Boolean, () => false), "Redis accepts writes again");
     return performance.now() - startedAtMs;
   };
 

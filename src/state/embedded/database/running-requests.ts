@@ -39,7 +39,7 @@ export class AdmissionJournal {
 
   /** Never throws: a request is not rejected because its crash could go unnoticed. The first failure is logged. */
   note(row: LostRequest): void {
-    // A failed write may have left half a line: the next one begins a new line.
+    // After a failed write the file may end in half a line, so the next record begins with a line break.
     const line = `${this.#isFailing ? "\n" : ""}${toCheckedLine(JSON.stringify(row))}`;
     try {
       const written = writeSync(this.#files[this.#current], line);

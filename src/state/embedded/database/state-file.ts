@@ -92,7 +92,7 @@ function toOpenError(cause: unknown, dataDir: string, file: string): StateOpenEr
       return inUse(dataDir, "stop the service that runs there, or choose another directory with --data-dir", cause);
     case sqliteCodes.CORRUPT:
     case sqliteCodes.NOTADB:
-      return refuse(`${file} is not a sound database: ${detail}`, "restore it from a backup, or move it away");
+      return refuse(`${file} is not a valid database: ${detail}`, "restore it from a backup, or move it away");
     case sqliteCodes.FULL:
       return refuse(`the disk of ${dataDir} is full`, "free some space, or choose another directory with --data-dir");
     default:
@@ -177,7 +177,7 @@ interface RestoreRequest {
 /**
  * Replaces the state in `dataDir` by a copy of a backup, while the service is stopped. The directory always contains either
  * the whole former state or the whole restored one. Returns the file with the former state; null when there was none.
- * Throws StateOpenError and changes nothing when the file is no sound backup or of a newer version, or when the directory
+ * Throws StateOpenError and changes nothing when the file is not a valid backup or is of a newer version, or when the directory
  * is in use.
  */
 export function restoreEmbeddedState({ dataDir, file, nowMs }: RestoreRequest): string | null {
@@ -238,7 +238,7 @@ function checkBackup(copy: string, file: string): void {
     );
   } catch (cause) {
     if (cause instanceof StateOpenError || sqliteCode(cause) === null) throw cause;
-    throw refuse(`is no backup of this service: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
+    throw refuse(`is not a backup of this service: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
   } finally {
     db.close();
   }

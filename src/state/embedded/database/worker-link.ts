@@ -113,7 +113,7 @@ export class WorkerLink {
       if (message.kind === "outcomes") this.#finishBatch(message.outcomes);
     });
     worker.on("error", (error) => {
-      log.error({ err: error }, "the store's thread has died");
+      log.error({ err: error }, "the store's thread has ended unexpectedly");
       this.#fail(error);
     });
     // After close() this is the usual end, and no requests are left to reject.
@@ -247,7 +247,7 @@ export class WorkerLink {
 
   /** The thread has ended: no answers will come. */
   #fail(cause: Error): void {
-    this.#refusal ??= "its thread has died; the service must be restarted";
+    this.#refusal ??= "its thread has ended unexpectedly; restart the service";
     const left = [...this.#underWay, ...this.#waiting, ...this.#waitingUsage];
     this.#underWay = [];
     this.#waiting = [];

@@ -141,8 +141,8 @@ export function createClaimVerbs(db: SqliteDatabase, queues: QueueRows, health: 
 }
 
 /**
- * The part of the queue that workers use. Claims and released claims are written but not synced: a power cut that takes a
- * claim takes the worker with it, and the delivery repeats.
+ * The part of the queue that workers use. Claims and released claims are written but not synced: a power cut that loses a
+ * claim also ends its worker, and the delivery is attempted again.
  */
 export function createClaims(
   link: StoreLink<ReturnType<typeof createClaimVerbs>>,

@@ -60,7 +60,7 @@ const meanings: readonly (readonly [start: string, meaning: string])[] = [
   ["Stream isn't writeable", "there is no connection"],
   ["Cluster isn't ready", "there is no connection"],
   ["Reached the max retries", "the connection is lost"],
-  ["Socket timeout", "it has stopped answering"],
+  ["Socket timeout", "it no longer answers"],
 ];
 
 /** The fault of the store, as a clause. */

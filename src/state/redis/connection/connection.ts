@@ -48,8 +48,8 @@ export interface SubscriptionEvents {
 const defaultTimeoutMs = 250;
 /** Calls that may wait for answers: some hundred times the calls of 250 ms of heavy load. */
 const waitingMax = 20_000;
-/** Minimum interval of searches for the primary or the cluster's layout that failing calls cause. */
-const rescueEveryMs = 500;
+/** Minimum interval between two searches for the primary, or readings of the cluster's layout, after failed calls. */
+const searchEveryMs = 500;
 /** Delay before a client that has given up connects again. */
 const beginAgainMs = 100;
 
@@ -66,7 +66,7 @@ export class RedisConnection implements RedisClient {
   #waiting = 0;
   #isClosed = false;
   #onIdle: () => void = () => {};
-  #rescuedAtMs = Number.NEGATIVE_INFINITY;
+  #searchedAtMs = Number.NEGATIVE_INFINITY;
   /** Why the last attempt to connect failed; null: it did not. */
   #linkFault: Error | null = null;
   #kept: readonly Script[] = [];
@@ -226,7 +226,7 @@ export class RedisConnection implements RedisClient {
 
   #toServiceError(error: unknown, timeoutMs: number): Error {
     if (!(error instanceof Error) || error.name === "ServiceError") return error as Error;
-    if (isOfAnotherServer(error)) this.#rescue(error);
+    if (isOfAnotherServer(error)) this.#findServer(error);
     const isLate = isReply(error, timedOut);
     const meaning = isLate ? `it did not answer within ${Math.round(timeoutMs)} ms` : meaningOf(error);
     return unavailable(meaning, withoutArguments(error));
@@ -236,10 +236,10 @@ export class RedisConnection implements RedisClient {
    * A failing call may be the first sign of a new primary. The cluster's layout is read again, and a server that has become
    * a replica is disconnected, so that Sentinel names the primary.
    */
-  #rescue(error: Error): void {
+  #findServer(error: Error): void {
     const nowMs = this.#clock.monotonic();
-    if (this.#isClosed || nowMs - this.#rescuedAtMs < rescueEveryMs) return;
-    this.#rescuedAtMs = nowMs;
+    if (this.#isClosed || nowMs - this.#searchedAtMs < searchEveryMs) return;
+    this.#searchedAtMs = nowMs;
     const redis = this.#redis;
     if (redis instanceof Cluster) {
       if (redis.status !== "ready") return;
@@ -267,12 +267,12 @@ export class RedisConnection implements RedisClient {
     this.#linkFault = withoutArguments(error);
   }
 
-  /** Logs one line when the link breaks and one when it is back. */
+  /** Logs one line when the connection is lost and one when it is restored. */
   #logLink(log: Logger, redis_url: string): void {
     let isUp: boolean | null = null;
     const note = (up: boolean) => {
       if (this.#isClosed || isUp === up) return;
-      if (up && isUp === false) log.info({ redis_url }, "Redis is back");
+      if (up && isUp === false) log.info({ redis_url }, "Redis is available again");
       if (!up && isUp === true) log.error({ redis_url, err: this.#linkFault }, "the connection to Redis is lost");
       isUp = up;
     };

@@ -47,11 +47,11 @@ async function inspectServers(connection: RedisConnection, allowVolatile: boolea
   }
   if (durability === "one-second" && syncs.length > 0) {
     warnings.push(
-      "A power cut can take the last second of acknowledged writes from Redis. Set appendfsync always to exclude that.",
+      "A power cut can lose the last second of writes that Redis has acknowledged. To prevent that, set appendfsync always.",
     );
   }
   if (infos.some((info) => info.get("aof_last_write_status") === "err")) {
-    warnings.push("Redis cannot write its append-only file. Look at its log and the space on its disk.");
+    warnings.push("Redis cannot write its append-only file. Check its log and its disk space.");
   }
   const refusal = infos.map((info) => refusalOf(info, allowVolatile)).find((each) => each !== null) ?? null;
   return { durability, warnings, refusal };
@@ -82,7 +82,7 @@ export function createRedisHealth({ connection, storeTime, clock }: RedisHealthD
         report = await inspectServers(connection, allowVolatile);
         await roundTrip();
       } catch (cause) {
-        throw new StateOpenError(`Redis cannot be checked: ${meaningOf(cause)}`, "look at its log", { cause });
+        throw new StateOpenError(`Redis cannot be checked: ${meaningOf(cause)}`, "check its log", { cause });
       }
       if (report.refusal !== null) throw new StateOpenError(report.refusal.message, report.refusal.fix);
       reportAtMs = clock.monotonic();
@@ -136,7 +136,7 @@ function refusalOf(info: Info, allowVolatile: boolean): ServerReport["refusal"] 
   const policy = info.get("maxmemory_policy");
   if (policy !== undefined && policy !== "noeviction") {
     return {
-      message: `Redis may throw away API keys and usage when its memory is full (maxmemory-policy ${policy})`,
+      message: `Redis may evict API keys and usage when its memory is full (maxmemory-policy ${policy})`,
       fix: "set maxmemory-policy noeviction",
     };
   }

@@ -35,7 +35,7 @@ describe("WorkerLink", () => {
       expect(outcome).toMatchObject({ status: "rejected", reason: { code: "storage_unavailable" } });
     }
     await link.close();
-    expect(lines).toEqual(["the store's thread has died"]);
+    expect(lines).toEqual(["the store's thread has ended unexpectedly"]);
   });
 
   it("rejects requests when the thread ends without an error", async () => {
