@@ -81,7 +81,7 @@ function setAll(headers: Headers, fields: Readonly<Record<string, string>> = {})
 
 function callOf({ values }: HandlerContext): RpcCall {
   const call = values.get(callKey);
-  if (call === undefined) throw new Error("a request reached its handler unopened");
+  if (call === undefined) throw new Error("a request reached its handler without an open call");
   call.isMessageRead = true;
   return call;
 }

@@ -89,7 +89,7 @@ export function createConnectRoutes(deps: ConnectDeps) {
     async function answer(): Promise<void> {
       if (protocol === null) throw wrongRequest(req, res);
       if (timeoutMs === null) {
-        const message = `The header '${timeoutHeaders[protocol]}' does not hold a timeout.`;
+        const message = `The header '${timeoutHeaders[protocol]}' is not a valid timeout.`;
         throw new ServiceError("invalid_value", message);
       }
       const bytesMax = bodyBytesMax(protocol, messageBytesMax(operation, limits));
@@ -105,7 +105,7 @@ export function createConnectRoutes(deps: ConnectDeps) {
       }
       const own = await readError(response, protocol);
       const error = call.failed(errorOfUnread(own, req, message));
-      // The code is the protocol's: clients expect `internal` for bytes that are no message.
+      // The code is the protocol's: clients expect `internal` for bytes that are not a message.
       answerError(req, res, protocol, { ...rpcStatus(error, method), code: own.code }, null);
     }
 

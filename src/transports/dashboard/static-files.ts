@@ -35,7 +35,7 @@ export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requ
       handle(req, res, rest) {
         const marks = { ...browserRules, "content-security-policy": policy, [headers.requestId]: ids.requestId() };
         if (req.method !== "GET" && req.method !== "HEAD") {
-          const text = `This address is read with GET, not ${req.method}.`;
+          const text = `This address accepts GET and HEAD, not ${req.method}.`;
           writeText(req, res, 405, text, { ...marks, allow: "GET, HEAD" });
           return;
         }
@@ -203,14 +203,14 @@ export async function readWebFile(path: string): Promise<WebFile | null> {
 async function readContents(folder: string): Promise<ReadonlyMap<string, Uint8Array>> {
   const entries = (await unlessMissing(readdir(folder, { recursive: true, withFileTypes: true }))) ?? [];
   const files = entries.filter((entry) => entry.isFile());
-  if (files.length > folderLimits.files) throw new Error(`${folder} holds more than ${folderLimits.files} files`);
+  if (files.length > folderLimits.files) throw new Error(`${folder} contains more than ${folderLimits.files} files`);
   const contents = new Map<string, Uint8Array>();
   let size = 0;
   for (const { parentPath, name } of files) {
     const path = join(parentPath, name);
     const bytes = await readFile(path);
     size += bytes.length;
-    if (size > folderLimits.bytes) throw new Error(`${folder} holds more than ${folderLimits.bytes} bytes`);
+    if (size > folderLimits.bytes) throw new Error(`${folder} contains more than ${folderLimits.bytes} bytes`);
     contents.set(relative(folder, path).split(sep).join("/"), bytes);
   }
   return contents;

@@ -217,7 +217,7 @@ export class OpenCall {
       }
       default: {
         // An unreadable request or, once it was read, a response that cannot be sent. gRPC's own code, in the status and
-        // in its details: INTERNAL for bytes that are no message, UNIMPLEMENTED for a wrong number of messages.
+        // in its details: INTERNAL for bytes that are not a message, UNIMPLEMENTED for a wrong number of messages.
         const { code, details } = status;
         const isOurFault = this.#requestComplete && code !== statusCode.UNIMPLEMENTED;
         const error = new ServiceError(isOurFault ? "internal_error" : "invalid_value", details);

@@ -29,7 +29,7 @@ export function grpcHandlers(
 ): UntypedServiceImplementation {
   const openOf = (metadata: Metadata): OpenCall => {
     const open = openCalls.get(metadata);
-    if (open === undefined) throw new Error("a call reached its handler unopened");
+    if (open === undefined) throw new Error("a call reached its handler before it was opened");
     return open;
   };
   return Object.fromEntries(

@@ -9,15 +9,15 @@ import type { Server, ServerInterceptingCallInterface } from "@grpc/grpc-js";
 import { fixedLimits } from "../../contract/limits.js";
 import type { Clock } from "../../domain/call/ports.js";
 
-/** Interval of the checks of all sessions. Other times are counted in these checks, so a blocked process loses none. */
+/** Interval of the checks of all sessions. Timeouts are counted in checks, so that a blocked process closes no live session. */
 const checkMs = 1_000;
 /** Number of checks between two pings of a session. */
 const pingEveryChecks = 30;
 /** A ping that is unanswered after this many checks means that the connection is lost. */
 const answerChecks = 10;
-/** Connections are renewed, so that clients behind a name see new replicas. */
+/** Age at which a connection is closed, so that its client resolves the name again and reaches new replicas. */
 const ageMs = 5 * 60_000;
-/** Ages are spread by this share, so that clients that came together do not reconnect together. */
+/** Ages are spread by this share, so that clients that connected together do not reconnect together. */
 const ageJitter = 0.1;
 
 /** Size of a PING frame, which is also that of its answer. */

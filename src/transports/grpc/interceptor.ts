@@ -47,7 +47,7 @@ export function createOpenInterceptor(
     for (const { method } of handlers) {
       const path = grpcPath(method);
       const operation = operationByRpcPath.get(path);
-      if (operation === undefined) throw new Error(`${path} is in no row of the table of operations`);
+      if (operation === undefined) throw new Error(`${path} is missing from the table of operations`);
       rpcs.set(path, { method, operation });
     }
   }

@@ -20,7 +20,7 @@ type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
  * send every answer through Node's slow merge of two sets of headers.
  */
 export class MarkedResponse extends ServerResponse {
-  /** Names and values in turn; none that a transport sets itself: both lines would be sent. */
+  /** Names and values alternate. None is set by a transport as well: both lines would be sent. */
   marks: readonly OutgoingHttpHeader[] = [];
 
   override writeHead(status: number, message?: string | Headers, headers?: Headers): this {

@@ -25,7 +25,7 @@ export function checkMediaType({ headers }: IncomingMessage): void {
 /**
  * Parses the JSON object of a request body. Its bounds are checked before it is parsed (SEC-9), and keys that could
  * change a prototype are refused at every level (SEC-11). Throws ServiceError `invalid_json`, or
- * `invalid_type` when the body is JSON but no object.
+ * `invalid_type` when the body is JSON but not an object.
  */
 export function parseJsonBody(body: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): JsonObject {
   const hasByteOrderMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;

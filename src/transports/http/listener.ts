@@ -61,7 +61,7 @@ export function createHttpListener(deps: HttpListenerDeps) {
       res.shouldKeepAlive = false;
       refusedSockets.add(req.socket);
       const path = pathOf(req);
-      // An unknown path is a 404 whatever else is wrong with the head; a target that is no path is not one.
+      // An unknown path is 404 whatever else is wrong with the head. A target that is not a path has no route to look up.
       if (routes.has(path) || !path.startsWith("/")) {
         refuse(req, res, fault);
         return;

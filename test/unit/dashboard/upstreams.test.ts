@@ -10,8 +10,8 @@ import {
 
 describe("upstreams as text", () => {
   it("says which models are offered", () => {
-    expect(modelsText({ discover: "30s" })).toBe("All that it lists, every 30s");
-    expect(modelsText({ discover: "0s" })).toBe("Those that uis.yaml names");
+    expect(modelsText({ discover: "30s" })).toBe("All models that it lists, read every 30s");
+    expect(modelsText({ discover: "0s" })).toBe("Those named in uis.yaml");
     expect(modelsText({ models: ["a", "b"] })).toBe("a, b");
     const many = Array.from({ length: 12 }, (_, i) => `m${i}`);
     expect(modelsText({ models: many })).toMatch(/^m0, .*, m9 and 2 more$/);

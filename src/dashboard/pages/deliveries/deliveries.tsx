@@ -99,7 +99,7 @@ function DeliveryList() {
 /** Deliveries of one state are counted up to this number, so that a count costs one page of the list. */
 const countedMax = 100;
 
-/** Numbers of deliveries by state as text, “100+” if there are more; without those that are not read yet. */
+/** Numbers of deliveries by state as text, “100+” if there are more. States are absent until their count is read. */
 type DeliveryCounts = Readonly<Record<string, string>>;
 
 /** Counts the deliveries of each state that pass the rest of the filter. */

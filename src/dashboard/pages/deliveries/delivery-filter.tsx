@@ -11,7 +11,7 @@ import { Picker } from "../../ui/picker/picker.js";
 import { eventTypeNames } from "../webhooks/events.js";
 import { type DeliveryQuery, isFiltered, noFilter } from "./delivery.js";
 
-/** On narrower screens the filter is closed at first; on these it is always shown. */
+/** Screens that always show the filter; narrower ones show it after a click. */
 const wideScreen = "(min-width: 721px)";
 
 export interface DeliveryFilterProps {
@@ -56,7 +56,7 @@ export function DeliveryFilter({ query, endpoints, onFilter }: DeliveryFilterPro
               <button
                 type="button"
                 class="quiet"
-                aria-label="Show other deliveries, too"
+                aria-label="Remove the filter by replay"
                 onClick={() => set({ replay: "" })}
               >
                 <Icon name="close" />

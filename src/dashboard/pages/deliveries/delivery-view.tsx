@@ -233,7 +233,7 @@ function Payload({ payload, signature }: PayloadProps) {
   );
 }
 
-/** Indented JSON. A payload that is none is shown as it is. */
+/** Indented JSON. A payload that is not JSON is shown unchanged. */
 function formatted(payload: string): string {
   try {
     return JSON.stringify(JSON.parse(payload), null, 2);

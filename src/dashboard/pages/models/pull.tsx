@@ -102,7 +102,7 @@ function Progress({ pull: { id = "", ...pull } }: { readonly pull: ModelPullJson
   );
 }
 
-/** How long the form waits for an error before it takes the pull for started. */
+/** How long the form waits for an error before it closes. */
 const startWaitMs = 2_000;
 
 /** Starts a pull, which then runs in the service. Rejects when the service refuses it, or it fails soon. */

@@ -13,7 +13,7 @@ export interface FiguresProps {
 /** Above these shares of failed requests the error rate needs attention, or is a fault. */
 const errorShares = { busy: 0.01, bad: 0.05 };
 
-/** Is it healthy, how much, what does it cost, how fast: over the range, and now. */
+/** Key figures of errors, load, cost and latency, over the range and now. */
 export function Figures({ system, history: { rows, total }, outputRate }: FiguresProps) {
   const { running, waiting, slots } = requestsNow(system);
   const course = (of: (row: Row) => number | null): readonly (number | null)[] => rows.map(of);

@@ -35,7 +35,7 @@ function hintsOfModels({ models = [] }: SystemJson): readonly Hint[] {
     return [{ text: "No models yet. Pull one on the Models page, or with uis models pull.", page: "models" }];
   }
   return models.flatMap(({ id, state, problem = "", waiting = 0, slots = 0, running = 0 }): Hint[] => {
-    // An unloaded model is no fault, and its reason is in the list of models.
+    // An unloaded model is not a problem; the list of models shows the reason.
     if (problem !== "" && state !== "unloaded") return [{ text: `${id}: ${problem}`, page: "models" }];
     if (running < slots || waiting < longQueue * slots) return [];
     return [{ text: `${id}: all slots are busy, ${waiting} requests are queued.`, page: "models" }];

@@ -23,7 +23,7 @@ import { adviceOf, type Hint, problemsOf } from "./hints.js";
 import { historyOf, type RangeName, rangeOf, ranges } from "./history.js";
 import "./overview.css";
 
-/** Is the service healthy, how much does it do, how fast, and what does it cost. */
+/** Health, load, latency and cost of the service. */
 export function Overview() {
   const range = rangeOf(useLocation().query.get("range"));
   const { system, outputRate, connection, retry } = useOverview();
@@ -109,7 +109,7 @@ function healthText({ models = [], state }: SystemJson): string {
   return `Healthy: ${ready} of ${models.length} ${models.length === 1 ? "model" : "models"} ready, store available.${others}`;
 }
 
-/** What runs and where, below the figures. */
+/** Models, the process, its store and diagnostics, below the figures. */
 function State({ system }: { readonly system: SystemJson }) {
   return (
     <>

@@ -35,7 +35,7 @@ export function Chat({ model, settings, conversation, onSave, onNew, onProblem }
   useEffect(() => onProblem(problem ?? run.error), [problem, run.error]);
   const end = useFollowedEnd([messages]);
 
-  /** Requests an answer to these messages. Without any answer, conversation and input become again what they were. */
+  /** Requests an answer to these messages. If there is no answer, the conversation and the input are restored. */
   const ask = (asked: readonly Message[], isTyped: boolean): void => {
     const request = orError(() => chatRequest(model, settings, asked));
     setProblem(request instanceof Error ? request : null);

@@ -12,9 +12,9 @@ export interface ConversationViewProps {
   readonly messages: readonly Message[];
   /** Whether the last message is still growing. */
   readonly isRunning: boolean;
-  /** Sends a changed message of the user in place of that one; it and what followed are dropped. */
+  /** Replaces this message of the user by an edited one and sends it; later messages are dropped. */
   readonly onEdit: (index: number, text: string) => void;
-  /** Requests an answer in place of that one; it and what followed are dropped. */
+  /** Requests another answer in place of this one; later messages are dropped. */
   readonly onRegenerate: (index: number) => void;
 }
 

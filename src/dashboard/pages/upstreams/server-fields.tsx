@@ -60,7 +60,7 @@ export function ServerFields({ draft, onChange, models, headerNames }: ServerFie
         />
       )}
       <KeyField
-        hint={isNew ? "Leave empty if it needs none." : "Leave empty to keep the present one."}
+        hint={isNew ? "Leave empty if it needs none." : "Leave empty to keep the current one."}
         value={draft.key}
         onChange={(key) => onChange({ key })}
       />
@@ -68,7 +68,7 @@ export function ServerFields({ draft, onChange, models, headerNames }: ServerFie
         label="Models"
         name="models"
         hint={isNew ? "Test the server to choose from its list." : "Names at the server."}
-        none="All that it lists"
+        none="All models that it lists"
         acceptsOther
         choices={models}
         values={draft.models}

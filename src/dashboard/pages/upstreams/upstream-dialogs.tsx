@@ -25,13 +25,13 @@ export interface UpstreamDialogProps {
   readonly onClose: () => void;
 }
 
-/** Adds an upstream; tests it before on request. */
+/** Adds an upstream, with a button that tests it first. */
 export function AddUpstream({ onDone, onClose }: Omit<UpstreamDialogProps, "upstream">) {
   const [draft, setDraft] = useState(emptyDraft);
   const [result, setResult] = useState<CheckUpstreamResponseJson | null>(null);
   const change = (part: Partial<UpstreamDraft>): void => {
     setDraft({ ...draft, ...part });
-    // The result is of another server or key then.
+    // The result of the last test is of another server or key.
     if (["url", "kind", "key", "headers"].some((field) => field in part)) setResult(null);
   };
   const check = async (): Promise<CheckUpstreamResponseJson> => {
@@ -121,7 +121,7 @@ export function DeleteUpstream({ upstream, onDone, onClose }: UpstreamDialogProp
           </p>
         </>
       ) : (
-        <p>The upstream of this name that was added here is deleted with its API key. That of uis.yaml stays in use.</p>
+        <p>The upstream of this name that was added here is deleted with its API key. The one in uis.yaml stays in use.</p>
       )}
     </Confirm>
   );

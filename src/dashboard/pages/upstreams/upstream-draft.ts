@@ -25,9 +25,9 @@ export interface UpstreamDraft extends Readonly<Record<Timeout, string>> {
   readonly kind: string;
   /** Kind azure only. */
   readonly apiVersion: string;
-  /** Empty: none, or the present one. */
+  /** Empty: none, or the current one. */
   readonly key: string;
-  /** One `name: value` a line. Empty: none, or the present ones. */
+  /** One `name: value` a line. Empty: none, or the current ones. */
   readonly headers: string;
   /** Empty: all that it lists. */
   readonly models: readonly string[];
@@ -60,12 +60,12 @@ export function secondsOf(duration: string | undefined): string {
   return duration === undefined ? "" : String(Number.parseFloat(duration));
 }
 
-/** A check of the typed server. Throws if a header is no header. */
+/** A check of the typed server. Throws for a malformed header line. */
 export function checkRequest({ url, kind, key, headers }: UpstreamDraft): CheckUpstreamRequestJson {
   return { url: url.trim(), kind, key, headers: headersOf(headers) };
 }
 
-/** Throws if a header is no header. */
+/** Throws for a malformed header line. */
 export function createRequest(draft: UpstreamDraft, kind: string): CreateUpstreamRequestJson {
   const set = timeoutNames.filter((timeout) => draft[timeout].trim() !== "");
   return {
@@ -83,7 +83,7 @@ export function createRequest(draft: UpstreamDraft, kind: string): CreateUpstrea
   };
 }
 
-/** Sends changed fields only. Throws if a header is no header. */
+/** Sends changed fields only. Throws for a malformed header line. */
 export function updateRequest(before: UpstreamDraft, draft: UpstreamDraft): UpdateUpstreamRequestJson {
   const changed = timeoutNames.filter((timeout) => draft[timeout] !== before[timeout] && draft[timeout].trim() !== "");
   const isSame = before.models.join("\n") === draft.models.join("\n");

@@ -49,7 +49,7 @@ const namesMax = 10;
 export function modelsText({ models = [], discover = "0s" }: UpstreamJson): string {
   const more = models.length > namesMax ? ` and ${wholeNumber(models.length - namesMax)} more` : "";
   if (models.length > 0) return `${models.slice(0, namesMax).join(", ")}${more}`;
-  return Number.parseFloat(discover) > 0 ? `All that it lists, every ${discover}` : "Those that uis.yaml names";
+  return Number.parseFloat(discover) > 0 ? `All models that it lists, read every ${discover}` : "Those named in uis.yaml";
 }
 
 /** Its keys, as far as they are shown. */
@@ -59,7 +59,7 @@ export function keyText({ keyCount = 0, keyHint = "" }: UpstreamJson): string {
   return keyCount === 1 ? `1 key${ending}` : `${wholeNumber(keyCount)} keys${ending}`;
 }
 
-/** Those in trouble first, else by id. */
+/** Deployments with a problem first, then by id. */
 export function inOrder(deployments: readonly UpstreamDeploymentJson[]): readonly UpstreamDeploymentJson[] {
   const rank = ({ state }: UpstreamDeploymentJson): number => Number(state === "ready");
   return [...deployments].sort((a, b) => rank(a) - rank(b));

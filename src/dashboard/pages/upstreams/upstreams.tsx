@@ -133,7 +133,7 @@ function UpstreamFacts({ upstream }: { readonly upstream: UpstreamJson }) {
         "API version": apiVersion === "" ? null : apiVersion,
         Timeouts: timeoutsOf(upstream),
         Headers: headerNames.length === 0 ? null : headerNames.join(", "),
-        // Of an upstream of the file, each model has its own.
+        // For an upstream of uis.yaml these are settings of each model.
         Weight: isStored(upstream) ? String(weight) : null,
         Priority: isStored(upstream) ? String(priority) : null,
         Slots: isStored(upstream) ? String(slots) : null,

@@ -176,6 +176,6 @@ describe("static files", () => {
     expect(await readWebFolder("/nowhere/at/all")).toBeNull();
     expect(await readWebFolder(await planted({ "other.html": page }))).toBeNull();
     const many = Object.fromEntries(Array.from({ length: folderLimits.files + 1 }, (_, i) => [`${i}.txt`, ""]));
-    await expect(readWebFolder(await planted(many))).rejects.toThrow("holds more than 1000 files");
+    await expect(readWebFolder(await planted(many))).rejects.toThrow("contains more than 1000 files");
   });
 });
