@@ -77,7 +77,7 @@ const programErrors: ReadonlySet<unknown> = new Set([
   "AssertionError",
 ]);
 
-/** An error with a code, such as ECONNREFUSED, or with a class of its own says all in its message. */
+/** Only for programming errors: the message of an error with a code, such as ECONNREFUSED, or of our own class is sufficient. */
 function stackLines(error: Fields | null): readonly string[] {
   if (error === null || !programErrors.has(error["type"]) || "code" in error) return [];
   return String(error["stack"] ?? "")

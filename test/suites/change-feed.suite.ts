@@ -9,7 +9,7 @@ import { eachTest, type OpenState } from "./state-harness.js";
 interface Change {
   readonly title: string;
   readonly write: (state: State) => Promise<unknown>;
-  readonly told: StateChange;
+  readonly expected: StateChange;
 }
 
 const { id: keyId } = keyRecord(1);
@@ -18,63 +18,63 @@ const owner = { kind: "account", id: "a" } as const;
 
 /** Changes in order: each depends on those before it. */
 const changes: readonly Change[] = [
-  { title: "a new key", write: ({ keys }) => keys.insert(keyRecord(1)), told: key },
-  { title: "a changed key", write: ({ keys }) => keys.update(keyId, { name: "new" }), told: key },
-  { title: "a rotated key", write: ({ keys }) => keys.rotate(keyId, keyRecord(2), 5_000), told: key },
-  { title: "a revoked key", write: ({ keys }) => keys.revoke(keyId, 5), told: key },
+  { title: "a new key", write: ({ keys }) => keys.insert(keyRecord(1)), expected: key },
+  { title: "a changed key", write: ({ keys }) => keys.update(keyId, { name: "new" }), expected: key },
+  { title: "a rotated key", write: ({ keys }) => keys.rotate(keyId, keyRecord(2), 5_000), expected: key },
+  { title: "a revoked key", write: ({ keys }) => keys.revoke(keyId, 5), expected: key },
   {
     title: "limits",
     write: ({ limits }) => limits.put({ owner, limits: unlimited, updatedAtMs: 1 }),
-    told: { kind: "limits" },
+    expected: { kind: "limits" },
   },
-  { title: "removed limits", write: ({ limits }) => limits.remove(owner), told: { kind: "limits" } },
+  { title: "removed limits", write: ({ limits }) => limits.remove(owner), expected: { kind: "limits" } },
   {
     title: "a threshold",
     write: ({ thresholds }) => thresholds.insert(threshold("thr_a")),
-    told: { kind: "thresholds" },
+    expected: { kind: "thresholds" },
   },
   {
     title: "a changed threshold",
     write: ({ thresholds }) => thresholds.replace(threshold("thr_a")),
-    told: { kind: "thresholds" },
+    expected: { kind: "thresholds" },
   },
-  { title: "a removed threshold", write: ({ thresholds }) => thresholds.remove("thr_a"), told: { kind: "thresholds" } },
+  { title: "a removed threshold", write: ({ thresholds }) => thresholds.remove("thr_a"), expected: { kind: "thresholds" } },
   {
     title: "an endpoint",
     write: ({ endpoints }) => endpoints.insert(endpoint("we_a"), 20),
-    told: { kind: "endpoint", id: "we_a" },
+    expected: { kind: "endpoint", id: "we_a" },
   },
   {
     title: "a removed endpoint",
     write: ({ endpoints }) => endpoints.remove("a", "we_a"),
-    told: { kind: "endpoint", id: "we_a" },
+    expected: { kind: "endpoint", id: "we_a" },
   },
   {
     title: "an upstream",
     write: ({ upstreams }) => upstreams.insert(storedUpstream("gpu")),
-    told: { kind: "upstreams" },
+    expected: { kind: "upstreams" },
   },
   {
     title: "a changed upstream",
     write: ({ upstreams }) => upstreams.replace(storedUpstream("gpu", { version: 2 })),
-    told: { kind: "upstreams" },
+    expected: { kind: "upstreams" },
   },
-  { title: "a removed upstream", write: ({ upstreams }) => upstreams.remove("gpu"), told: { kind: "upstreams" } },
+  { title: "a removed upstream", write: ({ upstreams }) => upstreams.remove("gpu"), expected: { kind: "upstreams" } },
   {
     title: "a drain",
     write: ({ drains }) => drains.insert({ id: "gpu/m", sinceMs: 1 }),
-    told: { kind: "drains" },
+    expected: { kind: "drains" },
   },
-  { title: "a removed drain", write: ({ drains }) => drains.remove("gpu/m"), told: { kind: "drains" } },
+  { title: "a removed drain", write: ({ drains }) => drains.remove("gpu/m"), expected: { kind: "drains" } },
   {
     title: "a setting",
     write: ({ settings }) => settings.put("admin.password", "x", null),
-    told: { kind: "settings" },
+    expected: { kind: "settings" },
   },
   {
     title: "a removed setting",
     write: ({ settings }) => settings.remove("admin.password"),
-    told: { kind: "settings" },
+    expected: { kind: "settings" },
   },
 ];
 
@@ -87,12 +87,12 @@ export function describeChangeFeed(open: OpenState): void {
     });
 
     it("delivers every change before its write returns", async () => {
-      const heard: StateChange[] = [];
-      harness.state.changes.subscribe((change) => void heard.push(change));
-      for (const { title, write, told } of changes) {
-        heard.length = 0;
+      const received: StateChange[] = [];
+      harness.state.changes.subscribe((change) => void received.push(change));
+      for (const { title, write, expected } of changes) {
+        received.length = 0;
         await write(harness.state);
-        expect(heard, title).toContainEqual(told);
+        expect(received, title).toContainEqual(expected);
       }
     });
 
@@ -110,17 +110,17 @@ export function describeChangeFeed(open: OpenState): void {
         address: "",
         userAgent: "",
       });
-      const heard: StateChange[] = [];
-      feed.subscribe((change) => void heard.push(change));
+      const received: StateChange[] = [];
+      feed.subscribe((change) => void received.push(change));
       await sessions.remove("ses_1");
-      expect(heard).toContainEqual({ kind: "session", id: "ses_1" });
+      expect(received).toContainEqual({ kind: "session", id: "ses_1" });
     });
 
     it("sends nothing if a write changes nothing, or if a key is only used", async () => {
       const { keys, limits, thresholds, upstreams, drains, changes: feed } = harness.state;
       await keys.insert(keyRecord(1));
-      const heard: StateChange[] = [];
-      feed.subscribe((change) => void heard.push(change));
+      const received: StateChange[] = [];
+      feed.subscribe((change) => void received.push(change));
       await keys.touch(keyId, 5_000);
       await keys.update("key_nobody", { name: "new" });
       await limits.remove(owner);
@@ -128,7 +128,7 @@ export function describeChangeFeed(open: OpenState): void {
       await upstreams.replace(storedUpstream("nobody", { version: 2 }));
       await upstreams.remove("nobody");
       await drains.remove("nobody/m");
-      expect(heard).toEqual([]);
+      expect(received).toEqual([]);
     });
 
     it("delivers changes to each subscriber until it unsubscribes", async () => {

@@ -62,7 +62,7 @@ export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
     onReloadSignal(io, stop, reload, log);
     const { signal } = stopping;
     if (!signal.aborted) await Promise.all([output.started(service, signal), once(signal, "abort")]);
-    // Somebody waits at the terminal.
+    // Ctrl-C on a terminal: a person waits for the end.
     const isInteractive = signal.reason === "SIGINT" && io.stderr.isTTY === true;
     output.stopping(service, isInteractive ? interactiveDrainMs : null);
     await service.stop(isInteractive ? interactiveDrainMs : null);

@@ -123,7 +123,7 @@ function withoutShown(log: Logger): Logger {
     (level: keyof Logger): Logger["info"] =>
     (fields, message) => {
       const error = "err" in fields ? fields.err : null;
-      // A model that is not on this machine and cannot be downloaded: the error says all.
+      // A model that is not on this machine and cannot be downloaded: the error has cause and remedy.
       if (error instanceof EngineError && error.code === "model_not_loaded") log[level]({}, error.message);
       else if (!shownOtherwise.has(message)) log[level](fields, message);
     };

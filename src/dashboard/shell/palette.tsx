@@ -31,7 +31,7 @@ const pageCommands: readonly Command[] = [
   },
 ];
 
-/** What the service knows, each with the page that shows it. */
+/** Models, keys and endpoints of the service, each with the page that shows it. */
 function useCommands(): readonly Command[] {
   const models = useModelChoices() ?? [];
   const keys = useKeyChoices("") ?? [];

@@ -37,13 +37,13 @@ export const openAiEngine = {
 
 /** Maximum wait of a load for the list of models; afterwards the model is used without it. */
 const discoveryWaitMs = 2_000;
-/** Delay before the next question to a server that did not answer; doubles up to the maximum. */
+/** Delay before the list of a server that did not answer is read again; doubles up to the maximum. */
 const retryMs = 1_000;
 const retryMaxMs = 60_000;
 
 /**
- * Loads a model without waiting long for its server: one that is away answers requests with an error, so that other
- * deployments take them, and what it would have said is asked for again until it answers.
+ * Loads a model without waiting long for its server: one that is unavailable answers requests with an error, so that other
+ * deployments take them, and its list is read again until it answers.
  */
 async function load(
   deps: OpenAiEngineDeps,

@@ -35,13 +35,13 @@ export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { ke
     id: string,
     text: string,
     condition: Condition,
-    told: OwnChange | null,
+    published: OwnChange | null,
     secret: SecretIndex | null = null,
   ): Promise<boolean> => {
     const keys = secret === null ? [key] : [key, secret.index];
     const [name, same] = typeof condition === "string" ? [condition, ""] : ["same", condition.same];
-    const outcome = await feed.telling(
-      told === null ? [] : [told],
+    const outcome = await feed.publishing(
+      published === null ? [] : [published],
       ([message = ""]) =>
         client.run(putDocument, keys, [id, name, same, text, max, feed.channel, message, secret?.digest ?? ""]),
       (what) => what === "done",
@@ -65,12 +65,12 @@ export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { ke
      * Replaces a document by the result of `next`, in one atomic step however often it is tried. Returns the stored text,
      * or null when there is no document. `next` returns the same text for no change.
      */
-    async change(id: string, next: (text: string) => string, told: OwnChange | null = change(id)) {
+    async change(id: string, next: (text: string) => string, published: OwnChange | null = change(id)) {
       for (let attempt = 0; attempt < changeAttempts; attempt += 1) {
         const text = await get(id);
         if (text === null) return null;
         const changed = next(text);
-        if (changed === text || (await write(id, changed, { same: text }, told))) return changed;
+        if (changed === text || (await write(id, changed, { same: text }, published))) return changed;
       }
       throw new ServiceError("conflict", "The object is being changed by others. Try again.");
     },

@@ -49,7 +49,7 @@ export function createRedisKeyStore(client: RedisClient, feed: RedisChangeFeed):
     const { id, hash, account, createdAtMs } = record;
     const values = [id, hash, keyText(record), positionOf(createdAtMs, id), account, mode, keysMax, feed.channel];
     const former = [predecessor?.id ?? "", predecessor?.text ?? "", predecessor?.changedText ?? ""];
-    const outcome = await feed.telling(
+    const outcome = await feed.publishing(
       predecessor === undefined ? [changeOf(id)] : [changeOf(id), changeOf(predecessor.id)],
       ([message = "", messageOfFormer = ""]) =>
         client.run(

@@ -18,7 +18,7 @@ export function createRedisSessionStore(client: RedisClient, feed: RedisChangeFe
     (await documents.list()).map((text) => fromDocument<SessionRecord>(text));
   const remove = async (sessions: readonly SessionRecord[]): Promise<number> => {
     if (sessions.length === 0) return 0;
-    const removed = await feed.telling(
+    const removed = await feed.publishing(
       sessions.map(({ id }) => change(id)),
       (messages) => {
         const args = sessions.flatMap(({ id, tokenHash }, n) => [id, tokenHash, messages[n] ?? ""]);

@@ -16,7 +16,7 @@ describe("changes in Redis reach the other replicas", () => {
   let server: RedisServer;
   let writer: State;
   let reader: State;
-  let heard: StateChange[];
+  let received: StateChange[];
   const open = () =>
     openRedisState({ url: server.url, tls: null, log: silentLog, clock, allowVolatile: false, patience: 4 });
   beforeAll(async () => {
@@ -26,14 +26,14 @@ describe("changes in Redis reach the other replicas", () => {
   beforeEach(async () => {
     await server.cli("FLUSHALL");
     [writer, reader] = [await open(), await open()];
-    heard = [];
-    reader.changes.subscribe((change) => void heard.push(change));
+    received = [];
+    reader.changes.subscribe((change) => void received.push(change));
   });
   afterEach(async () => {
     server.thaw();
     await Promise.all([writer.close(), reader.close()]);
   });
-  const hasHeard = (kind: StateChange["kind"]) => heard.some((change) => change.kind === kind);
+  const hasReceived = (kind: StateChange["kind"]) => received.some((change) => change.kind === kind);
 
   it("another replica's cache rejects a revoked key within 100 ms in 99 of 100 cases (KEY-10)", async () => {
     const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
@@ -68,23 +68,23 @@ describe("changes in Redis reach the other replicas", () => {
     await writer.keys.insert(keyRecord(1));
     await writer.settings.put("secrets.canary", "x", null);
     const expected = [{ kind: "key", id: keyRecord(1).id }, { kind: "settings" }];
-    await eventually(() => hasHeard("settings"));
-    expect(heard).toEqual(expected);
+    await eventually(() => hasReceived("settings"));
+    expect(received).toEqual(expected);
     expect(own).toEqual(expected);
   });
 
   it("a cut subscription connection is reported at once, and again when it is restored (KEY-11)", async () => {
     await server.cli("CLIENT", "KILL", "TYPE", "pubsub");
-    await eventually(() => hasHeard("lost_link"), "the loss is told");
-    await eventually(() => reader.changes.isLinked && heard.length === 2, "the return is told");
+    await eventually(() => hasReceived("lost_link"), "the loss is reported");
+    await eventually(() => reader.changes.isLinked && received.length === 2, "the return is reported");
     await writer.keys.insert(keyRecord(1));
-    await eventually(() => hasHeard("key"));
+    await eventually(() => hasReceived("key"));
   });
 
   it("an open but silent connection is detected, and counts as cut until messages arrive again (KEY-11)", async () => {
     server.freeze();
     await eventually(() => !reader.changes.isLinked, "the silence is found out", 5_000);
-    expect(hasHeard("lost_link")).toBe(true);
+    expect(hasReceived("lost_link")).toBe(true);
     server.thaw();
     await eventually(() => reader.changes.isLinked, "the link is back");
     await eventually(() => writer.changes.isLinked, "the link of the writer is back");
@@ -94,7 +94,7 @@ describe("changes in Redis reach the other replicas", () => {
         () => false,
       ),
     );
-    await eventually(() => hasHeard("key"));
+    await eventually(() => hasReceived("key"));
   });
 
   it("while the connection is cut, a cached key is read again before it is accepted (KEY-11)", async () => {

@@ -23,7 +23,7 @@ export interface UsageRow extends Sums {
   readonly model: string;
   /** Empty for all keys, or for usage without a key. */
   readonly apiKeyId: string;
-  /** Empty for all operations, or for usage from before they were told apart. */
+  /** Empty for all operations, or for usage that was recorded without an operation. */
   readonly operation: string;
 }
 

@@ -1,4 +1,4 @@
-/** What the service knows, as choices of pickers. Null while it is read; an error leaves the last answer. */
+/** Models, keys, accounts and endpoints of the service as choices of pickers. Null while they are read; an error leaves the last answer. */
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import { call } from "../../lib/api.js";
 import { useData } from "../../lib/use-data.js";

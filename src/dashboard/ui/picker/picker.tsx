@@ -9,7 +9,7 @@ export interface PickerProps {
   readonly hint?: string;
   /** The request field, as errors of the service name it. */
   readonly name?: string;
-  /** What the service knows; null while it is read. */
+  /** Known values; null while they are read. */
   readonly choices: readonly Choice[] | null;
   /** Empty: none. */
   readonly value: string;

@@ -82,7 +82,7 @@ export class ChatHost {
       await generation.run(slot, emit, signal);
     } catch (cause) {
       if (cause instanceof EngineError) throw cause;
-      await slot.forget();
+      await slot.clear();
       const usage = generation.produced;
       throw new EngineError("internal", "the native engine failed", { retryable: true, usage, cause });
     } finally {

@@ -81,7 +81,7 @@ export class Slot {
   }
 
   /** Clears the sequence after a failure during an evaluation, which may have left it in any state. Throws SlotLost. */
-  async forget(): Promise<void> {
+  async clear(): Promise<void> {
     this.#owner = null;
     try {
       await this.#batcher.step(() => this.sequence.cutTo(0));

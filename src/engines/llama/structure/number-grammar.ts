@@ -51,7 +51,7 @@ export function readRange(
   return { low, high, decimals };
 }
 
-/** A bound of more than 15 digits is left out: numbers of 15 digits always satisfy it, or never, and then it is given up. */
+/** A bound of more than 15 digits is left out: numbers of 15 digits satisfy it, or cannot and it is given up. */
 function boundsOf(document: SchemaDocument, schema: SchemaObject): readonly Bound[] {
   return ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"].flatMap((keyword) => {
     const value = document.readNumber(schema, keyword);

@@ -14,7 +14,7 @@ export function migrate(db: SqliteDatabase, nowMs: number, newest = newestMigrat
   const applied = Number(db.prepare("SELECT max(number) AS number FROM migrations").get()?.["number"] ?? 0);
   if (applied > migrationSteps.length) {
     throw new StateOpenError(
-      `the data was written by a newer version: it is at step ${applied}, this version knows ${migrationSteps.length}`,
+      `the data was written by a newer version: it is at step ${applied}, this version ends at step ${migrationSteps.length}`,
       "start the version that wrote it, or give this one another data directory",
     );
   }

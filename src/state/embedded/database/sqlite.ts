@@ -167,9 +167,9 @@ export interface Verbs {
   readonly writes: VerbTable;
 }
 
-/** Rows that the writes of a transaction collect and that are written before its commit, or forgotten without one. */
+/** Rows that the writes of a transaction collect and that are written before its commit, or discarded without one. */
 export class CollectedRows {
-  readonly #pending = new Set<{ write(): void; forget(): void }>();
+  readonly #pending = new Set<{ write(): void; discard(): void }>();
 
   get isEmpty(): boolean {
     return this.#pending.size === 0;
@@ -189,7 +189,7 @@ export class CollectedRows {
         if (rows.size > 0) writeAll(rows);
         rows = new Map();
       },
-      forget(): void {
+      discard(): void {
         rows = new Map();
       },
     };
@@ -201,8 +201,8 @@ export class CollectedRows {
     this.#pending.clear();
   }
 
-  forget(): void {
-    for (const table of this.#pending) table.forget();
+  discard(): void {
+    for (const table of this.#pending) table.discard();
     this.#pending.clear();
   }
 }
@@ -227,7 +227,7 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly col
       db.exec("RELEASE write");
       return outcome;
     } catch (error) {
-      collected.forget();
+      collected.discard();
       if (storageFault(sqliteCode(error)) !== null) throw error;
       db.exec("ROLLBACK TO write; RELEASE write");
       return failure(error);
@@ -258,7 +258,7 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly col
         return outcomes;
       } catch (error) {
         fault = error;
-        collected.forget();
+        collected.discard();
         rollBack(db);
         if (storageFault(sqliteCode(error)) !== null) break;
       }

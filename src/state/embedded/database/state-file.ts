@@ -233,7 +233,7 @@ function checkBackup(copy: string, file: string): void {
     if (number < 1) throw refuse("is a database without state of this service");
     if (number <= newestMigration) return;
     throw new StateOpenError(
-      `${file} was written by a newer version: it is at step ${number}, this version knows ${newestMigration}`,
+      `${file} was written by a newer version: it is at step ${number}, this version ends at step ${newestMigration}`,
       "restore it with the version that wrote it",
     );
   } catch (cause) {

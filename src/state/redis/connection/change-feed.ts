@@ -73,7 +73,7 @@ export class RedisChangeFeed implements ChangeFeed {
    * Performs a write that publishes `messages`, one for each change, and notifies this process's own listeners once before
    * it returns: they need not wait for the message. `hasHappened` returns whether the write changed something.
    */
-  async telling<R>(
+  async publishing<R>(
     changes: readonly OwnChange[],
     write: (messages: readonly string[]) => Promise<R>,
     hasHappened: (outcome: R) => boolean,

@@ -16,7 +16,7 @@ type Outcome = "done" | "taken" | "full" | "unknown" | "changed";
  */
 export function createRedisEndpointStore(client: RedisClient, feed: RedisChangeFeed, shards: DueShards): EndpointStore {
   const write = (verb: string, account: string, id: string, text: string, max: number): Promise<Outcome> =>
-    feed.telling(
+    feed.publishing(
       [{ kind: "endpoint", id }],
       async ([message = ""]) => {
         const args = [verb, account, id, text, max, feed.channel, message];

@@ -93,9 +93,9 @@ describe("SlotPool", () => {
   it("reports a slot that cannot be cleared", async () => {
     const sequence = new RememberedTokens();
     const { slot } = await run(pool(sequence), [1, 2], "a");
-    await slot.forget();
+    await slot.clear();
     expect(sequence.tokens).toEqual([]);
     sequence.broken = true;
-    await expect(slot.forget()).rejects.toThrow(SlotLost);
+    await expect(slot.clear()).rejects.toThrow(SlotLost);
   });
 });
