@@ -145,7 +145,7 @@ class SettingError extends Error {
 
 type Numbers = Readonly<Partial<Record<NumberSetting, number>>>;
 
-/** Sampling parameters of chat and completions; absent if nothing was typed. Throws if a text is no number. */
+/** Sampling parameters of chat and completions; absent if nothing was typed. Throws if a text is not a number. */
 function samplingOf(settings: Settings) {
   const numbers: Numbers = Object.fromEntries(
     numberNames.filter((name) => settings[name].trim() !== "").map((name) => [name, numberIn(name, settings[name])]),

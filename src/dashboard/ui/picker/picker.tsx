@@ -16,7 +16,7 @@ export interface PickerProps {
   readonly onChange: (value: string) => void;
   /** Title of the empty value, as “All accounts”; without it a value is required. */
   readonly none?: string;
-  /** Accepts typed text that is no choice, as a new account or a prefix with an asterisk. */
+  /** Accepts typed text that is not a choice, as a new account or a prefix with an asterisk. */
   readonly acceptsOther?: boolean;
 }
 
