@@ -33,7 +33,7 @@ export function checkModels(models: readonly ModelSettings[], upstreams: Upstrea
 }
 
 /** A fallback and the models that name it. */
-export interface NamedFallback {
+interface NamedFallback {
   readonly id: string;
   readonly models: readonly string[];
 }
