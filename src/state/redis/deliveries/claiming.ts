@@ -26,7 +26,7 @@ export function createClaims(due: DueShards, turn: TurnBatch): Pick<DeliveryQueu
     const part = Math.floor(max / chosen.length);
     const extra = max % chosen.length;
     const answers = await Promise.allSettled(
-      chosen.map((shard, place) => due.run(deliveryScripts.claim, shard, [part + Number(place < extra), leaseMs])),
+      chosen.map((shard, i) => due.run(deliveryScripts.claim, shard, [part + Number(i < extra), leaseMs])),
     );
     const found: Claim[] = [];
     let fault: unknown = null;

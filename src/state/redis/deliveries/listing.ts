@@ -62,17 +62,17 @@ export function createDeliveryLog(
     },
     async list(filter, page) {
       const shards = filter.account === null ? allShards : [keySpace.shardOf(filter.account).index];
-      const scan: PlacesRequest["scan"] = (shard, args) => run(deliveryScripts.scan, shard, args);
-      const { places, next } = await placesOf({ shards, filter, ...page, scan });
+      const scan: PositionsRequest["scan"] = (shard, args) => run(deliveryScripts.scan, shard, args);
+      const { positions, next } = await positionsOf({ shards, filter, ...page, scan });
       const found = new Map<string, Delivery>();
       await Promise.all(
         shards.map(async (shard) => {
-          const ids = places.filter((place) => place.shard === shard).map(({ id }) => id);
+          const ids = positions.filter((position) => position.shard === shard).map(({ id }) => id);
           for (const delivery of await read(shard, ids)) found.set(delivery.id, delivery);
         }),
       );
       // One that was removed meanwhile is left out.
-      return { deliveries: places.flatMap(({ id }) => found.get(id) ?? []), next };
+      return { deliveries: positions.flatMap(({ id }) => found.get(id) ?? []), next };
     },
     async backlog() {
       const found = await onAll(async (shard) => (await countsOf(shard, 0)).counts);
@@ -115,7 +115,7 @@ interface DeliveryPosition extends Position {
   readonly id: string;
 }
 
-export interface PlacesRequest {
+export interface PositionsRequest {
   readonly shards: readonly number[];
   readonly filter: DeliveryFilter;
   readonly limit: number;
@@ -125,26 +125,26 @@ export interface PlacesRequest {
 }
 
 /** The newest deliveries that match the filter, merged from shards that are each read in bounded steps. */
-export async function placesOf(
-  request: PlacesRequest,
-): Promise<{ readonly places: readonly DeliveryPosition[]; readonly next: string | null }> {
+export async function positionsOf(
+  request: PositionsRequest,
+): Promise<{ readonly positions: readonly DeliveryPosition[]; readonly next: string | null }> {
   const { shards, limit, after } = request;
   const cursor = after === null ? null : parseCursor(after);
   const sources = shards.map((shard) => new Source(request, shard, cursor));
-  const places: DeliveryPosition[] = [];
+  const positions: DeliveryPosition[] = [];
   let steps = 0;
   for (;;) {
     // One more than requested shows whether there is a next page.
-    takeNewest(sources, places, limit + 1);
-    const page = places.slice(0, limit);
+    takeNewest(sources, positions, limit + 1);
+    const page = positions.slice(0, limit);
     const last = page.at(-1);
-    if (places.length > limit && last !== undefined) return { places: page, next: cursorOf(last) };
+    if (positions.length > limit && last !== undefined) return { positions: page, next: cursorOf(last) };
     const open = sources.filter((source) => source.blocks(newestOf(sources)));
     const [first] = open;
-    if (first === undefined) return { places: page, next: null };
+    if (first === undefined) return { positions: page, next: null };
     if (steps > 0 && steps + open.length > stepsMax) {
       const newest = open.reduce((best, each) => (isNewer(each.border, best.border) ? each : best), first);
-      return { places: page, next: cursorOf(newest.border) };
+      return { positions: page, next: cursorOf(newest.border) };
     }
     steps += open.length;
     await Promise.all(open.map((source) => source.step()));
@@ -152,12 +152,12 @@ export async function placesOf(
 }
 
 /** Takes the deliveries that are known to be next, up to `max` in all. */
-function takeNewest(sources: readonly Source[], places: DeliveryPosition[], max: number): void {
-  while (places.length < max) {
+function takeNewest(sources: readonly Source[], positions: DeliveryPosition[], max: number): void {
+  while (positions.length < max) {
     const newest = newestOf(sources);
     const [first] = newest?.found ?? [];
     if (newest === undefined || first === undefined || sources.some((source) => source.blocks(newest))) return;
-    places.push(first);
+    positions.push(first);
     newest.found.shift();
   }
 }
@@ -175,12 +175,12 @@ class Source {
   readonly found: DeliveryPosition[] = [];
   /** All deliveries of this shard before it were examined. */
   border: Position;
-  readonly #request: PlacesRequest;
+  readonly #request: PositionsRequest;
   readonly #least: string;
   /** Bound of the next step; null: the shard has no more. */
   #most: string | null;
 
-  constructor(request: PlacesRequest, shard: number, cursor: Position | null) {
+  constructor(request: PositionsRequest, shard: number, cursor: Position | null) {
     const { least, most } = creationBounds(request.filter);
     this.#request = request;
     this.#least = least;

@@ -16,7 +16,7 @@ type AdmitAnswer = readonly [
   tokensRemaining: number,
   tokensResetMs: number,
   what: "admitted" | "ended" | "budget" | LimitRefusal["which"],
-  place: number,
+  index: number,
   used: number | string,
   waitMs: number,
 ];
@@ -65,8 +65,8 @@ function scopeEncoder(shard: ShardKeys, keys: KeyList) {
 function encodeScope(shard: ShardKeys, keys: KeyList, account: string, { owner, limits }: LimitScope) {
   return [
     nameOfOwner(owner),
-    keys.placeOf(shard.window(account, owner)),
-    limits.concurrency === null ? 0 : keys.placeOf(shard.running(account, owner)),
+    keys.indexOf(shard.window(account, owner)),
+    limits.concurrency === null ? 0 : keys.indexOf(shard.running(account, owner)),
     limits.requestsPerMinute ?? -1,
     limits.tokensPerMinute ?? -1,
     limits.concurrency ?? -1,
@@ -77,8 +77,8 @@ function encodeBudget(shard: ShardKeys, keys: KeyList, account: string, budget: 
   const period = periodAt(budget.period, nowMs);
   return [
     nameOfOwner(budget.scope),
-    keys.placeOf(shard.sums(account, budget.scope, period)),
-    keys.placeOf(shard.reserved(account, budget.scope)),
+    keys.indexOf(shard.sums(account, budget.scope, period)),
+    keys.indexOf(shard.reserved(account, budget.scope)),
     letterOfMetric[budget.metric],
     budget.limit.toString(),
     period.endMs,
@@ -124,11 +124,11 @@ function stateOf(
 function refusalOf(
   request: AdmitRequest,
   what: "budget" | LimitRefusal["which"],
-  [place, used, waitMs]: readonly [place: number, used: number | string, waitMs: number],
+  [index, used, waitMs]: readonly [index: number, used: number | string, waitMs: number],
   nowMs: number,
 ): Refused["refusal"] {
-  if (what === "budget") return budgetRefusal(request, request.budgets[place - 1] as Budget, BigInt(used), nowMs);
-  const { owner, limits } = request.scopes[place - 1] as LimitScope;
+  if (what === "budget") return budgetRefusal(request, request.budgets[index - 1] as Budget, BigInt(used), nowMs);
+  const { owner, limits } = request.scopes[index - 1] as LimitScope;
   const limit = {
     requests: limits.requestsPerMinute,
     tokens: limits.tokensPerMinute,
@@ -151,15 +151,15 @@ function budgetRefusal({ reserve }: AdmitRequest, budget: Budget, used: bigint, 
   return { which: "budget", thresholdId, metric, limit, used, requested: BigInt(requested), resetsAtMs };
 }
 
-/** Places of the windows, running requests and reservations of owners. A model has no budget. */
+/** Indexes of the windows, running requests and reservations of owners. A model has no budget. */
 export function encodeOwners(shard: ShardKeys, keys: KeyList, account: string, owners: readonly LimitOwner[]) {
   return Object.fromEntries(
     owners.map((owner) => [
       nameOfOwner(owner),
       [
-        keys.placeOf(shard.window(account, owner)),
-        keys.placeOf(shard.running(account, owner)),
-        owner.kind === "model" ? 0 : keys.placeOf(shard.reserved(account, { kind: owner.kind, id: owner.id })),
+        keys.indexOf(shard.window(account, owner)),
+        keys.indexOf(shard.running(account, owner)),
+        owner.kind === "model" ? 0 : keys.indexOf(shard.reserved(account, { kind: owner.kind, id: owner.id })),
       ],
     ]),
   );

@@ -111,12 +111,12 @@ export class TurnBatch {
   }
 }
 
-/** The distinct keys of one script call. Items refer to them by their place, from 1 as in Lua. */
+/** The distinct keys of one script call. Items refer to them by their index, from 1 as in Lua. */
 export class KeyList {
   readonly #names: string[];
-  readonly #places = new Map<string, number>();
+  readonly #indexes = new Map<string, number>();
 
-  /** `fixed`: the keys at fixed places of the script. */
+  /** `fixed`: the keys at fixed indexes of the script. */
   constructor(fixed: readonly string[]) {
     this.#names = [...fixed];
   }
@@ -125,11 +125,11 @@ export class KeyList {
     return this.#names;
   }
 
-  placeOf(name: string): number {
-    const known = this.#places.get(name);
+  indexOf(name: string): number {
+    const known = this.#indexes.get(name);
     if (known !== undefined) return known;
-    const place = this.#names.push(name);
-    this.#places.set(name, place);
-    return place;
+    const index = this.#names.push(name);
+    this.#indexes.set(name, index);
+    return index;
   }
 }

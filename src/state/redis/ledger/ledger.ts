@@ -204,7 +204,7 @@ export class RedisLedger implements Ledger {
           requestId,
           promptTokens,
           completionTokens,
-          this.#countedOwnersOf(requestId).map((owner) => keys.placeOf(shard.running(account, owner))),
+          this.#countedOwnersOf(requestId).map((owner) => keys.indexOf(shard.running(account, owner))),
         ]);
       await this.#runner.run(ledgerScripts.renew, keys.names, [leaseMs, JSON.stringify(items)], timeoutMs);
     }

@@ -42,16 +42,16 @@ export function encodeSettlements(
     ...items.map(({ settlement }) => shard.ended(settlement.requestId)),
   ]);
   const encodedLines: (readonly unknown[])[] = [];
-  const placeOfLine = new Map<string, number>();
+  const indexOfLine = new Map<string, number>();
   const encodedItems = items.map((item) => {
     const atMs = item.settlement.endedAtMs ?? nowMs;
     const line = lines.of(item.settlement, hourOf(atMs));
-    let place = placeOfLine.get(line.id);
-    if (place === undefined) {
-      place = encodedLines.push(line.encode(keys));
-      placeOfLine.set(line.id, place);
+    let index = indexOfLine.get(line.id);
+    if (index === undefined) {
+      index = encodedLines.push(line.encode(keys));
+      indexOfLine.set(line.id, index);
     }
-    return encodeItem(shard, item, place, line, keys, atMs);
+    return encodeItem(shard, item, index, line, keys, atMs);
   });
   return { keys: keys.names, lines: JSON.stringify(encodedLines), items: JSON.stringify(encodedItems) };
 }
@@ -59,7 +59,7 @@ export function encodeSettlements(
 function encodeItem(
   shard: ShardKeys,
   { settlement, owners, withEvents }: SettleItem,
-  place: number,
+  index: number,
   line: LedgerLine,
   keys: KeyList,
   atMs: number,
@@ -68,7 +68,7 @@ function encodeItem(
   const further = owners.filter((owner) => !line.owns(owner));
   return [
     settlement.requestId,
-    place,
+    index,
     settlement.promptTokens,
     settlement.completionTokens,
     settlement.cachedTokens,
@@ -82,7 +82,7 @@ function encodeItem(
         [
           threshold.id,
           letterOfMetric[threshold.metric],
-          keys.placeOf(sums),
+          keys.indexOf(sums),
           valueTextsOf(threshold),
           withEvents === "all" ? eventsOf(threshold, atMs) : 0,
         ],
@@ -194,7 +194,7 @@ function createLine(settlement: Settlement, hour: number, id: string): LedgerLin
     sums: (whose, period) => sums[whose]?.[period].name ?? null,
     owns: (owner) => owners.some(({ kind, id }) => kind === owner.kind && id === owner.id),
     encode(keys) {
-      const placed = ({ name, expiresAtMs }: Sums) => [keys.placeOf(name), expiresAtMs];
+      const placed = ({ name, expiresAtMs }: Sums) => [keys.indexOf(name), expiresAtMs];
       return [
         account,
         rowField,
@@ -202,7 +202,7 @@ function createLine(settlement: Settlement, hour: number, id: string): LedgerLin
         encodeOwners(shard, keys, account, owners),
         rows.map(placed),
         allSums.map(placed),
-        keys.placeOf(shard.endpoints(account)),
+        keys.indexOf(shard.endpoints(account)),
         `${rowField}${inferenceNames.get(operation) ?? ""}.`,
       ];
     },

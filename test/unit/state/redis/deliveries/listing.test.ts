@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DeliveryFilter } from "../../../../../src/domain/webhooks/delivery-queue.js";
-import { placesOf } from "../../../../../src/state/redis/deliveries/listing.js";
+import { positionsOf } from "../../../../../src/state/redis/deliveries/listing.js";
 
 const any: DeliveryFilter = {
   account: null,
@@ -31,15 +31,15 @@ function scanOf(shards: readonly (readonly number[])[]) {
 const shards = [[10, 20, 30, 31, 33, 35, 40], [20, 22, 24], [], [39, 37]];
 const newestFirst = ["0/40", "0/30", "1/24", "1/22", "1/20", "0/20", "0/10"];
 
-describe("placesOf", () => {
+describe("positionsOf", () => {
   it.each([1, 2, 3, 7, 50])("merges shards by creation and shard, in pages of %i", async (limit) => {
     const found: string[] = [];
     let after: string | null = null;
     do {
       const { scan } = scanOf(shards);
-      const page = await placesOf({ shards: [0, 1, 2, 3], filter: any, limit, after, scan });
-      expect(page.places.length).toBeLessThanOrEqual(limit);
-      found.push(...page.places.map(({ id }) => id));
+      const page = await positionsOf({ shards: [0, 1, 2, 3], filter: any, limit, after, scan });
+      expect(page.positions.length).toBeLessThanOrEqual(limit);
+      found.push(...page.positions.map(({ id }) => id));
       after = page.next;
     } while (after !== null);
     expect(found).toEqual(newestFirst);
@@ -47,8 +47,8 @@ describe("placesOf", () => {
 
   it("reads no more of a shard than its page needs", async () => {
     const { scan, steps } = scanOf(shards);
-    const { places, next } = await placesOf({ shards: [0, 1, 3], filter: any, limit: 1, after: null, scan });
-    expect(places.map(({ id }) => id)).toEqual(["0/40"]);
+    const { positions, next } = await positionsOf({ shards: [0, 1, 3], filter: any, limit: 1, after: null, scan });
+    expect(positions.map(({ id }) => id)).toEqual(["0/40"]);
     expect(next).toBe("40-0");
     expect(steps.toSorted()).toEqual(["0 (31", "0 (35", "0 +inf", "1 +inf", "3 +inf"].toSorted());
   });
@@ -61,8 +61,8 @@ describe("placesOf", () => {
     let after: string | null = null;
     do {
       const { scan, steps } = scanOf(rare);
-      const page = await placesOf({ shards: [0, 1, 2], filter: any, limit: 5, after, scan });
-      found.push(...page.places.map(({ id }) => id));
+      const page = await positionsOf({ shards: [0, 1, 2], filter: any, limit: 5, after, scan });
+      found.push(...page.positions.map(({ id }) => id));
       stepsOfPages.push(steps.length);
       after = page.next;
     } while (after !== null);
@@ -77,7 +77,7 @@ describe("placesOf", () => {
       asked.push(...args);
       return [""];
     };
-    await placesOf({
+    await positionsOf({
       shards: [0],
       filter: { ...any, fromMs: 5, toMs: 9, state: "awaiting_retry" },
       limit: 1,
