@@ -38,7 +38,11 @@ const changes: readonly Change[] = [
     write: ({ thresholds }) => thresholds.replace(threshold("thr_a")),
     expected: { kind: "thresholds" },
   },
-  { title: "a removed threshold", write: ({ thresholds }) => thresholds.remove("thr_a"), expected: { kind: "thresholds" } },
+  {
+    title: "a removed threshold",
+    write: ({ thresholds }) => thresholds.remove("thr_a"),
+    expected: { kind: "thresholds" },
+  },
   {
     title: "an endpoint",
     write: ({ endpoints }) => endpoints.insert(endpoint("we_a"), 20),

@@ -129,11 +129,7 @@ export async function removeModel(io: CliIo, id: string, options: CommandOptions
   print(io, options, toModelObject(model), `${model.id} is removed.`);
 }
 
-async function withModels<T>(
-  io: CliIo,
-  options: CommandOptions,
-  use: (access: ModelAccess) => Promise<T>,
-): Promise<T> {
+async function withModels<T>(io: CliIo, options: CommandOptions, use: (access: ModelAccess) => Promise<T>): Promise<T> {
   const access = await openModels(io, options);
   try {
     return await use(access);

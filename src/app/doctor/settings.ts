@@ -135,7 +135,8 @@ export function fallbackChecks(
   if (served === null && discoversModels(configured, upstreams)) return [];
   return unconfiguredFallbacks(configured).flatMap(({ id, models: named }) => {
     if (served?.has(id) === true) return [];
-    const cause = served === null ? "is not in models, and no upstream of the configuration lists its models" : "does not exist";
+    const cause =
+      served === null ? "is not in models, and no upstream of the configuration lists its models" : "does not exist";
     return [warn("fallbacks", `the model "${id}", a fallback of ${named.join(", ")}, ${cause}`, fix)];
   });
 }

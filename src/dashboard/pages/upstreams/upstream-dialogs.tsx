@@ -121,7 +121,9 @@ export function DeleteUpstream({ upstream, onDone, onClose }: UpstreamDialogProp
           </p>
         </>
       ) : (
-        <p>The upstream of this name that was added here is deleted with its API key. The one in uis.yaml stays in use.</p>
+        <p>
+          The upstream of this name that was added here is deleted with its API key. The one in uis.yaml stays in use.
+        </p>
       )}
     </Confirm>
   );

@@ -49,7 +49,9 @@ const namesMax = 10;
 export function modelsText({ models = [], discover = "0s" }: UpstreamJson): string {
   const more = models.length > namesMax ? ` and ${wholeNumber(models.length - namesMax)} more` : "";
   if (models.length > 0) return `${models.slice(0, namesMax).join(", ")}${more}`;
-  return Number.parseFloat(discover) > 0 ? `All models that it lists, read every ${discover}` : "Those named in uis.yaml";
+  return Number.parseFloat(discover) > 0
+    ? `All models that it lists, read every ${discover}`
+    : "Those named in uis.yaml";
 }
 
 /** Its keys, as far as they are shown. */

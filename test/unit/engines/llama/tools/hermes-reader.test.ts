@@ -159,7 +159,7 @@ describe("HermesReader: calls the model may make", () => {
   });
 
   it("arguments that are not JSON, or that do not end, are an error (TOOL-10)", () => {
-    expect(read(call(`{"name": "a", "arguments": {"n": 'x'}}`)).fault).toContain("no JSON");
+    expect(read(call(`{"name": "a", "arguments": {"n": 'x'}}`)).fault).toContain("not a JSON object");
     expect(read('<tool_call>{"name": "a", "arguments": {"n"').fault).toContain("ends before");
   });
 

@@ -145,7 +145,7 @@ describe("planOutput: formats", () => {
     expect(made().grammar).not.toBeNull();
     expect(read(made, '{"a": 1}')).toMatchObject({ text: '{"a": 1}', reason: "stop", fault: null });
     expect(read(made, "[1]").fault).toContain("object");
-    expect(read(made, "{").fault).toContain("no JSON");
+    expect(read(made, "{").fault).toContain("not JSON");
     expect(read(made, "{", true)).toMatchObject({ text: "{", reason: "length", fault: null });
   });
 
