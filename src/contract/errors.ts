@@ -82,6 +82,10 @@ export const errors = {
   },
   token_input_not_supported: { ...badRequest, when: "Token ids as input for a model that does not allow them." },
   context_length_exceeded: { ...badRequest, when: "The prompt alone is longer than the model's context." },
+  previous_response_not_found: {
+    ...badRequest,
+    when: "The response to continue, or one before it, does not exist, has expired, or belongs to another account.",
+  },
   content_policy_violation: { ...badRequest, when: "A safety policy refused the request before generation." },
   invalid_api_key: {
     ...invalidRequest,

@@ -15,6 +15,7 @@ import { describeLedger } from "./ledger.suite.js";
 import { describeLimitStore } from "./limit-store.suite.js";
 import { describeLimits } from "./limits.suite.js";
 import { describeRequestLogStore } from "./request-log-store.suite.js";
+import { describeResponseStore } from "./response-store.suite.js";
 import { describeSessionStore } from "./session-store.suite.js";
 import { describeSettingsStore } from "./settings-store.suite.js";
 import { eachTest, type OpenState } from "./state-harness.js";
@@ -35,6 +36,7 @@ export function describeState(name: string, open: OpenState): void {
     describeThresholds(open);
     describeDeliveries(open);
     describeRequestLogStore(open);
+    describeResponseStore(open);
     describeHealth(open);
   });
 }
@@ -56,6 +58,7 @@ export function describeTopology(name: string, open: OpenState, { isCluster = fa
           describeDeliveryReplay(open);
           describeDeliveryLists(open);
           describeRequestLogStore(open);
+          describeResponseStore(open);
         }
         describeHealth(open);
       }),

@@ -3,6 +3,7 @@ import { unlimited } from "../../src/domain/call/rate-limits.js";
 import type { Threshold } from "../../src/domain/events/events.js";
 import type { AdmitRequest, Budget, Settlement } from "../../src/domain/metering/ledger.js";
 import type { RequestLogEntry, RequestRecord } from "../../src/domain/request-log/request-log-store.js";
+import type { StoredResponse } from "../../src/domain/responses/response-store.js";
 import type { StoredUpstream } from "../../src/domain/upstreams/upstream-store.js";
 import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
 
@@ -160,4 +161,17 @@ export function requestRecord(number: number, changes: Partial<RequestRecord> = 
 /** An entry of the request log without content. */
 export function requestLogEntry(number: number, changes: Partial<RequestRecord> = {}): RequestLogEntry {
   return { record: requestRecord(number, changes), content: null };
+}
+
+/** A stored response of account `a` with two items, the first of its conversation. */
+export function storedResponse(number: number, changes: Partial<StoredResponse> = {}): StoredResponse {
+  return {
+    id: `resp_${number}`,
+    account: "a",
+    createdAtMs: 1_000_000 + number,
+    previousId: null,
+    items: 2,
+    sealed: `sealed ${number}==`,
+    ...changes,
+  };
 }

@@ -10,6 +10,7 @@ import type { Ledger } from "../metering/ledger.js";
 import type { LimitStore } from "../metering/limit-book.js";
 import type { UsageReader } from "../metering/usage-store.js";
 import type { RequestLogStore } from "../request-log/request-log-store.js";
+import type { ResponseStore } from "../responses/response-store.js";
 import type { UpstreamStore } from "../upstreams/upstream-store.js";
 import type { DeliveryQueue } from "../webhooks/delivery-queue.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
@@ -43,6 +44,7 @@ export interface State {
   readonly upstreams: UpstreamStore;
   readonly drains: DrainStore;
   readonly requestLogs: RequestLogStore;
+  readonly responses: ResponseStore;
   readonly endpoints: EndpointStore;
   readonly deliveries: DeliveryQueue;
   readonly changes: ChangeFeed;

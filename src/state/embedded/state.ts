@@ -15,6 +15,7 @@ import { createKeyStore } from "./keys.js";
 import { createEmbeddedLedger, type EmbeddedLedgerDeps, StoreTime } from "./ledger.js";
 import { createLimitStore, createThresholdStore } from "./limits.js";
 import { createRequestLogStore } from "./request-logs.js";
+import { createResponseStore } from "./responses.js";
 import { createSessionStore } from "./sessions.js";
 import { createSettingsStore } from "./settings.js";
 import { createDrainStore, createUpstreamStore } from "./upstreams.js";
@@ -103,6 +104,7 @@ export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | 
     upstreams: createUpstreamStore(link, notify),
     drains: createDrainStore(link, notify),
     requestLogs: createRequestLogStore(link),
+    responses: createResponseStore(link),
     endpoints: createEndpointStore({ link, notify, due, counts: endpointCounts }),
     deliveries: {
       ...createClaims(link, now),

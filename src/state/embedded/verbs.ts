@@ -20,6 +20,7 @@ import { createRetryVerbs } from "./deliveries/retrying.js";
 import { createKeyVerbs } from "./keys.js";
 import { createLimitVerbs } from "./limits.js";
 import { createRequestLogVerbs } from "./request-logs.js";
+import { createResponseVerbs } from "./responses.js";
 import { createSessionVerbs } from "./sessions.js";
 import { createSettingVerbs } from "./settings.js";
 import { createMarkerPurge, createSettlementVerbs } from "./settlements.js";
@@ -50,6 +51,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
   const limits = createLimitVerbs(db);
   const upstreams = createUpstreamVerbs(db);
   const requestLogs = createRequestLogVerbs(db);
+  const responses = createResponseVerbs(db);
   const endpoints = createEndpointVerbs(db, queues, health);
   const claims = createClaimVerbs(db, queues, health);
   const retries = createRetryVerbs(db, queues);
@@ -67,6 +69,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...limits.reads,
       ...upstreams.reads,
       ...requestLogs.reads,
+      ...responses.reads,
       ...endpoints.reads,
       ...lists.reads,
       ...usage.reads,
@@ -82,6 +85,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...limits.writes,
       ...upstreams.writes,
       ...requestLogs.writes,
+      ...responses.writes,
       ...endpoints.writes,
       ...claims.writes,
       ...retries.writes,

@@ -18,6 +18,7 @@ import { createRedisUsage } from "./ledger/usage.js";
 import { createRedisLimitStore, createRedisThresholdStore } from "./limits.js";
 import { ReplicaCount } from "./replicas.js";
 import { createRedisRequestLogStore } from "./request-logs.js";
+import { createRedisResponseStore } from "./responses.js";
 import { createRedisSessionStore } from "./sessions.js";
 import { createRedisCatalogStore, createRedisSettingsStore } from "./settings.js";
 import { createRedisDrainStore, createRedisUpstreamStore } from "./upstreams.js";
@@ -95,6 +96,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     upstreams: createRedisUpstreamStore(connection, changes),
     drains: createRedisDrainStore(connection, changes),
     requestLogs: createRedisRequestLogStore(connection),
+    responses: createRedisResponseStore(connection),
     endpoints: createRedisEndpointStore(connection, changes, deliveries.shards),
     deliveries,
     changes,

@@ -28,6 +28,9 @@ export interface ShardKeys {
   sums(account: string, scope: UsageScope, period: Period): string;
   endpoints(account: string): string;
   endpointHealth(account: string): string;
+  readonly responseAccounts: string;
+  responses(account: string): string;
+  responseTimes(account: string): string;
 }
 
 const shards = Array.from({ length: shardCount }, (_, index) => createShardKeys(index));
@@ -85,6 +88,11 @@ const shardByAccount = new BoundedMap<string, ShardKeys>(cachedAccountsMax);
  * uis:{s7}:kept:delivered                   zset   delivered one with its payload -> when it ended in ms
  * uis:{s7}:kept:failed                      zset   the same of permanently failed ones
  * uis:{s7}:purged                           zset   delivery without payload -> when its record is removed, in ms
+ * uis:{s7}:responses:<account>              hash   id of a stored response -> `<created at ms> <items> <id of the one before
+ *                                                  it or ""> <encrypted content>`
+ * uis:{s7}:response_times:<account>         zset   id of a stored response -> when it was created in ms
+ * uis:{s7}:response_accounts                zset   account with stored responses -> when the oldest was created in ms, or
+ *                                                  earlier
  * ```
  *
  * Sums are int64: `r` requests, `p` prompt tokens, `c` completion tokens, `h` cached tokens, `n` nano-dollars; `t` is
@@ -136,5 +144,8 @@ function createShardKeys(index: number): ShardKeys {
     sums: (account, { kind, id }, period) => `${stem}p:${account}:${kind}:${id}:${periodName(period)}`,
     endpoints: (account) => `${stem}ep:${account}`,
     endpointHealth: (account) => `${stem}health:${account}`,
+    responseAccounts: `${stem}response_accounts`,
+    responses: (account) => `${stem}responses:${account}`,
+    responseTimes: (account) => `${stem}response_times:${account}`,
   };
 }
