@@ -230,6 +230,15 @@ export class JsonObject {
     return this.#body.source.textAt(this.pathOf(key));
   }
 
+  /** Fields outside the contract, as JSON by name; a deployment on an upstream server may pass them on. */
+  unknownFields(known: ReadonlySet<string>): Record<string, string> {
+    const fields: Record<string, string> = {};
+    for (const name of this.names) {
+      if (!known.has(name)) fields[name] = JSON.stringify(this.fields[name]);
+    }
+    return fields;
+  }
+
   #child(value: unknown, key: string, index: number | null): JsonObject {
     if (isObject(value)) return new JsonObject(value, this.#body, this, key, index);
     const path = this.pathOf(key);

@@ -15,7 +15,6 @@ import {
   type Streaming,
   samplingFields,
   streamingFields,
-  unknownFields,
 } from "./read-chat.js";
 import { ChunkFrames, finite, usageJson } from "./write-chat.js";
 
@@ -30,7 +29,7 @@ export function readCompletion(body: JsonObject): Streaming & { readonly params:
     bestOf: body.int32("best_of"),
     suffix: body.string("suffix"),
     ...readSampling(body),
-    passThroughJson: unknownFields(body, completionFields),
+    passThroughJson: body.unknownFields(completionFields),
   });
   return { params, ...readStreaming(body) };
 }

@@ -51,7 +51,7 @@ export function readChat(body: JsonObject): Streaming & { readonly params: ChatC
     minP: sampling.minP,
     repetitionPenalty: sampling.repetitionPenalty,
     chatTemplateKwargsJson: body.objectAsText("chat_template_kwargs"),
-    passThroughJson: unknownFields(body, chatFields),
+    passThroughJson: body.unknownFields(chatFields),
   };
   const { stream, includeUsage } = readStreaming(body);
   return { params, stream, includeUsage };
@@ -135,15 +135,6 @@ export const chatFields: ReadonlySet<string> = new Set([
   "prompt_cache_options",
   "prompt_cache_retention",
 ]);
-
-/** Fields outside the contract, as JSON by name; a deployment on an upstream server may pass them on. */
-export function unknownFields(body: JsonObject, known: ReadonlySet<string>): Record<string, string> {
-  const fields: Record<string, string> = {};
-  for (const name of body.names) {
-    if (!known.has(name)) fields[name] = JSON.stringify(body.fields[name]);
-  }
-  return fields;
-}
 
 type ToolChoiceInit = MessageInitShape<typeof ToolChoiceSchema>;
 
