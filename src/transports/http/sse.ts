@@ -51,9 +51,9 @@ export class SseWriter {
     });
   }
 
-  /** Written only when nothing else waits and the reader is not behind. */
-  keepAlive(text: string): void {
-    if (this.#collected === "" && !this.#res.writableNeedDrain) this.write(text);
+  /** Writes what `event` returns, only when nothing else waits and the reader is not behind. */
+  keepAlive(event: () => string): void {
+    if (this.#collected === "" && !this.#res.writableNeedDrain) this.write(event());
   }
 
   /** Resolves when the reader is no longer behind, when the response is closed, or when `signal` aborts. */
@@ -98,6 +98,8 @@ export type KeepAlive = "comment" | "chunk" | "off";
 
 /** The events of one stream in the form of an API family. Each text is whole events, or empty. */
 export interface StreamFrames<M> {
+  /** The events before the first item. Absent: none. */
+  begin?(): string;
   /** The events for the next item of the answer. */
   frame(item: M): string;
   /** The events that end a successful stream. */
@@ -131,8 +133,11 @@ export async function streamAnswer<M>(
   res.flushHeaders();
   const sse = new SseWriter(res, () => call.touched());
   if (keepAlive !== "off") {
-    call.onSilence = () => sse.keepAlive((keepAlive === "chunk" ? frames.keepAlive() : null) ?? sseKeepAliveComment);
+    const event = () => (keepAlive === "chunk" ? frames.keepAlive() : null) ?? sseKeepAliveComment;
+    call.onSilence = () => sse.keepAlive(event);
   }
+  const begun = frames.begin?.();
+  if (begun !== undefined) sse.write(begun);
   try {
     for await (const item of items) {
       sse.write(frames.frame(item));

@@ -84,14 +84,14 @@ describe("SSE writer", () => {
   it("a keep-alive is never sent before waiting text or while the reader is behind (SSE-8)", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
-    sse.keepAlive(sseKeepAliveComment);
+    sse.keepAlive(() => sseKeepAliveComment);
     await nextTick();
     res.writableNeedDrain = true;
-    sse.keepAlive(sseKeepAliveComment);
+    sse.keepAlive(() => sseKeepAliveComment);
     await nextTick();
     expect(res.writes).toEqual([sseEvent("1")]);
     res.writableNeedDrain = false;
-    sse.keepAlive(sseKeepAliveComment);
+    sse.keepAlive(() => sseKeepAliveComment);
     await nextTick();
     expect(res.writes).toEqual([sseEvent("1"), ": keep-alive\n"]);
   });
