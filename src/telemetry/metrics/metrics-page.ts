@@ -139,7 +139,7 @@ function takeLoopLag(loopDelay: IntervalHistogram): number {
 /** Collectors of all metrics of calls. */
 function callSamples(calls: CallMetrics) {
   const each = (toSamples: (series: CallSeries, name: MetricName) => Sample[]): Collect => {
-    return (name) => calls.series().flatMap((series) => toSamples(series, name));
+    return (name) => added(calls.series().flatMap((series) => toSamples(series, name)));
   };
   type Histogram = "firstToken" | "tokenGap" | "queue" | "overhead";
   const histogram = (labels: (series: CallSeries) => Labels | null, key: Histogram, own: readonly number[]): Collect =>
@@ -167,6 +167,16 @@ function callSamples(calls: CallMetrics) {
     gen_ai_server_time_to_first_token_seconds: histogram(genAiLabels, "firstToken", bounds.firstToken),
     gen_ai_server_time_per_output_token_seconds: histogram(genAiLabels, "tokenGap", bounds.genAiTokenGap),
   } satisfies Partial<Record<MetricName, Collect>>;
+}
+
+/** Adds samples with the same labels: several operations have OpenTelemetry's name `chat`. */
+function added(samples: readonly Sample[]): Sample[] {
+  const sums = new Map<string, Sample>();
+  for (const sample of samples) {
+    const key = JSON.stringify([sample.metricName, sample.labels]);
+    sums.set(key, { ...sample, value: sample.value + (sums.get(key)?.value ?? 0) });
+  }
+  return [...sums.values()];
 }
 
 function labelsOf({ operation, model }: CallSeries): Labels {
