@@ -37,6 +37,7 @@ export const operations = {
     rest: { method: "POST", path: "/v1/chat/completions" },
     rpcs: [`${inference}/CreateChatCompletion`, `${inference}/StreamChatCompletion`],
   },
+  create_response: { need: "read_write", rest: { method: "POST", path: "/v1/responses" }, rpcs: [] },
   create_completion: {
     need: "read_write",
     rest: { method: "POST", path: "/v1/completions" },
@@ -140,6 +141,7 @@ export const inferenceNames: ReadonlyMap<Operation, string> = new Map([
   ["create_completion", "completions"],
   ["create_embeddings", "embeddings"],
   ["rerank", "rerank"],
+  ["create_response", "responses"],
 ]);
 
 /** Operations to which limits and budgets apply: those that run a model. */

@@ -63,7 +63,7 @@ export class DocumentedAnswers {
   /** Schema of the JSON in an event's data: validators ignore `contentSchema`. */
   #chunkSchema({ $ref }: JsonSchema): JsonSchema {
     const data = this.#document.components.schemas[lastName(String($ref))]?.properties?.["data"];
-    const [json] = (data?.["anyOf"] ?? []) as readonly JsonSchema[];
+    const [json] = (data?.["anyOf"] ?? [data]) as readonly JsonSchema[];
     return json?.["contentSchema"] as JsonSchema;
   }
 

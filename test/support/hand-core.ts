@@ -34,6 +34,13 @@ const head: AnswerHead = { ...route, degraded: false, queueMs: 0 };
 /** Where another deployment took over after the headers. */
 const finalRoute = (): AnswerRoute => ({ deployment: "m/1", attempts: 2, fallbackModel: "n" });
 
+const streamed = {
+  id: "chatcmpl-1",
+  head,
+  route: finalRoute,
+  promptUsage: () => ({ promptTokens: 3, cachedTokens: 1 }),
+};
+
 /** A chunk with text only. */
 export function textChunk(content: string, index = 0): ChatCompletionChunk {
   return create(ChatCompletionChunkSchema, { id: "chatcmpl-1", model: "m", choices: [{ index, delta: { content } }] });
@@ -111,7 +118,7 @@ export class HandCore implements Core {
   }
 
   async streamChatCompletion(params: ChatCompletionParams, ctx: CallContext) {
-    return { head, items: this.chunks(params, ctx), route: finalRoute };
+    return { ...streamed, items: this.chunks(params, ctx) };
   }
 
   async createCompletion() {
@@ -119,7 +126,7 @@ export class HandCore implements Core {
   }
 
   async streamCompletion() {
-    return { head, items: (async function* () {})(), route: finalRoute };
+    return { ...streamed, items: (async function* () {})() };
   }
 
   async createEmbeddings() {

@@ -174,10 +174,14 @@ export interface Answer<M> {
  * iterated once; it must be iterated or the call's signal aborted.
  */
 export interface StreamAnswer<M> {
+  /** Id of the answer, as in each item. */
+  readonly id: string;
   readonly head: AnswerHead;
   readonly items: AsyncIterable<M>;
   /** The route so far, final after the last item: until the first content another deployment may take over. */
   readonly route: () => AnswerRoute;
+  /** Usage of the prompt so far: 0 until the engine has counted it. */
+  readonly promptUsage: () => { readonly promptTokens: number; readonly cachedTokens: number };
 }
 
 /** The bounds that a request body is read within. */

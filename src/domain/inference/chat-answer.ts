@@ -29,7 +29,7 @@ const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);
 
 /** Fields that all chunks of one answer share. */
 export class AnswerIdentity {
-  /** `chatcmpl-` or `cmpl-` and 24 random characters (RESP-15). */
+  /** `chatcmpl-`, `cmpl-` or `resp_` and 24 random characters (RESP-15). */
   readonly id: string;
   /** Unix seconds (RESP-2). */
   readonly created: bigint;

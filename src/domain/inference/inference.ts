@@ -132,7 +132,7 @@ export class Inference {
       const { clock, ids } = this.#deps;
       const { prompts } = plan;
       const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
-      const id = ids.text(kind.idPrefix);
+      const id = ids.text(call.operation === "create_response" ? "resp_" : kind.idPrefix);
       const identity = new AnswerIdentity(id, clock.now(), kind.model, choices, kind.serviceTier);
       call.details?.asked(prompts[0]?.request, choices, identity.id);
       return deliver({ run, plan, fallbacks, identity });
@@ -214,6 +214,7 @@ function streamAnswer<M>(
   assembly: StreamAssembly<M>,
 ): Promise<StreamAnswer<M>> {
   const { run } = prepared;
+  const { id } = prepared.identity;
   const queue = new BoundedQueue<M>(deps.limits.streamBufferBytesMax);
   const sink: EventSink = (choice, event) => {
     const textBytes = event.type === "text" ? event.text.length : 0;
@@ -221,7 +222,8 @@ function streamAnswer<M>(
     return queue.full ? roomOrStall(deps, run.call, queue) : undefined;
   };
   return new Promise((resolve, reject) => {
-    const commit = (head: AnswerHead): void => resolve({ head, items: queue, route: () => run.route });
+    const commit = (head: AnswerHead): void =>
+      resolve({ id, head, items: queue, route: () => run.route, promptUsage: () => run.tally.total() });
     const generation = new Generation(deps, prepared, { sink, commit, restart: null });
     // A failure before the commit rejects after its settlement.
     void endStream(run, assembly, generation, queue).then((error) => {

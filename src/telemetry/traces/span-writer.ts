@@ -123,6 +123,7 @@ export const genAiOperations: ReadonlyMap<Operation, string> = new Map([
   ["create_completion", "text_completion"],
   ["create_embeddings", "embeddings"],
   ["rerank", "rerank"],
+  ["create_response", "chat"],
 ]);
 
 /** `gen_ai.provider.name` of our own engines. */

@@ -9,13 +9,7 @@ import {
 import { refuse } from "../../domain/call/service-error.js";
 import { jsonString } from "../../lib/json-string.js";
 import { asInt32, asString, type JsonObject, missingField, wrongType } from "../http/json-object.js";
-import {
-  readSampling,
-  readStreaming,
-  type Streaming,
-  samplingFields,
-  streamingFields,
-} from "./read-chat.js";
+import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-chat.js";
 import { ChunkFrames, finite, usageJson } from "./write-chat.js";
 
 /** Reads the body of `POST /v1/completions`. Throws ServiceError. */

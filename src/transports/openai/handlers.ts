@@ -19,6 +19,8 @@ import { completionFields, completionFrames, completionJson, readCompletion } fr
 import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
 import { chatFields, readChat } from "./read-chat.js";
 import { rankingJson, readRerank, rerankFields } from "./rerank.js";
+import { answerResponse } from "./responses/answer-response.js";
+import { readResponse, responseFields } from "./responses/read-response.js";
 import { readUsageQuery, usagePageJson } from "./usage.js";
 import { chatCompletionJson, chatFrames } from "./write-chat.js";
 
@@ -66,6 +68,11 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
         exchange.report(head);
         exchange.json(200, chatCompletionJson(body));
       }
+    },
+
+    async create_response(call, exchange) {
+      const request = await readRequest(call, exchange, readResponse, responseFields);
+      await answerResponse(core, call, exchange, request, keepAlive);
     },
 
     async create_completion(call, exchange) {

@@ -76,9 +76,6 @@ export function unknownUrl(method: string, path: string): ServiceError {
 
 function advice(path: string): string {
   const trimmed = path.replace(/\/{1,8}$/, "");
-  if (trimmed.endsWith("/responses")) {
-    return "The Responses API is not offered; use /v1/chat/completions (in the AI SDK: openai.chat(id)).";
-  }
   const meant = endpoints.find((endpoint) => trimmed.endsWith(endpoint));
   if (meant === undefined) return "GET /v1 lists all routes.";
   return `Did you mean /v1${meant}? The base URL of a client ends in /v1.`;

@@ -7,14 +7,26 @@ import { allWays, type Kind, type Sent, type Way } from "./ways.js";
 
 const wayNames = ["REST", "Connect", "gRPC-Web", "gRPC"] as const;
 
+interface Stage {
+  readonly name: string;
+  readonly model: string;
+  readonly kind: Kind;
+}
+
 /** The stage of a request at which its client disconnects, and the setup that leads there. */
-const stages: readonly { readonly name: string; readonly model: string; readonly kind: Kind }[] = [
+const stages: readonly Stage[] = [
   { name: "in the queue", model: "busy", kind: "stream" },
   { name: "before the first token", model: "slow-start", kind: "stream" },
   { name: "in mid-stream", model: "endless", kind: "stream" },
   { name: "in a non-streamed answer", model: "hanging", kind: "unary" },
   { name: "in embeddings", model: "slow-embed", kind: "embeddings" },
   { name: "in a ranking", model: "slow-rerank", kind: "rerank" },
+];
+/** Stages of operations that only REST has. */
+const restStages: readonly Stage[] = [
+  { name: "in the queue of a response", model: "busy", kind: "response" },
+  { name: "in a streamed response", model: "endless", kind: "streamed response" },
+  { name: "in a non-streamed response", model: "hanging", kind: "response" },
 ];
 
 const forever = "1h";
@@ -66,13 +78,16 @@ async function modelState(id: string) {
 }
 
 /** Brings a request to its stage. */
-async function reach(stage: (typeof stages)[number], sent: Sent, producedBefore: number): Promise<void> {
+async function reach(stage: Stage, sent: Sent, producedBefore: number): Promise<void> {
   switch (stage.name) {
     case "in the queue":
+    case "in the queue of a response":
       return eventually(async () => (await modelState(stage.model)).waiting === 1);
     case "in mid-stream":
+    case "in a streamed response":
       return sent.firstItem;
     case "in a non-streamed answer":
+    case "in a non-streamed response":
       return eventually(async () => (await modelState(stage.model)).produced_tokens === producedBefore + 3);
     default:
       return eventually(async () => (await modelState(stage.model)).busy === 1);
@@ -80,7 +95,7 @@ async function reach(stage: (typeof stages)[number], sent: Sent, producedBefore:
 }
 
 /** Cancels one request at its stage; returns the time until its engine or queue slot was free. */
-async function leaveOnce(way: Way, stage: (typeof stages)[number]): Promise<number> {
+async function leaveOnce(way: Way, stage: Stage): Promise<number> {
   const before = await modelState(stage.model);
   const sent = way.send({ model: stage.model, kind: stage.kind });
   await reach(stage, sent, before.produced_tokens);
@@ -106,12 +121,12 @@ async function expectAtRest(): Promise<void> {
 }
 
 describe.each(wayNames)("a client that disconnects over %s", (name) => {
-  it.each(stages)(
+  it.each(name === "REST" ? [...stages, ...restStages] : stages)(
     "$name cancels the work at once, and the tokens produced are counted (REL-2, SSE-14, RETRY-6)",
     { timeout: 600_000 },
     async (stage) => {
       const way = wayOf(name);
-      const blocker = stage.name === "in the queue" ? way.send({ model: stage.model, kind: stage.kind }) : null;
+      const blocker = stage.model === "busy" ? way.send({ model: stage.model, kind: stage.kind }) : null;
       if (blocker !== null) await eventually(async () => (await modelState(stage.model)).busy === 1);
       const producedBefore = (await modelState(stage.model)).produced_tokens;
       const leftBefore = ended("client_left").length;
@@ -133,9 +148,11 @@ describe.each(wayNames)("a client that disconnects over %s", (name) => {
 
   it("a client's own deadline cancels the work and is counted as a deadline (REL-7)", async () => {
     const way = wayOf(name);
-    for (const kind of ["stream", "unary"] as const) {
+    const kinds = ["stream", "unary"] as const;
+    for (const kind of name === "REST" ? ([...kinds, "streamed response", "response"] as const) : kinds) {
       const before = ended("deadline").length;
-      const sent = way.send({ model: kind === "stream" ? "endless" : "hanging", kind, timeoutMs: 100 });
+      const model = kind.startsWith("stream") ? "endless" : "hanging";
+      const sent = way.send({ model, kind, timeoutMs: 100 });
       await sent.over;
       await eventually(() => ended("deadline").length === before + 1, `a deadline in the log after ${kind}`);
     }

@@ -5,8 +5,8 @@ import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { RunningService } from "../../support/start-service.js";
 
-/** The shapes of a request. */
-export type Kind = "stream" | "unary" | "embeddings" | "rerank";
+/** The shapes of a request. Responses are of REST only. */
+export type Kind = "stream" | "unary" | "response" | "streamed response" | "embeddings" | "rerank";
 
 /** A request in flight that its client can cancel. */
 export interface Sent {
@@ -56,13 +56,22 @@ const ranked = { query: "Hi", documents: ["Hi", "Ho"] };
 const paths: Record<Kind, string> = {
   stream: "/v1/chat/completions",
   unary: "/v1/chat/completions",
+  response: "/v1/responses",
+  "streamed response": "/v1/responses",
   embeddings: "/v1/embeddings",
   rerank: "/v1/rerank",
 };
 
 function sendRest(service: RunningService, { model, kind, text = "Hi", timeoutMs }: SendOptions): Sent {
-  const chat = { messages: [{ role: "user", content: text }], stream: kind === "stream" };
-  const fields = kind === "embeddings" ? { input: "Hi" } : kind === "rerank" ? ranked : chat;
+  const chat = { messages: [{ role: "user", content: text }] };
+  const fields: Record<Kind, object> = {
+    stream: { ...chat, stream: true },
+    unary: chat,
+    response: { input: text },
+    "streamed response": { input: text, stream: true },
+    embeddings: { input: "Hi" },
+    rerank: ranked,
+  };
   const sent: ClientRequest = request(service.http + paths[kind], {
     method: "POST",
     agent: false,
@@ -77,7 +86,7 @@ function sendRest(service: RunningService, { model, kind, text = "Hi", timeoutMs
   );
   const over = new Promise<void>((resolve) => sent.once("close", () => resolve()));
   sent.on("error", () => {});
-  sent.end(JSON.stringify({ model, ...fields }));
+  sent.end(JSON.stringify({ model, ...fields[kind] }));
   return { firstItem, over, leave: () => sent.destroy() };
 }
 

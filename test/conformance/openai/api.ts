@@ -20,6 +20,8 @@ export interface Api {
   post(path: string, body: object, changes?: Changes): Promise<Reply>;
   /** `POST /v1/chat/completions` for the model `test-chat`, unless the fields say otherwise. */
   chat(fields?: object, changes?: Changes): Promise<Reply>;
+  /** `POST /v1/responses`, likewise. */
+  response(fields?: object, changes?: Changes): Promise<Reply>;
   completion(fields?: object): Promise<Reply>;
   embeddings(fields?: object): Promise<Reply>;
   rerank(fields?: object): Promise<Reply>;
@@ -61,6 +63,8 @@ export function createApi(service: Pick<RunningService, "http" | "key">): Api {
     get: (path, changes) => send("GET", path, undefined, { "content-type": "", ...changes }),
     chat: (fields = {}, changes = {}) =>
       post("/v1/chat/completions", { model: "test-chat", messages: [user], ...fields }, changes),
+    response: (fields = {}, changes = {}) =>
+      post("/v1/responses", { model: "test-chat", input: "Hi", ...fields }, changes),
     completion: (fields = {}) => post("/v1/completions", { model: "test-chat", prompt: "a b", ...fields }),
     embeddings: (fields = {}) => post("/v1/embeddings", { model: "test-embed", input: "a b", ...fields }),
     rerank: (fields = {}) => post("/v1/rerank", { model: "test-rerank", query: "a b", documents: ["a c"], ...fields }),

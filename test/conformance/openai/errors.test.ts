@@ -50,7 +50,7 @@ describe("errors of requests", () => {
   });
 
   it("a read key cannot generate, and is rejected before its body is read (ERR-12, DEC-7)", async () => {
-    for (const path of ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]) {
+    for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"]) {
       const reply = await reader.send("POST", path, "no json", { "content-type": "text/plain" });
       expectError(reply, 403, "insufficient_permissions");
       expect(typeOf(reply)).toBe("permission_error");
@@ -62,6 +62,7 @@ describe("errors of requests", () => {
     const wrong = [
       ["GET", "/v1/chat/completions", "POST"],
       ["PUT", "/v1/embeddings", "POST"],
+      ["PUT", "/v1/responses", "POST"],
       ["POST", "/v1/models", "GET, HEAD"],
       ["PATCH", "/v1/models/x", "GET, HEAD"],
       ["POST", "/version", "GET, HEAD"],
@@ -110,8 +111,10 @@ describe("errors of requests", () => {
   ] as const)(
     "an engine that fails with %s before the first token is %i %s, streamed or not (%s, SSE-12, SERR-6)",
     async (code, status, type, _rules) => {
-      for (const stream of [false, true]) {
-        const reply = await api.chat({ model: code, stream });
+      const ask = [api.chat, api.response];
+      for (const reply of await Promise.all(
+        [false, true].flatMap((stream) => ask.map((post) => post({ model: code, stream }))),
+      )) {
         expectError(reply, status, code);
         expect(typeOf(reply)).toBe(type);
         expect(reply.text).not.toContain("scripted");

@@ -31,7 +31,7 @@ describe("requests in general", () => {
     ["/v1/chat/completions/chat/completions", "/v1/chat/completions"],
     ["/v1/chat/completions/", "/v1/chat/completions"],
     ["/embeddings", "/v1/embeddings"],
-    ["/v1/responses", "/v1/chat/completions"],
+    ["/responses", "/v1/responses"],
     ["/v1/nothing", "/v1"],
     ["/.env", "/v1"],
   ])("%s is 404 without a key, and names %s (GEN-2, ERR-6)", async (path, meant) => {

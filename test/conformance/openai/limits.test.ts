@@ -45,6 +45,8 @@ describe("limit headers", () => {
   it.each([
     ["a whole chat", (api: Api) => api.chat({ max_tokens: 50 }), 51],
     ["a streamed chat", (api: Api) => api.chat({ max_tokens: 50, stream: true }), 51],
+    ["a response", (api: Api) => api.response({ max_output_tokens: 50 }), 51],
+    ["a streamed response", (api: Api) => api.response({ max_output_tokens: 50, stream: true }), 51],
     ["a completion", (api: Api) => api.completion({ max_tokens: 50, n: 2 }), 102],
     ["a streamed completion", (api: Api) => api.completion({ max_tokens: 50, stream: true }), 52],
     ["a batch", (api: Api) => api.completion({ max_tokens: 50, prompt: ["a", "b c"] }), 103],

@@ -110,6 +110,7 @@ describe("GET /v1/usage", () => {
     const { secret } = await keyOf("operates");
     await (await post("chat/completions", chat("chat"), secret)).text();
     await (await post("completions", { model: "chat", prompt: "Once" }, secret)).text();
+    await (await post("responses", { model: "chat", input: "Once" }, secret)).text();
     await (await post("embeddings", { model: "embed", input: "one" }, secret)).text();
     await (await post("rerank", { model: "rank", query: "a", documents: ["b"] }, secret)).text();
     const requests = async (groupBy: string) =>
@@ -121,14 +122,16 @@ describe("GET /v1/usage", () => {
       [null, "completions", 1],
       [null, "embeddings", 1],
       [null, "rerank", 1],
+      [null, "responses", 1],
     ]);
     expect(await requests("model,operation")).toEqual([
       ["chat", "chat", 1],
       ["chat", "completions", 1],
+      ["chat", "responses", 1],
       ["embed", "embeddings", 1],
       ["rank", "rerank", 1],
     ]);
-    expect(await requests("model")).toContainEqual(["chat", null, 2]);
+    expect(await requests("model")).toContainEqual(["chat", null, 3]);
   });
 
   it("has the shape of OpenAI's usage API", async () => {

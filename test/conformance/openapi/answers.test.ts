@@ -66,6 +66,22 @@ describe("responses match docs/openapi.json", () => {
     await chats({ stream: true, model: "upstream_error-2" });
   });
 
+  it("for responses, whole and streamed (RSP-4, RSP-6, RSP-10)", async () => {
+    const include = ["message.output_text.logprobs"];
+    const flat = { type: "function", name: "weather", parameters: { type: "object" } };
+    for (const fields of [
+      { instructions: "Be brief.", metadata: { a: "b" }, include, top_logprobs: 1, max_output_tokens: 1 },
+      { model: "calls", tools: [flat, { type: "web_search" }], tool_choice: { type: "function", name: "weather" } },
+      { model: "upstream_error-2", stream: true },
+    ]) {
+      for (const stream of [false, true]) {
+        const failed = fields.model === "upstream_error-2" && !stream;
+        expectDocumented("createResponse", failed ? 502 : 200, await api.response({ ...fields, stream }));
+      }
+    }
+    expectDocumented("createResponse", 400, await api.response({ background: true }));
+  });
+
   it("for completions, whole and streamed (CMPL-4, CMPL-6, CMPL-7)", async () => {
     for (const fields of [
       {},

@@ -65,6 +65,7 @@ describe("/metrics", () => {
     const embedded = (await (await post("/embeddings", { model: "e", input: "x y" })).json()) as {
       usage: { prompt_tokens: number };
     };
+    await (await post("/responses", { model: "m", input: "x" })).text();
     await (await post("/rerank", { model: "r", query: "x", documents: ["y z"] })).text();
     await (await fetch(`${service.api}/models`, { headers: { authorization: `Bearer ${service.key}` } })).text();
     const lines = (name: string) => scrape().then((page) => metricLines(page, name));
@@ -73,6 +74,7 @@ describe("/metrics", () => {
       .poll(() => lines("uis_requests_total"))
       .toEqual({
         '{route="create_chat_completion",model="m",operation="chat",code="ok"}': 10,
+        '{route="create_response",model="m",operation="responses",code="ok"}': 1,
         '{route="create_embeddings",model="e",operation="embeddings",code="ok"}': 1,
         '{route="rerank",model="r",operation="rerank",code="ok"}': 1,
         '{route="list_models",model="",operation="",code="ok"}': 1,
@@ -93,7 +95,7 @@ describe("/metrics", () => {
         .map(([label, value]) => `gen_ai_${label}="${value}"`)
         .join();
     expect(await lines("gen_ai_server_request_duration_seconds_count")).toMatchObject({
-      [`{${ofGenAi("chat", "m")}}`]: 10,
+      [`{${ofGenAi("chat", "m")}}`]: 11,
       [`{${ofGenAi("rerank", "r")}}`]: 1,
     });
   });

@@ -12,6 +12,7 @@ import { embeddingFields } from "../../../src/transports/openai/embeddings.js";
 import { webhookFields } from "../../../src/transports/openai/handlers.js";
 import { chatFields } from "../../../src/transports/openai/read-chat.js";
 import { rerankFields } from "../../../src/transports/openai/rerank.js";
+import { responseFields } from "../../../src/transports/openai/responses/read-response.js";
 import {
   documentedOperations,
   type JsonSchema,
@@ -93,7 +94,7 @@ describe("docs/openapi.json", () => {
 
   it("documents every rejection of each operation", () => {
     const inference = documented.filter(({ operation }) => "502" in operation.responses);
-    const paths = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/rerank"];
+    const paths = ["/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings", "/v1/rerank"];
     expect(inference.map(({ path }) => path)).toEqual(paths);
     const withBody = documented.filter(({ operation }) => operation.requestBody !== undefined);
     for (const { operation } of withBody) {
@@ -106,6 +107,7 @@ describe("docs/openapi.json", () => {
 
   it.each([
     ["ChatCompletionRequest", chatFields],
+    ["ResponseRequest", responseFields],
     ["CompletionRequest", completionFields],
     ["EmbeddingRequest", embeddingFields],
     ["RerankRequest", rerankFields],

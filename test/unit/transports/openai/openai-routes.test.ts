@@ -20,6 +20,9 @@ const ids = createRandomIds();
 const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hi" }] });
 const streamBody = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hi" }], stream: true });
 const path = "/v1/chat/completions";
+const responses = "/v1/responses";
+const responseBody = JSON.stringify({ model: "m", input: "Hi" });
+const streamedResponseBody = JSON.stringify({ model: "m", input: "Hi", stream: true });
 
 const unasked = (): Promise<never> => Promise.reject(new Error("no test of this file asks for webhooks"));
 const noWebhooks = { create: unasked, list: unasked, get: unasked, remove: unasked };
@@ -147,23 +150,25 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it.each(["chat", "chunks"] as const)(
-    "a client that disconnects during the answer ends the call (%s) (SSE-14, RETRY-6)",
-    async (kind) => {
-      core.chat = (_, ctx) => untilAborted(ctx.signal);
-      core.chunks = async function* (_, ctx) {
-        yield textChunk("Hel");
-        await untilAborted(ctx.signal);
-      };
-      const connection = await connectRaw(base);
-      connection.send(postText(path, handCredential, kind === "chat" ? body : streamBody));
-      if (kind === "chunks") await connection.until("Hel");
-      const call = await core.opened();
-      connection.destroy();
-      await eventually(() => core.whyEnded(call) === "client_left");
-      await expectNothingLeft();
-    },
-  );
+  it.each([
+    ["chat", path, body],
+    ["streamed chat", path, streamBody],
+    ["response", responses, responseBody],
+    ["streamed response", responses, streamedResponseBody],
+  ])("a client that disconnects during the answer ends the call (%s) (SSE-14, RETRY-6)", async (kind, asked, sent) => {
+    core.chat = (_, ctx) => untilAborted(ctx.signal);
+    core.chunks = async function* (_, ctx) {
+      yield textChunk("Hel");
+      await untilAborted(ctx.signal);
+    };
+    const connection = await connectRaw(base);
+    connection.send(postText(asked, handCredential, sent));
+    if (kind.startsWith("streamed")) await connection.until("Hel");
+    const call = await core.opened();
+    connection.destroy();
+    await eventually(() => core.whyEnded(call) === "client_left");
+    await expectNothingLeft();
+  });
 
   it("a pipelined request is served in order, and not at all if the client has disconnected (SSE-14)", async () => {
     const work = createGate();
@@ -336,6 +341,23 @@ describe("a call of the REST transport", () => {
     silence.open();
     const { body: events } = parseAnswer(await connection.closed());
     expect(events).toMatch(/^(: keep-alive\n){2,}data: \{[^\n]*late[^\n]*\n\ndata: \[DONE\]\n\n$/);
+  });
+
+  it("a silent response has begun, and its keep-alives are comments between events (SSE-8, RSP-6)", async () => {
+    await listener.close();
+    ({ base, listener } = await open(core, { sseKeepAliveMs: 30 }));
+    const silence = createGate();
+    core.chunks = async function* () {
+      await silence.pass();
+      yield textChunk("late");
+    };
+    const connection = await connectRaw(base);
+    connection.send(postText(responses, handCredential, streamedResponseBody, ["Connection: close"]));
+    await connection.until((received) => received.split(": keep-alive\n").length > 2);
+    silence.open();
+    const { body: events } = parseAnswer(await connection.closed());
+    expect(events).toMatch(/^event: response\.created\ndata: [^\n]+\n\nevent: response\.in_progress\ndata: [^\n]+\n\n/);
+    expect(events).toMatch(/\n\n(: keep-alive\n){2,}event: response\.output_item\.added\n/);
   });
 
   it("bodies beyond the budget get 503, and the next one has room again", async () => {

@@ -1,0 +1,247 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  type ChatCompletionParams,
+  type ResponseFormat,
+  ResponseFormatSchema,
+} from "../../../../gen/unified/inference/v1/chat_pb.js";
+import { checkInteger, checkOneOf, refuse } from "../../../domain/call/service-error.js";
+import { jsonString } from "../../../lib/json-string.js";
+import { asString, type JsonObject, missingField, unknownValue, wrongType } from "../../http/json-object.js";
+import { Conversation } from "./conversation.js";
+import { type OfferedTools, readTools } from "./read-tools.js";
+
+/** What an error says about a request. */
+interface Fault {
+  /** The field at fault; null: none. */
+  readonly param: string | null;
+  readonly message: string;
+}
+
+/** A body of `POST /v1/responses`. */
+export interface ResponseRequest {
+  readonly params: ChatCompletionParams;
+  readonly stream: boolean;
+  /** The input as it was read: one text, or items. */
+  readonly input: string | readonly JsonObject[];
+  /** Members of the answer that repeat the request or its defaults: JSON on one line, without braces. */
+  readonly repeatedJson: string;
+  /** An error of the core, which names chat's fields, with the names of this API. */
+  renamed<F extends Fault>(fault: F): F;
+}
+
+/** Fields of the body that are known: read, refused, or accepted without effect. */
+export const responseFields: ReadonlySet<string> = new Set([
+  ...["model", "input", "instructions", "max_output_tokens", "temperature", "top_p", "tools", "tool_choice"],
+  ...["parallel_tool_calls", "text", "reasoning", "stream", "stream_options", "store", "metadata", "include"],
+  ...["truncation", "top_logprobs", "previous_response_id", "conversation", "background", "prompt", "moderation"],
+  ...["user", "safety_identifier", "prompt_cache_key", "service_tier", "max_tool_calls", "client_metadata"],
+  ...["prompt_cache_options", "prompt_cache_retention", "context_management"],
+  // Extensions that chat completions have, too.
+  ...["frequency_penalty", "presence_penalty", "seed", "stop", "top_k", "min_p", "repetition_penalty"],
+  "chat_template_kwargs",
+]);
+
+/** Reads the body of `POST /v1/responses` (RSP-1). Throws ServiceError. */
+export function readResponse(body: JsonObject): ResponseRequest {
+  refuseUnsupported(body);
+  const model = body.requiredString("model");
+  const input = readInput(body);
+  const instructions = body.string("instructions");
+  const conversation = conversationOf(instructions, input);
+  const offered = readTools(body);
+  const text = body.object("text");
+  const format = text?.object("format");
+  const { logprobs, topLogprobs } = readLogprobs(body);
+  const reasoning = body.object("reasoning");
+  // As for chat, the answer's `store` says that nothing is stored.
+  body.boolean("store");
+  body.object("stream_options")?.boolean("include_obfuscation");
+  const params: ChatCompletionParams = {
+    $typeName: "unified.inference.v1.ChatCompletionParams",
+    model,
+    messages: conversation.messages,
+    temperature: body.number("temperature"),
+    topP: body.number("top_p"),
+    maxCompletionTokens: body.int32("max_output_tokens"),
+    stop: body.stringOrStrings("stop") ?? [],
+    seed: body.int64("seed"),
+    frequencyPenalty: body.number("frequency_penalty"),
+    presencePenalty: body.number("presence_penalty"),
+    logitBias: {},
+    logprobs,
+    topLogprobs,
+    responseFormat: format === undefined ? undefined : readFormat(format),
+    tools: offered.tools,
+    toolChoice: offered.toolChoice,
+    parallelToolCalls: body.boolean("parallel_tool_calls"),
+    user: body.string("user"),
+    safetyIdentifier: body.string("safety_identifier"),
+    promptCacheKey: body.string("prompt_cache_key"),
+    metadata: body.map("metadata", asString) ?? {},
+    serviceTier: body.string("service_tier"),
+    reasoningEffort: reasoning?.string("effort"),
+    verbosity: text?.string("verbosity"),
+    modalities: [],
+    topK: body.int32("top_k"),
+    minP: body.number("min_p"),
+    repetitionPenalty: body.number("repetition_penalty"),
+    chatTemplateKwargsJson: body.objectAsText("chat_template_kwargs"),
+    passThroughJson: body.unknownFields(responseFields),
+  };
+  checkOneOf(body.string("truncation"), "truncation", ["auto", "disabled"]);
+  return {
+    params,
+    stream: body.boolean("stream") ?? false,
+    input,
+    repeatedJson: repeatedJson(body, params, offered),
+    renamed: (fault) => renamed(fault, (name) => nameHere(name, conversation, offered)),
+  };
+}
+
+/** What OpenAI's API repeats, with its defaults. */
+function repeatedJson(body: JsonObject, params: ChatCompletionParams, offered: OfferedTools): string {
+  const { maxCompletionTokens = null, parallelToolCalls = true, temperature = 1, topP = 1, topLogprobs = 0 } = params;
+  const reasoning = body.object("reasoning");
+  const effort = orNull(reasoning?.string("effort"));
+  const format = onOneLine(body.object("text")?.objectAsText("format") ?? '{"type":"text"}');
+  return (
+    `"background":false,"instructions":${orNull(body.string("instructions"))},` +
+    `"max_output_tokens":${maxCompletionTokens},"max_tool_calls":null,"metadata":${JSON.stringify(params.metadata)},` +
+    `"model":${jsonString(params.model)},"parallel_tool_calls":${parallelToolCalls},"previous_response_id":null,` +
+    `"prompt_cache_key":${orNull(params.promptCacheKey)},` +
+    `"reasoning":{"effort":${effort},"summary":${orNull(reasoning?.string("summary"))}},` +
+    `"safety_identifier":${orNull(params.safetyIdentifier)},"service_tier":"default","store":false,` +
+    `"temperature":${temperature},"text":{"format":${format},"verbosity":${jsonString(params.verbosity ?? "medium")}},` +
+    `"tool_choice":${onOneLine(offered.toolChoiceJson)},"tools":${onOneLine(offered.toolsJson)},` +
+    `"top_logprobs":${topLogprobs},"top_p":${topP},"truncation":${jsonString(body.string("truncation") ?? "disabled")},` +
+    `"user":${orNull(params.user)}`
+  );
+}
+
+function orNull(text: string | undefined): string {
+  return text === undefined ? "null" : jsonString(text);
+}
+
+/** A client's JSON on one line, as an event needs it. JSON has line ends between its tokens only. */
+function onOneLine(json: string): string {
+  return json.replaceAll(/[\r\n]+/g, " ");
+}
+
+/** The messages of a request. Throws ServiceError. */
+function conversationOf(instructions: string | undefined, input: string | readonly JsonObject[]): Conversation {
+  const conversation = new Conversation(instructions);
+  if (typeof input === "string") conversation.addText(input);
+  else for (const item of input) conversation.addItem(item);
+  conversation.end();
+  return conversation;
+}
+
+function readInput(body: JsonObject): string | readonly JsonObject[] {
+  const input = body.value("input");
+  if (input === undefined) missingField("input");
+  if (typeof input === "string") return input;
+  if (!Array.isArray(input)) wrongType("input", "a string or an array of items", input);
+  if (input.length === 0) refuse("empty_array", "input", "'input' must have at least 1 item, but has none.");
+  return body.objects("input") ?? [];
+}
+
+/** Refuses fields on which the caller relies, where ignoring them would change the answer silently (RSP-3). */
+function refuseUnsupported(body: JsonObject): void {
+  refuseField(
+    body,
+    "previous_response_id",
+    "No responses are stored: the setting responses.keep is off. Send all items.",
+  );
+  refuseField(body, "conversation", "This service stores no conversations. Send all items.");
+  refuseField(body, "prompt", "This service stores no prompts. Send 'instructions' and 'input'.");
+  refuseField(body, "moderation", "This service does not moderate content.");
+  if (body.boolean("background") !== true) return;
+  refuse("unsupported_parameter", "background", "Unsupported parameter: 'background'. Stream the response instead.");
+}
+
+function refuseField(body: JsonObject, field: string, why: string): void {
+  if (body.value(field) !== undefined)
+    refuse("unsupported_parameter", field, `Unsupported parameter: '${field}'. ${why}`);
+}
+
+const withLogprobs = "message.output_text.logprobs";
+
+/** What an answer may include; all but the log probabilities have no effect here. */
+const includable = [
+  withLogprobs,
+  "reasoning.encrypted_content",
+  "web_search_call.action.sources",
+  "web_search_call.results",
+  "file_search_call.results",
+  "code_interpreter_call.outputs",
+  "computer_call_output.output.image_url",
+  "message.input_image.image_url",
+];
+const topLogprobsMax = 20;
+
+/** `top_logprobs` alone has no effect, as in OpenAI's API. */
+function readLogprobs(body: JsonObject): { logprobs: boolean | undefined; topLogprobs: number | undefined } {
+  const include = body.strings("include") ?? [];
+  for (const [i, name] of include.entries()) {
+    if (!includable.includes(name)) unknownValue(`include[${i}]`, name, includable);
+  }
+  const topLogprobs = body.int32("top_logprobs");
+  checkInteger(topLogprobs, "top_logprobs", 0, topLogprobsMax);
+  return include.includes(withLogprobs)
+    ? { logprobs: true, topLogprobs }
+    : { logprobs: undefined, topLogprobs: undefined };
+}
+
+/** The form of the text; the fields of a schema are flat here. */
+function readFormat(format: JsonObject): ResponseFormat {
+  const type = format.requiredString("type");
+  switch (type) {
+    case "text":
+      return create(ResponseFormatSchema, { format: { case: "text", value: {} } });
+    case "json_object":
+      return create(ResponseFormatSchema, { format: { case: "jsonObject", value: {} } });
+    case "json_schema":
+      return create(ResponseFormatSchema, {
+        format: {
+          case: "jsonSchema",
+          value: {
+            name: format.requiredString("name"),
+            description: format.string("description"),
+            schemaJson: format.objectAsText("schema"),
+            strict: format.boolean("strict"),
+          },
+        },
+      });
+    default:
+      return unknownValue(format.pathOf("type"), type, ["text", "json_object", "json_schema"]);
+  }
+}
+
+const names: ReadonlyMap<string, string> = new Map([
+  ["max_completion_tokens", "max_output_tokens"],
+  ["reasoning_effort", "reasoning.effort"],
+  ["verbosity", "text.verbosity"],
+  ["logprobs", "include"],
+]);
+
+/** The name of a field of chat in this API. */
+function nameHere(name: string, conversation: Conversation, { positions }: OfferedTools): string {
+  if (name.startsWith("messages")) return conversation.pathOf(name);
+  return (
+    names.get(name) ??
+    name
+      .replace(/^response_format(\.json_schema)?/, "text.format")
+      .replace(/^tool_choice\.allowed_tools/, "tool_choice")
+      .replace(/^tools\[(\d+)\](?:\.function)?/, (_, index) => `tools[${positions[Number(index)] ?? index}]`)
+  );
+}
+
+/** A field as messages quote it. */
+const quotedField = /'([a-z_]+(?:\[\d+\]|\.[a-z_]+)*)'/g;
+
+/** The same error with other names, in `param` and in its message. */
+function renamed<F extends Fault>(fault: F, nameOf: (name: string) => string): F {
+  if (fault.param === null) return fault;
+  const message = fault.message.replace(quotedField, (_, name: string) => `'${nameOf(name)}'`);
+  return { ...fault, param: nameOf(fault.param), message };
+}

@@ -1,0 +1,251 @@
+import type { ChatCompletionChunk, ToolCallDelta } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import type { Usage } from "../../../../gen/unified/inference/v1/usage_pb.js";
+import { type ErrorCode, errorRow } from "../../../contract/errors.js";
+import { jsonString } from "../../../lib/json-string.js";
+import type { StreamFrames } from "../../http/sse.js";
+import type { ResponseRequest } from "./read-response.js";
+import {
+  type CalledFunction,
+  callItemJson,
+  endOf,
+  type ItemStatus,
+  logprobEntriesJson,
+  messageItemJson,
+  type ResponseObject,
+  reasoningItemJson,
+  reasoningPartJson,
+  refusalPartJson,
+  textPartJson,
+} from "./response-object.js";
+
+/** The text that grows in an item, by kind: the item's prefix, the name of its events and the field of its `done` event. */
+const partKinds = {
+  text: { item: "msg", event: "response.output_text", field: "text" },
+  refusal: { item: "msg", event: "response.refusal", field: "refusal" },
+  reasoning: { item: "rs", event: "response.reasoning_text", field: "text" },
+  arguments: { item: "fc", event: "response.function_call_arguments", field: "arguments" },
+} as const;
+
+type PartKind = keyof typeof partKinds;
+
+/** The part that is being written. What surrounds each delta is built once (performance 6). */
+interface OpenPart {
+  readonly kind: PartKind;
+  /** Members of its events that say which part it is. */
+  readonly place: string;
+  /** A delta event up to its sequence number, from there up to its text, and after the text. */
+  readonly start: string;
+  readonly middle: string;
+  readonly end: string;
+  text: string;
+  /** JSON of the log probabilities so far, without brackets. */
+  logprobs: string;
+}
+
+/** The item that is being written. */
+interface OpenItem {
+  readonly prefix: "msg" | "fc" | "rs";
+  readonly id: string;
+  /** JSON of its finished parts; of a call, its arguments. */
+  readonly parts: string[];
+  readonly called: CalledFunction;
+}
+
+type AnswerChunk = Pick<ChatCompletionChunk, "choices" | "usage">;
+
+/** The JSON of an error in OpenAI's API. */
+interface ErrorEnvelope {
+  readonly error: {
+    readonly code: ErrorCode;
+    readonly message: string;
+    readonly param: string | null;
+    readonly type: string;
+  };
+}
+
+const noCall: CalledFunction = { callId: "", name: "" };
+
+/**
+ * Turns the chunks of a chat stream into the events of one response (RSP-6 to RSP-12). Items follow each other: a new one
+ * closes the one before it. A token costs the escaping of its text and a few concatenations.
+ */
+export class ResponseFrames implements StreamFrames<AnswerChunk> {
+  readonly #response: ResponseObject;
+  readonly #renamed: ResponseRequest["renamed"];
+  #sequence = 0;
+  /** JSON of the finished items. */
+  readonly #items: string[] = [];
+  #item: OpenItem | null = null;
+  #part: OpenPart | null = null;
+  /** Whether the answer has an item other than reasoning. */
+  #hasAnswer = false;
+  #finishReason = "stop";
+  #usage: Usage | undefined;
+
+  /** `renamed` gives an error the names of this API. */
+  constructor(response: ResponseObject, renamed: ResponseRequest["renamed"]) {
+    this.#response = response;
+    this.#renamed = renamed;
+  }
+
+  /** The first events. */
+  begin(): string {
+    const response = this.#response.json({ status: "in_progress", items: [] });
+    return this.#responseEvent("created", response) + this.#responseEvent("in_progress", response);
+  }
+
+  /** The events of a chunk; the last chunk has the usage and no choice. */
+  frame({ choices: [choice], usage }: AnswerChunk): string {
+    if (choice === undefined) {
+      this.#usage = usage;
+      return "";
+    }
+    const { delta, logprobs, finishReason } = choice;
+    let events = "";
+    if (delta !== undefined) {
+      const { content, reasoningContent, refusal, toolCalls } = delta;
+      if (reasoningContent) events += this.#delta("reasoning", reasoningContent);
+      if (logprobs !== undefined) events += this.#delta("text", content ?? "", logprobEntriesJson(logprobs));
+      else if (content) events += this.#delta("text", content);
+      if (refusal) events += this.#delta("refusal", refusal);
+      for (const call of toolCalls) events += this.#callDelta(call);
+    }
+    return finishReason === undefined ? events : events + this.#finish(finishReason);
+  }
+
+  /** The whole response, after the usage. */
+  end(): string {
+    const end = endOf(this.#finishReason);
+    return this.#responseEvent(end.status, this.#response.json({ ...end, items: this.#items, usage: this.#usage }));
+  }
+
+  /** An event that changes nothing, for clients that need events instead of comments (SSE-9); null: none can be sent. */
+  keepAlive(): string | null {
+    const part = this.#part;
+    if (part !== null) return `${part.start}${this.#sequence++}${part.middle}""${part.end}`;
+    if (this.#items.length > 0 || this.#item !== null) return null;
+    return this.#responseEvent("in_progress", this.#response.json({ status: "in_progress", items: [] }));
+  }
+
+  /**
+   * The last event of a response that failed (RSP-10). A rejection of the request is the response's failure. A fault of
+   * the service is an error of the stream, which client libraries raise: flat for OpenAI's, nested for others.
+   */
+  failed(envelope: object): string {
+    const { code, message, param, type } = this.#renamed((envelope as ErrorEnvelope).error);
+    if (errorRow(code).http === 400) {
+      return this.#responseEvent(
+        "failed",
+        this.#response.json({ status: "failed", items: this.#items, error: { code, message } }),
+      );
+    }
+    const fields = JSON.stringify({ code, message, param, error: { message, type, param, code } });
+    return this.#event("error", fields.slice(1, -1));
+  }
+
+  #event(type: string, members: string): string {
+    return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.#sequence++},${members}}\n\n`;
+  }
+
+  #responseEvent(name: "created" | "in_progress" | "completed" | "incomplete" | "failed", json: string): string {
+    return this.#event(`response.${name}`, `"response":${json}`);
+  }
+
+  #delta(kind: PartKind, text: string, logprobs = ""): string {
+    const opening = this.#part?.kind === kind ? "" : this.#openPart(kind, noCall);
+    const part = this.#part;
+    if (part === null) return opening;
+    part.text += text;
+    const begun = opening + part.start + this.#sequence++ + part.middle + jsonString(text);
+    if (logprobs === "") return begun + part.end;
+    part.logprobs += (part.logprobs === "" ? "" : ",") + logprobs;
+    return `${begun},"logprobs":[${logprobs}]}\n\n`;
+  }
+
+  /** A call begins with its id; its arguments follow. */
+  #callDelta({ id, name = "", argumentsJson = "" }: ToolCallDelta): string {
+    const opening =
+      id === undefined ? "" : this.#closeItem("completed") + this.#openPart("arguments", { callId: id, name });
+    return argumentsJson === "" ? opening : opening + this.#delta("arguments", argumentsJson);
+  }
+
+  /** Opens a part in the open item, or in a new one. */
+  #openPart(kind: PartKind, called: CalledFunction): string {
+    const { item: prefix, event } = partKinds[kind];
+    let events = this.#item?.prefix === prefix ? this.#closePart() : this.#closeItem("completed");
+    if (this.#item === null) {
+      const id = this.#response.itemId(prefix, this.#items.length);
+      this.#item = { prefix, id, parts: [], called };
+      this.#hasAnswer ||= prefix !== "rs";
+      const item = itemJson(this.#item, "in_progress");
+      events += this.#event("response.output_item.added", `"output_index":${this.#items.length},"item":${item}`);
+    }
+    const isContent = kind !== "arguments";
+    const contentIndex = isContent ? `,"content_index":${this.#item.parts.length}` : "";
+    const place = `"item_id":"${this.#item.id}","output_index":${this.#items.length}${contentIndex}`;
+    if (isContent) {
+      events += this.#event("response.content_part.added", `${place},"part":${partJson(kind, '""', "")}`);
+    }
+    this.#part = {
+      kind,
+      place,
+      start: `event: ${event}.delta\ndata: {"type":"${event}.delta","sequence_number":`,
+      middle: `,${place},"delta":`,
+      end: kind === "text" ? ',"logprobs":[]}\n\n' : "}\n\n",
+      text: "",
+      logprobs: "",
+    };
+    return events;
+  }
+
+  #closePart(): string {
+    const item = this.#item;
+    const part = this.#part;
+    if (item === null || part === null) return "";
+    this.#part = null;
+    const { kind, place, logprobs } = part;
+    const { event, field } = partKinds[kind];
+    const text = jsonString(part.text);
+    if (kind === "arguments") {
+      item.parts.push(text);
+      return this.#event(`${event}.done`, `${place},"name":${jsonString(item.called.name)},"arguments":${text}`);
+    }
+    const json = partJson(kind, text, logprobs);
+    item.parts.push(json);
+    const more = kind === "text" ? `,"logprobs":[${logprobs}]` : "";
+    return (
+      this.#event(`${event}.done`, `${place},"${field}":${text}${more}`) +
+      this.#event("response.content_part.done", `${place},"part":${json}`)
+    );
+  }
+
+  #closeItem(status: ItemStatus): string {
+    const item = this.#item;
+    if (item === null) return "";
+    const events = this.#closePart();
+    this.#item = null;
+    const json = itemJson(item, status);
+    const place = `"output_index":${this.#items.length}`;
+    this.#items.push(json);
+    return events + this.#event("response.output_item.done", `${place},"item":${json}`);
+  }
+
+  /** An answer without calls has a text, possibly an empty one, unless it was cut in its reasoning. */
+  #finish(reason: string): string {
+    this.#finishReason = reason;
+    const { status } = endOf(reason);
+    const needsText = !this.#hasAnswer && (status === "completed" || this.#item === null);
+    const opening = needsText ? this.#openPart("text", noCall) : "";
+    return opening + this.#closeItem(status);
+  }
+}
+
+function itemJson({ prefix, id, called, parts }: OpenItem, status: ItemStatus): string {
+  if (prefix === "fc") return callItemJson(id, status, called, parts[0] ?? '""');
+  return prefix === "msg" ? messageItemJson(id, status, parts) : reasoningItemJson(id, status, parts);
+}
+
+function partJson(kind: Exclude<PartKind, "arguments">, text: string, logprobs: string): string {
+  if (kind === "text") return textPartJson(text, logprobs);
+  return kind === "refusal" ? refusalPartJson(text) : reasoningPartJson(text);
+}
