@@ -15,8 +15,8 @@ Prometheus's text format; the public listener never does. They belong to one pro
 the store, which no counter here replaces (USE-19).
 
 - \`route\` is the operation, the same on every protocol: \`create_chat_completion\`. \`operation\` is its name in usage:
-  \`chat\`, \`completions\`, \`embeddings\` or \`rerank\`, and empty for operations that run no model. \`code\`, \`reason\` and \`error_type\` are
-  codes of [errors.md](errors.md).
+  \`chat\`, \`responses\`, \`completions\`, \`embeddings\` or \`rerank\`, and empty for operations that run no model. \`code\`,
+  \`reason\` and \`error_type\` are codes of [errors.md](errors.md).
 - \`model\` is a model of the catalog; \`unknown\` stands for names that are not in it, \`other\` all models beyond the
   first 100, an empty one for operations without a model. No label names a key, an account or an address.
 - \`endpoint\` is the id of a webhook endpoint: the 100 that have waited longest, \`other\` for the rest. \`result\` is the
