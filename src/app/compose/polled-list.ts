@@ -95,9 +95,7 @@ export class PolledList {
     for (const model of this.models.values()) model.misses += 1;
     const offered = found.filter(({ operations }) => operations.length > 0);
     const usable = offered.filter(({ id }) => modelIdForm.test(id));
-    for (const { id, contextLength, embeddingDims, images } of usable) {
-      this.models.set(id, { listed: { contextLength, embeddingDims, images }, misses: 0 });
-    }
+    for (const { id, operations: _, ...listed } of usable) this.models.set(id, { listed, misses: 0 });
     for (const [id, { misses }] of this.models) if (misses >= missesMax) this.models.delete(id);
     const unusable = offered.length - usable.length;
     if (unusable > this.#unusable) {

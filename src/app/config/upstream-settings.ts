@@ -88,7 +88,9 @@ const upstream = z
     url,
     kind: oneOf(upstreamKinds)
       .prefault("generic")
-      .describe("Program or provider behind the URL; `generic` for any other with OpenAI's API."),
+      .describe(
+        "Program or provider behind the URL; `generic` for any other with OpenAI's API, `anthropic` for Anthropic's.",
+      ),
     api_version: apiVersion
       .nullable()
       .prefault(null)

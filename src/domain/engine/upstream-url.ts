@@ -27,7 +27,7 @@ function partFault({ protocol, username, password, pathname }: URL, text: string
   }
   if (/[?#]/.test(text))
     return "must not have a query or a fragment: set only the base URL; for Azure, set api_version";
-  if (/\/(chat\/completions|completions|embeddings)\/?$/.test(pathname)) {
+  if (/\/(chat\/completions|completions|embeddings|messages)\/?$/.test(pathname)) {
     return "must be the base URL: remove the path of the operation, so that it ends as in http://10.0.0.5:8000/v1";
   }
   return null;

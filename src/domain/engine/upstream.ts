@@ -123,6 +123,20 @@ export interface ListedFacts {
   readonly embeddingDims: number | null;
   /** Whether the model takes images; null: the server does not say. */
   readonly images: boolean | null;
+  /** What Anthropic's list states beside these. Absent: a list of another API. */
+  readonly messages?: MessagesFacts;
+}
+
+/** Facts about a model of Anthropic's Messages API; null where the list does not state them. */
+export interface MessagesFacts {
+  /** Largest `max_tokens`. */
+  readonly maxOutput: number | null;
+  /** Whether the amount of thinking is requested as a budget of tokens or as an effort. */
+  readonly thinking: "none" | "budget" | "effort" | null;
+  /** Names of the levels of effort; empty where there are none. */
+  readonly efforts: readonly string[];
+  /** Whether answers and calls can be bound to a JSON schema. */
+  readonly jsonSchema: boolean | null;
 }
 
 /** A model that a server lists. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
-import type { DiscoveredModel, UpstreamFacts, UpstreamKind } from "../../domain/engine/upstream.js";
+import type { DiscoveredModel, MessagesFacts, UpstreamFacts, UpstreamKind } from "../../domain/engine/upstream.js";
 import { kindOfHost } from "../../domain/engine/upstream-url.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { isObject } from "../../lib/json-string.js";
@@ -88,14 +88,16 @@ function readModels({ body }: WholeAnswer, kind: UpstreamKind): readonly Discove
     const id: unknown = isObject(entry) ? entry["id"] : null;
     if (!isObject(entry) || typeof id !== "string" || id === "" || id.length > modelIdCharsMax) continue;
     const meta = isObject(entry["meta"]) ? entry["meta"] : {};
-    const length = countOf(entry["max_model_len"]) ?? countOf(meta["n_ctx"]) ?? countOf(entry["context_length"]);
+    const ofServer = countOf(entry["max_model_len"]) ?? countOf(meta["n_ctx"]) ?? countOf(entry["context_length"]);
+    const length = ofServer ?? countOf(entry["max_input_tokens"]);
     const embeddingDims = countOf(meta["n_embd"]);
     models.push({
       id,
       contextLength: length === 0 ? null : length,
       embeddingDims,
-      images: takesImages(entry["architecture"]),
+      images: takesImages(entry["architecture"]) ?? isSupported(entry["capabilities"], "image_input"),
       operations: guessOperations(kind, id),
+      ...(kind === "anthropic" ? { messages: messagesFacts(entry) } : {}),
     });
   }
   return models;
@@ -105,6 +107,29 @@ function readModels({ body }: WholeAnswer, kind: UpstreamKind): readonly Discove
 function takesImages(architecture: unknown): boolean | null {
   const modalities: unknown = isObject(architecture) ? architecture["input_modalities"] : null;
   return Array.isArray(modalities) ? modalities.includes("image") : null;
+}
+
+/** The facts of an entry of Anthropic's list. */
+function messagesFacts(entry: Readonly<Record<string, unknown>>): MessagesFacts {
+  const { capabilities } = entry;
+  const { thinking = null, effort = null } = isObject(capabilities) ? capabilities : {};
+  const types: unknown = isObject(thinking) ? thinking["types"] : null;
+  const canThink = isSupported(capabilities, "thinking");
+  const ofType = isSupported(types, "adaptive") === true ? "effort" : "budget";
+  const levels = isObject(effort) ? Object.keys(effort).filter((name) => isSupported(effort, name) === true) : [];
+  return {
+    maxOutput: countOf(entry["max_tokens"]) || null,
+    thinking: canThink === null ? null : canThink ? ofType : "none",
+    efforts: levels,
+    jsonSchema: isSupported(capabilities, "structured_outputs"),
+  };
+}
+
+/** Whether Anthropic's list names a capability as supported; null: it does not say. */
+function isSupported(capabilities: unknown, name: string): boolean | null {
+  const capability: unknown = isObject(capabilities) ? capabilities[name] : null;
+  const supported: unknown = isObject(capability) ? capability["supported"] : null;
+  return typeof supported === "boolean" ? supported : null;
 }
 
 const kindOfOwner: Readonly<Record<string, UpstreamKind>> = {

@@ -1,26 +1,42 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { type EmitEvent, EngineError, type EngineUsage, type GenEvent } from "../../domain/engine/engine.js";
-import { AnswerEvents, type AnswerOptions } from "./answer/answer-events.js";
 import { eventBytesMax, SseReader } from "./answer/sse-reader.js";
 import { BodyCollector, errorBytesMax } from "./connection/body-collector.js";
 import type { AnswerReader, Exchange } from "./connection/exchange.js";
 import {
   type AnswerHeaders,
-  callersFaultIn,
   engineErrorOf,
   type FailedRequest,
   InvalidResponse,
   parseJson,
   ReportedError,
+  reportedErrorOf,
   withUsage,
 } from "./protocol/upstream-failure.js";
 
 /** How long the usage may take after the last finish. */
 const tailMs = 5_000;
 
+/** Turns an answer in the protocol of its server into events. Its methods throw InvalidResponse, or what emitting throws. */
+export interface AnswerParser {
+  /** Whether the answer itself has begun, not only the progress of its prompt. */
+  readonly hasBegun: boolean;
+  /** Whether every choice has its finish reason. */
+  readonly isFinished: boolean;
+  readonly fingerprint: string;
+  /** Null: the server has not begun. */
+  readonly usageSoFar: EngineUsage | null;
+  /** Takes the data of one event of a stream. Returns whether it is the last one. */
+  take(data: string): boolean;
+  /** Takes a whole answer, of a server that does not stream. */
+  takeChunk(answer: unknown): void;
+  /** Emits what is held, the finishes and the usage. */
+  end(): void;
+}
+
 export interface GenerateCallOptions {
   readonly clock: Clock;
-  readonly answer: AnswerOptions;
+  readonly parser: (emit: (event: GenEvent) => void) => AnswerParser;
   readonly request: FailedRequest;
   readonly emit: EmitEvent;
 }
@@ -31,7 +47,7 @@ export interface GenerateCallOptions {
  */
 export class GenerateCall implements AnswerReader {
   readonly #options: GenerateCallOptions;
-  readonly #answer: AnswerEvents;
+  readonly #answer: AnswerParser;
   readonly #events = new SseReader();
   /** Reads that came after the consumer had to be waited for: at most what the socket had read. */
   readonly #reads: Buffer[] = [];
@@ -56,7 +72,7 @@ export class GenerateCall implements AnswerReader {
 
   constructor(options: GenerateCallOptions) {
     this.#options = options;
-    this.#answer = new AnswerEvents(options.answer, (event) => this.#send(event));
+    this.#answer = options.parser((event) => this.#send(event));
   }
 
   /** Resolves after the last event was taken. Rejects with EngineError, or with what the consumer threw. Call it once. */
@@ -163,9 +179,8 @@ export class GenerateCall implements AnswerReader {
           this.#atGap();
           return;
         }
-        if (data.length < 16 && data.trim() === "[DONE]") this.#complete();
-        else if (this.#events.lastIsError) throw new ReportedError(data);
-        else if (data !== "") this.#answer.take(data);
+        if (this.#events.lastIsError) throw new ReportedError(data);
+        if (data !== "" && this.#answer.take(data)) this.#complete();
       }
     } catch (error) {
       this.#fail(error);
@@ -272,10 +287,11 @@ export class GenerateCall implements AnswerReader {
       return;
     }
     const { usageSoFar } = this.#answer;
-    const isFirst = error instanceof ReportedError && (usageSoFar?.outTokens ?? 0) === 0;
-    const fault = isFirst ? callersFaultIn(error, this.#options.request) : null;
-    if (fault !== null) this.#settle(fault);
-    else this.#settle(error instanceof EngineError && usageSoFar !== null ? withUsage(error, usageSoFar) : error);
+    const isFirst = (usageSoFar?.outTokens ?? 0) === 0;
+    const known = error instanceof ReportedError ? reportedErrorOf(error, this.#options.request, isFirst) : error;
+    // A request that the server rejects is not charged.
+    const isCharged = known instanceof EngineError && known.code !== "bad_input" && known.code !== "context_overflow";
+    this.#settle(isCharged && usageSoFar !== null ? withUsage(known, usageSoFar) : known);
   }
 
   /** `error` null: success. */

@@ -24,7 +24,7 @@ export interface OpenAiEngineDeps {
   readonly onOutcome?: UpstreamObserver;
 }
 
-/** Models on servers with an OpenAI-compatible API. */
+/** Models on servers with an OpenAI-compatible API, or with that of Anthropic. */
 export const openAiEngine = {
   name: "openai",
   settings: ["upstream", "model", "pass_through"],
@@ -60,15 +60,18 @@ async function load(
     embeddingDims: listed?.embeddingDims ?? null,
     images: listed?.images ?? null,
     capabilities,
+    messages: listed?.messages,
   };
   const spec: OpenAiModelSpec = {
     id,
     slots,
     body: { model, dialect: kindProfiles[kind].dialect, passThrough },
+    messages: listed?.messages ?? null,
     caps: capabilitiesOf(kind, facts),
   };
   const stop = new AbortSource();
   const learn = (found: ListedFacts): void => {
+    spec.messages = found.messages ?? null;
     spec.caps = capabilitiesOf(kind, { ...facts, ...found, contextLength: contextLength ?? found.contextLength });
   };
   if (listed === undefined && upstream.profile.listsModels) {

@@ -11,10 +11,14 @@ import {
   type RerankRequest,
   type RerankResult,
 } from "../../domain/engine/engine.js";
-import type { UpstreamOutcome } from "../../domain/engine/upstream.js";
+import type { MessagesFacts, UpstreamOutcome } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { MemberList, type Placed } from "../../lib/collections.js";
+import { AnswerEvents } from "./answer/answer-events.js";
 import { embeddingBytesMax, readEmbeddings, readScores, rerankBytesMax } from "./answer/input-answers.js";
+import { MessagesAnswer } from "./anthropic/messages-answer.js";
+import { messagesBody } from "./anthropic/messages-body.js";
+import { messagesErrors } from "./anthropic/messages-errors.js";
 import { readWhole } from "./connection/body-collector.js";
 import { ModelKeys, type UpstreamKey } from "./connection/key-ring.js";
 import { type Upstream, type UpstreamCall, withKeys } from "./connection/upstream.js";
@@ -40,8 +44,9 @@ export interface OpenAiModelSpec {
   readonly id: string;
   readonly slots: number;
   readonly body: BodySettings;
-  /** What is known now; discovery may learn more later. */
+  // What is known now; discovery may learn more later.
   caps: Capabilities;
+  messages: MessagesFacts | null;
 }
 
 /** Words of the prompt that are kept out of the log. */
@@ -78,12 +83,16 @@ export class OpenAiModel implements LoadedModel {
   }
 
   async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
-    const operation = "messages" in request.input ? "chat/completions" : "completions";
-    const body = generateBody(request, this.#spec.body);
+    const isMessages = this.#deps.upstream.profile.api === "messages";
+    const ofChat = "messages" in request.input ? "chat/completions" : "completions";
+    const operation = isMessages ? "messages" : ofChat;
+    const { body: settings, messages: facts } = this.#spec;
+    const body = isMessages ? messagesBody(request, { ...settings, facts }) : generateBody(request, settings);
     await this.#run(signal, request.cacheKey, (key, running) => {
+      const options = this.#answerOptions(request);
       const call = new GenerateCall({
         clock: this.#deps.clock,
-        answer: this.#answerOptions(request),
+        parser: (emitted) => (isMessages ? new MessagesAnswer(options, emitted) : new AnswerEvents(options, emitted)),
         request: this.#failedRequest("messages" in request.input ? "messages" : "prompt", () =>
           promptText(request.input, scrubbedCharsMax),
         ),
@@ -237,7 +246,9 @@ export class OpenAiModel implements LoadedModel {
 
   #failedRequest(promptParam: string, prompt: () => string): FailedRequest {
     const { contextLength } = this.#spec.caps;
-    return { promptParam, contextLength, keys: this.#deps.upstream.keys.texts, promptText: prompt };
+    const { keys, profile } = this.#deps.upstream;
+    const failed = { promptParam, contextLength, keys: keys.texts, promptText: prompt };
+    return profile.api === "messages" ? { ...failed, forms: messagesErrors } : failed;
   }
 }
 

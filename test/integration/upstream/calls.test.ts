@@ -103,13 +103,14 @@ describe("requests to an upstream server", () => {
     ]);
   });
 
-  it("to Azure carry the key as api-key, to Anthropic in both headers", async () => {
+  it("to Azure carry the key as api-key, to Anthropic as x-api-key, and to neither as a bearer token", async () => {
     const upstream = await start(ok);
     await runEvents(await load(upstream, { kind: "azure", keys: ["k"] }), chatRequest());
     expect(upstream.requests.at(-1)?.headers).toMatchObject({ "api-key": "k" });
     expect(upstream.requests.at(-1)?.headers).not.toHaveProperty("authorization");
     await runEvents(await load(upstream, { kind: "anthropic", keys: ["k"] }), chatRequest());
-    expect(upstream.requests.at(-1)?.headers).toMatchObject({ authorization: "Bearer k", "x-api-key": "k" });
+    expect(upstream.requests.at(-1)?.headers).toMatchObject({ "x-api-key": "k", "anthropic-version": "2023-06-01" });
+    expect(upstream.requests.at(-1)?.headers).not.toHaveProperty("authorization");
   });
 
   it("reuse a connection, also after [DONE] came before the end of the body", async () => {

@@ -76,6 +76,16 @@ export const recordedGenerations: Readonly<Record<string, GenerateRequest>> = {
   "ray-serve/chat-n2-stream": chatRequest({ n: 2 }),
 };
 
+/** Answers of Anthropic's Messages API, written by hand in the form that its documentation describes, with requests. */
+export const writtenMessages: Readonly<Record<string, GenerateRequest>> = {
+  "anthropic/chat-stream": chatRequest(),
+  "anthropic/chat-tools-stream": chatRequest({ tool: { mode: "auto" } }),
+  "anthropic/chat-thinking-stream": chatRequest({ reasoningEffort: "low" }),
+  "anthropic/chat-stop-stream": chatRequest({ stop: ["three"] }),
+  "anthropic/chat-length-stream": chatRequest({ maxTokens: 2 }),
+  "anthropic/chat-unary": chatRequest({ tool: { mode: "auto" } }),
+};
+
 /** Events as a file: one per line. */
 export function eventsText(events: readonly object[]): string {
   return `[\n${events.map((event) => `  ${JSON.stringify(event)}`).join(",\n")}\n]\n`;

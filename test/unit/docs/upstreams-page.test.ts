@@ -14,10 +14,14 @@ const needs: readonly (readonly [string, (profile: KindProfile) => string])[] = 
   ["embeddings with `dimensions`", ({ abilities }) => no(abilities.shortenableEmbeddings)],
   ["reranking", ({ abilities }) => no(abilities.rerank)],
   ["forced tools", ({ abilities }) => no(abilities.toolChoice)],
-  ["`strict` tools", ({ abilities }) => no(abilities.grammar)],
+  ["`strict` tools", ({ api, abilities }) => (api === "messages" ? "by model" : no(abilities.grammar))],
   ["`parallel_tool_calls: false`", ({ dialect }) => leftOut(dialect.parallelToolCalls)],
   ["`json_object`", ({ abilities }) => no(abilities.jsonObject)],
-  ["`json_schema`", ({ abilities }) => ({ full: "", subset: "partly", none: "no" })[abilities.jsonSchema]],
+  [
+    "`json_schema`",
+    ({ api, abilities }) =>
+      api === "messages" ? "by model" : { full: "", subset: "partly", none: "no" }[abilities.jsonSchema],
+  ],
   ["`logprobs`", ({ abilities }) => no(abilities.logprobs > 0)],
   ["`echo` with `logprobs`", ({ abilities }) => no(abilities.echoLogprobs)],
   ["`logit_bias`", ({ abilities }) => no(abilities.logitBias)],

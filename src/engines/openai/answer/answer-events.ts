@@ -1,30 +1,16 @@
-import type { EngineUsage, FinishReason, GenEvent, TokenLogprobInfo } from "../../../domain/engine/engine.js";
+import type { EngineUsage, GenEvent } from "../../../domain/engine/engine.js";
 import { isObject } from "../../../lib/json-string.js";
 import { InvalidResponse, parseJson, ReportedError } from "../protocol/upstream-failure.js";
-import {
-  contentOf,
-  errorKind,
-  fingerprintOf,
-  finishReasonOf,
-  indexOf,
-  type Json,
-  stringOf,
-  wellFormed,
-} from "./chunk-values.js";
+import { type ChoiceOptions, ChoiceOutput } from "./choice-output.js";
+import { contentOf, errorKind, fingerprintOf, finishReasonOf, indexOf, type Json, stringOf } from "./chunk-values.js";
 import { TextTemplate } from "./text-template.js";
 import { readLogprobs } from "./token-logprobs.js";
-import { ToolCalls } from "./tool-calls.js";
 import { AnswerUsage, type ReadUsage, readProgress, readUsage } from "./upstream-usage.js";
 
-export interface AnswerOptions {
+export interface AnswerOptions extends ChoiceOptions {
   readonly choices: number;
   /** Alternatives per position; undefined: log probabilities are dropped. */
   readonly logprobs: number | undefined;
-  /** A tool has to be called: text is held until the call comes. */
-  readonly isForced: boolean;
-  readonly parallelToolCalls: boolean;
-  /** Whether text events of a choice may be joined. */
-  readonly joins: boolean;
   /** The fingerprint that the answer has unless the server names another one. */
   readonly fingerprint: string;
   /** Text before the answer's own, which counts as no output; empty: none. */
@@ -32,29 +18,9 @@ export interface AnswerOptions {
   /** Whether the answer is the echo alone: what the server generates all the same is dropped. */
   readonly isEchoOnly: boolean;
   readonly estimatedPromptTokens: () => number;
-  readonly newCallId: () => string;
 }
 
 type Emit = (event: GenEvent) => void;
-
-/** Characters of joined text after which an event is emitted all the same. */
-const joinedCharsMax = 16_384;
-/** Characters before a forced call: llama.cpp lets a model that makes none write until its context is full. */
-const forcedCharsMax = 32_768;
-/** Positions whose text has not come. */
-const heldLogprobsMax = 1_024;
-
-interface Choice {
-  reason: FinishReason | null;
-  stopSequence: string | null;
-  /** A high surrogate whose other half has not come. */
-  half: string;
-  /** Text that is joined, or held because a call is forced. */
-  waiting: string;
-  hasText: boolean;
-  logprobs: TokenLogprobInfo[] | null;
-  readonly calls: ToolCalls;
-}
 
 /**
  * Turns the chunks of one answer into events, whatever the server's dialect: role, id and model are ours, unknown members
@@ -64,7 +30,7 @@ interface Choice {
 export class AnswerEvents {
   readonly #options: AnswerOptions;
   readonly #emit: Emit;
-  readonly #choices: readonly Choice[];
+  readonly #choices: readonly ChoiceOutput[];
   readonly #usage: AnswerUsage;
   readonly #template = new TextTemplate();
   #isAccepted = false;
@@ -74,21 +40,13 @@ export class AnswerEvents {
   #unfinished: number;
 
   constructor(options: AnswerOptions, emit: Emit) {
-    const { choices, parallelToolCalls, newCallId, fingerprint, estimatedPromptTokens } = options;
+    const { choices, fingerprint, estimatedPromptTokens } = options;
     this.#options = options;
     this.#emit = emit;
     this.#fingerprint = fingerprint;
     this.#unfinished = choices;
     this.#usage = new AnswerUsage(choices, estimatedPromptTokens);
-    this.#choices = Array.from({ length: choices }, (_, index) => ({
-      reason: null,
-      stopSequence: null,
-      half: "",
-      waiting: "",
-      hasText: false,
-      logprobs: null,
-      calls: new ToolCalls(index, parallelToolCalls, newCallId),
-    }));
+    this.#choices = Array.from({ length: choices }, (_, i) => new ChoiceOutput(i, options, this.#usage, emit));
   }
 
   /** Whether every choice has its finish reason. */
@@ -106,21 +64,23 @@ export class AnswerEvents {
     return this.#isAccepted ? this.#usage.figures() : null;
   }
 
-  /** Takes the data of one event of the stream. */
-  take(data: string): void {
+  /** Takes the data of one event of the stream. Returns whether it is the last one. */
+  take(data: string): boolean {
     const text = this.#template.match(data);
     if (text !== null) {
       const { outTokens } = this.#template;
       if (outTokens !== null) this.#usage.exact(0, outTokens);
-      this.#text(0, text);
-      return;
+      this.#text(this.#choices[0], text);
+      return false;
     }
+    if (data.length < 16 && data.trim() === "[DONE]") return true;
     const chunk = parseJson(data);
     if (chunk === undefined) throw new InvalidResponse("the upstream sent an event that is not JSON");
     // A single chunk of text is often the whole answer.
     const hadText = this.#choices[0]?.hasText === true;
     this.takeChunk(chunk);
     if (hadText && this.#isPlainText(chunk)) this.#template.learn(data, chunk);
+    return false;
   }
 
   /** Takes a parsed chunk. A list is how some servers send an error; other values than objects are skipped. */
@@ -148,12 +108,8 @@ export class AnswerEvents {
   /** Emits what is held, the finishes and the usage. Throws InvalidResponse for an answer that is not complete. */
   end(): void {
     if (!this.isFinished) throw new InvalidResponse("the upstream's answer ended without a finish reason");
-    for (const [index, choice] of this.#choices.entries()) this.#flush(index, choice);
-    for (const [index, { reason, stopSequence }] of this.#choices.entries()) {
-      if (reason === null) continue;
-      const finish = { type: "finish", choice: index, reason, outTokens: this.#usage.outTokens(index) } as const;
-      this.#emit(stopSequence === null ? finish : { ...finish, stopSequence });
-    }
+    for (const choice of this.#choices) choice.flush();
+    for (const choice of this.#choices) choice.end();
     this.#emit({ type: "usage", ...this.#usage.figures() });
   }
 
@@ -181,124 +137,34 @@ export class AnswerEvents {
   }
 
   #takeChoice(value: Json): void {
-    const index = indexOf(value);
-    const choice = this.#choices[index];
+    const choice = this.#choices[indexOf(value)];
     if (choice === undefined || choice.reason !== null) return;
     const delta = isObject(value["delta"]) ? value["delta"] : isObject(value["message"]) ? value["message"] : null;
-    if (this.#options.logprobs !== undefined) {
-      const logprobs = readLogprobs(value["logprobs"], this.#options.logprobs);
-      if (logprobs.length > 0) {
-        choice.logprobs ??= [];
-        choice.logprobs.push(...logprobs);
-        if (choice.logprobs.length >= heldLogprobsMax) this.#flush(index, choice);
-      }
-    }
-    if (delta === null) this.#text(index, stringOf(value["text"]));
-    else this.#takeDelta(index, choice, delta);
+    const { logprobs } = this.#options;
+    if (logprobs !== undefined) choice.logprobs(readLogprobs(value["logprobs"], logprobs));
+    if (delta === null) this.#text(choice, stringOf(value["text"]));
+    else this.#takeDelta(choice, delta);
     const reason = finishReasonOf(value["finish_reason"]);
     if (reason === null) return;
-    this.#finish(choice, reason);
+    choice.finish(reason);
+    this.#unfinished -= 1;
     // vLLM and SGLang name the stop string here, or the id of the stop token.
     if (choice.reason === "stop") {
       choice.stopSequence = stringOf(value["stop_reason"]) || stringOf(value["matched_stop"]) || null;
     }
   }
 
-  #takeDelta(index: number, choice: Choice, delta: Json): void {
+  #takeDelta(choice: ChoiceOutput, delta: Json): void {
     const { text, thinking } = contentOf(delta["content"]);
-    const reasoning = stringOf(delta["reasoning_content"]) || stringOf(delta["reasoning"]) || thinking;
-    if (reasoning !== "") {
-      this.#flush(index, choice);
-      this.#emit({
-        type: "reasoning",
-        choice: index,
-        text: wellFormed(reasoning),
-        outTokens: this.#usage.chunk(index),
-      });
-    }
-    this.#text(index, text);
-    const refusal = stringOf(delta["refusal"]);
-    if (refusal !== "") {
-      this.#flush(index, choice);
-      this.#emit({ type: "refusal", choice: index, text: wellFormed(refusal), outTokens: this.#usage.chunk(index) });
-    }
+    choice.otherText("reasoning", stringOf(delta["reasoning_content"]) || stringOf(delta["reasoning"]) || thinking);
+    this.#text(choice, text);
+    choice.otherText("refusal", stringOf(delta["refusal"]));
     const calls: unknown = delta["tool_calls"];
-    if (!Array.isArray(calls) || calls.length === 0) return;
-    const outTokens = this.#usage.chunk(index);
-    for (const call of calls) {
-      choice.calls.take(call, outTokens, (event) => {
-        this.#flush(index, choice);
-        this.#emit(event);
-      });
-    }
+    if (Array.isArray(calls)) choice.calls(calls);
   }
 
-  #text(index: number, text: string): void {
-    const choice = this.#choices[index];
-    if (choice === undefined || text === "" || choice.reason !== null || this.#options.isEchoOnly) return;
-    const outTokens = this.#usage.chunk(index);
-    const whole = this.#wholeCharacters(choice, text);
-    if (whole === "") return;
-    const { isForced, joins } = this.#options;
-    if (isForced && choice.calls.isEmpty) {
-      choice.waiting += whole;
-      if (choice.waiting.length > forcedCharsMax) throw notForced();
-      return;
-    }
-    // The first text is emitted at once: it is the time of the first token.
-    if (joins && choice.hasText) {
-      choice.waiting += whole;
-      if (choice.waiting.length < joinedCharsMax) return;
-      this.#flush(index, choice);
-      return;
-    }
-    choice.hasText = true;
-    this.#emitText(index, choice, choice.waiting + whole, outTokens);
-    choice.waiting = "";
-  }
-
-  #emitText(index: number, choice: Choice, text: string, outTokens: number): void {
-    const { logprobs } = choice;
-    if (logprobs === null) {
-      this.#emit({ type: "text", choice: index, text, outTokens });
-      return;
-    }
-    choice.logprobs = null;
-    this.#emit({ type: "text", choice: index, text, outTokens, logprobs });
-  }
-
-  /** Emits text that waits. */
-  #flush(index: number, choice: Choice): void {
-    if (choice.waiting === "" && choice.logprobs === null) return;
-    const text = choice.waiting;
-    choice.waiting = "";
-    choice.hasText = true;
-    this.#emitText(index, choice, text, this.#usage.outTokens(index));
-  }
-
-  /** Holds back a character of which only half has come; a half that stands alone becomes U+FFFD. */
-  #wholeCharacters(choice: Choice, text: string): string {
-    const last = text.charCodeAt(text.length - 1);
-    const endsOpen = last >= 0xd800 && last < 0xdc00;
-    if (choice.half === "" && !endsOpen) return wellFormed(text);
-    const joined = choice.half + text;
-    choice.half = endsOpen ? joined.slice(-1) : "";
-    return wellFormed(endsOpen ? joined.slice(0, -1) : joined);
-  }
-
-  #finish(choice: Choice, reason: FinishReason): void {
-    if (choice.half !== "") {
-      choice.half = "";
-      choice.waiting += "\ufffd";
-    }
-    choice.calls.end();
-    const hasCalls = !choice.calls.isEmpty;
-    if (this.#options.isForced && !hasCalls && (choice.waiting !== "" || reason !== "length")) {
-      throw notForced();
-    }
-    if (hasCalls && reason === "stop") choice.reason = "tool_calls";
-    else choice.reason = !hasCalls && reason === "tool_calls" ? "stop" : reason;
-    this.#unfinished -= 1;
+  #text(choice: ChoiceOutput | undefined, text: string): void {
+    if (!this.#options.isEchoOnly) choice?.text(text);
   }
 
   /** Whether the chunk has an effect by its text, and by exact usage, alone: then others of its form may skip the parser. */
@@ -319,8 +185,4 @@ export class AnswerEvents {
       (!Array.isArray(delta["tool_calls"]) || delta["tool_calls"].length === 0)
     );
   }
-}
-
-function notForced(): InvalidResponse {
-  return new InvalidResponse("the upstream did not make the tool call that the request forces");
 }

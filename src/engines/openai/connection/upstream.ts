@@ -16,8 +16,11 @@ const connectionAgeMs = 60_000;
 const responseHeaderBytesMax = 16 * 1_024;
 /** Keys that one request tries. */
 const keysPerRequestMax = 4;
+const anthropicVersion = "2023-06-01";
+/** The longest page of Anthropic's list of models; without a number it has 20. */
+const anthropicModelsMax = 1_000;
 
-export type UpstreamOperation = "chat/completions" | "completions" | "embeddings" | "models" | "rerank";
+export type UpstreamOperation = "chat/completions" | "completions" | "embeddings" | "messages" | "models" | "rerank";
 
 export interface UpstreamCall {
   readonly operation: UpstreamOperation;
@@ -110,14 +113,11 @@ export class Upstream {
     };
     if (hasBody) headers["content-type"] = "application/json";
     if (requestId !== null && requestId !== "") headers["x-request-id"] = requestId;
+    const { api, credential } = this.profile;
+    if (api === "messages") headers["anthropic-version"] = anthropicVersion;
     if (key.text !== null) {
-      const { credential } = this.profile;
-      if (credential === "api-key") headers["api-key"] = key.text;
-      else headers["authorization"] = `Bearer ${key.text}`;
-      if (credential === "x-api-key") {
-        headers["x-api-key"] = key.text;
-        headers["anthropic-version"] = "2023-06-01";
-      }
+      if (credential === "bearer") headers["authorization"] = `Bearer ${key.text}`;
+      else headers[credential] = key.text;
     }
     for (const [name, value] of Object.entries(this.settings.headers)) headers[name] = value.reveal();
     return headers;
@@ -126,7 +126,10 @@ export class Upstream {
   #pathOf({ operation, model }: UpstreamCall): string {
     const { kind, apiVersion } = this.settings;
     const base = this.#base.pathname.replace(/\/+$/, "");
-    if (kind !== "azure") return `${base === "" ? "/v1" : base}/${operation}`;
+    if (kind !== "azure") {
+      const query = kind === "anthropic" && operation === "models" ? `?limit=${anthropicModelsMax}` : "";
+      return `${base === "" ? "/v1" : base}/${operation}${query}`;
+    }
     if (apiVersion === null) return `${base}/openai/v1/${operation}`;
     const query = `?api-version=${encodeURIComponent(apiVersion)}`;
     if (operation === "models") return `${base}/openai/models${query}`;

@@ -1,8 +1,15 @@
 import type { Capabilities } from "../../../domain/engine/engine.js";
-import type { DeploymentOperation, UpstreamCapabilities, UpstreamKind } from "../../../domain/engine/upstream.js";
+import type {
+  DeploymentOperation,
+  MessagesFacts,
+  UpstreamCapabilities,
+  UpstreamKind,
+} from "../../../domain/engine/upstream.js";
 
 /** What a kind of server differs in. Everything else about it is the OpenAI protocol. */
 export interface KindProfile {
+  /** API of generations: OpenAI's chat completions, or Anthropic's messages. */
+  readonly api: "chat" | "messages";
   readonly abilities: Abilities;
   readonly dialect: RequestDialect;
   readonly credential: "bearer" | "api-key" | "x-api-key";
@@ -112,6 +119,7 @@ const dialect: RequestDialect = {
 const withoutExtensions = { topK: null, minP: null, repetitionPenalty: null, chatTemplateKwargs: false } as const;
 
 const generic: KindProfile = {
+  api: "chat",
   abilities,
   dialect: { ...dialect, maxTokensField: "as_sent" },
   credential: "bearer",
@@ -182,6 +190,8 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
   ray: { ...generic, dialect, healthPath: "/-/healthz", hasReplicas: true },
   anthropic: {
     ...generic,
+    api: "messages",
+    // Schemas for answers and calls depend on the model: its list states them.
     abilities: {
       ...abilities,
       completion: false,
@@ -194,7 +204,8 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
       penalties: false,
       tokenInput: "none",
     },
-    dialect: { ...dialect, ...withoutExtensions, reasoningEffort: false, echo: false },
+    // Requests have a form of their own; this says which options they take.
+    dialect: { ...dialect, ...withoutExtensions, topK: "top_k", echo: false },
     credential: "x-api-key",
   },
   generic,
@@ -210,6 +221,7 @@ export interface ModelFacts {
   readonly images: boolean | null;
   /** From the configuration, complete; null: those of the kind, and operations by the id. */
   readonly capabilities: UpstreamCapabilities | null;
+  readonly messages?: MessagesFacts | undefined;
 }
 
 const isEmbedder = /embed|(^|[/_-])(bge|e5|gte|minilm|nomic|jina)([/_.-]|$)|all-minilm/i;
@@ -240,9 +252,9 @@ function configuredOperations(kind: UpstreamKind, model: string): readonly Deplo
 }
 
 export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilities {
-  const { model, contextLength, embeddingDims, images, capabilities } = facts;
-  const ofKind = kindProfiles[kind].abilities;
-  const listed = images === null ? ofKind : { ...ofKind, vision: images };
+  const { model, contextLength, embeddingDims, images, capabilities, messages } = facts;
+  const bound = messages?.jsonSchema === true ? ({ jsonSchema: "full", grammar: true } as const) : {};
+  const listed = { ...kindProfiles[kind].abilities, ...bound, ...(images === null ? {} : { vision: images }) };
   const { tokenInput, shortenableEmbeddings, ...found } = configured(listed, capabilities);
   const operations = capabilities?.operations ?? configuredOperations(kind, model);
   const embeddings = operations.includes("embeddings");
@@ -254,7 +266,7 @@ export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilit
     embeddings,
     rerank: operations.includes("rerank"),
     contextLength,
-    maxOutput: null,
+    maxOutput: messages?.maxOutput ?? null,
     ...(embeddings ? { shortenableEmbeddings } : {}),
     ...(embeddings && embeddingDims !== null ? { embeddingDims } : {}),
     ...(embeddings && contextLength !== null ? { maxEmbedTokens: contextLength } : {}),

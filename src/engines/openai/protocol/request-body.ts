@@ -21,7 +21,7 @@ export interface BodySettings {
 }
 
 /** A JSON object under construction. Absent values add nothing: what the client did not set, the server does not receive. */
-class JsonObject {
+export class JsonObject {
   #text = "{";
 
   add(name: string, json: string | null | undefined): this {
@@ -130,10 +130,19 @@ function addPassOn(body: JsonObject, passOn: PassOn, passThrough: readonly strin
     .add("store", passOn.store === undefined ? null : String(passOn.store))
     .text("service_tier", passOn.serviceTier)
     .text("verbosity", passOn.verbosity);
-  const { fieldsJson } = passOn;
+  addFields(body, passOn, passThrough, ownFields);
+}
+
+/** Adds the fields outside the contract that a deployment passes on; those in `except` never. */
+export function addFields(
+  body: JsonObject,
+  { fieldsJson }: PassOn,
+  passThrough: readonly string[],
+  except: ReadonlySet<string>,
+): void {
   if (fieldsJson === undefined) return;
   for (const name of passThrough) {
-    if (Object.hasOwn(fieldsJson, name) && !ownFields.has(name)) {
+    if (Object.hasOwn(fieldsJson, name) && !except.has(name)) {
       body.add(JSON.stringify(name).slice(1, -1), checkedJson(fieldsJson[name], name));
     }
   }
@@ -143,7 +152,7 @@ function addPassOn(body: JsonObject, passOn: PassOn, passThrough: readonly strin
 const ownFields = new Set(["model", "messages", "prompt", "stream", "stream_options", "n", "tools", "tool_choice"]);
 
 /** JSON text that is inserted as it is, so that large numbers stay exact. Throws for text that is not one JSON value. */
-function checkedJson(text: string | undefined, param: string): string | null {
+export function checkedJson(text: string | undefined, param: string): string | null {
   if (text === undefined) return null;
   if (parseJson(text) === undefined) throw new EngineError("bad_input", `'${param}' is not JSON.`, { param });
   return text;

@@ -51,6 +51,18 @@ export interface FailedRequest {
   /** Texts that a log must not contain: keys, and the words of the prompt. */
   readonly keys: readonly string[];
   readonly promptText: () => string;
+  /** Absent: OpenAI's. */
+  readonly forms?: ErrorForms;
+}
+
+/** How errors of another API than OpenAI's are read. */
+export interface ErrorForms {
+  /** HTTP statuses of the types of errors, for errors within a stream. */
+  readonly statuses: Readonly<Record<string, number>>;
+  /** Fields of the request by the first word of a message such as `max_tokens: too large`. */
+  readonly fields: Readonly<Record<string, string>>;
+  /** Text of errors with status 400 for which the account of the key is the cause. */
+  readonly blamesAccount: RegExp;
 }
 
 const publicCharsMax = 1_000;
@@ -60,8 +72,9 @@ const loggedCharsMax = 300;
 export function engineErrorOf(answer: FailedAnswer, request: FailedRequest, nowMs: number): EngineError {
   const { status, headers } = answer;
   const reported = readError(answer.body);
-  if (isCallersFault(status, reported)) return callersError(reported, request);
-  const code = codeOf(status, reported);
+  const blamesAccount = request.forms?.blamesAccount.test(reported.message) === true;
+  if (isCallersFault(status, reported) && !blamesAccount) return callersError(reported, request);
+  const code = blamesAccount ? "forbidden" : codeOf(status, reported);
   const wait = retryAfterMs(headers, nowMs);
   const retryAfter = wait !== null && (code === "rate_limited" || status === 503 || status === 529) ? wait : null;
   return new EngineError(code, `the upstream answered ${status}`, {
@@ -71,10 +84,21 @@ export function engineErrorOf(answer: FailedAnswer, request: FailedRequest, nowM
   });
 }
 
-/** The caller's fault among errors within an answer: vLLM checks some fields after it began. Null: it is not the caller's. */
-export function callersFaultIn({ body }: ReportedError, request: FailedRequest): EngineError | null {
-  const reported = readError(body);
-  return isCallersFault(Number(reported.code), reported) ? callersError(reported, request) : null;
+/**
+ * The error for one that the server reported within its answer. Before any content it is what the same error is as an answer
+ * of its own: vLLM checks some fields after it began. Afterwards neither the caller's request nor the key is at fault.
+ */
+export function reportedErrorOf(error: ReportedError, request: FailedRequest, isFirst: boolean): EngineError {
+  const reported = readError(error.body);
+  const { type, code } = reported;
+  const status = request.forms?.statuses[type] ?? Number(code);
+  if (isCallersFault(status, reported)) return isFirst ? callersError(reported, request) : error;
+  if (request.forms === undefined) return error;
+  const found = codeOf(status, reported);
+  const isOfKey = found === "unauthorized" || found === "forbidden" || found === "rate_limited";
+  if (found === "upstream_error" || (isOfKey && !isFirst)) return error;
+  const cause = new Error(`${type}: ${forLog(reported.message, request)}`);
+  return new EngineError(found, error.message, { retryable: found !== "unauthorized" && found !== "forbidden", cause });
 }
 
 function isCallersFault(status: number, reported: ServerError): boolean {
@@ -107,23 +131,28 @@ function codeOf(status: number, reported: ServerError): EngineErrorCode {
 }
 
 const aboutContext =
-  /context[ _](length|size|window)|maximum context|exceed_context_size|too large to process|maximum (model|input|sequence) length|prompt is too long/i;
+  /context[ _](length|size|window|limit)|maximum context|exceed_context_size|too large to process|maximum (model|input|sequence) length|prompt is too long/i;
 
-function callersError(reported: ServerError, { promptParam, contextLength, keys }: FailedRequest): EngineError {
+function callersError(reported: ServerError, { promptParam, contextLength, keys, forms }: FailedRequest): EngineError {
   const message = forCaller(reported.message, keys);
   if (reported.code === "context_length_exceeded" || aboutContext.test(`${reported.type} ${reported.message}`)) {
     return new EngineError("context_overflow", contextMessage(message, reported, contextLength), {
       param: promptParam,
     });
   }
-  return new EngineError("bad_input", message, reported.param === null ? {} : { param: reported.param });
+  const named = /^([a-z_]+)[.:]/.exec(reported.message)?.[1] ?? "";
+  const param =
+    reported.param ?? (forms !== undefined && Object.hasOwn(forms.fields, named) ? forms.fields[named] : null);
+  return new EngineError("bad_input", message, param === null || param === undefined ? {} : { param });
 }
 
 /** Client tools search for the first words (ERR-26); llama.cpp uses others. */
 function contextMessage(message: string, reported: ServerError, ofModel: number | null): string {
-  const contextLength = reported.contextLength ?? ofModel;
+  // Anthropic: "prompt is too long: 210000 tokens > 200000 maximum".
+  const [, tokens = null, maximum = null] = /(\d+) tokens > (\d+) maximum/.exec(message) ?? [];
+  const contextLength = reported.contextLength ?? maximum ?? ofModel;
   if (/maximum context length is \d/.test(message) || contextLength === null) return message;
-  const promptTokens = reported.promptTokens ?? /\((\d+) tokens\)/.exec(message)?.[1] ?? null;
+  const promptTokens = reported.promptTokens ?? tokens ?? /\((\d+) tokens\)/.exec(message)?.[1] ?? null;
   const prompt = promptTokens === null ? "" : `, but the prompt has ${promptTokens} tokens`;
   return `This model's maximum context length is ${contextLength} tokens${prompt}. Message of the server: ${message}`;
 }

@@ -132,7 +132,7 @@ describe("bodies of requests to upstream servers", () => {
   it("sampling options outside OpenAI's API take the server's names, or stay away", () => {
     const options = { topK: 3, minP: 0.1, repetitionPenalty: 1.2, chatTemplateKwargsJson: "{}" };
     expect(body(chatRequest(options), "llama-server")).toMatchObject({ top_k: 3, min_p: 0.1, repeat_penalty: 1.2 });
-    for (const kind of ["openai", "azure", "anthropic", "ollama"] as const) {
+    for (const kind of ["openai", "azure", "ollama"] as const) {
       expect(Object.keys(body(chatRequest(options), kind))).toEqual(["model", "messages", "stream", "stream_options"]);
     }
   });
