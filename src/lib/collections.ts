@@ -55,8 +55,9 @@ export class BoundedMap<K, V> {
 }
 
 /**
- * Bounded queue with backpressure for one producer and one consumer. `push` never loses an item: a producer that sees
- * `full` awaits `room()` before it continues. A consumer that stops iterating closes the queue and so releases the producer.
+ * Bounded queue with backpressure for any number of producers and one consumer. `push` never loses an item: a producer that
+ * sees `full` awaits `room()` before it continues. A consumer that stops iterating closes the queue and so releases all
+ * producers.
  */
 export class BoundedQueue<T> implements AsyncIterable<T> {
   readonly #weightMax: number;
@@ -66,7 +67,7 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
   #closed = false;
   #error: unknown;
   #consumer: (() => void) | undefined;
-  #producer: (() => void) | undefined;
+  #producers: (() => void)[] = [];
 
   /** `weightMax` is in the producer's unit, bytes for streams. */
   constructor(weightMax: number) {
@@ -88,7 +89,7 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
   room(): Promise<void> {
     if (!this.full) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#producer = resolve;
+      this.#producers.push(resolve);
     });
   }
 
@@ -98,7 +99,7 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
     this.#closed = true;
     this.#error = error;
     this.#wakeConsumer();
-    this.#wakeProducer();
+    this.#wakeProducers();
   }
 
   [Symbol.asyncIterator](): AsyncIterator<T> {
@@ -119,7 +120,7 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
       if (entry !== undefined) {
         this.#drop();
         this.#weight -= entry.weight;
-        if (!this.full) this.#wakeProducer();
+        if (!this.full) this.#wakeProducers();
         return { done: false, value: entry.item };
       }
       if (this.#closed) {
@@ -146,10 +147,9 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
     wake?.();
   }
 
-  #wakeProducer(): void {
-    const wake = this.#producer;
-    this.#producer = undefined;
-    wake?.();
+  #wakeProducers(): void {
+    if (this.#producers.length === 0) return;
+    for (const wake of this.#producers.splice(0)) wake();
   }
 }
 

@@ -289,6 +289,8 @@ async function endWith<R>(run: Run, generation: Generation, finish: () => R): Pr
 }
 
 async function roomOrStall<M>(deps: InferenceDeps, call: Call, queue: BoundedQueue<M>): Promise<void> {
+  // An ended call has no reader: its engine must not wait before it frees the slot.
+  if (call.stop.aborted) return;
   const cancelTimer = deps.clock.after(deps.limits.stallMs, () => call.abort("stalled"));
   const onAbort = (): void => queue.close(errorOfEnd(call.stop.reason));
   call.stop.addEventListener("abort", onAbort);

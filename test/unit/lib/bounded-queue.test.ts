@@ -54,6 +54,14 @@ describe("BoundedQueue", () => {
     expect(hasRoom).toBe(true);
   });
 
+  it("releases every producer that waits, not only the last one", async () => {
+    const queue = new BoundedQueue<string>(1);
+    queue.push("a", 1);
+    const rooms = [queue.room(), queue.room(), queue.room()];
+    await queue[Symbol.asyncIterator]().next();
+    await Promise.all(rooms);
+  });
+
   it("releases a waiting producer when the consumer stops or the queue is closed", async () => {
     const left = new BoundedQueue<string>(1);
     left.push("a", 1);
