@@ -34,9 +34,10 @@ const isCi = process.env["CI"] === "true";
 
 /**
  * Not repeated on Node 24, because they do not depend on the version of Node: answers of the engine, snippets in other
- * languages, requests that are generated from the document.
+ * languages, requests that are generated from the document, programs of others.
  */
 const sameOnAnyNode = [
+  "test/conformance/agents/*.test.ts",
   "test/conformance/llama/*.test.ts",
   "test/conformance/webhooks/snippets*.test.ts",
   "test/conformance/openapi/fuzz*.test.ts",

@@ -8,9 +8,16 @@ import { chatScenarios } from "../conformance/sdk/openai-chat-scenarios.ts";
 import { createContext } from "../conformance/sdk/openai-context.ts";
 import { failureScenarios } from "../conformance/sdk/openai-failure-scenarios.ts";
 import { otherScenarios } from "../conformance/sdk/openai-other-scenarios.ts";
+import { responseScenarios } from "../conformance/sdk/openai-response-scenarios.ts";
 import { toolScenarios } from "../conformance/sdk/openai-tool-scenarios.ts";
 
-const scenarios = { ...chatScenarios, ...toolScenarios, ...otherScenarios, ...failureScenarios };
+const scenarios = {
+  ...chatScenarios,
+  ...toolScenarios,
+  ...responseScenarios,
+  ...otherScenarios,
+  ...failureScenarios,
+};
 let context;
 
 process.on("message", async ({ target, name }) => {

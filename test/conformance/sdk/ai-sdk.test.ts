@@ -51,7 +51,13 @@ const compatible = (apiKey = service.key) =>
   });
 
 const providers: Readonly<Record<string, Provider>> = {
-  "@ai-sdk/openai": {
+  "@ai-sdk/openai by default": {
+    // Responses.
+    chat: (id, apiKey) => openAi(apiKey)(id),
+    completion: (id) => openAi().completion(id),
+    vectors: () => openAi().embedding("vectors"),
+  },
+  "@ai-sdk/openai with chat completions": {
     chat: (id, apiKey) => openAi(apiKey).chat(id),
     completion: (id) => openAi().completion(id),
     vectors: () => openAi().embedding("vectors"),

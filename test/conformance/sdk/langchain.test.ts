@@ -1,4 +1,4 @@
-import { HumanMessage, ToolMessage } from "@langchain/core/messages";
+import { type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { ChatOpenAI, type ChatOpenAIFields, OpenAI, OpenAIEmbeddings } from "@langchain/openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningService, startService } from "../../support/start-service.js";
@@ -65,6 +65,41 @@ describe("@langchain/openai", () => {
     const schema = { title: "place", type: "object", properties: { city: { type: "string" } } };
     const model = chat("json").withStructuredOutput(schema, { method: "jsonSchema" });
     expect(await model.invoke(question)).toEqual(JSON.parse(sayings.json));
+  });
+
+  describe("with useResponsesApi", () => {
+    const responses = (model: string) => chat(model, { useResponsesApi: true });
+    const streamed = async (model: Pick<ChatOpenAI, "stream">, messages: BaseMessage[]) => {
+      const chunks = await collect(await model.stream(messages));
+      return chunks.reduce((sum, chunk) => sum.concat(chunk));
+    };
+    const asked = new HumanMessage(question);
+
+    it("invoke and stream return the text with its usage (RSP-4, RSP-7)", async () => {
+      const usage = { input_tokens: 6, output_tokens: 6, total_tokens: 12 };
+      const model = responses("org/chat:tag");
+      for (const message of [await model.invoke([asked]), await streamed(model, [asked])]) {
+        expect(message.text).toBe(sayings.chat);
+        expect(message.usage_metadata).toMatchObject(usage);
+      }
+    });
+
+    it("bound tools are called and their results answered, streamed or not (RSP-2, RSP-5, RSP-8)", async () => {
+      const model = responses("agent").bindTools([weather]) as ChatOpenAI;
+      const invoked = (messages: BaseMessage[]) => model.invoke(messages);
+      for (const ask of [invoked, (messages: BaseMessage[]) => streamed(model, messages)]) {
+        const called = await ask([asked]);
+        expect(called.tool_calls).toMatchObject([{ name: "weather", args: { city: "Oslo" } }]);
+        const result = new ToolMessage({ tool_call_id: String(called.tool_calls?.[0]?.id), content: "12 degrees" });
+        expect((await ask([asked, called, result])).text).toBe(sayings.afterTools);
+      }
+    });
+
+    it("withStructuredOutput returns the object (RSP-1)", async () => {
+      const schema = { title: "place", type: "object", properties: { city: { type: "string" } } };
+      const model = responses("json").withStructuredOutput(schema, { method: "jsonSchema" });
+      expect(await model.invoke(question)).toEqual(JSON.parse(sayings.json));
+    });
   });
 
   it("documents have one vector each, in order (EMB-4, EMB-6)", async () => {

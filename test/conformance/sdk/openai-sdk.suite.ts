@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { sayings, sdkService, type Target, targetOf } from "./models.js";
+import { describeResponses } from "./openai-response.suite.js";
 import type { RunScenario } from "./openai-scenarios.js";
 
 /** Runs scenarios with one version of the package. */
@@ -278,6 +279,8 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(iterated).toMatchObject(error);
       expect(helped).toMatchObject(error);
     });
+
+    describeResponses(run);
 
     async function isIdle(): Promise<boolean> {
       const { requests, models, streams } = await service.debugState();

@@ -33,6 +33,14 @@ interface Seen {
   readonly embeddings: { readonly default: readonly number[][]; readonly float: readonly number[][] };
   readonly models: { readonly listed: readonly string[]; readonly retrieved: object };
   readonly legacy: { readonly text: string; readonly streamed: string };
+  /** Null for versions without the API. */
+  readonly responses: {
+    readonly created: object;
+    readonly deltas: readonly string[];
+    readonly streamed: string;
+    readonly parsed: object;
+    readonly tools: object;
+  } | null;
   readonly refusals: Readonly<Record<string, Refusal>>;
   readonly death_in_stream: { readonly error: Refusal; readonly text: string };
   readonly retries: number;
@@ -112,6 +120,25 @@ if (hasPython || process.env["CI"] === "true") {
 
     it("legacy completions work, whole and streamed (CMPL-4, CMPL-6)", () => {
       expect(seen.legacy).toEqual({ text: sayings.chat, streamed: sayings.chat });
+    });
+
+    it("responses work, whole, streamed, parsed and with tools (RSP-4, RSP-5, RSP-7, RSP-8)", () => {
+      if (version === "1.50.0") {
+        expect(seen.responses).toBeNull();
+        return;
+      }
+      expect(seen.responses).toMatchObject({
+        created: {
+          object: "response",
+          status: "completed",
+          output: [{ type: "message", content: [{ type: "output_text", text: sayings.chat }] }],
+          usage: { input_tokens: 1, output_tokens: 6, total_tokens: 7 },
+        },
+        streamed: sayings.chat,
+        parsed: JSON.parse(sayings.json),
+        tools: { answer: sayings.afterTools, called_with: ['{"city":"Oslo"}'] },
+      });
+      expect(seen.responses?.deltas.join("")).toBe(sayings.chat);
     });
 
     it("each rejection is raised as its class, with code and param (ERR-5, ERR-7, ERR-11, ERR-12, ERR-16)", () => {

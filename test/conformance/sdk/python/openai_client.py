@@ -7,6 +7,7 @@ import json
 import sys
 
 import openai
+import pydantic
 
 CHAT = "org/chat:tag"
 HI = [{"role": "user", "content": "Hi"}]
@@ -54,6 +55,49 @@ def legacy(client):
         "text": client.completions.create(model=CHAT, prompt="Hi").choices[0].text,
         "streamed": "".join(chunk.choices[0].text for chunk in chunks),
     }
+
+
+class Place(pydantic.BaseModel):
+    city: str
+    mild: bool
+
+
+def responses(client):
+    """Nothing for versions without the API."""
+    if not hasattr(client, "responses"):
+        return None
+    with client.responses.stream(model=CHAT, input="Hi") as events:
+        deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
+        streamed = events.get_final_response()
+    return {
+        "created": client.responses.create(model=CHAT, input="Hi").model_dump(),
+        "deltas": deltas,
+        "streamed": streamed.output_text,
+        "parsed": client.responses.parse(model="json", input="Hi", text_format=Place).output_parsed.model_dump(),
+        "tools": response_tools(client),
+    }
+
+
+def response_tools(client):
+    """Sends the output back with the results of its calls, until an answer has no calls."""
+    parameters = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    tools = [{"type": "function", "name": "weather", "parameters": parameters, "strict": True}]
+    items = [{"role": "user", "content": "How is the weather in Oslo?"}]
+    called_with = []
+    for _ in range(5):
+        response = client.responses.create(model="agent", input=items, tools=tools)
+        items += response.output
+        calls = [item for item in response.output if item.type == "function_call"]
+        if not calls:
+            return {"answer": response.output_text, "called_with": called_with}
+        called_with += [call.arguments for call in calls]
+        items += [{"type": "function_call_output", "call_id": call.call_id, "output": "12"} for call in calls]
+    raise AssertionError("the answers did not stop calling the tool")
 
 
 def raised(call):
@@ -105,6 +149,7 @@ def main():
         "embeddings": embeddings(client),
         "models": models(client),
         "legacy": legacy(client),
+        "responses": responses(client),
         "refusals": refusals(client, target["read_key"]),
         "death_in_stream": death_in_stream(client),
         "retries": retries(client),
