@@ -21,12 +21,12 @@ export interface ApiDeps extends CallDeps {
   readonly ids: IdSource;
 }
 
-/** Serves one operation: reads the message, calls the core, writes the answer. `rawId` is the end of the path. */
+/** Serves one operation: reads the message, calls the core, writes the answer. `rawId` is what stands for `{id}` in the path. */
 export type OperationHandler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
 
 /** One path of an API and its operations. */
 export interface ApiPath<O extends Operation> {
-  /** Path as a route: `{id}` at its end becomes `*`. */
+  /** Path as a route: `{id}` becomes `*`. */
   readonly path: string;
   /** Operations by method; HEAD is answered as GET. */
   readonly methods: ReadonlyMap<string, O>;
@@ -117,7 +117,7 @@ export function createApi(deps: ApiDeps, family: ApiFamily) {
   };
 }
 
-/** Groups operations by path. `{id}` at the end of a path stands for the rest of a request's path. */
+/** Groups operations by path. */
 export function apiPaths<O extends Operation>(
   rows: readonly { readonly name: O; readonly method: string; readonly path: string }[],
 ): ApiPath<O>[] {

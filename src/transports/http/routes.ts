@@ -1,36 +1,46 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { exposedHeaders } from "../../contract/headers.js";
 
-/** Serves a request. `rest` is the path after the prefix of a route that ends in `*`, else empty. */
+/** Serves a request. `rest` is what stands for the `*` of a route's path, else empty. */
 export type RouteHandler = (req: IncomingMessage, res: ServerResponse, rest: string) => void;
 
-/** A path and its handler. With `*` at its end the path is a prefix. */
+/** A path and its handler. One `*` in the path stands for any text, slashes included. */
 export interface Route {
   readonly path: string;
   readonly handle: RouteHandler;
 }
 
+/** A path with a `*`: what stands before and after it. */
+interface Pattern {
+  readonly prefix: string;
+  readonly suffix: string;
+  readonly handle: RouteHandler;
+}
+
 /**
  * The route table of the HTTP listener. Every path belongs to one transport; no transport is the fallback of another.
- * Paths are compared as they came, byte for byte.
+ * Paths are compared as they came, byte for byte. Of two patterns that match, the one with the longer suffix applies.
  */
 export class RouteTable {
   readonly #exact = new Map<string, RouteHandler>();
-  readonly #prefixes = new Map<string, RouteHandler>();
+  readonly #patterns: readonly Pattern[];
   readonly #unknown: RouteHandler;
 
   /** `unknown` answers every path without a route. Throws when two routes have the same path. */
   constructor(routes: Iterable<Route>, unknown: RouteHandler) {
     this.#unknown = unknown;
+    const patterns = new Map<string, Pattern>();
     for (const { path, handle } of routes) {
-      const [table, key] = path.endsWith("*") ? [this.#prefixes, path.slice(0, -1)] : [this.#exact, path];
-      if (table.has(key)) throw new Error(`two routes have the path ${path}`);
-      table.set(key, handle);
+      if (this.#exact.has(path) || patterns.has(path)) throw new Error(`two routes have the path ${path}`);
+      const [prefix = "", suffix] = path.split("*");
+      if (suffix === undefined) this.#exact.set(path, handle);
+      else patterns.set(path, { prefix, suffix, handle });
     }
+    this.#patterns = [...patterns.values()].sort((a, b) => b.suffix.length - a.suffix.length);
   }
 
   has(path: string): boolean {
-    return this.#exact.has(path) || [...this.#prefixes.keys()].some((prefix) => path.startsWith(prefix));
+    return this.#exact.has(path) || this.#patterns.some((pattern) => starOf(pattern, path) !== null);
   }
 
   readonly serve = (req: IncomingMessage, res: ServerResponse): void => {
@@ -40,14 +50,23 @@ export class RouteTable {
       exact(req, res, "");
       return;
     }
-    for (const [prefix, handle] of this.#prefixes) {
-      if (path.startsWith(prefix)) {
-        handle(req, res, path.slice(prefix.length));
+    for (const pattern of this.#patterns) {
+      const star = starOf(pattern, path);
+      if (star !== null) {
+        pattern.handle(req, res, star);
         return;
       }
     }
     this.#unknown(req, res, "");
   };
+}
+
+/** What stands for the `*` of a pattern in a path; null: the path does not match. */
+function starOf({ prefix, suffix }: Pattern, path: string): string | null {
+  const end = path.length - suffix.length;
+  return end >= prefix.length && path.startsWith(prefix) && path.endsWith(suffix)
+    ? path.slice(prefix.length, end)
+    : null;
 }
 
 /** The path of a request's target as it came, without the query. */
