@@ -10,7 +10,7 @@ export interface OperationRow {
   readonly need: Need;
   /** Set for the administrator's operations that change nothing: viewers may call them. */
   readonly isReading?: true;
-  /** Method and path under `/v1`; `{id}` stands for the rest of the path, slashes included. */
+  /** Method and path under `/v1`; `{id}` stands for any part of the path, slashes included. */
   readonly rest?: { readonly method: "GET" | "POST" | "DELETE"; readonly path: string };
   /** Full names of the RPCs: `package.Service/Method`. */
   readonly rpcs: readonly string[];
@@ -52,6 +52,13 @@ export const operations = {
     need: "read_write",
     rest: { method: "POST", path: "/v1/rerank" },
     rpcs: [`${inference}/Rerank`],
+  },
+  get_response: { need: "read", rest: { method: "GET", path: "/v1/responses/{id}" }, rpcs: [] },
+  delete_response: { need: "read_write", rest: { method: "DELETE", path: "/v1/responses/{id}" }, rpcs: [] },
+  list_response_input_items: {
+    need: "read",
+    rest: { method: "GET", path: "/v1/responses/{id}/input_items" },
+    rpcs: [],
   },
   list_models: { need: "read", rest: { method: "GET", path: "/v1/models" }, rpcs: [`${catalog}/ListModels`] },
   get_model: { need: "read", rest: { method: "GET", path: "/v1/models/{id}" }, rpcs: [`${catalog}/GetModel`] },

@@ -56,7 +56,7 @@ export function describeResponseStore(open: OpenState): void {
       expect(await numbersOf(responses, "b")).toEqual([1]);
     });
 
-    it("removes the oldest of an account beyond its bound, however many were deleted before", async () => {
+    it("removes the oldest of an account beyond its bound, however many were deleted before (RSP-28)", async () => {
       const { responses } = harness.state;
       await put(responses, response(1, { account: "b" }));
       // Not in the order of their creation.
@@ -102,7 +102,7 @@ export function describeResponseStore(open: OpenState): void {
       expect(await read(everything)).toBe(9);
     });
 
-    it("removes what was created before a time, of all accounts, in steps", async () => {
+    it("removes what was created before a time, of all accounts, in steps (RSP-27)", async () => {
       const { responses } = harness.state;
       const accounts = ["a", "b", "c", "d"];
       for (const account of accounts) {

@@ -22,7 +22,6 @@ import { RejectionCache } from "../../domain/metering/limit-response.js";
 import { LimitsAdmin } from "../../domain/metering/limits-admin.js";
 import { ThresholdAdmin } from "../../domain/metering/threshold-admin.js";
 import { UsageQueries } from "../../domain/metering/usage-queries.js";
-import { RequestLogs, startTrim } from "../../domain/request-log/request-logs.js";
 import { createRpcServices } from "../../domain/rpc/services.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
 import { OverviewFeed, oneAtATime, ServiceStatus } from "../../domain/service/service-status.js";
@@ -41,7 +40,6 @@ import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 import type { SecretBox } from "../../lib/crypto.js";
 import * as passwordHash from "../../lib/crypto.js";
 import { createWebhookSender } from "../../outbound/webhook-sender.js";
-import { withoutSecrets } from "../../telemetry/logger.js";
 import { callFigures } from "../../telemetry/metrics/call-metrics.js";
 import { UpstreamMetrics } from "../../telemetry/metrics/upstream-metrics.js";
 import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/webhook-metrics.js";
@@ -57,6 +55,7 @@ import { ModelDiscovery } from "./model-discovery.js";
 import { createModelFiles, openModelStore } from "./model-store.js";
 import { RunningUpstreams } from "./running-upstreams.js";
 import { composeLedger, openState } from "./state.js";
+import { composeRequestLog, composeStoredResponses } from "./stored-requests.js";
 import { examineUpstream } from "./upstream-check.js";
 
 /** The core with everything below it; the transports are not part of it. */
@@ -98,6 +97,7 @@ export async function composeDomain(context: Context) {
   const accounts = await composeUsage(context, state, { ...limiting, ledger: durable.ledger, live, catalog, audit });
   const webhooks = composeWebhooks(context, state, { secrets, live, audit });
   const requests = await composeRequestLog(context, state);
+  const storedResponses = await composeStoredResponses(context, state, secrets);
   const parts = {
     ...access,
     ...durable,
@@ -105,6 +105,7 @@ export async function composeDomain(context: Context) {
     ...accounts,
     ...webhooks,
     ...requests,
+    storedResponses,
     state,
     secrets,
     live,
@@ -257,19 +258,6 @@ function startSending(
   });
   lifecycle.onClose("webhooks", () => dispatcher.close());
   return { metrics, backlog: () => queue.backlog(), inFlight: () => dispatcher.inFlight, now };
-}
-
-/** The request log. Without one no code of it is loaded for requests. */
-async function composeRequestLog({ config, lifecycle, log, backgroundClock: clock }: Context, state: State) {
-  const { keep, keep_content: keepsContent } = config.requests;
-  const { requestLogs: store } = state;
-  lifecycle.onClose("trim of the request log", startTrim({ store, clock, keep, log }));
-  const requestLogs = new RequestLogs({ store, clock, keep, keepsContent });
-  if (keep === 0) return { requestLogs, recorder: null };
-  const { RequestRecorder } = await import("../../domain/request-log/request-recorder.js");
-  const recorder = new RequestRecorder({ store, clock, log, redact: withoutSecrets, keep, keepsContent });
-  lifecycle.onClose("request log", () => recorder.close());
-  return { requestLogs, recorder };
 }
 
 function composeUpstreamAdmin(

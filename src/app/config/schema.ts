@@ -3,7 +3,7 @@ import * as z from "zod";
 import { limitsSettings, rateLimitSettings } from "./limits-settings.js";
 import { checkModels } from "./model-references.js";
 import { modelSettings } from "./model-settings.js";
-import { duration, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
+import { duration, durationOrOff, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
 import { upstreamsSettings } from "./upstream-settings.js";
 import { addressRange, webhookSettings } from "./webhook-settings.js";
 
@@ -128,6 +128,15 @@ const requestSettings = z.strictObject({
     .describe("Whether the request log keeps prompts and answers, up to 64 kB for a request."),
 });
 
+/** `responses:`, stored responses of the Responses API. */
+const responseSettings = z.strictObject({
+  keep: durationOrOff(60_000, 366 * 86_400_000)
+    .prefault(0)
+    .describe(
+      "How long responses of /v1/responses are stored, 1m to 366d; the same on all replicas. 0: none are stored, and stored ones are deleted.",
+    ),
+});
+
 /** The whole configuration. Defaults are filled in; unknown names are errors. */
 export const configSchema = z
   .strictObject({
@@ -182,6 +191,7 @@ export const configSchema = z
     rate_limits: rateLimitSettings.prefault({}),
     webhooks: webhookSettings.prefault({}),
     requests: requestSettings.prefault({}),
+    responses: responseSettings.prefault({}),
   })
   .check(({ value: config, issues }) => {
     const report = (path: (string | number)[], message: string) =>

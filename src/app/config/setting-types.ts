@@ -8,6 +8,22 @@ export function duration(minMs: number, maxMs: number) {
   return measured(written, parseDuration, formatDuration, minMs, maxMs);
 }
 
+/** A duration, or 0 for off. Bounds are milliseconds. */
+export function durationOrOff(minMs: number, maxMs: number) {
+  const error = "must be 0 or a time such as 2m, 5h or 30d";
+  const written = z.union([z.literal(0), z.string().regex(durationPattern, { error })], { error });
+  return z.codec(written, z.number(), {
+    decode(value, ctx) {
+      const ms = value === 0 ? 0 : parseDuration(value);
+      if (ms === 0 || (ms !== null && ms >= minMs && ms <= maxMs)) return ms;
+      const message = `must be 0 or between ${formatDuration(minMs)} and ${formatDuration(maxMs)}`;
+      ctx.issues.push({ code: "custom", input: value, message });
+      return z.NEVER;
+    },
+    encode: (ms) => (ms === 0 ? 0 : formatDuration(ms)),
+  });
+}
+
 /** A size: a number of bytes or text such as `64KiB` in the file, bytes in the program. Bounds are bytes. */
 export function size(minBytes: number, maxBytes: number) {
   const error = "must be a size such as 65536, 64KiB or 20MiB";

@@ -102,6 +102,8 @@ export interface StreamFrames<M> {
   begin?(): string;
   /** The events for the next item of the answer. */
   frame(item: M): string;
+  /** Work before the events that end a successful stream, such as storing the answer. Absent: none. */
+  beforeEnd?(): Promise<void>;
   /** The events that end a successful stream. */
   end(): string;
   /** The events that end a stream after a failure; `error` is the family's JSON. Absent: one event with that JSON. */
@@ -144,6 +146,7 @@ export async function streamAnswer<M>(
       if (sse.isBehind) await sse.drained(signal);
       if (res.destroyed) return;
     }
+    if (frames.beforeEnd !== undefined) await frames.beforeEnd();
     sse.end(frames.end());
   } catch (thrown) {
     const error = exchange.errorToJson(call.toError(thrown));

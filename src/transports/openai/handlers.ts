@@ -4,10 +4,11 @@ import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Operation, operations } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
-import type { Logger } from "../../domain/call/ports.js";
+import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { UsageQueries } from "../../domain/metering/usage-queries.js";
+import type { StoredResponses } from "../../domain/responses/stored-responses.js";
 import type { NewEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
 import { type OperationHandler, readJsonRequest } from "../http/api.js";
@@ -21,6 +22,7 @@ import { chatFields, readChat } from "./read-chat.js";
 import { rankingJson, readRerank, rerankFields } from "./rerank.js";
 import { answerResponse } from "./responses/answer-response.js";
 import { readResponse, responseFields } from "./responses/read-response.js";
+import { createStoredResponseHandlers, readEarlierItems } from "./responses/stored-responses.js";
 import { readUsageQuery, usagePageJson } from "./usage.js";
 import { chatCompletionJson, chatFrames } from "./write-chat.js";
 
@@ -33,6 +35,9 @@ export interface HandlerDeps extends BodyDeps {
   readonly core: Core;
   readonly usage: Pick<UsageQueries, "query">;
   readonly webhookEndpoints: Pick<WebhookEndpoints, "create" | "list" | "get" | "remove">;
+  /** Null: no responses are stored. */
+  readonly storedResponses: StoredResponses | null;
+  readonly ids: IdSource;
   readonly limits: ServiceLimits;
   readonly log: Logger;
   readonly keepAlive: KeepAlive;
@@ -40,8 +45,9 @@ export interface HandlerDeps extends BodyDeps {
 
 /** The handlers of all REST operations. */
 export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, OperationHandler>> {
-  const { core, usage, webhookEndpoints, keepAlive, limits } = deps;
+  const { core, usage, webhookEndpoints, storedResponses, keepAlive, limits } = deps;
   const noteUnknownFields = createFieldLog(deps.log);
+  const stored = createStoredResponseHandlers(storedResponses);
 
   function readRequest<T>(
     call: Call,
@@ -71,8 +77,9 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     },
 
     async create_response(call, exchange) {
-      const request = await readRequest(call, exchange, readResponse, responseFields);
-      await answerResponse(core, call, exchange, request, keepAlive);
+      const body = await readRequest(call, exchange, (json) => json, responseFields);
+      const earlier = storedResponses === null ? null : await readEarlierItems(storedResponses, body, call.ctx);
+      await answerResponse(deps, call, exchange, readResponse(body, earlier));
     },
 
     async create_completion(call, exchange) {
@@ -100,6 +107,10 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
       exchange.report(head);
       exchange.json(200, rankingJson(body));
     },
+
+    get_response: (call, exchange, rawId) => stored.get(call, exchange, decodeId(rawId)),
+    delete_response: (call, exchange, rawId) => stored.delete(call, exchange, decodeId(rawId)),
+    list_response_input_items: (call, exchange, rawId) => stored.list(call, exchange, decodeId(rawId)),
 
     async list_models(call, exchange) {
       exchange.json(200, { object: "list", data: (await allModels(core, call)).map(modelToJson) });
@@ -226,7 +237,7 @@ export function readWebhook(body: JsonObject): NewEndpoint {
 /** Fields of the body that are known. */
 export const webhookFields: ReadonlySet<string> = new Set(["url", "events", "description", "status", "max_in_flight"]);
 
-/** The identifier at the end of a path, with its escapes decoded exactly once (MODEL-4): an id may contain `%20`. */
+/** The identifier in a path, with its escapes decoded exactly once (MODEL-4): an id may contain `%20`. */
 export function decodeId(rawId: string): string {
   try {
     return decodeURIComponent(rawId);

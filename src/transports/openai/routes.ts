@@ -64,9 +64,9 @@ export const openAiFamily: ApiFamily = {
   },
 };
 
-/** Paths below `/v1` without an id at their end, the longest first: `/chat/completions` also ends in `/completions`. */
+/** Paths below `/v1` without an id, the longest first: `/chat/completions` also ends in `/completions`. */
 const endpoints = rows
-  .flatMap(({ path }) => (path.endsWith("}") ? [] : [path.slice("/v1".length)]))
+  .flatMap(({ path }) => (path.includes("{id}") ? [] : [path.slice("/v1".length)]))
   .sort((a, b) => b.length - a.length);
 
 /** The error for a path that does not exist: it names the path that was probably meant (GEN-2). */

@@ -14,6 +14,7 @@ const weather = { type: "function", function: { name: "weather", parameters: { t
 const url = "https://127.0.0.1:9443/hook";
 
 const config = {
+  responses: { keep: "1h" },
   webhooks: { deliver: false, allow_private_cidrs: ["127.0.0.0/8"] },
   limits: { body_bytes_max: 20_000, queue_wait: "50ms" },
   rate_limits: { default_key: { requests_per_minute: 1_000, tokens_per_minute: 1_000_000 } },
@@ -80,6 +81,23 @@ describe("responses match docs/openapi.json", () => {
       }
     }
     expectDocumented("createResponse", 400, await api.response({ background: true }));
+  });
+
+  it("for stored responses and their input (RSP-21, RSP-22)", async () => {
+    const { id } = (await api.response({ input: [{ role: "assistant", content: "Hi" }] })).json;
+    const next = await api.response({ previous_response_id: id });
+    expectDocumented("createResponse", 200, next);
+    const path = `/v1/responses/${next.json.id}`;
+    expectDocumented("getResponse", 200, await reader.get(path));
+    expectDocumented("getResponse", 400, await reader.get(`${path}?stream=true`));
+    const items = await reader.get(`${path}/input_items?order=asc`);
+    expectDocumented("listResponseInputItems", 200, items);
+    expect(items.json.data).toHaveLength(3);
+    expectDocumented("listResponseInputItems", 400, await reader.get(`${path}/input_items?limit=0`));
+    expectDocumented("deleteResponse", 403, await reader.send("DELETE", path, undefined));
+    expectDocumented("deleteResponse", 200, await api.send("DELETE", path, undefined));
+    expectDocumented("deleteResponse", 404, await api.send("DELETE", path, undefined));
+    expectDocumented("createResponse", 400, await api.response({ previous_response_id: next.json.id }));
   });
 
   it("for completions, whole and streamed (CMPL-4, CMPL-6, CMPL-7)", async () => {

@@ -45,7 +45,7 @@ it("a file of the version without stored responses opens without any; a backup o
   await restored.close();
 });
 
-it("no file contains the text of a stored response", async () => {
+it("no file contains the text of a stored response (RSP-26)", async () => {
   const root = await folder();
   const clock = new FakeClock();
   const state: State = await openEmbeddedState({ dataDir: root, log: silentLog, clock });

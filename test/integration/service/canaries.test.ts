@@ -45,6 +45,7 @@ const failing = (code: string) => ({ text: words.answer, fail: { code, after_tok
 const config = {
   webhooks: { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] },
   requests: { keep: 1_000 },
+  responses: { keep: "1h" },
   models: [
     { id: "good", engine: "scripted", scripted: { text: words.answer } },
     { id: "bad", engine: "scripted", scripted: failing("internal_error") },
@@ -92,6 +93,10 @@ async function askAll({ api }: ReadyLine, key: string): Promise<void> {
     ["/unified.inference.v1.InferenceService/CreateChatCompletion", { [words.prompt]: words.prompt }],
   ];
   for (const [path, body] of posts) await client.post(path, body);
+  for (const stream of [false, true]) {
+    const { status, text } = await client.post("/v1/responses", { model: "good", input: words.prompt, stream });
+    expect([status, text.includes(words.answer)]).toEqual([200, true]);
+  }
 }
 
 /** What fails for want of a right credential. Returns nothing that a client was given. */
@@ -169,7 +174,7 @@ const planted = [
 ];
 
 describe("planted secrets and prompts, after errors at log level trace", { timeout: 120_000 }, () => {
-  it("are nowhere in the log, in pages for operators, in events or in any file of the embedded state (SEC-18, WH-13, WH-5)", async () => {
+  it("are nowhere in the log, in pages for operators, in events or in any file of the embedded state (RSP-26, SEC-18, WH-13, WH-5)", async () => {
     const service = await served.start(config, { env });
     const webhookSecrets = await register(service.line);
     await askAll(service.line, env.UIS_BOOTSTRAP_API_KEY);
@@ -179,13 +184,13 @@ describe("planted secrets and prompts, after errors at log level trace", { timeo
     const files = await filesBelow(served.dataDir);
     // What is kept in clear is found.
     expect([...files.keys()].some((path) => path.endsWith("uis.db"))).toBe(true);
-    expect(found(["read_write"], files)).not.toEqual([]);
+    for (const text of ["read_write", "resp_"]) expect(found([text], files)).not.toEqual([]);
     expect(service.stderr().split("\n").length).toBeGreaterThan(10);
     expect(found(secrets, new Map([...files, ...told, ...(await outputOf(service))]))).toEqual([]);
     for (const bytes of files.values()) expect(bytes.includes(masterKey)).toBe(false);
   });
 
-  it("are nowhere in the log, in the spool, in events or in any command to Redis (SEC-18, WH-13, WH-5)", async () => {
+  it("are nowhere in the log, in the spool, in events or in any command to Redis (RSP-26, SEC-18, WH-13, WH-5)", async () => {
     redis = await startRedis({ acl: true, rules: "+config|get", args: ["--aof-use-rdb-preamble", "no"] });
     const { username, password } = new URL(redis.url);
     const service = await served.start(config, { env: { ...env, REDIS_URL: redis.url } });
@@ -197,7 +202,7 @@ describe("planted secrets and prompts, after errors at log level trace", { timeo
     const told = await events();
     const kept = await filesBelow(join(redis.folder, "appendonlydir"));
     expect(username).toBe("uis");
-    expect(found(["read_write"], kept)).not.toEqual([]);
+    for (const text of ["read_write", "resp_"]) expect(found([text], kept)).not.toEqual([]);
 
     await redis.kill();
     await askAll(service.line, env.UIS_BOOTSTRAP_API_KEY);

@@ -3,6 +3,7 @@ import type { ServiceClient } from "../../support/service-client.js";
 export const killedEnv = { LOG_LEVEL: "error", UIS_BOOTSTRAP_API_KEY: "key-of-this-test" };
 const oneAtATime = { concurrency: 1 };
 export const killedConfig = {
+  responses: { keep: "1h" },
   models: [
     { id: "m", engine: "scripted", scripted: { text: "three words here" } },
     {

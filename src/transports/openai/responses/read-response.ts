@@ -25,6 +25,10 @@ export interface ResponseRequest {
   readonly input: string | readonly JsonObject[];
   /** Members of the answer that repeat the request or its defaults: JSON on one line, without braces. */
   readonly repeatedJson: string;
+  /** The same of an answer that is stored; null: it is not to be stored. */
+  readonly storedJson: string | null;
+  /** The stored response that it continues; null: none. */
+  readonly previousId: string | null;
   /** An error of the core, which names chat's fields, with the names of this API. */
   renamed<F extends Fault>(fault: F): F;
 }
@@ -41,20 +45,23 @@ export const responseFields: ReadonlySet<string> = new Set([
   "chat_template_kwargs",
 ]);
 
-/** Reads the body of `POST /v1/responses` (RSP-1). Throws ServiceError. */
-export function readResponse(body: JsonObject): ResponseRequest {
-  refuseUnsupported(body);
+/**
+ * Reads the body of `POST /v1/responses` (RSP-1). `earlier` are the items of the responses that it continues; null: no
+ * responses are stored. Throws ServiceError.
+ */
+export function readResponse(body: JsonObject, earlier: readonly JsonObject[] | null = null): ResponseRequest {
+  refuseUnsupported(body, earlier !== null);
   const model = body.requiredString("model");
   const input = readInput(body);
   const instructions = body.string("instructions");
-  const conversation = conversationOf(instructions, input);
+  const conversation = conversationOf(instructions, earlier ?? [], input);
   const offered = readTools(body);
   const text = body.object("text");
   const format = text?.object("format");
   const { logprobs, topLogprobs } = readLogprobs(body);
   const reasoning = body.object("reasoning");
-  // As for chat, the answer's `store` says that nothing is stored.
-  body.boolean("store");
+  // Where nothing is stored, the answer's `store` says so, as for chat.
+  const isStored = (body.boolean("store") ?? true) && earlier !== null;
   body.object("stream_options")?.boolean("include_obfuscation");
   const params: ChatCompletionParams = {
     $typeName: "unified.inference.v1.ChatCompletionParams",
@@ -93,13 +100,20 @@ export function readResponse(body: JsonObject): ResponseRequest {
     params,
     stream: body.boolean("stream") ?? false,
     input,
-    repeatedJson: repeatedJson(body, params, offered),
+    repeatedJson: repeatedJson(body, params, offered, false),
+    storedJson: isStored ? repeatedJson(body, params, offered, true) : null,
+    previousId: body.string("previous_response_id") ?? null,
     renamed: (fault) => renamed(fault, (name) => nameHere(name, conversation, offered)),
   };
 }
 
 /** What OpenAI's API repeats, with its defaults. */
-function repeatedJson(body: JsonObject, params: ChatCompletionParams, offered: OfferedTools): string {
+function repeatedJson(
+  body: JsonObject,
+  params: ChatCompletionParams,
+  offered: OfferedTools,
+  isStored: boolean,
+): string {
   const { maxCompletionTokens = null, parallelToolCalls = true, temperature = 1, topP = 1, topLogprobs = 0 } = params;
   const reasoning = body.object("reasoning");
   const effort = orNull(reasoning?.string("effort"));
@@ -107,10 +121,11 @@ function repeatedJson(body: JsonObject, params: ChatCompletionParams, offered: O
   return (
     `"background":false,"instructions":${orNull(body.string("instructions"))},` +
     `"max_output_tokens":${maxCompletionTokens},"max_tool_calls":null,"metadata":${JSON.stringify(params.metadata)},` +
-    `"model":${jsonString(params.model)},"parallel_tool_calls":${parallelToolCalls},"previous_response_id":null,` +
+    `"model":${jsonString(params.model)},"parallel_tool_calls":${parallelToolCalls},` +
+    `"previous_response_id":${orNull(body.string("previous_response_id"))},` +
     `"prompt_cache_key":${orNull(params.promptCacheKey)},` +
     `"reasoning":{"effort":${effort},"summary":${orNull(reasoning?.string("summary"))}},` +
-    `"safety_identifier":${orNull(params.safetyIdentifier)},"service_tier":"default","store":false,` +
+    `"safety_identifier":${orNull(params.safetyIdentifier)},"service_tier":"default","store":${isStored},` +
     `"temperature":${temperature},"text":{"format":${format},"verbosity":${jsonString(params.verbosity ?? "medium")}},` +
     `"tool_choice":${onOneLine(offered.toolChoiceJson)},"tools":${onOneLine(offered.toolsJson)},` +
     `"top_logprobs":${topLogprobs},"top_p":${topP},"truncation":${jsonString(body.string("truncation") ?? "disabled")},` +
@@ -128,8 +143,13 @@ function onOneLine(json: string): string {
 }
 
 /** The messages of a request. Throws ServiceError. */
-function conversationOf(instructions: string | undefined, input: string | readonly JsonObject[]): Conversation {
+function conversationOf(
+  instructions: string | undefined,
+  earlier: readonly JsonObject[],
+  input: string | readonly JsonObject[],
+): Conversation {
   const conversation = new Conversation(instructions);
+  for (const item of earlier) conversation.addItem(item);
   if (typeof input === "string") conversation.addText(input);
   else for (const item of input) conversation.addItem(item);
   conversation.end();
@@ -146,12 +166,11 @@ function readInput(body: JsonObject): string | readonly JsonObject[] {
 }
 
 /** Refuses fields on which the caller relies, where ignoring them would change the answer silently (RSP-3). */
-function refuseUnsupported(body: JsonObject): void {
-  refuseField(
-    body,
-    "previous_response_id",
-    "No responses are stored: the setting responses.keep is off. Send all items.",
-  );
+function refuseUnsupported(body: JsonObject, isStoring: boolean): void {
+  if (!isStoring) {
+    const why = "No responses are stored: the setting responses.keep is off. Send all items.";
+    refuseField(body, "previous_response_id", why);
+  }
   refuseField(body, "conversation", "This service stores no conversations. Send all items.");
   refuseField(body, "prompt", "This service stores no prompts. Send 'instructions' and 'input'.");
   refuseField(body, "moderation", "This service does not moderate content.");

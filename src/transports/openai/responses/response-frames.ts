@@ -72,6 +72,7 @@ const noCall: CalledFunction = { callId: "", name: "" };
 export class ResponseFrames implements StreamFrames<AnswerChunk> {
   readonly #response: ResponseObject;
   readonly #renamed: ResponseRequest["renamed"];
+  readonly #store: ((json: string) => Promise<void>) | null;
   #sequence = 0;
   /** JSON of the finished items. */
   readonly #items: string[] = [];
@@ -82,10 +83,15 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
   #finishReason = "stop";
   #usage: Usage | undefined;
 
-  /** `renamed` gives an error the names of this API. */
-  constructor(response: ResponseObject, renamed: ResponseRequest["renamed"]) {
+  /** `renamed` gives an error the names of this API; `store` stores the finished response, null: it is not stored. */
+  constructor(
+    response: ResponseObject,
+    renamed: ResponseRequest["renamed"],
+    store: ((json: string) => Promise<void>) | null = null,
+  ) {
     this.#response = response;
     this.#renamed = renamed;
+    this.#store = store;
   }
 
   /** The first events. */
@@ -113,10 +119,18 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
     return finishReason === undefined ? events : events + this.#finish(finishReason);
   }
 
+  /** Stores the response before its last event, which says whether it is stored. */
+  async beforeEnd(): Promise<void> {
+    await this.#store?.(this.#finishedJson());
+  }
+
   /** The whole response, after the usage. */
   end(): string {
-    const end = endOf(this.#finishReason);
-    return this.#responseEvent(end.status, this.#response.json({ ...end, items: this.#items, usage: this.#usage }));
+    return this.#responseEvent(endOf(this.#finishReason).status, this.#finishedJson());
+  }
+
+  #finishedJson(): string {
+    return this.#response.json({ ...endOf(this.#finishReason), items: this.#items, usage: this.#usage });
   }
 
   /** An event that changes nothing, for clients that need events instead of comments (SSE-9); null: none can be sent. */
@@ -132,6 +146,7 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
    * the service is an error of the stream, which client libraries raise: flat for OpenAI's, nested for others.
    */
   failed(envelope: object): string {
+    this.#response.notStored();
     const { code, message, param, type } = this.#renamed((envelope as ErrorEnvelope).error);
     if (errorRow(code).http === 400) {
       return this.#responseEvent(

@@ -25,13 +25,24 @@ export class ResponseObject {
   readonly #unique: string;
   readonly #head: string;
   readonly #repeatedJson: string;
+  #storedJson: string | null;
 
-  /** `createdAt`: Unix seconds. */
-  constructor(id: string, createdAt: number, repeatedJson: string) {
+  /** `createdAt`: Unix seconds. `storedJson` replaces `repeatedJson` while the response is or will be stored; null: it is not. */
+  constructor(id: string, createdAt: number, repeatedJson: string, storedJson: string | null = null) {
     this.id = id;
     this.#unique = id.slice(id.indexOf("_") + 1);
     this.#head = `{"id":"${id}","object":"response","created_at":${createdAt}`;
     this.#repeatedJson = repeatedJson;
+    this.#storedJson = storedJson;
+  }
+
+  get isStored(): boolean {
+    return this.#storedJson !== null;
+  }
+
+  /** The response says from now on that it is not stored. */
+  notStored(): void {
+    this.#storedJson = null;
   }
 
   /** Id of the item at a position: `msg_`, `fc_` or `rs_`, the characters of the response's id and the position. */
@@ -41,9 +52,10 @@ export class ResponseObject {
 
   json({ status, items, usage, error, reason }: ResponseState): string {
     const fault = error === undefined ? "null" : JSON.stringify({ code: error.code, message: error.message });
+    const repeated = this.#storedJson ?? this.#repeatedJson;
     return (
       `${this.#head},"status":"${status}","error":${fault},` +
-      `"incomplete_details":${reason === undefined ? "null" : `{"reason":"${reason}"}`},${this.#repeatedJson},` +
+      `"incomplete_details":${reason === undefined ? "null" : `{"reason":"${reason}"}`},${repeated},` +
       `"output":[${items.join(",")}],"usage":${usage === undefined ? "null" : responseUsageJson(usage)}}`
     );
   }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { formatDuration, parseDuration } from "../../../../src/app/config/setting-types.js";
+import { durationOrOff, formatDuration, parseDuration } from "../../../../src/app/config/setting-types.js";
 
 describe("durations", () => {
   it("reads one whole number and one unit", () => {
@@ -20,5 +20,14 @@ describe("durations", () => {
         expect(parseDuration(formatDuration(ms))).toBe(ms);
       }),
     );
+  });
+
+  it("may be 0 for off, written as a number or a time, and are within bounds otherwise", () => {
+    const setting = durationOrOff(60_000, 3_600_000);
+    expect([0, "0s", "1m", "1h"].map((written) => setting.parse(written))).toEqual([0, 0, 60_000, 3_600_000]);
+    expect(setting.encode(0)).toBe(0);
+    expect(setting.encode(60_000)).toBe("1m");
+    for (const wrong of ["59s", "61m", 1, true, "x"]) expect(setting.safeParse(wrong).success).toBe(false);
+    expect(setting.safeParse("59s").error?.issues[0]?.message).toBe("must be 0 or between 1m and 1h");
   });
 });

@@ -31,7 +31,7 @@ async function open(count: number) {
 }
 
 describe("the purge of stored responses", () => {
-  it("removes them within a minute of their time, and not before", async () => {
+  it("removes them within a minute of their time, and not before (RSP-27)", async () => {
     const { put, advance, isStored, start, clock } = await open(250);
     const stop = start(10 * minuteMs);
     await advance(5 * minuteMs);

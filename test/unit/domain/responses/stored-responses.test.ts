@@ -67,7 +67,7 @@ describe("stored responses", () => {
       (error: ServiceError) => error,
     );
 
-  it("are returned byte for byte as they were answered, with their input", async () => {
+  it("are returned byte for byte as they were answered, with their input (RSP-21)", async () => {
     const responses = open();
     const json = '{"id":"resp_1",\n "metadata":{"2":"b","1":"ä"}, "output":[]}';
     const input = [message("line\nbreak"), { id: "x", type: "function_call_output", output: "{}" }];
@@ -98,7 +98,7 @@ describe("stored responses", () => {
     expect(continued).toMatchObject({ code: "previous_response_not_found", param: "previous_response_id" });
   });
 
-  it("do not exist after their time, also before they are purged, nor once deleted", async () => {
+  it("do not exist after their time, also before they are purged, nor once deleted (RSP-21, RSP-27)", async () => {
     const responses = open();
     await responses.put(answer(1), accountA);
     await responses.put(answer(2), accountA);
@@ -118,7 +118,7 @@ describe("stored responses", () => {
     expect((await errorOf(responses.itemsBefore("resp_1", 1, accountA))).code).toBe("previous_response_not_found");
   });
 
-  it("are encrypted for their account and id (USE-16)", async () => {
+  it("are encrypted for their account and id (RSP-26, USE-16)", async () => {
     const responses = open();
     await responses.put(answer(1, { input: [message("a secret question")] }), accountA);
     const stored = await store.get("a", "resp_1");
@@ -132,7 +132,7 @@ describe("stored responses", () => {
     expect(errors).toMatchObject([{ response: "resp_2" }, { response: "resp_1" }]);
   });
 
-  it("continue each other: all earlier items stand before the new input, the oldest first", async () => {
+  it("continue each other: all earlier items stand before the new input, the oldest first (RSP-23)", async () => {
     const responses = open();
     for (let number = 1; number <= 150; number += 1) await responses.put(answer(number), accountA);
     const items = await responses.itemsBefore("resp_3", 1, accountA);
@@ -141,7 +141,7 @@ describe("stored responses", () => {
     expect(await responses.inputOf("resp_2", accountA)).toEqual([message("in1"), output("out1"), message("in2")]);
   });
 
-  it("cannot be continued without an earlier one, whose id the error names; their input is listed as far as it is stored", async () => {
+  it("cannot be continued without an earlier one, whose id the error names; their input is listed as far as it is stored (RSP-22, RSP-23)", async () => {
     const responses = open();
     for (const number of [1, 2, 3]) await responses.put(answer(number), accountA);
     await responses.delete("resp_1", accountA);
@@ -151,7 +151,7 @@ describe("stored responses", () => {
     expect(await responses.inputOf("resp_3", accountA)).toEqual([message("in2"), output("out2"), message("in3")]);
   });
 
-  it("have at most 1,000 items in a conversation, with the new input", async () => {
+  it("have at most 1,000 items in a conversation, with the new input (RSP-23)", async () => {
     const responses = open();
     const input = Array.from({ length: conversationItemsMax - 4 }, (_, number) => message(String(number)));
     await responses.put(answer(1, { input }), accountA);
@@ -172,7 +172,7 @@ describe("stored responses", () => {
     expect(error.message).toContain("12 MiB");
   });
 
-  it("are not stored above 1 MiB in UTF-8, nor while the store fails; the log says the latter once a minute", async () => {
+  it("are not stored above 1 MiB in UTF-8, nor while the store fails; the log says the latter once a minute (RSP-20)", async () => {
     const bytesOf = ({ input, json }: NewResponse) => Buffer.byteLength(`${JSON.stringify(input)}\n${json}`);
     const sized = (letters: number) => answer(1, { input: [message("ä".repeat(letters))] });
     // The letter is in the text and in the id of the item, with two bytes each.

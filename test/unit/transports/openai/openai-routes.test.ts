@@ -69,6 +69,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
       now: () => clock.now(),
     }),
     webhookEndpoints: noWebhooks,
+    storedResponses: null,
     keepAlive: "comment",
     pages: new Map(),
   });

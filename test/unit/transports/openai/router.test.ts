@@ -45,8 +45,26 @@ describe("router", () => {
     expect(findRoute("/v1/models/")?.methods.get("GET")).toBe("get_model");
   });
 
+  it("an id may also stand in the middle of a path, and then the longer path applies", () => {
+    const items = findRoute("/v1/responses/resp_1/input_items");
+    expect([items?.rawId, items?.methods.get("GET")]).toEqual(["resp_1", "list_response_input_items"]);
+    const response = findRoute("/v1/responses/resp_1");
+    expect([response?.rawId, response?.methods.get("GET")]).toEqual(["resp_1", "get_response"]);
+    expect(findRoute("/v1/responses/a/b")?.rawId).toBe("a/b");
+    expect(findRoute("/v1/responses/input_items")?.rawId).toBe("input_items");
+    expect(findRoute("/v1/models/a/input_items")?.rawId).toBe("a/input_items");
+  });
+
+  it("two routes cannot have the same path", () => {
+    const handle = (): void => {};
+    for (const path of ["/a", "/a/*", "/a/*/b"]) {
+      const twice = [path, "/b", path].map((one) => ({ path: one, handle }));
+      expect(() => new RouteTable(twice, handle)).toThrow(`two routes have the path ${path}`);
+    }
+  });
+
   it("a 405 lists all methods of a path, also those that need a higher scope than the caller has (SEC-2)", () => {
-    for (const path of ["/v1/webhooks", "/v1/webhooks/we_1"]) {
+    for (const path of ["/v1/webhooks", "/v1/webhooks/we_1", "/v1/responses/resp_1"]) {
       const route = findRoute(path);
       expect(route?.methods.size).toBe(2);
       expect(operations[route?.anyOperation ?? "create_completion"].need).toBe("read");
