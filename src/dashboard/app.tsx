@@ -120,12 +120,22 @@ function Page({ name, entry }: { readonly name: string; readonly entry: PageEntr
   useEffect(() => {
     setError(null);
     document.title = `${entry?.title ?? "Not found"} · Unified Inference`;
-    if (entry === null) return;
+    if (entry === null) return undefined;
+    // The code of a page that was left before it was loaded may arrive after that of the next page.
+    let isLeft = false;
     const switcher = entry.isOfAccount === true ? import("./shell/account-switcher.js") : null;
     Promise.all([entry.load(), switcher]).then(
-      ([Content, loaded]) => setShown({ name, Content, Switcher: loaded?.AccountSwitcher ?? null }),
-      () => setError(new Error("Failed to load this page. Reload the browser tab: the service may have been updated.")),
+      ([Content, loaded]) => {
+        if (!isLeft) setShown({ name, Content, Switcher: loaded?.AccountSwitcher ?? null });
+      },
+      () => {
+        const text = "Failed to load this page. Reload the browser tab: the service may have been updated.";
+        if (!isLeft) setError(new Error(text));
+      },
     );
+    return () => {
+      isLeft = true;
+    };
   }, [name]);
   if (entry === null) return <Empty title="Page not found">Choose a page in the navigation.</Empty>;
   if (error !== null) return <Problem error={error} />;
