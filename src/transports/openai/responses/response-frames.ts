@@ -1,4 +1,4 @@
-import type { ChatCompletionChunk, ToolCallDelta } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import type { ChatCompletionChunk, ChatDelta, ToolCallDelta } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import type { Usage } from "../../../../gen/unified/inference/v1/usage_pb.js";
 import { type ErrorCode, errorRow } from "../../../contract/errors.js";
 import { jsonString } from "../../../lib/json-string.js";
@@ -37,7 +37,8 @@ interface OpenPart {
   readonly start: string;
   readonly middle: string;
   readonly end: string;
-  text: string;
+  /** Its deltas so far. */
+  readonly texts: string[];
   /** JSON of the log probabilities so far, without brackets. */
   logprobs: string;
 }
@@ -101,12 +102,20 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
   }
 
   /** The events of a chunk; the last chunk has the usage and no choice. */
-  frame({ choices: [choice], usage }: AnswerChunk): string {
+  frame({ choices, usage }: AnswerChunk): string {
+    const choice = choices[0];
     if (choice === undefined) {
       this.#usage = usage;
       return "";
     }
     const { delta, logprobs, finishReason } = choice;
+    // Nearly all chunks are more text of the open part.
+    const part = this.#part;
+    if (part?.kind === "text" && delta !== undefined && isPlainText(delta) && logprobs === undefined) {
+      part.texts.push(delta.content);
+      const event = part.start + this.#sequence++ + part.middle + jsonString(delta.content) + part.end;
+      return finishReason === undefined ? event : event + this.#finish(finishReason);
+    }
     let events = "";
     if (delta !== undefined) {
       const { content, reasoningContent, refusal, toolCalls } = delta;
@@ -170,7 +179,7 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
     const opening = this.#part?.kind === kind ? "" : this.#openPart(kind, noCall);
     const part = this.#part;
     if (part === null) return opening;
-    part.text += text;
+    part.texts.push(text);
     const begun = opening + part.start + this.#sequence++ + part.middle + jsonString(text);
     if (logprobs === "") return begun + part.end;
     part.logprobs += (part.logprobs === "" ? "" : ",") + logprobs;
@@ -207,7 +216,7 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
       start: `event: ${event}.delta\ndata: {"type":"${event}.delta","sequence_number":`,
       middle: `,${place},"delta":`,
       end: kind === "text" ? ',"logprobs":[]}\n\n' : "}\n\n",
-      text: "",
+      texts: [],
       logprobs: "",
     };
     return events;
@@ -220,7 +229,7 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
     this.#part = null;
     const { kind, place, logprobs } = part;
     const { event, field } = partKinds[kind];
-    const text = jsonString(part.text);
+    const text = jsonString(part.texts.join(""));
     if (kind === "arguments") {
       item.parts.push(text);
       return this.#event(`${event}.done`, `${place},"name":${jsonString(item.called.name)},"arguments":${text}`);
@@ -253,6 +262,15 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
     const opening = needsText ? this.#openPart("text", noCall) : "";
     return opening + this.#closeItem(status);
   }
+}
+
+function isPlainText(delta: ChatDelta): delta is ChatDelta & { content: string } {
+  return (
+    !!delta.content &&
+    delta.refusal === undefined &&
+    delta.reasoningContent === undefined &&
+    delta.toolCalls.length === 0
+  );
 }
 
 function itemJson({ prefix, id, called, parts }: OpenItem, status: ItemStatus): string {
