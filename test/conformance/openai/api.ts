@@ -96,6 +96,6 @@ export function eventsOf(text: string): any[] {
   return text
     .split("\n\n")
     .filter((event) => event !== "")
-    .map((event) => event.replace(/^(: keep-alive\n)+/, "").slice("data: ".length))
+    .map((event) => event.replace(/^(: keep-alive\n)*(event: \S+\n)?/, "").slice("data: ".length))
     .map((payload) => (payload === "[DONE]" ? payload : JSON.parse(payload)));
 }

@@ -25,6 +25,14 @@ async function streamFrom(service: RunningService, model: string, fields: object
   return connection;
 }
 
+/** A streamed response, which is the same answer as that of a chat. */
+async function responseFrom(service: RunningService, model: string): Promise<RawConnection> {
+  const connection = await connectRaw(service.http);
+  const sent = JSON.stringify({ model, input: "Hi", stream: true });
+  connection.send(postText("/v1/responses", `Bearer ${service.key}`, sent, ["Connection: close"]));
+  return connection;
+}
+
 async function expectIdle(service: RunningService): Promise<void> {
   await eventually(async () => {
     const { requests, models: all, streams } = await service.debugState();
@@ -58,6 +66,17 @@ describe("streams while they run", () => {
     expect(status).toBe(200);
     expect(headers["content-type"]).toContain("text/event-stream");
     expect(connection.received).not.toContain("data:");
+    connection.destroy();
+    await expectIdle(service);
+  });
+
+  it("for a silent engine, a response begins at the commit time (SSE-13, RSP-7)", async () => {
+    const connection = await responseFrom(service, "silent");
+    await connection.until((received) => received.split(": keep-alive\n").length > 2);
+    expect(connection.received.match(/^event: .*$/gm)).toEqual([
+      "event: response.created",
+      "event: response.in_progress",
+    ]);
     connection.destroy();
     await expectIdle(service);
   });
@@ -144,21 +163,37 @@ describe("configured keep-alives", () => {
     else expect(connection.received).not.toContain(empty);
     expect(connection.received + text).not.toContain(": keep-alive");
     connection.destroy();
+    const response = await responseFrom(service, "hangs");
+    await response.until('"delta":"a"');
+    if (keepAlive === "chunk") await response.until('"delta":"","logprobs":[]}');
+    response.destroy();
     await service.close();
   });
 });
 
 describe("streams of a service that stops", () => {
-  it("streams that cannot finish in time end with server_shutting_down, others finish (SERR-7, SERR-5)", async () => {
+  it("streams that cannot finish in time end with server_shutting_down, others finish (SERR-7, SERR-5, RSP-10)", async () => {
     const service = await startService({ config: { models, limits: { drain: "600ms" } } });
-    const [hanging, finishing] = await Promise.all([streamFrom(service, "hangs"), streamFrom(service, "paced")]);
-    await Promise.all([hanging.until('"content":"a"'), finishing.until('"content":"a"')]);
+    const [hanging, response, finishing] = await Promise.all([
+      streamFrom(service, "hangs"),
+      responseFrom(service, "hangs"),
+      streamFrom(service, "paced"),
+    ]);
+    await Promise.all([
+      hanging.until('"content":"a"'),
+      response.until('"delta":"a"'),
+      finishing.until('"content":"a"'),
+    ]);
     const stopped = service.close();
     const cut = parseAnswer(await hanging.closed()).body;
     expect(eventsOf(cut).at(-1)).toMatchObject({
       error: { type: "service_unavailable_error", code: "server_shutting_down" },
     });
     expect(cut).not.toContain("[DONE]");
+    expect(eventsOf(parseAnswer(await response.closed()).body).at(-1)).toMatchObject({
+      ...{ type: "error", code: "server_shutting_down" },
+      error: { type: "service_unavailable_error" },
+    });
     expect(eventsOf(parseAnswer(await finishing.closed()).body).at(-1)).toBe("[DONE]");
     await stopped;
   });

@@ -4,7 +4,7 @@ import type { ResponseInputItem } from "openai/resources/responses/responses";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type RunningService, startService } from "../../support/start-service.js";
-import { type Api, createApi, eventsOf, expectError, type Reply } from "./api.js";
+import { type Api, createApi, expectError, type Reply } from "./api.js";
 
 const weather = { type: "function", name: "weather", strict: false, parameters: { type: "object" } } as const;
 const scripted = (id: string, options: object) => ({ id, engine: "scripted", scripted: options });
@@ -152,12 +152,6 @@ describe("/v1/responses", () => {
     const { text } = await api.response({ stream: true, whatever: 1 });
     expect(text).not.toContain("[DONE]");
     expect(service.logs.some(({ field, path }) => field === "whatever" && path === "/v1/responses")).toBe(true);
-  });
-
-  it("is a plain event stream for readers of data lines too (RSP-6)", async () => {
-    const { text } = await api.response({ stream: true });
-    const data = text.replaceAll(/^event: .*\n/gm, "");
-    expect(eventsOf(data).at(-1).response.status).toBe("completed");
   });
 
   describe("with npm openai", () => {
