@@ -1,3 +1,4 @@
+import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
@@ -17,14 +18,27 @@ const languages = byTier<readonly CopiedLanguage[]>({
   long: ["curl", "gRPC (buf curl)", "TypeScript", "Python"],
 });
 
+/** Beside chat completions, which every language has above. */
+const apiLanguages = byTier<readonly CopiedLanguage[]>({
+  ci: ["curl"],
+  long: ["curl", "TypeScript", "Python"],
+}).flatMap((language) => (["Responses", "Messages"] as const).map((api) => [api, language] as const));
+
 let dashboard: DashboardRun;
 let visit: Visit;
 
-async function copy(language: CopiedLanguage): Promise<string> {
+/** Shows the code in this language. */
+async function open(language: CopiedLanguage): Promise<Locator> {
   const { page } = visit;
   const code = page.locator("details", { has: page.getByText("Copy as code") });
   if ((await code.getAttribute("open")) === null) await page.getByText("Copy as code").click();
   await page.getByLabel("Language").selectOption(language);
+  return code;
+}
+
+async function copy(language: CopiedLanguage): Promise<string> {
+  const { page } = visit;
+  const code = await open(language);
   const button = code.getByRole("button", { name: /^Cop(y|ied)$/ });
   await button.click();
   await expect
@@ -54,6 +68,16 @@ describe.skipIf(!hasChromium)("code copied from the playground", () => {
     await visit.page.getByLabel("Message").fill(awkward);
     const printed = await run(language);
     expect(language === "TypeScript" || language === "Python" ? printed : joined(printed)).toContain(awkward);
+    expect(visit.complaints).toEqual(noComplaints);
+  });
+
+  it.for(apiLanguages)("repeats a chat request as %s: %s", async ([api, language]) => {
+    await visit.go("playground?model=echo");
+    await visit.page.getByLabel("Message").fill(awkward);
+    await open(language);
+    await visit.page.getByLabel("API", { exact: true }).selectOption(api);
+    const printed = await run(language);
+    expect(language === "curl" ? joined(printed) : printed).toContain(awkward);
     expect(visit.complaints).toEqual(noComplaints);
   });
 

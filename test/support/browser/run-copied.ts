@@ -24,7 +24,7 @@ export async function runCopied(language: CopiedLanguage, text: string, key: str
 async function commandFor(language: CopiedLanguage): Promise<readonly [program: string, ...args: string[]]> {
   switch (language) {
     case "Python":
-      return [await pythonVenv("test/conformance/sdk/python/openai-3.txt"), "-"];
+      return [await pythonVenv("test/conformance/sdk/python/agents.txt"), "-"];
     case "TypeScript":
       return [process.execPath, "--input-type=module", "-"];
     default:

@@ -7,7 +7,7 @@ import { useData } from "../../lib/use-data.js";
 import { CodeBlock } from "../../ui/code.js";
 import { Loading, Problem } from "../../ui/feedback.js";
 import { Select } from "../../ui/form.js";
-import { exampleOf, grpcAddress, type Language } from "./examples.js";
+import { type ChatApi, exampleOf, grpcAddress, type Language } from "./examples.js";
 import type { PlaygroundRequest } from "./requests.js";
 
 export interface ComposerProps {
@@ -57,6 +57,12 @@ const languages: Readonly<Record<Language, string>> = {
   gRPC: "gRPC (buf curl)",
 };
 
+const chatApis: Readonly<Record<ChatApi, string>> = {
+  chat: "Chat completions",
+  responses: "Responses",
+  messages: "Messages",
+};
+
 /** Shows the request as code to copy. */
 export function CopyAs({ request }: { readonly request: () => PlaygroundRequest }) {
   const [isOpen, setOpen] = useState(false);
@@ -70,15 +76,21 @@ export function CopyAs({ request }: { readonly request: () => PlaygroundRequest 
 
 function Example({ request }: { readonly request: PlaygroundRequest | Error }) {
   const [language, setLanguage] = useState<Language>("curl");
+  const [api, setApi] = useState<ChatApi>("chat");
   const { value: system, error, reload } = useData(readSystem, []);
   if (request instanceof Error) return <p class="faint">{request.message}</p>;
   if (system === null) return error === null ? <Loading /> : <Problem error={error} onRetry={reload} />;
   const { grpc, isTls } = grpcAddress(system.listeners ?? {}, window.location.hostname);
-  const text = exampleOf(language, request, { base: `${window.location.origin}${prefix}`, grpc, isTls });
+  const address = { base: `${window.location.origin}${prefix}`, grpc, isTls };
+  const { text, omitted } = exampleOf(language, request, address, api);
   return (
     <div class="stack">
       <Select label="Language" titles={languages} value={language} onChoose={setLanguage} />
+      {request.kind === "chat" && language !== "gRPC" && (
+        <Select label="API" titles={chatApis} value={api} onChoose={setApi} />
+      )}
       <CodeBlock title={languages[language]} code={text} />
+      {omitted.length > 0 && <small>This API does not have {omitted.join(", ")}.</small>}
       <small>
         Set <code>UIS_API_KEY</code> to an API key.
         {language === "gRPC" &&

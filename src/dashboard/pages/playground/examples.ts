@@ -1,5 +1,6 @@
 /** A request as code to copy. The API key is the environment variable UIS_API_KEY. */
 import type { ListenersJson } from "../../../../gen/unified/admin/v1/system_pb.js";
+import { type ApiRequest, messagesRequest, responsesRequest } from "./chat-apis.js";
 import type { PlaygroundRequest } from "./requests.js";
 
 export type Language = "curl" | "Python" | "TypeScript" | "gRPC";
@@ -14,29 +15,127 @@ export interface Address {
   readonly isTls: boolean;
 }
 
-const paths = { chat: "chat/completions", completion: "completions", embeddings: "embeddings" } as const;
-const rpcs = { chat: "StreamChatCompletion", completion: "StreamCompletion", embeddings: "CreateEmbeddings" } as const;
-const resources = { chat: "chat.completions", completion: "completions", embeddings: "embeddings" } as const;
+/** An API that a chat can use. */
+export type ChatApi = "chat" | "responses" | "messages";
 
-export function exampleOf(language: Language, request: PlaygroundRequest, address: Address): string {
-  switch (language) {
-    case "curl":
-      return curl(request, address);
-    case "Python":
-      return python(request, address);
-    case "TypeScript":
-      return typeScript(request, address);
-    case "gRPC":
-      return grpc(request, address);
-  }
+/** Code in the languages that use HTTP. */
+interface Endpoint {
+  /** Below `/v1`. */
+  readonly path: string;
+  /** The resource of the client in both SDKs. */
+  readonly resource: string;
+  /** Lines that print the answer. */
+  readonly python: readonly string[];
+  readonly typeScript: readonly string[];
 }
 
-function curl({ kind, openai }: PlaygroundRequest, { base }: Address): string {
+const endpoints = {
+  chat: {
+    path: "chat/completions",
+    resource: "chat.completions",
+    python: [
+      "for chunk in answer:",
+      "    for choice in chunk.choices:",
+      '        print(choice.delta.content or "", end="", flush=True)',
+    ],
+    typeScript: ['for await (const { choices } of answer) process.stdout.write(choices[0]?.delta.content ?? "");'],
+  },
+  responses: {
+    path: "responses",
+    resource: "responses",
+    python: [
+      "for event in answer:",
+      '    if event.type == "response.output_text.delta":',
+      '        print(event.delta, end="", flush=True)',
+    ],
+    typeScript: [
+      "for await (const event of answer) {",
+      '  if (event.type === "response.output_text.delta") process.stdout.write(event.delta);',
+      "}",
+    ],
+  },
+  messages: {
+    path: "messages",
+    resource: "messages",
+    python: [
+      "for event in answer:",
+      '    if event.type == "content_block_delta" and event.delta.type == "text_delta":',
+      '        print(event.delta.text, end="", flush=True)',
+    ],
+    typeScript: [
+      "for await (const event of answer) {",
+      '  if (event.type !== "content_block_delta" || event.delta.type !== "text_delta") continue;',
+      "  process.stdout.write(event.delta.text);",
+      "}",
+    ],
+  },
+  completion: {
+    path: "completions",
+    resource: "completions",
+    python: [
+      "for chunk in answer:",
+      "    for choice in chunk.choices:",
+      '        print(choice.text, end="", flush=True)',
+    ],
+    typeScript: ['for await (const { choices } of answer) process.stdout.write(choices[0]?.text ?? "");'],
+  },
+  embeddings: {
+    path: "embeddings",
+    resource: "embeddings",
+    python: ["for item in answer.data:", "    print(item.index, item.embedding[:4])"],
+    typeScript: ["for (const { index, embedding } of answer.data) console.log(index, embedding.slice(0, 4));"],
+  },
+} as const satisfies Record<ChatApi | PlaygroundRequest["kind"], Endpoint>;
+
+const rpcs = { chat: "StreamChatCompletion", completion: "StreamCompletion", embeddings: "CreateEmbeddings" } as const;
+
+/** The SDK of an API. Anthropic's adds `/v1` to the base URL itself. */
+const openAiSdk = { path: "/v1", name: "OpenAI", python: "openai", typeScript: "openai" };
+const anthropicSdk = { path: "", name: "Anthropic", python: "anthropic", typeScript: "@anthropic-ai/sdk" };
+
+/** A request as one of the APIs has it. */
+interface ApiCall extends ApiRequest {
+  readonly endpoint: Endpoint;
+  readonly isAnthropic: boolean;
+}
+
+/** The request in an API; all but chats have one API. */
+function callOf(request: PlaygroundRequest, api: ChatApi): ApiCall {
+  const isChat = request.kind === "chat";
+  const endpoint = endpoints[isChat ? api : request.kind];
+  const isAnthropic = isChat && api === "messages";
+  if (!isChat || api === "chat") return { endpoint, isAnthropic, body: request.openai, omitted: [] };
+  const toApi = api === "responses" ? responsesRequest : messagesRequest;
+  return { endpoint, isAnthropic, ...toApi(request.parts) };
+}
+
+export interface Example {
+  readonly text: string;
+  /** Parameters, by their names in chat completions, that the API does not have. */
+  readonly omitted: readonly string[];
+}
+
+export function exampleOf(
+  language: Language,
+  request: PlaygroundRequest,
+  address: Address,
+  api: ChatApi = "chat",
+): Example {
+  if (language === "gRPC") return { text: grpc(request, address), omitted: [] };
+  const call = callOf(request, api);
+  const write = { curl, Python: python, TypeScript: typeScript }[language];
+  return { text: write(call, address), omitted: call.omitted };
+}
+
+function curl({ endpoint, isAnthropic, body }: ApiCall, { base }: Address): string {
+  const headers = isAnthropic
+    ? ['  -H "x-api-key: $UIS_API_KEY" \\', "  -H 'anthropic-version: 2023-06-01' \\"]
+    : ['  -H "authorization: Bearer $UIS_API_KEY" \\'];
   return [
-    `curl --no-buffer ${inShell(`${base}/v1/${paths[kind]}`)} \\`,
-    '  -H "authorization: Bearer $UIS_API_KEY" \\',
+    `curl --no-buffer ${inShell(`${base}/v1/${endpoint.path}`)} \\`,
+    ...headers,
     "  -H 'content-type: application/json' \\",
-    `  -d ${inShell(JSON.stringify(openai, null, 2))}`,
+    `  -d ${inShell(JSON.stringify(body, null, 2))}`,
   ].join("\n");
 }
 
@@ -55,30 +154,17 @@ function inShell(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-const pythonPrints = {
-  chat: [
-    "for chunk in answer:",
-    "    for choice in chunk.choices:",
-    '        print(choice.delta.content or "", end="", flush=True)',
-  ],
-  completion: [
-    "for chunk in answer:",
-    "    for choice in chunk.choices:",
-    '        print(choice.text, end="", flush=True)',
-  ],
-  embeddings: ["for item in answer.data:", "    print(item.index, item.embedding[:4])"],
-} as const;
-
-function python({ kind, openai }: PlaygroundRequest, { base }: Address): string {
+function python({ endpoint, isAnthropic, body }: ApiCall, { base }: Address): string {
+  const { path, name: sdk, python } = isAnthropic ? anthropicSdk : openAiSdk;
   return [
     "import os",
-    "from openai import OpenAI",
+    `from ${python} import ${sdk}`,
     "",
-    `client = OpenAI(base_url=${JSON.stringify(`${base}/v1`)}, api_key=os.environ["UIS_API_KEY"])`,
-    `answer = client.${resources[kind]}.create(`,
-    ...Object.entries(openai).map(([name, value]) => `    ${name}=${inPython(value, "    ")},`),
+    `client = ${sdk}(base_url=${JSON.stringify(base + path)}, api_key=os.environ["UIS_API_KEY"])`,
+    `answer = client.${endpoint.resource}.create(`,
+    ...Object.entries(body).map(([name, value]) => `    ${name}=${inPython(value, "    ")},`),
     ")",
-    ...pythonPrints[kind],
+    ...endpoint.python,
   ].join("\n");
 }
 
@@ -94,20 +180,15 @@ function inPython(value: unknown, indent: string): string {
   return `{\n${lines(members)}${indent}}`;
 }
 
-const typeScriptPrints = {
-  chat: 'for await (const { choices } of answer) process.stdout.write(choices[0]?.delta.content ?? "");',
-  completion: 'for await (const { choices } of answer) process.stdout.write(choices[0]?.text ?? "");',
-  embeddings: "for (const { index, embedding } of answer.data) console.log(index, embedding.slice(0, 4));",
-} as const;
-
-function typeScript({ kind, openai }: PlaygroundRequest, { base }: Address): string {
+function typeScript({ endpoint, isAnthropic, body }: ApiCall, { base }: Address): string {
+  const { path, name: sdk, typeScript } = isAnthropic ? anthropicSdk : openAiSdk;
   return [
     'import { env } from "node:process";',
-    'import OpenAI from "openai";',
+    `import ${sdk} from "${typeScript}";`,
     "",
-    `const client = new OpenAI({ baseURL: ${JSON.stringify(`${base}/v1`)}, apiKey: env.UIS_API_KEY });`,
-    `const answer = await client.${resources[kind]}.create(${JSON.stringify(openai, null, 2)});`,
-    typeScriptPrints[kind],
+    `const client = new ${sdk}({ baseURL: ${JSON.stringify(base + path)}, apiKey: env.UIS_API_KEY });`,
+    `const answer = await client.${endpoint.resource}.create(${JSON.stringify(body, null, 2)});`,
+    ...endpoint.typeScript,
   ].join("\n");
 }
 

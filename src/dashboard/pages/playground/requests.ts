@@ -3,11 +3,14 @@ import type { ChatCompletionParamsJson, MessageJson, ToolJson } from "../../../.
 import type { CompletionParamsJson } from "../../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingParamsJson } from "../../../../gen/unified/inference/v1/embedding_pb.js";
 import type { Message } from "./answers.js";
+import type { ChatParts, OpenAiTool } from "./chat-apis.js";
 
 export interface ChatRequest {
   readonly kind: "chat";
   readonly params: ChatCompletionParamsJson;
   readonly openai: Readonly<Record<string, unknown>>;
+  /** For requests of other APIs. */
+  readonly parts: ChatParts;
 }
 
 export interface CompletionRequest {
@@ -48,6 +51,7 @@ export function chatRequest(model: string, settings: Settings, messages: readonl
       ...(tools.length === 0 ? {} : { tools }),
       stream: true,
     },
+    parts: { model, system, messages, sampling: sampling.openai, tools },
   };
 }
 
@@ -172,17 +176,6 @@ function numberIn(name: NumberSetting, text: string): number {
   if (name === "seed" && !Number.isSafeInteger(value))
     throw new SettingError(openai, `${label} must be a whole number.`);
   return value;
-}
-
-/** A tool in OpenAI's format. */
-export interface OpenAiTool {
-  readonly type: "function";
-  readonly function: {
-    readonly name: string;
-    readonly description?: string;
-    readonly parameters?: unknown;
-    readonly strict?: boolean;
-  };
 }
 
 const toolsFormat = 'Tools must be a JSON array of OpenAI tools: [{"type":"function","function":{"name":"…"}}].';
