@@ -8,8 +8,12 @@ const found = new Set<string>();
 /** Throws, so that the test, or all tests of the suite whose hook needs the program, are skipped by name. */
 export function needsInstalled(program: string): void {
   if (!found.has(program) && spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0) found.add(program);
-  if (found.has(program)) return;
-  throw Object.assign(new Error(`${program} is not installed`), { name: errorName });
+  if (!found.has(program)) throw missingProgram(`${program} is not installed`);
+}
+
+/** The error that skips the test, or all tests of the suite whose hook throws it, with this reason. */
+export function missingProgram(reason: string): Error {
+  return Object.assign(new Error(reason), { name: errorName });
 }
 
 /** Vitest's runner, which turns a failure for a missing program into a skip. With `CI=true` a skip fails the run. */

@@ -1,14 +1,13 @@
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { blockOf } from "../../support/page-blocks.js";
 import { hasPython, pythonVenv } from "../../support/python-venv.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
 const run = promisify(execFile);
-const page = readFileSync("docs/use-it-with.md", "utf8");
 const models = [
   { id: "qwen3-0.6b", engine: "scripted", scripted: { text: "Hello from the script." } },
   { id: "all-minilm-l6-v2", engine: "scripted", scripted: { dimensions: 8 } },
@@ -28,10 +27,8 @@ afterAll(async () => {
 
 /** Writes the program in the page's block with this info string, with the URL and the key of this service. */
 async function programOf(information: string, name: string): Promise<string> {
-  const [, code] = new RegExp(`^\`\`\`${information}\\n([\\s\\S]*?)^\`\`\`$`, "m").exec(page) ?? [];
-  if (code === undefined) throw new Error(`the page has no block "${information}"`);
   const file = join(folder, name);
-  await writeFile(file, code.replaceAll("http://127.0.0.1:8080/v1", service.api).replaceAll("sk-uis-…", service.key));
+  await writeFile(file, blockOf("docs/use-it-with.md", information, service));
   return file;
 }
 

@@ -11,6 +11,7 @@ import { isReal, namesIn } from "./names-in-text.js";
 const handWritten = [
   "README.md",
   "docs/README.md",
+  "docs/agents.md",
   "docs/alerts.md",
   "docs/dashboard.md",
   "docs/gpus.md",
@@ -92,6 +93,18 @@ describe("docs/README.md", () => {
     const index = textOf("docs/README.md");
     const others = pages.filter((page) => /^docs\/[^/]+$/.test(page) && page !== "docs/README.md");
     expect(others.filter((page) => !index.includes(`(${page.slice("docs/".length)})`))).toEqual([]);
+  });
+});
+
+describe("docs/agents.md", () => {
+  it.each([
+    ["codex", "@openai/codex", "Codex"],
+    ["claude-code", "@anthropic-ai/claude-code", "Claude Code"],
+  ])("names the version of %s that a test runs", (folder, name, title) => {
+    const { dependencies } = JSON.parse(textOf(`test/conformance/agents/${folder}/package.json`)) as {
+      dependencies: Record<string, string>;
+    };
+    expect(textOf("docs/agents.md")).toContain(`${title} ${dependencies[name]}`);
   });
 });
 
