@@ -149,6 +149,16 @@ describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, v
   });
 });
 
+it("responses of @ai-sdk/openai take earlier answers with store: false, and the error without it says so (RSP-2)", async () => {
+  const model = openAi()("org/chat:tag");
+  const { response } = await generateText({ model, prompt, maxRetries: 0 });
+  const messages = [{ role: "user", content: prompt } as const, ...response.messages];
+  const next = { model, messages: [...messages, { role: "user", content: "And of Norway?" } as const], maxRetries: 0 };
+  const answer = await generateText({ ...next, providerOptions: { openai: { store: false } } });
+  expect(answer.text).toBe(sayings.chat);
+  await expect(generateText(next)).rejects.toThrow("providerOptions.openai.store: false");
+});
+
 it("log probabilities pass the schema of @ai-sdk/openai (RESP-9)", async () => {
   const { providerMetadata } = await generateText({
     model: openAi().chat("org/chat:tag"),

@@ -148,7 +148,8 @@ export class Conversation {
 
 function refuseItem(path: string, type: string): never {
   if (type === "item_reference") {
-    refuse("unsupported_value", path, `Unsupported value 'item_reference' for '${path}': send the item itself.`);
+    const advice = "send the item itself, as the AI SDK does with providerOptions.openai.store: false";
+    refuse("unsupported_value", path, `Unsupported value 'item_reference' for '${path}': ${advice}.`);
   }
   unknownValue(path, type, itemTypes);
 }
