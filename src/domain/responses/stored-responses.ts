@@ -1,5 +1,6 @@
 import { type SecretBox, UnsealError } from "../../lib/crypto.js";
 import type { CallContext } from "../call/call-context.js";
+import { CircuitBreaker } from "../call/circuit-breaker.js";
 import type { Clock, Logger } from "../call/ports.js";
 import { quote, refuse, ServiceError } from "../call/service-error.js";
 import { type ResponseStore, responsesOfAccountMax, type StoredResponse } from "./response-store.js";
@@ -7,7 +8,7 @@ import { type ResponseStore, responsesOfAccountMax, type StoredResponse } from "
 export interface StoredResponsesDeps {
   readonly store: Pick<ResponseStore, "put" | "get" | "conversation" | "delete">;
   readonly secrets: Pick<SecretBox, "seal" | "open">;
-  readonly clock: Pick<Clock, "after">;
+  readonly clock: Pick<Clock, "monotonic">;
   /** Store time. */
   readonly now: () => number;
   /** How long a response is stored. */
@@ -41,8 +42,11 @@ const conversationCharsMax = 16 * 1_048_576;
 const step = { responsesMax: 100, charsMax: 1_048_576 };
 /** Characters of responses that may wait for the store. */
 const waitingCharsMax = 64 * 1_048_576;
-/** Minimum interval between log lines about responses that were not stored. */
-const warnEveryMs = 60_000;
+/** Log messages of the circuit breaker. */
+const messages = {
+  unavailable: "responses cannot be stored and are answered with store: false",
+  recovered: "responses are stored again",
+};
 
 const idForm = /^resp_[A-Za-z0-9_-]{1,128}$/;
 
@@ -52,12 +56,13 @@ const idForm = /^resp_[A-Za-z0-9_-]{1,128}$/;
  */
 export class StoredResponses {
   readonly #deps: StoredResponsesDeps;
+  /** Without it every answer would wait for a store that does not answer. */
+  readonly #breaker: CircuitBreaker;
   #waitingChars = 0;
-  #notStored = 0;
-  #mayWarn = true;
 
   constructor(deps: StoredResponsesDeps) {
     this.#deps = deps;
+    this.#breaker = new CircuitBreaker({ ...deps, messages });
   }
 
   /**
@@ -69,17 +74,19 @@ export class StoredResponses {
     const { account } = principal;
     const content = `${JSON.stringify(input)}\n${json}`;
     if (Buffer.byteLength(content) > responseBytesMax) return false;
-    if (this.#waitingChars + content.length > waitingCharsMax) {
-      return this.#failed(new Error("too many responses wait for the store"));
-    }
+    const hasRoom = this.#waitingChars + content.length <= waitingCharsMax;
+    if (!hasRoom) this.#breaker.failed(new Error("too many responses wait for the store"));
+    if (!hasRoom || !this.#breaker.allowsCall) return false;
     this.#waitingChars += content.length;
     try {
       const items = Math.max(1, input.length + outputOf(json).length);
       const sealed = secrets.seal(content, ownerOf(account, id));
       await store.put({ id, account, createdAtMs: now(), previousId, items, sealed }, responsesOfAccountMax);
+      this.#breaker.succeeded();
       return true;
     } catch (err) {
-      return this.#failed(err);
+      this.#breaker.failed(err);
+      return false;
     } finally {
       this.#waitingChars -= content.length;
     }
@@ -174,20 +181,6 @@ export class StoredResponses {
       log.error({ err, response: id }, "a stored response cannot be decrypted");
       return null;
     }
-  }
-
-  #failed(reason: unknown): false {
-    this.#notStored += 1;
-    if (!this.#mayWarn) return false;
-    this.#mayWarn = false;
-    const { clock, log } = this.#deps;
-    clock.after(warnEveryMs, () => {
-      this.#mayWarn = true;
-    });
-    const not_stored = this.#notStored;
-    this.#notStored = 0;
-    log.warn({ err: reason, not_stored }, "responses could not be stored and were answered with store: false");
-    return false;
   }
 }
 

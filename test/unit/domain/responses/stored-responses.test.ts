@@ -36,7 +36,6 @@ function answer(number: number, changes: Partial<NewResponse> = {}): NewResponse
 describe("stored responses", () => {
   let clock: FakeClock;
   let store: ResponseStore;
-  let warnings: object[];
   let errors: object[];
   const open = (changes: { store?: ResponseStore; secrets?: SecretBox } = {}) =>
     new StoredResponses({
@@ -48,7 +47,7 @@ describe("stored responses", () => {
       log: {
         debug() {},
         info() {},
-        warn: (fields) => warnings.push(fields),
+        warn() {},
         error: (fields) => errors.push(fields),
       },
       ...changes,
@@ -57,7 +56,6 @@ describe("stored responses", () => {
   beforeEach(() => {
     clock = new FakeClock();
     store = openMemoryState({ clock }).responses;
-    warnings = [];
     errors = [];
   });
 
@@ -172,7 +170,7 @@ describe("stored responses", () => {
     expect(error.message).toContain("12 MiB");
   });
 
-  it("are not stored above 1 MiB in UTF-8, nor while the store fails; the log says the latter once a minute (RSP-20)", async () => {
+  it("are not stored above 1 MiB in UTF-8 (RSP-20)", async () => {
     const bytesOf = ({ input, json }: NewResponse) => Buffer.byteLength(`${JSON.stringify(input)}\n${json}`);
     const sized = (letters: number) => answer(1, { input: [message("ä".repeat(letters))] });
     // The letter is in the text and in the id of the item, with two bytes each.
@@ -181,14 +179,27 @@ describe("stored responses", () => {
     const responses = open();
     expect(await responses.put(sized(most + 1), accountA)).toBe(false);
     expect(await responses.put(sized(most), accountA)).toBe(true);
-    expect(warnings).toEqual([]);
-    const put = () => Promise.reject(new ServiceError("storage_unavailable", "The store cannot be used."));
-    const failing = open({ store: { ...store, put } });
-    for (let number = 1; number <= 3; number += 1) expect(await failing.put(answer(number), accountA)).toBe(false);
-    expect(warnings).toMatchObject([{ not_stored: 1 }]);
-    clock.advance(60_000);
-    expect(await failing.put(answer(1), accountA)).toBe(false);
-    expect(warnings).toMatchObject([{ not_stored: 1 }, { not_stored: 3 }]);
+    expect(errors).toEqual([]);
+  });
+
+  it("are not stored while the store fails, then tried every 200 ms, and the log has one line (RSP-20)", async () => {
+    let calls = 0;
+    let fails = true;
+    const put: ResponseStore["put"] = async (...args) => {
+      calls += 1;
+      if (fails) throw new ServiceError("storage_unavailable", "The store cannot be used.");
+      await store.put(...args);
+    };
+    const responses = open({ store: { ...store, put } });
+    for (let number = 1; number <= 9; number += 1) expect(await responses.put(answer(number), accountA)).toBe(false);
+    expect([calls, errors.length]).toEqual([3, 1]);
+    clock.advance(200);
+    for (let number = 1; number <= 2; number += 1) expect(await responses.put(answer(number), accountA)).toBe(false);
+    expect([calls, errors.length]).toEqual([4, 1]);
+    fails = false;
+    clock.advance(200);
+    for (let number = 1; number <= 2; number += 1) expect(await responses.put(answer(number), accountA)).toBe(true);
+    expect(errors).toHaveLength(1);
   });
 
   it("wait for a slow store up to a bound, beyond which they are not stored", async () => {
@@ -203,6 +214,8 @@ describe("stored responses", () => {
     const stored = await Promise.all(outcomes);
     expect(stored.indexOf(false)).toBe(67);
     expect(stored.slice(67)).toEqual(Array(13).fill(false));
+    clock.advance(200);
     expect(await responses.put(answer(1, { input }), accountA)).toBe(true);
+    expect(errors).toHaveLength(1);
   });
 });
