@@ -15,7 +15,7 @@ Prometheus's text format; the public listener never does. They belong to one pro
 the store, which no counter here replaces (USE-19).
 
 - \`route\` is the operation, the same on every protocol: \`create_chat_completion\`. \`operation\` is its name in usage:
-  \`chat\`, \`responses\`, \`completions\`, \`embeddings\` or \`rerank\`, and empty for operations that run no model. \`code\`,
+  \`chat\`, \`responses\`, \`messages\`, \`completions\`, \`embeddings\`, \`rerank\` or \`count_tokens\`, and empty for operations that run no model. \`code\`,
   \`reason\` and \`error_type\` are codes of [errors.md](errors.md).
 - \`model\` is a model of the catalog; \`unknown\` stands for names that are not in it, \`other\` all models beyond the
   first 100, an empty one for operations without a model. No label names a key, an account or an address.

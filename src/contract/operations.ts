@@ -38,6 +38,8 @@ export const operations = {
     rpcs: [`${inference}/CreateChatCompletion`, `${inference}/StreamChatCompletion`],
   },
   create_response: { need: "read_write", rest: { method: "POST", path: "/v1/responses" }, rpcs: [] },
+  /** Its path stands beside the routes of Anthropic's API. */
+  create_message: { need: "read_write", rpcs: [] },
   create_completion: {
     need: "read_write",
     rest: { method: "POST", path: "/v1/completions" },
@@ -60,6 +62,7 @@ export const operations = {
     rest: { method: "GET", path: "/v1/responses/{id}/input_items" },
     rpcs: [],
   },
+  count_tokens: { need: "read_write", rpcs: [`${inference}/CountTokens`] },
   list_models: { need: "read", rest: { method: "GET", path: "/v1/models" }, rpcs: [`${catalog}/ListModels`] },
   get_model: { need: "read", rest: { method: "GET", path: "/v1/models/{id}" }, rpcs: [`${catalog}/GetModel`] },
   watch_models: { need: "read", rpcs: [`${catalog}/WatchModels`] },
@@ -149,6 +152,8 @@ export const inferenceNames: ReadonlyMap<Operation, string> = new Map([
   ["create_embeddings", "embeddings"],
   ["rerank", "rerank"],
   ["create_response", "responses"],
+  ["create_message", "messages"],
+  ["count_tokens", "count_tokens"],
 ]);
 
 /** Operations to which limits and budgets apply: those that run a model. */

@@ -11,6 +11,7 @@ import type {
 } from "../../gen/unified/inference/v1/chat_pb.js";
 import type { Completion, CompletionChunk, CompletionParams } from "../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../gen/unified/inference/v1/embedding_pb.js";
+import type { CountTokensResponse } from "../../gen/unified/inference/v1/inference_service_pb.js";
 import type { Ranking, RerankParams } from "../../gen/unified/inference/v1/rerank_pb.js";
 import type { Operation } from "../contract/operations.js";
 import type { Answer, CallContext, Caller, StreamAnswer } from "./call/call-context.js";
@@ -31,6 +32,8 @@ export interface Core {
   streamCompletion(params: CompletionParams, ctx: CallContext): Promise<StreamAnswer<CompletionChunk>>;
   createEmbeddings(params: EmbeddingParams, ctx: CallContext): Promise<Answer<EmbeddingList>>;
   rerank(params: RerankParams, ctx: CallContext): Promise<Answer<Ranking>>;
+  /** Counts the prompt of a chat completion without running the model. It counts as a request and costs no tokens. */
+  countTokens(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<CountTokensResponse>>;
   listModels(request: ListModelsRequest, ctx: CallContext): Promise<ListModelsResponse>;
   getModel(id: string, ctx: CallContext): Promise<Model>;
   /** First the whole list, then every change, until `ctx.signal` aborts. */

@@ -12,6 +12,7 @@ import {
 } from "../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.js";
 import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb.js";
+import { CountTokensResponseSchema } from "../../gen/unified/inference/v1/inference_service_pb.js";
 import { RankingSchema } from "../../gen/unified/inference/v1/rerank_pb.js";
 import type { ErrorCode } from "../../src/contract/errors.js";
 import type { Operation } from "../../src/contract/operations.js";
@@ -135,6 +136,10 @@ export class HandCore implements Core {
 
   async rerank() {
     return { head, body: create(RankingSchema, { model: "m" }) };
+  }
+
+  async countTokens() {
+    return { head, body: create(CountTokensResponseSchema, { promptTokens: 3 }) };
   }
 
   async listModels() {

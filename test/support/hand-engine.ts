@@ -87,7 +87,7 @@ export class HandEngine implements Engine {
       id: spec.id,
       caps: caps({ vision: false, ...this.#caps }),
       fingerprint: "hand",
-      countTokens: () => Promise.resolve(null),
+      countTokens: (_input, signal) => this.countTokens(signal),
       generate: (request, signal, emit) => {
         const run = new HandRun(request, signal);
         this.runs.push(run);
@@ -100,6 +100,9 @@ export class HandEngine implements Engine {
       unload: () => Promise.resolve(),
     });
   }
+
+  /** The tokens of a prompt; a test may replace it. */
+  countTokens = (_signal: AbortFlag): Promise<number | null> => Promise.resolve(null);
 
   /** The result of an embedding call; a test may replace it. */
   embed = (_inputs: number): Promise<EmbedResult> =>

@@ -67,7 +67,7 @@ export interface Caller {
   readonly deadlineAtMs: number;
   /** Aborted by the transport at a disconnect and by the core for every other reason; the first abort counts. */
   readonly abort: AbortSource;
-  readonly transport: "openai" | "connect" | "grpc_web" | "grpc";
+  readonly transport: "openai" | "anthropic" | "connect" | "grpc_web" | "grpc";
   /** Peer address without port. */
   readonly address: string;
   /** Set by transports that accept session cookies. */

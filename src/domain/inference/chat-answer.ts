@@ -12,6 +12,7 @@ import {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { type Logprobs, LogprobsSchema } from "../../../gen/unified/inference/v1/logprobs_pb.js";
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
+import type { Operation } from "../../contract/operations.js";
 import { rememberLast } from "../../lib/json-string.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import type { GenEvent, LoadedModel, TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
@@ -26,6 +27,12 @@ export interface StreamAssembly<M> {
 
 const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
 const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);
+
+/** Prefixes of ids where the operation's API has one of its own. */
+export const answerPrefixes: ReadonlyMap<Operation, string> = new Map([
+  ["create_response", "resp_"],
+  ["create_message", "msg_"],
+]);
 
 /** Fields that all chunks of one answer share. */
 export class AnswerIdentity {

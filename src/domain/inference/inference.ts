@@ -5,6 +5,7 @@ import type {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import type { CountTokensResponse } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { Ranking, RerankParams } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
@@ -20,6 +21,7 @@ import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
 import type { Capabilities, EmbedRequest, RequestDefaults, RerankRequest } from "../engine/engine.js";
 import {
   AnswerIdentity,
+  answerPrefixes,
   ChatStream,
   type Choice,
   CollectedChoices,
@@ -28,6 +30,7 @@ import {
 } from "./chat-answer.js";
 import { buildForAny, RunPlan, toChatRequest } from "./chat-request.js";
 import { CompletionStream, toCompletionRequests, validateCompletion, wholeCompletion } from "./completion.js";
+import { countTokens, reserveNothing } from "./count-tokens.js";
 import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
 import { type AdmittedRequest, Fallbacks, fallbackUnlessLoaded } from "./fallbacks.js";
 import { type EventSink, Generation, type Prepared } from "./generation.js";
@@ -41,7 +44,7 @@ import {
   reserveForRanking,
 } from "./reservation.js";
 import { type AdmissionDeps, admitRun, type Run, settleFailure } from "./run.js";
-import { validateChatCompletion } from "./validate-chat.js";
+import { chatLabels, userLabel, validateChatCompletion } from "./validate-chat.js";
 
 export interface InferenceDeps extends AdmissionDeps {
   readonly catalog: Catalog;
@@ -127,12 +130,17 @@ export class Inference {
     return this.#serve(call, kind, (admitted) => rerank(admitted, build, params, this.#deps.ids.text("rerank-")));
   }
 
+  /** Counts the prompt of a chat completion, with the checks of one. */
+  countTokens(params: ChatCompletionParams, call: Call): Promise<Answer<CountTokensResponse>> {
+    return this.#serve(call, { ...this.#chat(params), reserve: reserveNothing }, countTokens);
+  }
+
   #generate<A>(call: Call, kind: GenerationKind, deliver: (prepared: Prepared) => Promise<A>): Promise<A> {
     return this.#serve(call, kind, ({ run, plan, fallbacks }) => {
       const { clock, ids } = this.#deps;
       const { prompts } = plan;
       const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
-      const id = ids.text(call.operation === "create_response" ? "resp_" : kind.idPrefix);
+      const id = ids.text(answerPrefixes.get(call.operation) ?? kind.idPrefix);
       const identity = new AnswerIdentity(id, clock.now(), kind.model, choices, kind.serviceTier);
       call.details?.asked(prompts[0]?.request, choices, identity.id);
       return deliver({ run, plan, fallbacks, identity });
@@ -307,15 +315,4 @@ function chargeRefusal<T>(call: Call, check: () => T): T {
     if (thrown instanceof ServiceError) call.refused(thrown);
     throw thrown;
   }
-}
-
-/** Without labels, as nearly always, this allocates nothing but the list of metadata keys. */
-function chatLabels({ user, safetyIdentifier, promptCacheKey, metadata }: ChatCompletionParams): ClientLabels | null {
-  const hasMetadata = Object.keys(metadata).length > 0;
-  if (user === undefined && safetyIdentifier === undefined && promptCacheKey === undefined && !hasMetadata) return null;
-  return { user, safetyIdentifier, promptCacheKey, ...(hasMetadata ? { metadata } : {}) };
-}
-
-function userLabel({ user }: CompletionParams | EmbeddingParams): ClientLabels | null {
-  return user === undefined ? null : { user };
 }

@@ -95,7 +95,7 @@ async function workInTurn<Q, R>(run: Run, build: BuildInput<Q>, work: InputWork<
 }
 
 /** Resolves with the work, or rejects as soon as the call ends: work that ignores the signal is not awaited. */
-function unlessStopped<T>(work: Promise<T>, stop: AbortFlag): Promise<T> {
+export function unlessStopped<T>(work: Promise<T>, stop: AbortFlag): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(errorOfEnd(stop.reason));
     stop.addEventListener("abort", onAbort);

@@ -5,7 +5,9 @@ import {
   ToolChoice_Mode,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { CompletionParams, TokenList } from "../../../gen/unified/inference/v1/completion_pb.js";
+import type { EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
+import type { ClientLabels } from "../call/observer.js";
 import {
   checkCount,
   checkFunctionName,
@@ -91,6 +93,25 @@ function validateLabels(params: ChatCompletionParams): void {
     checkLength(key, "metadata", fixedLimits.metadataKeyCharsMax);
     checkLength(value, "metadata", fixedLimits.metadataValueCharsMax);
   }
+}
+
+/**
+ * Labels of a valid request, for the operator; null without any. Without labels, as nearly always, this allocates nothing
+ * but the list of metadata keys.
+ */
+export function chatLabels({
+  user,
+  safetyIdentifier,
+  promptCacheKey,
+  metadata,
+}: ChatCompletionParams): ClientLabels | null {
+  const hasMetadata = Object.keys(metadata).length > 0;
+  if (user === undefined && safetyIdentifier === undefined && promptCacheKey === undefined && !hasMetadata) return null;
+  return { user, safetyIdentifier, promptCacheKey, ...(hasMetadata ? { metadata } : {}) };
+}
+
+export function userLabel({ user }: CompletionParams | EmbeddingParams): ClientLabels | null {
+  return user === undefined ? null : { user };
 }
 
 function validateResponseFormat(responseFormat: ResponseFormat | undefined, limits: ServiceLimits): void {

@@ -111,7 +111,11 @@ export class Accounting {
       costNano: cost,
       latencyMs,
       degraded,
-      event: this.#deps.endpoints.mayHaveAny(account) ? this.#eventOf(facts, why, error) : null,
+      // Counting a prompt is not an inference, which events report.
+      event:
+        operation !== "count_tokens" && this.#deps.endpoints.mayHaveAny(account)
+          ? this.#eventOf(facts, why, error)
+          : null,
       thresholds: this.#deps.thresholds.thresholdsOf(request),
       endedAtMs: null,
     };

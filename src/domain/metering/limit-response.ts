@@ -106,9 +106,10 @@ export function goDuration(ms: number): string {
   return minutes < 60 ? `${minutes}m${seconds}` : `${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
 }
 
-/** Headers or metadata of an answer: its route and the caller's rate limits. */
+/** Headers or metadata of an answer: its route, if a deployment ran it, and the caller's rate limits. */
 export function answerHeaders(head: AnswerHead): Readonly<Record<string, string>> {
   const ofLimits = limitHeaders(head);
+  if (head.attempts === 0) return ofLimits;
   return ofLimits === none ? routeHeaders(head) : { ...routeHeaders(head), ...ofLimits };
 }
 

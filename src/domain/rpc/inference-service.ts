@@ -66,6 +66,11 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
       sendHead(answerHeaders(head));
       return { ranking: body };
     },
+    async countTokens({ params }, ctx, sendHead) {
+      const { head, body } = await core.countTokens(params ?? create(ChatCompletionParamsSchema), ctx);
+      sendHead(answerHeaders(head));
+      return body;
+    },
   });
 }
 

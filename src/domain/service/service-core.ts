@@ -12,6 +12,7 @@ import type {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import type { CountTokensResponse } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { Ranking, RerankParams } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import { inferenceOperations, type Operation, operationRow } from "../../contract/operations.js";
 import { type Authenticator, requireAllowed } from "../access/authenticator.js";
@@ -156,6 +157,10 @@ export class ServiceCore implements Core {
 
   rerank(params: RerankParams, ctx: CallContext): Promise<Answer<Ranking>> {
     return noting(ctx, (call) => this.#inference.rerank(params, call), params);
+  }
+
+  countTokens(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<CountTokensResponse>> {
+    return noting(ctx, (call) => this.#inference.countTokens(params, call), params);
   }
 
   listModels(request: ListModelsRequest, ctx: CallContext): Promise<ListModelsResponse> {

@@ -124,6 +124,7 @@ export const genAiOperations: ReadonlyMap<Operation, string> = new Map([
   ["create_embeddings", "embeddings"],
   ["rerank", "rerank"],
   ["create_response", "chat"],
+  ["create_message", "chat"],
 ]);
 
 /** `gen_ai.provider.name` of our own engines. */

@@ -9,6 +9,7 @@ export const {
   streamCompletion,
   createEmbeddings,
   rerank,
+  countTokens,
 } = InferenceService.method;
 
 /** A chat of one user message. */

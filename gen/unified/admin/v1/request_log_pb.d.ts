@@ -205,14 +205,14 @@ export declare type RequestLog = Message<"unified.admin.v1.RequestLog"> & {
   apiKeyId: string;
 
   /**
-   * chat, completions, embeddings or rerank.
+   * chat, responses, messages, completions, embeddings, rerank or count_tokens.
    *
    * @generated from field: string operation = 4;
    */
   operation: string;
 
   /**
-   * openai (REST), connect, grpc_web or grpc.
+   * openai (REST), anthropic, connect, grpc_web or grpc.
    *
    * @generated from field: string protocol = 5;
    */
@@ -387,14 +387,14 @@ export declare type RequestLogJson = {
   apiKeyId?: string;
 
   /**
-   * chat, completions, embeddings or rerank.
+   * chat, responses, messages, completions, embeddings, rerank or count_tokens.
    *
    * @generated from field: string operation = 4;
    */
   operation?: string;
 
   /**
-   * openai (REST), connect, grpc_web or grpc.
+   * openai (REST), anthropic, connect, grpc_web or grpc.
    *
    * @generated from field: string protocol = 5;
    */

@@ -67,7 +67,8 @@ export declare type UsageResult = Message<"unified.admin.v1.UsageResult"> & {
   costNanoDollars: bigint;
 
   /**
-   * chat, completions, embeddings or rerank. Empty: over all operations, or usage from before they were told apart.
+   * chat, responses, messages, completions, embeddings, rerank or count_tokens. Empty: over all operations, or usage from
+   * before they were told apart.
    *
    * @generated from field: string operation = 8;
    */
@@ -130,7 +131,8 @@ export declare type UsageResultJson = {
   costNanoDollars?: string;
 
   /**
-   * chat, completions, embeddings or rerank. Empty: over all operations, or usage from before they were told apart.
+   * chat, responses, messages, completions, embeddings, rerank or count_tokens. Empty: over all operations, or usage from
+   * before they were told apart.
    *
    * @generated from field: string operation = 8;
    */

@@ -423,6 +423,88 @@ export declare type RerankResponseJson = {
 export declare const RerankResponseSchema: GenMessage<RerankResponse, {jsonType: RerankResponseJson}>;
 
 /**
+ * Request of CountTokens.
+ *
+ * @generated from message unified.inference.v1.CountTokensRequest
+ */
+export declare type CountTokensRequest = Message<"unified.inference.v1.CountTokensRequest"> & {
+  /**
+   * Parameters of the chat completion whose prompt is counted. Required.
+   *
+   * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
+   */
+  params?: ChatCompletionParams | undefined;
+};
+
+/**
+ * Request of CountTokens.
+ *
+ * @generated from message unified.inference.v1.CountTokensRequest
+ */
+export declare type CountTokensRequestJson = {
+  /**
+   * Parameters of the chat completion whose prompt is counted. Required.
+   *
+   * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
+   */
+  params?: ChatCompletionParamsJson;
+};
+
+/**
+ * Describes the message unified.inference.v1.CountTokensRequest.
+ * Use `create(CountTokensRequestSchema)` to create a new message.
+ */
+export declare const CountTokensRequestSchema: GenMessage<CountTokensRequest, {jsonType: CountTokensRequestJson}>;
+
+/**
+ * Response of CountTokens.
+ *
+ * @generated from message unified.inference.v1.CountTokensResponse
+ */
+export declare type CountTokensResponse = Message<"unified.inference.v1.CountTokensResponse"> & {
+  /**
+   * Tokens of the prompt: messages, tools and the marks of the chat template. 0 or more.
+   *
+   * @generated from field: int32 prompt_tokens = 1;
+   */
+  promptTokens: number;
+
+  /**
+   * Whether prompt_tokens is an estimate from the size of the prompt, because the engine has no tokenizer or could not count.
+   *
+   * @generated from field: bool estimated = 2;
+   */
+  estimated: boolean;
+};
+
+/**
+ * Response of CountTokens.
+ *
+ * @generated from message unified.inference.v1.CountTokensResponse
+ */
+export declare type CountTokensResponseJson = {
+  /**
+   * Tokens of the prompt: messages, tools and the marks of the chat template. 0 or more.
+   *
+   * @generated from field: int32 prompt_tokens = 1;
+   */
+  promptTokens?: number;
+
+  /**
+   * Whether prompt_tokens is an estimate from the size of the prompt, because the engine has no tokenizer or could not count.
+   *
+   * @generated from field: bool estimated = 2;
+   */
+  estimated?: boolean;
+};
+
+/**
+ * Describes the message unified.inference.v1.CountTokensResponse.
+ * Use `create(CountTokensResponseSchema)` to create a new message.
+ */
+export declare const CountTokensResponseSchema: GenMessage<CountTokensResponse, {jsonType: CountTokensResponseJson}>;
+
+/**
  * Runs models. Every call carries `authorization: Bearer <API key>` in its metadata and needs the scope read_write.
  * Errors carry google.rpc.ErrorInfo with the domain "unified-inference" and the error code as the reason.
  *
@@ -488,6 +570,16 @@ export declare const InferenceService: GenService<{
     methodKind: "unary";
     input: typeof RerankRequestSchema;
     output: typeof RerankResponseSchema;
+  },
+  /**
+   * Counts the tokens of a chat's prompt without running the model. It counts as one request for limits, and costs no tokens.
+   *
+   * @generated from rpc unified.inference.v1.InferenceService.CountTokens
+   */
+  countTokens: {
+    methodKind: "unary";
+    input: typeof CountTokensRequestSchema;
+    output: typeof CountTokensResponseSchema;
   },
 }>;
 

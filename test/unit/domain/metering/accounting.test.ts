@@ -50,6 +50,11 @@ describe("Accounting", () => {
     });
   });
 
+  it("a count of tokens has no event (ANT-6)", () => {
+    const counted = { ...request, operation: "count_tokens" } as const;
+    expect(accounting().settlementOf(counted, end()).event).toBeNull();
+  });
+
   it("request.failed contains the error that the caller got (WH-9)", () => {
     const error = new ServiceError("upstream_error", "The engine failed.", {
       cause: new Error("secret of the engine"),

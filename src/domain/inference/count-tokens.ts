@@ -1,0 +1,38 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  type CountTokensResponse,
+  CountTokensResponseSchema,
+} from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import { type Answer, errorOfEnd } from "../call/call-context.js";
+import type { RunPlan } from "./chat-request.js";
+import type { AdmittedRequest } from "./fallbacks.js";
+import { unlessStopped } from "./input-run.js";
+import { type Reservation, reserveForPrompts } from "./reservation.js";
+import { settleFailure } from "./run.js";
+
+/** Counting a prompt uses no tokens of any limit or budget. */
+export const reserveNothing = async (): Promise<Reservation> => ({ promptTokens: 0, outputTokens: 0, isCounted: true });
+
+/**
+ * Counts the prompt of an admitted chat request, and settles the request with no tokens. It takes no slot: the engine
+ * counts beside its running requests.
+ */
+export async function countTokens({ run, plan }: AdmittedRequest<RunPlan>): Promise<Answer<CountTokensResponse>> {
+  const { call } = run;
+  try {
+    if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
+    call.stage = "running";
+    // A count that is cancelled has no usage to wait for.
+    run.engineEnded();
+    const counting = reserveForPrompts(run.model.loaded, plan.prompts, call.stop);
+    const { promptTokens, isCounted } = await unlessStopped(counting, call.stop);
+    call.stage = "delivering";
+    await run.end("completed");
+    return {
+      head: run.head(0),
+      body: create(CountTokensResponseSchema, { promptTokens, estimated: !isCounted }),
+    };
+  } catch (thrown) {
+    throw await settleFailure(run, thrown);
+  }
+}
