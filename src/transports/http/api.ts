@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { type Operation, operations } from "../../contract/operations.js";
-import type { IdSource } from "../../domain/call/ports.js";
+import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { quote, ServiceError, toServiceError } from "../../domain/call/service-error.js";
 import { type BodyDeps, checkAnnouncedSize, readBody } from "./body.js";
 import {
@@ -56,14 +56,15 @@ export function createApi(deps: ApiDeps, family: ApiFamily) {
     const timeout = readRequestTimeout(headerOf(req, headers.requestTimeout));
     const timeoutMs = timeout instanceof ServiceError ? Number.POSITIVE_INFINITY : timeout;
     const call = new Call(deps, req, res, requestId, timeoutMs);
-    const caller = callerFromHeaders((name) => headerOf(req, name), {
+    const facts = {
       deadlineAtMs: call.deadlineAtMs,
       abort: call.signal,
       transport: family.transport,
       address: req.socket.remoteAddress ?? "",
       browser: undefined,
       requestId,
-    });
+    };
+    const caller = callerFromHeaders((name) => headerOf(req, name), facts, family.keyHeader);
     return call.run(
       operation,
       caller,
@@ -94,12 +95,16 @@ export function createApi(deps: ApiDeps, family: ApiFamily) {
       };
     },
 
+    /** `header`: the route serves only requests with this header. */
     operationRoute<O extends Operation>(
       { path, methods, anyOperation }: ApiPath<O>,
       handlers: Readonly<Record<O, OperationHandler>>,
+      header: string | null = null,
     ): Route {
       return {
         path,
+        header,
+        refuse: (req, res, error) => exchangeOf(req, res).error(error),
         handle(req, res, rawId) {
           const exchange = exchangeOf(req, res);
           const operation = methods.get((req.method === "HEAD" ? "GET" : req.method) ?? "");
@@ -143,6 +148,32 @@ export function readJsonRequest<T>(
   checkAnnouncedSize(deps, call, limits.bodyBytesMax);
   checkMediaType(call.req);
   return readBody(deps, call, limits.bodyBytesMax, (bytes) => read(parseJsonBody(bytes, limits)));
+}
+
+const namesMax = 1_000;
+const nameCharsMax = 64;
+
+/** Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9). */
+export function createFieldLog(log: Logger) {
+  const seen = new Set<string>();
+  return (body: JsonObject, known: ReadonlySet<string>, path: string): void => {
+    for (const name of body.names) {
+      if (known.has(name) || seen.size >= namesMax) continue;
+      const field = name.slice(0, nameCharsMax);
+      if (seen.has(field)) continue;
+      seen.add(field);
+      log.info({ field, path }, "unknown request field ignored");
+    }
+  };
+}
+
+/** The identifier at the end of a path, with its escapes decoded exactly once (MODEL-4): an id may contain `%20`. */
+export function decodeId(rawId: string): string {
+  try {
+    return decodeURIComponent(rawId);
+  } catch (error) {
+    throw new ServiceError("invalid_value", "The path has a malformed percent escape.", { cause: error });
+  }
 }
 
 /** Also sets the `Allow` header. */

@@ -10,6 +10,7 @@ import {
   leaving,
 } from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
+import type { LimitSnapshot } from "../../domain/call/rate-limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import { answerHeaders } from "../../domain/metering/limit-response.js";
@@ -132,13 +133,17 @@ const retryCount = /^\d{1,3}$/;
 /**
  * The caller of a call, from its headers or its gRPC metadata: one function for all protocols, so that all bound equally
  * which text of a client enters the log. Text in another form may be a secret and is dropped. `facts` come from elsewhere.
+ * `keyHeader` names a header with the bare key, which is read where `authorization` is absent.
  */
 export function callerFromHeaders(
   header: (name: string) => string | undefined,
   facts: Pick<Caller, "deadlineAtMs" | "abort" | "transport" | "address" | "browser" | "requestId">,
+  keyHeader?: string,
 ): Caller {
+  const authorization = header("authorization");
+  const key = authorization === undefined && keyHeader !== undefined ? header(keyHeader) : undefined;
   return {
-    authorization: header("authorization"),
+    authorization: key === undefined ? authorization : `Bearer ${key}`,
     deadlineAtMs: facts.deadlineAtMs,
     abort: facts.abort,
     transport: facts.transport,
@@ -180,10 +185,16 @@ export function readRequestTimeout(header: string | undefined): number | Service
 export interface ApiFamily {
   /** The transport of its calls in logs, metrics and traces. */
   readonly transport: Caller["transport"];
+  /** Header with the bare key, for requests without `authorization`. Absent: the family has none. */
+  readonly keyHeader?: string;
   /** Adds the headers of every answer to `own`; names and values in turn. */
   addHeaders(own: string[], requestId: string, processingMs: number): void;
+  /** Adds headers of the caller's limits that the family has beside `x-ratelimit-*`. Absent: it has none. */
+  addLimitHeaders?(own: string[], limits: LimitSnapshot, nowMs: number): void;
+  /** The status of an error. Absent: the one in the table of errors. */
+  statusOf?(error: ServiceError): number;
   /** The JSON body of an error. */
-  errorToJson(error: ServiceError): object;
+  errorToJson(error: ServiceError, requestId: string): object;
 }
 
 /** One HTTP request and its answer in JSON or SSE. It writes every answer of an API family, with the family's headers. */
@@ -221,9 +232,15 @@ export class Exchange {
   headers(own: string[]): string[] {
     const processingMs = Math.max(0, Math.round(this.#clock.monotonic() - this.#startedAtMs));
     this.#family.addHeaders(own, this.requestId, processingMs);
-    if (this.#head !== null)
+    if (this.#head !== null) {
       for (const [name, value] of Object.entries(answerHeaders(this.#head))) own.push(name, value);
+      this.#addLimitHeaders(own, this.#head.limits);
+    }
     return own;
+  }
+
+  #addLimitHeaders(own: string[], limits: LimitSnapshot | undefined): void {
+    if (limits !== undefined) this.#family.addLimitHeaders?.(own, limits, this.#clock.now());
   }
 
   /**
@@ -251,12 +268,14 @@ export class Exchange {
   /** Answers with an error, also while the request's body still arrives. Does nothing once an answer has begun. */
   error(error: ServiceError): void {
     const { status, headers } = errorHead(error);
+    const own = Object.entries(headers).flat();
+    this.#addLimitHeaders(own, error.limits);
     const body = JSON.stringify(this.errorToJson(error));
-    answerAndLinger(this.req, this.res, status, this.jsonHeaders(...Object.entries(headers).flat()), body);
+    answerAndLinger(this.req, this.res, this.#family.statusOf?.(error) ?? status, this.jsonHeaders(...own), body);
   }
 
   errorToJson(error: ServiceError): object {
-    return this.#family.errorToJson(error);
+    return this.#family.errorToJson(error, this.requestId);
   }
 
   jsonHeaders(...own: string[]): string[] {

@@ -8,7 +8,6 @@ import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { TlsFiles } from "../../lib/network.js";
 import { answerAndLinger, answerRaw, errorHead, MarkedResponse } from "./answer.js";
-import type { ApiFamily } from "./call.js";
 import { createCors, pathOf, type RouteTable } from "./routes.js";
 
 export interface HttpListenerDeps {
@@ -20,8 +19,8 @@ export interface HttpListenerDeps {
   readonly ids: IdSource;
   readonly log: Logger;
   readonly routes: RouteTable;
-  /** How the listener itself writes an error, before a route is known. */
-  readonly errorToJson: ApiFamily["errorToJson"];
+  /** How the listener itself writes an error, where no route does. */
+  readonly errorToJson: (error: ServiceError) => object;
 }
 
 export type HttpListener = ReturnType<typeof createHttpListener>;
@@ -77,9 +76,11 @@ export function createHttpListener(deps: HttpListenerDeps) {
   }
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: ServiceError): void {
+    const ofRoute = routes.routeOf(req)?.refuse;
     const { status, headers: own } = errorHead(error);
     const all = { "content-type": "application/json", [headers.requestId]: ids.requestId(), ...own };
-    answerAndLinger(req, res, status, all, JSON.stringify(deps.errorToJson(error)));
+    if (ofRoute !== undefined) ofRoute(req, res, error);
+    else answerAndLinger(req, res, status, all, JSON.stringify(deps.errorToJson(error)));
   }
 
   function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
@@ -243,7 +244,7 @@ function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => v
 }
 
 /** Headers that determine the caller and the end of the request: proxies and servers may read duplicates differently. */
-const onceOnly = ["host", "authorization", "content-type", "content-length"];
+const onceOnly = ["host", "authorization", "x-api-key", "content-type", "content-length"];
 /** Header names by length, which is unique for each: rules out nearly all other names without a comparison. */
 const onceOnlyByLength: readonly (string | undefined)[] = Array.from({ length: 16 }, (_, length) =>
   onceOnly.find((name) => name.length === length),

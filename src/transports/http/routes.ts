@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { exposedHeaders } from "../../contract/headers.js";
+import type { ServiceError } from "../../domain/call/service-error.js";
 
 /** Serves a request. `rest` is what stands for the `*` of a route's path, else empty. */
 export type RouteHandler = (req: IncomingMessage, res: ServerResponse, rest: string) => void;
@@ -7,34 +8,55 @@ export type RouteHandler = (req: IncomingMessage, res: ServerResponse, rest: str
 /** A path and its handler. One `*` in the path stands for any text, slashes included. */
 export interface Route {
   readonly path: string;
+  /** The route serves only requests with this header; others are served by the route of the path without one. */
+  readonly header?: string | null;
   readonly handle: RouteHandler;
+  /** Answers an error that the listener found in a request's head. Absent: the listener answers in its own form. */
+  readonly refuse?: (req: IncomingMessage, res: ServerResponse, error: ServiceError) => void;
+}
+
+/** The routes of one path. */
+interface PathRoutes {
+  readonly plain: Route;
+  /** Route for requests with its header. */
+  withHeader: Route | null;
 }
 
 /** A path with a `*`: what stands before and after it. */
-interface Pattern {
+interface Pattern extends PathRoutes {
   readonly prefix: string;
   readonly suffix: string;
-  readonly handle: RouteHandler;
 }
 
 /**
- * The route table of the HTTP listener. Every path belongs to one transport; no transport is the fallback of another.
- * Paths are compared as they came, byte for byte. Of two patterns that match, the one with the longer suffix applies.
+ * The route table of the HTTP listener. Every path belongs to one transport, or to two that a header distinguishes; no
+ * transport is the fallback of another. Paths are compared as they came, byte for byte. Of two patterns that match, the one
+ * with the longer suffix applies.
  */
 export class RouteTable {
-  readonly #exact = new Map<string, RouteHandler>();
+  readonly #exact = new Map<string, PathRoutes>();
   readonly #patterns: readonly Pattern[];
   readonly #unknown: RouteHandler;
 
-  /** `unknown` answers every path without a route. Throws when two routes have the same path. */
+  /** `unknown` answers every path without a route. Throws when two routes have the same path and header. */
   constructor(routes: Iterable<Route>, unknown: RouteHandler) {
     this.#unknown = unknown;
     const patterns = new Map<string, Pattern>();
-    for (const { path, handle } of routes) {
+    const [plain, conditional] = [[], []] as [Route[], Route[]];
+    for (const route of routes) (route.header ? conditional : plain).push(route);
+    for (const route of plain) {
+      const { path } = route;
       if (this.#exact.has(path) || patterns.has(path)) throw new Error(`two routes have the path ${path}`);
       const [prefix = "", suffix] = path.split("*");
-      if (suffix === undefined) this.#exact.set(path, handle);
-      else patterns.set(path, { prefix, suffix, handle });
+      if (suffix === undefined) this.#exact.set(path, { plain: route, withHeader: null });
+      else patterns.set(path, { plain: route, withHeader: null, prefix, suffix });
+    }
+    for (const route of conditional) {
+      const { path, header } = route;
+      const ofPath = this.#exact.get(path) ?? patterns.get(path);
+      if (ofPath === undefined) throw new Error(`${path} has no route without the header ${header}`);
+      if (ofPath.withHeader !== null) throw new Error(`two routes with a header have the path ${path}`);
+      ofPath.withHeader = route;
     }
     this.#patterns = [...patterns.values()].sort((a, b) => b.suffix.length - a.suffix.length);
   }
@@ -43,22 +65,33 @@ export class RouteTable {
     return this.#exact.has(path) || this.#patterns.some((pattern) => starOf(pattern, path) !== null);
   }
 
+  /** The route of a request; undefined if its path has none. */
+  routeOf(req: IncomingMessage): Route | undefined {
+    const path = pathOf(req);
+    const found = this.#exact.get(path) ?? this.#patterns.find((pattern) => starOf(pattern, path) !== null);
+    return found && chosen(found, req);
+  }
+
   readonly serve = (req: IncomingMessage, res: ServerResponse): void => {
     const path = pathOf(req);
     const exact = this.#exact.get(path);
     if (exact !== undefined) {
-      exact(req, res, "");
+      chosen(exact, req).handle(req, res, "");
       return;
     }
     for (const pattern of this.#patterns) {
       const star = starOf(pattern, path);
       if (star !== null) {
-        pattern.handle(req, res, star);
+        chosen(pattern, req).handle(req, res, star);
         return;
       }
     }
     this.#unknown(req, res, "");
   };
+}
+
+function chosen({ plain, withHeader }: PathRoutes, req: IncomingMessage): Route {
+  return withHeader?.header && req.headers[withHeader.header] !== undefined ? withHeader : plain;
 }
 
 /** What stands for the `*` of a pattern in a path; null: the path does not match. */

@@ -5,13 +5,12 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import type { Operation, operations } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
 import type { IdSource, Logger } from "../../domain/call/ports.js";
-import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { UsageQueries } from "../../domain/metering/usage-queries.js";
 import type { StoredResponses } from "../../domain/responses/stored-responses.js";
 import type { NewEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
-import { type OperationHandler, readJsonRequest } from "../http/api.js";
+import { createFieldLog, decodeId, type OperationHandler, readJsonRequest } from "../http/api.js";
 import type { BodyDeps } from "../http/body.js";
 import type { Call, Exchange } from "../http/call.js";
 import { type JsonObject, missingField } from "../http/json-object.js";
@@ -152,23 +151,6 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
   };
 }
 
-const namesMax = 1_000;
-const nameCharsMax = 64;
-
-/** Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9). */
-function createFieldLog(log: Logger) {
-  const seen = new Set<string>();
-  return (body: JsonObject, known: ReadonlySet<string>, path: string): void => {
-    for (const name of body.names) {
-      if (known.has(name) || seen.size >= namesMax) continue;
-      const field = name.slice(0, nameCharsMax);
-      if (seen.has(field)) continue;
-      seen.add(field);
-      log.info({ field, path }, "unknown request field ignored");
-    }
-  };
-}
-
 /** All pages of the list: REST has no paging here (MODEL-1). */
 async function allModels(core: Core, call: Call): Promise<Model[]> {
   const models: Model[] = [];
@@ -236,12 +218,3 @@ export function readWebhook(body: JsonObject): NewEndpoint {
 
 /** Fields of the body that are known. */
 export const webhookFields: ReadonlySet<string> = new Set(["url", "events", "description", "status", "max_in_flight"]);
-
-/** The identifier in a path, with its escapes decoded exactly once (MODEL-4): an id may contain `%20`. */
-export function decodeId(rawId: string): string {
-  try {
-    return decodeURIComponent(rawId);
-  } catch (error) {
-    throw new ServiceError("invalid_value", "The path has a malformed percent escape.", { cause: error });
-  }
-}

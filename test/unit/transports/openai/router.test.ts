@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { type OperationRow, operations } from "../../../../src/contract/operations.js";
+import { decodeId } from "../../../../src/transports/http/api.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
-import { decodeId } from "../../../../src/transports/openai/handlers.js";
 import { restPaths, unknownUrl } from "../../../../src/transports/openai/routes.js";
 import { expectRefusal } from "./refusal.js";
 
