@@ -1,6 +1,8 @@
 /** Public names of headers and metadata. Lower case, as Node and gRPC use them. */
 export const headers = {
   requestId: "x-request-id",
+  /** The same in Anthropic's API. */
+  anthropicRequestId: "request-id",
   clientRequestId: "x-client-request-id",
   processingMs: "openai-processing-ms",
   version: "openai-version",
@@ -26,6 +28,7 @@ export const headers = {
 /** Headers of a cross-origin response that browsers expose to scripts (CORS-4), in addition to the safe-listed ones. */
 export const exposedHeaders = [
   headers.requestId,
+  headers.anthropicRequestId,
   headers.clientRequestId,
   headers.retryAfter,
   headers.retryAfterMs,

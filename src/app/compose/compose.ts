@@ -1,4 +1,5 @@
 import { createMetricsPage } from "../../telemetry/metrics/metrics-page.js";
+import { anthropicPaths, createAnthropicRoutes } from "../../transports/anthropic/routes.js";
 import { createConnectRoutes } from "../../transports/connect/routes.js";
 import { createStaticRoutes, withBrowserRedirect } from "../../transports/dashboard/static-files.js";
 import { createGrpcListener } from "../../transports/grpc/grpc-listener.js";
@@ -55,10 +56,12 @@ async function httpSettings(deps: ListenerDeps) {
   const { config, lifecycle, ids, spooled, folderToken } = deps;
   const connect = createConnectRoutes(deps);
   const pages = publicPages(lifecycle, spooled, folderToken);
-  const openAi = createOpenAiRoutes({ ...deps, keepAlive: config.sse.keep_alive, pages });
+  const { keep_alive: keepAlive } = config.sse;
+  const openAi = createOpenAiRoutes({ ...deps, keepAlive, pages, otherPaths: anthropicPaths });
+  const anthropic = createAnthropicRoutes({ ...deps, keepAlive });
   const files = createStaticRoutes(await readStaticFiles(), ids);
   const rest = openAi.routes.map((route) => (route.path === "/" ? withBrowserRedirect(route, ids) : route));
-  const routes = new RouteTable([...connect.routes, ...rest, ...files], (req, res) => {
+  const routes = new RouteTable([...connect.routes, ...rest, ...anthropic, ...files], (req, res) => {
     if (!connect.refuseUnknown(req, res)) openAi.refuseUnknown(req, res);
   });
   const { cors_origins: corsOrigins, allowed_hosts: allowedHosts } = config.server;

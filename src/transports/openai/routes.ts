@@ -12,13 +12,16 @@ interface OpenAiDeps extends ApiDeps, HandlerDeps {
   readonly log: HandlerDeps["log"];
   /** Pages outside of `/v1` by path, for GET and HEAD. They get the target of the request. */
   readonly pages: ReadonlyMap<string, (target: string) => Page>;
+  /** Paths of other API families below `/v1`, for the list of all routes. */
+  readonly otherPaths: readonly { readonly method: string; readonly path: string }[];
 }
 
 /** The REST transport: `/v1/*`, `/version` and the pages. */
 export function createOpenAiRoutes(deps: OpenAiDeps) {
   const { exchangeOf, operationRoute, pageRoute } = createApi(deps, openAiFamily);
   const handlers = createHandlers(deps);
-  const pages = new Map([["/v1", rootPage], ["/v1/", rootPage], ...deps.pages]);
+  const root = rootPage(deps.otherPaths);
+  const pages = new Map([["/v1", () => root], ["/v1/", () => root], ...deps.pages]);
   return {
     routes: [
       ...restPaths.map((path) => operationRoute(path, handlers)),
@@ -38,8 +41,8 @@ const rows = (Object.entries(operations) as [RestOperation, OperationRow][]).fla
 );
 
 /** What `/v1` shows in a browser (CONN-8). */
-function rootPage(): Page {
-  const routes = rows.map(({ method, path }) => `${method} ${path}`);
+function rootPage(otherPaths: OpenAiDeps["otherPaths"]): Page {
+  const routes = [...rows, ...otherPaths].map(({ method, path }) => `${method} ${path}`);
   const documentation = "docs/README.md of the package unified-inference";
   return { status: 200, body: { name: "Unified Inference", version, routes, documentation } };
 }
@@ -51,7 +54,7 @@ export const restPaths = apiPaths([...rows, { name: "get_version", method: "GET"
 const openAiVersion = "2020-10-01";
 
 /** The headers and the error envelope of OpenAI's API. */
-export const openAiFamily: ApiFamily = {
+export const openAiFamily = {
   transport: "openai",
 
   addHeaders(own, requestId, processingMs) {
@@ -62,7 +65,7 @@ export const openAiFamily: ApiFamily = {
   errorToJson({ message, type, param, code }) {
     return { error: { message, type, param, code } };
   },
-};
+} satisfies ApiFamily;
 
 /** Paths below `/v1` without an id, the longest first: `/chat/completions` also ends in `/completions`. */
 const endpoints = rows
@@ -76,6 +79,9 @@ export function unknownUrl(method: string, path: string): ServiceError {
 
 function advice(path: string): string {
   const trimmed = path.replace(/\/{1,8}$/, "");
+  if (/\/messages(?:\/count_tokens)?$/.test(trimmed)) {
+    return "Did you mean /v1/messages? The base URL of a client of Anthropic's API does not end in /v1.";
+  }
   const meant = endpoints.find((endpoint) => trimmed.endsWith(endpoint));
   if (meant === undefined) return "GET /v1 lists all routes.";
   return `Did you mean /v1${meant}? The base URL of a client ends in /v1.`;

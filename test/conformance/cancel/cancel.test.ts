@@ -3,9 +3,9 @@ import { eventually } from "../../support/eventually.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { rounds } from "../../support/tier.js";
 import { expectQuick, type Figures, figuresOf, writeFigures } from "./latencies.js";
-import { allWays, type Kind, type Sent, type Way } from "./ways.js";
+import { allWays, type Kind, messagesWay, type Sent, type Way } from "./ways.js";
 
-const wayNames = ["REST", "Connect", "gRPC-Web", "gRPC"] as const;
+const wayNames = ["REST", "Messages", "Connect", "gRPC-Web", "gRPC"] as const;
 
 interface Stage {
   readonly name: string;
@@ -57,7 +57,7 @@ beforeAll(async () => {
 
 // Separate connections for each test: Node 24 closes a connection with more than a thousand resets as an attack.
 beforeEach(() => {
-  ways = new Map(allWays(service).map((way) => [way.name, way]));
+  ways = new Map([...allWays(service), messagesWay(service)].map((way) => [way.name, way]));
 });
 
 afterAll(async () => {
@@ -120,8 +120,13 @@ async function expectAtRest(): Promise<void> {
   }, "the service at rest");
 }
 
+function stagesOf(name: (typeof wayNames)[number]): readonly Stage[] {
+  if (name === "REST") return [...stages, ...restStages];
+  return name === "Messages" ? stages.filter(({ kind }) => kind === "stream" || kind === "unary") : stages;
+}
+
 describe.each(wayNames)("a client that disconnects over %s", (name) => {
-  it.each(name === "REST" ? [...stages, ...restStages] : stages)(
+  it.each(stagesOf(name))(
     "$name cancels the work at once, and the tokens produced are counted (REL-2, SSE-14, RETRY-6)",
     { timeout: 600_000 },
     async (stage) => {

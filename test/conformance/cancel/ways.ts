@@ -44,7 +44,7 @@ export function allWays(service: RunningService): readonly Way[] {
   ];
   const http = { baseUrl: service.http, httpVersion: "1.1", interceptors } as const;
   return [
-    { name: "REST", send: (options) => sendRest(service, options) },
+    { name: "REST", send: (options) => sendRest(service, options, restPaths, {}) },
     rpcWay("Connect", createConnectTransport(http)),
     rpcWay("gRPC-Web", createGrpcWebTransport(http)),
     rpcWay("gRPC", createGrpcTransport({ baseUrl: `http://${service.grpc}`, interceptors })),
@@ -53,7 +53,7 @@ export function allWays(service: RunningService): readonly Way[] {
 
 const ranked = { query: "Hi", documents: ["Hi", "Ho"] };
 
-const paths: Record<Kind, string> = {
+const restPaths: Record<Kind, string> = {
   stream: "/v1/chat/completions",
   unary: "/v1/chat/completions",
   response: "/v1/responses",
@@ -62,8 +62,19 @@ const paths: Record<Kind, string> = {
   rerank: "/v1/rerank",
 };
 
-function sendRest(service: RunningService, { model, kind, text = "Hi", timeoutMs }: SendOptions): Sent {
-  const chat = { messages: [{ role: "user", content: text }] };
+/** Anthropic's Messages API, for the kinds `stream` and `unary`. */
+export function messagesWay(service: RunningService): Way {
+  const paths = { ...restPaths, stream: "/v1/messages", unary: "/v1/messages" };
+  return { name: "Messages", send: (options) => sendRest(service, options, paths, { max_tokens: 900_000 }) };
+}
+
+function sendRest(
+  service: RunningService,
+  { model, kind, text = "Hi", timeoutMs }: SendOptions,
+  paths: Record<Kind, string>,
+  more: object,
+): Sent {
+  const chat = { messages: [{ role: "user", content: text }], ...more };
   const fields: Record<Kind, object> = {
     stream: { ...chat, stream: true },
     unary: chat,

@@ -25,6 +25,10 @@ export interface Api {
   completion(fields?: object): Promise<Reply>;
   embeddings(fields?: object): Promise<Reply>;
   rerank(fields?: object): Promise<Reply>;
+  /** `POST /v1/messages`. */
+  message(fields?: object): Promise<Reply>;
+  /** `POST /v1/messages/count_tokens`. */
+  countTokens(fields?: object): Promise<Reply>;
 }
 
 export const user = { role: "user", content: "Hi" };
@@ -68,6 +72,10 @@ export function createApi(service: Pick<RunningService, "http" | "key">): Api {
     completion: (fields = {}) => post("/v1/completions", { model: "test-chat", prompt: "a b", ...fields }),
     embeddings: (fields = {}) => post("/v1/embeddings", { model: "test-embed", input: "a b", ...fields }),
     rerank: (fields = {}) => post("/v1/rerank", { model: "test-rerank", query: "a b", documents: ["a c"], ...fields }),
+    message: (fields = {}) =>
+      post("/v1/messages", { model: "test-chat", messages: [user], max_tokens: 100, ...fields }),
+    countTokens: (fields = {}) =>
+      post("/v1/messages/count_tokens", { model: "test-chat", messages: [user], ...fields }),
   };
 }
 

@@ -113,6 +113,8 @@ describe("GET /v1/usage", () => {
     await (await post("responses", { model: "chat", input: "Once" }, secret)).text();
     await (await post("embeddings", { model: "embed", input: "one" }, secret)).text();
     await (await post("rerank", { model: "rank", query: "a", documents: ["b"] }, secret)).text();
+    await (await post("messages", chat("chat", { max_tokens: 9 }), secret)).text();
+    await (await post("messages/count_tokens", chat("chat"), secret)).text();
     const requests = async (groupBy: string) =>
       (await today(`&group_by=${groupBy}`, secret)).map(({ model, operation, num_model_requests: count }) => {
         return [model, operation, count];
@@ -120,18 +122,22 @@ describe("GET /v1/usage", () => {
     expect(await requests("operation")).toEqual([
       [null, "chat", 1],
       [null, "completions", 1],
+      [null, "count_tokens", 1],
       [null, "embeddings", 1],
+      [null, "messages", 1],
       [null, "rerank", 1],
       [null, "responses", 1],
     ]);
     expect(await requests("model,operation")).toEqual([
       ["chat", "chat", 1],
       ["chat", "completions", 1],
+      ["chat", "count_tokens", 1],
+      ["chat", "messages", 1],
       ["chat", "responses", 1],
       ["embed", "embeddings", 1],
       ["rank", "rerank", 1],
     ]);
-    expect(await requests("model")).toContainEqual(["chat", null, 3]);
+    expect(await requests("model")).toContainEqual(["chat", null, 5]);
   });
 
   it("has the shape of OpenAI's usage API", async () => {

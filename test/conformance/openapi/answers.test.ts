@@ -122,6 +122,23 @@ describe("responses match docs/openapi.json", () => {
     expectDocumented("rerank", 400, await api.rerank({ top_n: 0 }));
   });
 
+  it("for messages, whole and streamed, and their count (ANT-2, ANT-5, ANT-6)", async () => {
+    const tools = [{ name: "weather", input_schema: { type: "object" } }];
+    for (const fields of [{}, { model: "calls", tools }]) {
+      expectDocumented("createMessage", 200, await api.message(fields));
+      expectDocumented("createMessage", 200, await api.message({ ...fields, stream: true }));
+    }
+    expectDocumented("createMessage", 200, await api.message({ model: "upstream_error-2", stream: true }));
+    expectDocumented("countMessageTokens", 200, await api.countTokens());
+    expectDocumented("countMessageTokens", 400, await api.countTokens({ messages: [] }));
+    expectDocumented("createMessage", 400, await api.message({ max_tokens: null }));
+    expectDocumented("createMessage", 403, await reader.message());
+    expectDocumented("createMessage", 404, await api.message({ model: "nowhere" }));
+    expectDocumented("createMessage", 405, await api.send("PUT", "/v1/messages", "{}"));
+    expectDocumented("createMessage", 413, await api.message({ system: "a".repeat(20_000) }));
+    expectDocumented("createMessage", 529, await api.message({ model: "server_is_overloaded-0" }));
+  });
+
   it("for models (MODEL-1, MODEL-10)", async () => {
     expectDocumented("listModels", 200, await reader.get("/v1/models"));
     for (const id of ["test-chat", "test-embed", "test-rerank"]) {

@@ -2,7 +2,14 @@ import { create } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Usage, UsageSchema } from "../../../gen/unified/inference/v1/usage_pb.js";
 import { type RunningService, startService } from "../../support/start-service.js";
-import { chatOf, createChatCompletion, createEmbeddings, rerank, streamChatCompletion } from "./chat-requests.js";
+import {
+  chatOf,
+  countTokens,
+  createChatCompletion,
+  createEmbeddings,
+  rerank,
+  streamChatCompletion,
+} from "./chat-requests.js";
 import { openWay, type RpcWay, wayNames } from "./ways.js";
 
 const text = "One two three four five six, seven eight.";
@@ -138,6 +145,18 @@ describe("one chat over every protocol", () => {
       const vectors = list?.data.map(({ vector }) => [...new Float32Array(Uint8Array.from(vector).buffer)]);
       expect(vectors, way.name).toEqual(expected);
       expect(usageOf(list?.usage).total, way.name).toBe(usage.total_tokens);
+    }
+  });
+
+  it("the count of a prompt is the same over REST, gRPC, Connect and gRPC-Web (GRPC-2, ANT-6)", async () => {
+    const body = { model: "m", messages: restBody.messages };
+    expect(await (await post("/messages/count_tokens", body)).json()).toEqual({ input_tokens: 2 });
+    for (const way of ways) {
+      const { messages, failure } = await way.call(countTokens, chatOf("m"));
+      expect(failure, way.name).toBeNull();
+      expect(messages, way.name).toMatchObject([{ promptTokens: 2, estimated: false }]);
+      const refused = await way.call(countTokens, { params: { model: "m" } });
+      expect(refused.failure, way.name).toMatchObject({ reason: "EMPTY_ARRAY", param: "messages" });
     }
   });
 

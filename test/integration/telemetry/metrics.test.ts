@@ -67,6 +67,9 @@ describe("/metrics", () => {
     };
     await (await post("/responses", { model: "m", input: "x" })).text();
     await (await post("/rerank", { model: "r", query: "x", documents: ["y z"] })).text();
+    const message = { model: "m", messages: [{ role: "user", content: "x" }] };
+    await (await post("/messages", { ...message, max_tokens: 100 })).text();
+    await (await post("/messages/count_tokens", message)).text();
     await (await fetch(`${service.api}/models`, { headers: { authorization: `Bearer ${service.key}` } })).text();
     const lines = (name: string) => scrape().then((page) => metricLines(page, name));
 
@@ -77,6 +80,8 @@ describe("/metrics", () => {
         '{route="create_response",model="m",operation="responses",code="ok"}': 1,
         '{route="create_embeddings",model="e",operation="embeddings",code="ok"}': 1,
         '{route="rerank",model="r",operation="rerank",code="ok"}': 1,
+        '{route="create_message",model="m",operation="messages",code="ok"}': 1,
+        '{route="count_tokens",model="m",operation="count_tokens",code="ok"}': 1,
         '{route="list_models",model="",operation="",code="ok"}': 1,
       });
     const completed = (await service.debugState()).models.find(({ id }) => id === "m")?.produced_tokens;

@@ -4,9 +4,11 @@ import { createRequire } from "node:module";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorRow, errors } from "../../../src/contract/errors.js";
 import { exposedHeaders } from "../../../src/contract/headers.js";
-import { type OperationRow, operations } from "../../../src/contract/operations.js";
+import { type Operation, type OperationRow, operationRow, operations } from "../../../src/contract/operations.js";
 import { version } from "../../../src/contract/version.js";
 import { eventTypes } from "../../../src/domain/events/events.js";
+import { countFields, messageFields } from "../../../src/transports/anthropic/read-message.js";
+import { anthropicPaths } from "../../../src/transports/anthropic/routes.js";
 import { completionFields } from "../../../src/transports/openai/completions.js";
 import { embeddingFields } from "../../../src/transports/openai/embeddings.js";
 import { webhookFields } from "../../../src/transports/openai/handlers.js";
@@ -28,14 +30,22 @@ const { schemas, responses } = document.components;
 /** Pages without a credential, and the one operation that has no path below `/v1`. */
 const beyondTheTable = ["GET /health", "GET /ready", "GET /version"];
 
+/** Operations of Anthropic's API on paths of its own. */
+const anthropicOperations = new Map<string, Operation>(
+  anthropicPaths.map(({ method, path, name }) => [`${method} ${path}`, name]),
+);
+
 /** Codes that no REST response has: a disconnected client receives none, and `gone` occurs in RPCs only. */
 const notOnRest: readonly ErrorCode[] = ["client_closed_request", "gone"];
 const restCodes = (Object.keys(errors) as ErrorCode[]).filter((code) => !notOnRest.includes(code));
 
-const rowOf = (method: string, path: string): OperationRow | undefined =>
-  (Object.values(operations) as OperationRow[]).find(
+const rowOf = (method: string, path: string): OperationRow | undefined => {
+  const anthropic = anthropicOperations.get(`${method} ${path}`);
+  if (anthropic !== undefined) return operationRow(anthropic);
+  return (Object.values(operations) as OperationRow[]).find(
     ({ rest }) => rest?.method === method && rest.path === path.replace(/\{\w+\}/, "{id}"),
   );
+};
 
 /** The values that a property of the error object may have in responses with a status. */
 function errorWords(status: number, property: "code" | "type"): readonly unknown[] {
@@ -65,7 +75,7 @@ describe("docs/openapi.json", () => {
       rest === undefined ? [] : [`${rest.method} ${rest.path}`],
     );
     const names = documented.map(({ method, path }) => `${method} ${path.replace(/\{\w+\}/, "{id}")}`);
-    expect(names.toSorted()).toEqual([...table, ...beyondTheTable].toSorted());
+    expect(names.toSorted()).toEqual([...table, ...anthropicOperations.keys(), ...beyondTheTable].toSorted());
   });
 
   it("requires a key where the table does, and documents 403 where a read key is not enough", () => {
@@ -89,12 +99,20 @@ describe("docs/openapi.json", () => {
       expect(errorWords(status, "code")).toEqual(codes);
       expect(errorWords(status, "type")).toEqual(expect.arrayContaining(codes.map((code) => errorRow(code).type)));
     }
-    expect(Object.keys(responses)).toHaveLength(statuses.size);
+    const ofOpenAi = Object.keys(responses).filter((name) => !name.startsWith("Message"));
+    expect(ofOpenAi).toHaveLength(statuses.size);
   });
 
   it("documents every rejection of each operation", () => {
     const inference = documented.filter(({ operation }) => "502" in operation.responses);
-    const paths = ["/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings", "/v1/rerank"];
+    const paths = [
+      "/v1/chat/completions",
+      "/v1/responses",
+      "/v1/completions",
+      "/v1/embeddings",
+      "/v1/rerank",
+      "/v1/messages",
+    ];
     expect(inference.map(({ path }) => path)).toEqual(paths);
     const withBody = documented.filter(({ operation }) => operation.requestBody !== undefined);
     for (const { operation } of withBody) {
@@ -111,6 +129,8 @@ describe("docs/openapi.json", () => {
     ["CompletionRequest", completionFields],
     ["EmbeddingRequest", embeddingFields],
     ["RerankRequest", rerankFields],
+    ["MessageRequest", messageFields],
+    ["TokenCountRequest", countFields],
     ["WebhookEndpointRequest", webhookFields],
   ])("%s has the fields that the service reads, and no others", (name, fields) => {
     expect(Object.keys(schemas[name]?.properties ?? {}).toSorted()).toEqual([...fields].toSorted());

@@ -31,11 +31,20 @@ describe("docs/rules", () => {
   });
 
   it("has no row that the parser would skip", () => {
-    const rows = ["openai-wire", "grpc", "keys", "limits", "usage", "webhooks", "security", "reliability"].flatMap(
-      (name) =>
-        readFileSync(`docs/rules/${name}.md`, "utf8")
-          .split("\n")
-          .filter((line) => /^\| .*\d+ /.test(line)),
+    const rows = [
+      "openai-wire",
+      "anthropic-wire",
+      "grpc",
+      "keys",
+      "limits",
+      "usage",
+      "webhooks",
+      "security",
+      "reliability",
+    ].flatMap((name) =>
+      readFileSync(`docs/rules/${name}.md`, "utf8")
+        .split("\n")
+        .filter((line) => /^\| .*\d+ /.test(line)),
     );
     expect(rules).toHaveLength(rows.length);
   });

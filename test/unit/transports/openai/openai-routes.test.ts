@@ -72,6 +72,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     storedResponses: null,
     keepAlive: "comment",
     pages: new Map(),
+    otherPaths: [],
   });
   const routes = new RouteTable(rest.routes, rest.refuseUnknown);
   const { errorToJson } = openAiFamily;

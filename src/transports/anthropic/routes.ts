@@ -1,0 +1,112 @@
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { Operation } from "../../contract/operations.js";
+import type { Core } from "../../domain/core.js";
+import {
+  type ApiDeps,
+  apiPaths,
+  createApi,
+  createFieldLog,
+  decodeId,
+  type OperationHandler,
+  readJsonRequest,
+} from "../http/api.js";
+import type { BodyDeps } from "../http/body.js";
+import type { Call, Exchange } from "../http/call.js";
+import type { JsonObject } from "../http/json-object.js";
+import type { Route } from "../http/routes.js";
+import { type KeepAlive, streamAnswer } from "../http/sse.js";
+import { anthropicFamily, restated } from "./family.js";
+import { allModels, modelJson, modelPageJson, readModelPage } from "./models.js";
+import { countFields, messageFields, readCount, readMessage } from "./read-message.js";
+import { MessageFrames, messageJson } from "./write-message.js";
+
+interface AnthropicDeps extends ApiDeps, BodyDeps {
+  readonly core: Core;
+  readonly limits: ServiceLimits;
+  readonly keepAlive: KeepAlive;
+}
+
+type AnthropicOperation = Extract<Operation, "create_message" | "count_tokens" | "list_models" | "get_model">;
+
+/** Its operations on paths of its own. */
+export const anthropicPaths = [
+  { name: "create_message", method: "POST", path: "/v1/messages" },
+  { name: "count_tokens", method: "POST", path: "/v1/messages/count_tokens" },
+] as const;
+
+/** Paths that OpenAI's API has, too. */
+const sharedRows = [
+  { name: "list_models", method: "GET", path: "/v1/models" },
+  { name: "get_model", method: "GET", path: "/v1/models/{id}" },
+] as const;
+
+/** Clients of this API send it with every request; on the shared paths it selects this API. */
+const versionHeader = "anthropic-version";
+
+/** Anthropic's Messages API. */
+export function createAnthropicRoutes(deps: AnthropicDeps): Route[] {
+  const { operationRoute } = createApi(deps, anthropicFamily);
+  const handlers = createHandlers(deps);
+  return [
+    ...apiPaths<AnthropicOperation>(anthropicPaths).map((path) => operationRoute(path, handlers)),
+    ...apiPaths<AnthropicOperation>(sharedRows).map((path) => operationRoute(path, handlers, versionHeader)),
+  ];
+}
+
+function createHandlers(deps: AnthropicDeps): Readonly<Record<AnthropicOperation, OperationHandler>> {
+  const { core, limits } = deps;
+  const noteUnknownFields = createFieldLog(deps.log);
+  // The keep-alive of this API is an event.
+  const keepAlive = deps.keepAlive === "off" ? "off" : "chunk";
+
+  function readRequest<T>(
+    call: Call,
+    { path }: Exchange,
+    read: (body: JsonObject) => T,
+    known: ReadonlySet<string>,
+  ): T | Promise<T> {
+    return readJsonRequest(deps, call, limits, (body) => {
+      noteUnknownFields(body, known, path);
+      return read(body);
+    });
+  }
+
+  return {
+    async create_message(call, exchange) {
+      const { params, stream, sources } = await readRequest(call, exchange, readMessage, messageFields);
+      try {
+        if (!stream) {
+          const { head, body } = await core.createChatCompletion(params, call.ctx);
+          exchange.report(head);
+          exchange.json(200, messageJson(body));
+          return;
+        }
+        const answer = await core.streamChatCompletion(params, call.ctx);
+        exchange.report(answer.head);
+        await streamAnswer(call, exchange, answer.items, new MessageFrames(params.model, answer), keepAlive);
+      } catch (thrown) {
+        throw restated(thrown, sources);
+      }
+    },
+
+    async count_tokens(call, exchange) {
+      const { params, sources } = await readRequest(call, exchange, readCount, countFields);
+      try {
+        const { head, body } = await core.countTokens(params, call.ctx);
+        exchange.report(head);
+        exchange.json(200, { input_tokens: body.promptTokens });
+      } catch (thrown) {
+        throw restated(thrown, sources);
+      }
+    },
+
+    async list_models(call, exchange) {
+      const page = readModelPage(exchange.req.url ?? "");
+      exchange.json(200, modelPageJson(await allModels(core, call), page));
+    },
+
+    async get_model(call, exchange, rawId) {
+      exchange.json(200, modelJson(await core.getModel(decodeId(rawId), call.ctx)));
+    },
+  };
+}
