@@ -21,7 +21,7 @@ export function describeResponseStore(open: OpenState): void {
   describe("ResponseStore", () => {
     const harness = eachTest(open);
 
-    it("returns a response to its account only, also a large one (SEC-22)", async () => {
+    it("returns a response to its account only, also a large one, and a repeated write does not change it (SEC-22)", async () => {
       const { responses } = harness.state;
       const large = response(2, { previousId: "resp_1", items: 1_000, sealed: "AbC+/=9".repeat(200_000) });
       await put(responses, response(1), large, response(1, { account: "b", sealed: "of b" }));
@@ -37,23 +37,30 @@ export function describeResponseStore(open: OpenState): void {
         expect(await responses.get(account, id)).toBeNull();
         expect(await responses.conversation(account, id, everything)).toEqual([]);
       }
-    });
-
-    it("does not change a response whose write is repeated", async () => {
-      const { responses } = harness.state;
-      await put(responses, response(1), response(1, { sealed: "other", createdAtMs: 5 }));
+      await put(responses, response(1, { sealed: "other", createdAtMs: 5 }));
       expect(await responses.get("a", "resp_1")).toEqual(response(1));
       expect(await responses.purge(1_000, 10)).toBe(0);
     });
 
-    it("deletes a response once, and only that of the account", async () => {
+    it("deletes a response once, and reads its conversation from the newest response to the first or a missing one", async () => {
       const { responses } = harness.state;
-      await put(responses, response(1), response(2), response(1, { account: "b" }));
-      expect(await responses.delete("a", "resp_1")).toBe(true);
-      expect(await responses.delete("a", "resp_1")).toBe(false);
-      expect(await responses.delete("c", "resp_2")).toBe(false);
-      expect(await numbersOf(responses)).toEqual([2]);
-      expect(await numbersOf(responses, "b")).toEqual([1]);
+      const chain = [1, 2, 3, 4].map((number) =>
+        response(number, number === 1 ? {} : { previousId: `resp_${number - 1}` }),
+      );
+      await put(responses, ...chain, response(5, { previousId: "resp_2" }), response(3, { account: "b" }));
+      const idsOf = async (id: string, account = "a") =>
+        (await responses.conversation(account, id, everything)).map((one) => one.id);
+      expect(await responses.conversation("a", "resp_4", everything)).toEqual(chain.toReversed());
+      expect(await idsOf("resp_1")).toEqual(["resp_1"]);
+      expect(await idsOf("resp_5")).toEqual(["resp_5", "resp_2", "resp_1"]);
+      expect(await idsOf("resp_3", "b")).toEqual(["resp_3"]);
+      expect(await responses.delete("a", "resp_2")).toBe(true);
+      expect(await responses.delete("a", "resp_2")).toBe(false);
+      expect(await responses.delete("c", "resp_3")).toBe(false);
+      expect(await numbersOf(responses)).toEqual([1, 3, 4, 5]);
+      expect(await numbersOf(responses, "b")).toEqual([3]);
+      expect(await idsOf("resp_4")).toEqual(["resp_4", "resp_3"]);
+      expect(await idsOf("resp_2")).toEqual([]);
     });
 
     it("removes the oldest of an account beyond its bound, however many were deleted before (RSP-28)", async () => {
@@ -70,23 +77,6 @@ export function describeResponseStore(open: OpenState): void {
       await responses.put(response(8), 2);
       expect(await numbersOf(responses)).toEqual([7, 8]);
       expect(await numbersOf(responses, "b")).toEqual([1]);
-    });
-
-    it("reads a conversation from its newest response to the first, or to one that is missing", async () => {
-      const { responses } = harness.state;
-      const chain = [1, 2, 3, 4].map((number) =>
-        response(number, number === 1 ? {} : { previousId: `resp_${number - 1}` }),
-      );
-      await put(responses, ...chain, response(5, { previousId: "resp_2" }), response(3, { account: "b" }));
-      const idsOf = async (id: string, account = "a") =>
-        (await responses.conversation(account, id, everything)).map((one) => one.id);
-      expect(await responses.conversation("a", "resp_4", everything)).toEqual(chain.toReversed());
-      expect(await idsOf("resp_1")).toEqual(["resp_1"]);
-      expect(await idsOf("resp_5")).toEqual(["resp_5", "resp_2", "resp_1"]);
-      expect(await idsOf("resp_3", "b")).toEqual(["resp_3"]);
-      await responses.delete("a", "resp_2");
-      expect(await idsOf("resp_4")).toEqual(["resp_4", "resp_3"]);
-      expect(await idsOf("resp_2")).toEqual([]);
     });
 
     it("reads a long conversation in steps of a number of responses and of characters", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { admission, settlement } from "../support/records.js";
+import { admission, settlement, storedResponse } from "../support/records.js";
 import { byTier } from "../support/tier.js";
 import { describeAuditLog } from "./audit-log.suite.js";
 import { describeBudgets } from "./budgets.suite.js";
@@ -58,7 +58,6 @@ export function describeTopology(name: string, open: OpenState, { isCluster = fa
           describeDeliveryReplay(open);
           describeDeliveryLists(open);
           describeRequestLogStore(open);
-          describeResponseStore(open);
         }
         describeHealth(open);
       }),
@@ -114,6 +113,18 @@ function describeKeysOfOneSlot(open: OpenState): void {
         expect(await ledger.inspect(account, scopes)).toMatchObject([{ requests: 0, running: 0 }]);
       }
       expect(await harness.state.purge(1_000)).toBe(0);
+    });
+
+    it("stored responses touch only keys of one account", async () => {
+      const { responses } = harness.state;
+      const accounts = ["a", "b", "c", "d"];
+      for (const account of accounts) {
+        for (const number of [1, 2, 3]) await responses.put(storedResponse(number, { account }), 2);
+        expect(await responses.get(account, "resp_3")).toEqual(storedResponse(3, { account }));
+        expect(await responses.conversation(account, "resp_2", { responsesMax: 9, charsMax: 99 })).toHaveLength(1);
+        expect(await responses.delete(account, "resp_3")).toBe(true);
+      }
+      expect(await responses.purge(Number.MAX_SAFE_INTEGER, 100)).toBe(accounts.length);
     });
   });
 }
