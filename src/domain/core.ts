@@ -15,6 +15,8 @@ import type { CountTokensResponse } from "../../gen/unified/inference/v1/inferen
 import type { Ranking, RerankParams } from "../../gen/unified/inference/v1/rerank_pb.js";
 import type { Operation } from "../contract/operations.js";
 import type { Answer, CallContext, Caller, StreamAnswer } from "./call/call-context.js";
+import type { Piece } from "./inference/chat-answer.js";
+import type { NativeOriginal } from "./inference/native-chat.js";
 
 /**
  * The service as every transport calls it: `open` on the headers, then one operation on the complete message, then
@@ -26,8 +28,17 @@ export interface Core {
    * Returns synchronously when nothing has to be looked up; rejects and never throws.
    */
   open(operation: Operation, caller: Caller): CallContext | Promise<CallContext>;
-  createChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<ChatCompletion>>;
-  streamChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<StreamAnswer<ChatCompletionChunk>>;
+  /** `native`: the request of another API family that `params` translates. */
+  createChatCompletion(
+    params: ChatCompletionParams,
+    ctx: CallContext,
+    native?: NativeOriginal,
+  ): Promise<Answer<Piece<ChatCompletion>>>;
+  streamChatCompletion(
+    params: ChatCompletionParams,
+    ctx: CallContext,
+    native?: NativeOriginal,
+  ): Promise<StreamAnswer<Piece<ChatCompletionChunk>>>;
   createCompletion(params: CompletionParams, ctx: CallContext): Promise<Answer<Completion>>;
   streamCompletion(params: CompletionParams, ctx: CallContext): Promise<StreamAnswer<CompletionChunk>>;
   createEmbeddings(params: EmbeddingParams, ctx: CallContext): Promise<Answer<EmbeddingList>>;

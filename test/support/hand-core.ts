@@ -26,6 +26,7 @@ import {
 } from "../../src/domain/call/call-context.js";
 import { tokenAdministrator } from "../../src/domain/call/principal.js";
 import type { Core } from "../../src/domain/core.js";
+import type { NativeOriginal } from "../../src/domain/inference/native-chat.js";
 import { silentLog } from "./silent-log.js";
 
 export const handCredential = "Bearer good";
@@ -113,12 +114,14 @@ export class HandCore implements Core {
     };
   }
 
-  async createChatCompletion(params: ChatCompletionParams, ctx: CallContext) {
+  async createChatCompletion(params: ChatCompletionParams, ctx: CallContext, native?: NativeOriginal) {
+    if (native?.refusal) throw native.refusal;
     const content = await this.chat(params, ctx);
     return { head, body: create(ChatCompletionSchema, { model: params.model, choices: [{ message: { content } }] }) };
   }
 
-  async streamChatCompletion(params: ChatCompletionParams, ctx: CallContext) {
+  async streamChatCompletion(params: ChatCompletionParams, ctx: CallContext, native?: NativeOriginal) {
+    if (native?.refusal) throw native.refusal;
     return { ...streamed, items: this.chunks(params, ctx) };
   }
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { nativeApis, upstreamKinds } from "../../domain/engine/upstream.js";
+import { kindsWithNativeApis, nativeApis, upstreamKinds } from "../../domain/engine/upstream.js";
 import {
   apiVersionForm,
   azurePathForm,
@@ -122,7 +122,10 @@ const upstream = z
     native: z
       .array(oneOf(nativeApis), { error: "must be a list of responses and messages" })
       .prefault([])
-      .describe("API families that it serves itself, whose requests it receives unchanged: responses, messages."),
+      .describe(
+        "API families that it has itself, whose requests it receives as they came: responses, messages. Kinds openai, " +
+          "anthropic, vllm, llama-server and generic.",
+      ),
   })
   .check(({ value: settings, issues }) => {
     const report = (path: (string | number)[], message: string) =>
@@ -135,6 +138,9 @@ const upstream = z
     if (twice !== undefined) report(["headers"], `${twice} is set twice, in different spellings: remove one`);
     const repeated = settings.native.find((name, i) => settings.native.indexOf(name) !== i);
     if (repeated !== undefined) report(["native"], `${repeated} is listed twice: remove one`);
+    if (settings.native.length > 0 && !kindsWithNativeApis.includes(settings.kind)) {
+      report(["native"], `is for the kinds ${kindsWithNativeApis.join(", ")} alone: remove it`);
+    }
   });
 
 export type UpstreamSettings = z.output<typeof upstream>;

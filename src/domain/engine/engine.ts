@@ -1,5 +1,7 @@
 import type { Message, Tool } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import type { NativeRequest } from "./native-request.js";
+import type { NativeApi } from "./upstream.js";
 
 /**
  * Port of everything that runs models. The domain queues requests; an engine rejects those above its slots with
@@ -110,6 +112,8 @@ export interface Capabilities {
   readonly tokenInput: boolean;
   readonly vision: boolean;
   readonly audio: boolean;
+  /** API families whose requests it runs as they came. Absent: none. */
+  readonly native?: readonly NativeApi[];
 }
 
 /** Capabilities of a model whose context is known. */
@@ -163,6 +167,8 @@ export interface GenerateRequest {
   readonly chatTemplateKwargsJson?: string;
   /** Absent when the client set none of these fields. */
   readonly passOn?: PassOn;
+  /** Only for engines with its API in `caps.native`, which then send it instead of everything above. */
+  readonly native?: NativeRequest;
   /** Time spent waiting for the slot: an engine with its own time limit subtracts it. */
   queueMs: number;
   /** Tenant of the prefix cache: never share KV across them. */
@@ -236,6 +242,17 @@ export type GenEvent =
       readonly id?: string;
       readonly name?: string;
       readonly argsDelta?: string;
+    }
+  /**
+   * Answer to a native request. Of a stream: whole events of its API, the last ones with `isLast`; the first have content.
+   * Else, with `isLast`, the whole answer as JSON.
+   */
+  | {
+      readonly type: "native";
+      readonly choice: number;
+      readonly text: string;
+      readonly outTokens: number;
+      readonly isLast: boolean;
     }
   | {
       readonly type: "finish";

@@ -20,6 +20,9 @@ export const nativeApis = ["responses", "messages"] as const;
 
 export type NativeApi = (typeof nativeApis)[number];
 
+/** Kinds whose servers may have one of these APIs. */
+export const kindsWithNativeApis: readonly UpstreamKind[] = ["openai", "anthropic", "vllm", "llama-server", "generic"];
+
 /** Operations that a deployment can offer. */
 export const deploymentOperations = ["chat", "completions", "embeddings", "rerank"] as const;
 

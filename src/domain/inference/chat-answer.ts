@@ -67,6 +67,12 @@ type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 type FinishEvent = Extract<GenEvent, { type: "finish" }>;
 type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: ToolCallDelta[] };
 
+/**
+ * An answer to a chat or a part of it. `native`: what the upstream sent for the request of another API family, which the
+ * transport of that family writes as it is. It never leaves the process.
+ */
+export type Piece<M> = M & { native?: string };
+
 /** Chunks of a streamed chat completion. Messages are literals: `create` would cost more than the rest of a chunk. */
 export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   readonly #identity: AnswerIdentity;
@@ -86,6 +92,11 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
 
   last(usage: UsageTotal): ChatCompletionChunk {
     return { ...this.#chunk([]), usage: usageMessage(usage) };
+  }
+
+  /** A chunk without content. */
+  empty(): ChatCompletionChunk {
+    return this.#chunk([]);
   }
 
   /** The first chunks: the role of every choice, before any content (STRM-1, STRM-4). */
@@ -162,6 +173,7 @@ export interface Choice {
   finishReason: string;
   stopSequence: string | null;
   logprobs: TokenLogprobInfo[] | null;
+  native?: string;
 }
 
 function emptyChoice(): Choice {
@@ -188,6 +200,7 @@ export class CollectedChoices {
       choice.text += event.text;
       if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
     } else if (event.type === "reasoning" || event.type === "refusal") choice[event.type] += event.text;
+    else if (event.type === "native") choice.native = event.text;
     else if (event.type === "finish") {
       choice.finishReason = event.reason;
       choice.stopSequence = event.stopSequence ?? null;
@@ -203,8 +216,12 @@ export class CollectedChoices {
 }
 
 /** A whole chat completion. Messages are literals, as in ChatStream. */
-export function wholeChat(identity: AnswerIdentity, choices: readonly Choice[], usage: UsageTotal): ChatCompletion {
-  const completion: ChatCompletion = {
+export function wholeChat(
+  identity: AnswerIdentity,
+  choices: readonly Choice[],
+  usage: UsageTotal,
+): Piece<ChatCompletion> {
+  const completion: Piece<ChatCompletion> = {
     $typeName: "unified.inference.v1.ChatCompletion",
     id: identity.id,
     created: identity.created,
@@ -214,6 +231,8 @@ export function wholeChat(identity: AnswerIdentity, choices: readonly Choice[], 
     systemFingerprint: identity.fingerprint,
   };
   if (identity.serviceTier !== undefined) completion.serviceTier = identity.serviceTier;
+  const native = choices[0]?.native;
+  if (native !== undefined) completion.native = native;
   return completion;
 }
 

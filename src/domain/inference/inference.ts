@@ -25,6 +25,7 @@ import {
   ChatStream,
   type Choice,
   CollectedChoices,
+  type Piece,
   type StreamAssembly,
   wholeChat,
 } from "./chat-answer.js";
@@ -35,6 +36,7 @@ import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
 import { type AdmittedRequest, Fallbacks, fallbackUnlessLoaded } from "./fallbacks.js";
 import { type EventSink, Generation, type Prepared } from "./generation.js";
 import type { BuildInput } from "./input-run.js";
+import { NativeOrChatStream, type NativeOriginal, planNativeOrChat } from "./native-chat.js";
 import { rerank, toRerankRequest, validateRerank } from "./rerank.js";
 import {
   type CountingModel,
@@ -71,6 +73,9 @@ interface GenerationKind extends RequestKind<RunPlan> {
   readonly serviceTier: string | undefined;
 }
 
+type ChatAnswer = Promise<Answer<Piece<ChatCompletion>>>;
+type ChatStreamAnswer = Promise<StreamAnswer<Piece<ChatCompletionChunk>>>;
+
 /** Inference from a message to an answer. All methods reject with ServiceError. */
 export class Inference {
   readonly #deps: InferenceDeps;
@@ -79,15 +84,17 @@ export class Inference {
     this.#deps = deps;
   }
 
-  createChatCompletion(params: ChatCompletionParams, call: Call): Promise<Answer<ChatCompletion>> {
-    return this.#generate(call, this.#chat(params), (prepared) => collectAnswer(this.#deps, prepared, wholeChat));
+  createChatCompletion(params: ChatCompletionParams, call: Call, native?: NativeOriginal): ChatAnswer {
+    const kind = this.#chat(params, native);
+    return this.#generate(call, kind, (prepared) => collectAnswer(this.#deps, prepared, wholeChat));
   }
 
-  streamChatCompletion(params: ChatCompletionParams, call: Call): Promise<StreamAnswer<ChatCompletionChunk>> {
+  streamChatCompletion(params: ChatCompletionParams, call: Call, native?: NativeOriginal): ChatStreamAnswer {
     call.details?.streams();
-    return this.#generate(call, this.#chat(params), (prepared) =>
-      streamAnswer(this.#deps, prepared, new ChatStream(prepared.identity)),
-    );
+    return this.#generate(call, this.#chat(params, native), (prepared) => {
+      const chunks = new ChatStream(prepared.identity);
+      return streamAnswer(this.#deps, prepared, native === undefined ? chunks : new NativeOrChatStream(chunks));
+    });
   }
 
   createCompletion(params: CompletionParams, call: Call): Promise<Answer<Completion>> {
@@ -170,7 +177,7 @@ export class Inference {
     return deliver({ run, plan, fallbacks });
   }
 
-  #chat(params: ChatCompletionParams): GenerationKind {
+  #chat(params: ChatCompletionParams, native?: NativeOriginal): GenerationKind {
     return {
       idPrefix: "chatcmpl-",
       capability: "chat",
@@ -179,7 +186,10 @@ export class Inference {
       serviceTier: params.serviceTier === undefined ? undefined : "default",
       validate: () => validateChatCompletion(params, this.#deps.limits),
       labels: () => chatLabels(params),
-      plan: (candidates, defaults) => new RunPlan((caps) => [toChatRequest(params, caps, defaults)], candidates),
+      plan: (candidates, defaults) =>
+        native === undefined
+          ? new RunPlan((caps) => [toChatRequest(params, caps, defaults)], candidates)
+          : planNativeOrChat(params, native, candidates, defaults),
       reserve: reserveForPlan,
     };
   }
@@ -225,7 +235,7 @@ function streamAnswer<M>(
   const { id } = prepared.identity;
   const queue = new BoundedQueue<M>(deps.limits.streamBufferBytesMax);
   const sink: EventSink = (choice, event) => {
-    const textBytes = event.type === "text" ? event.text.length : 0;
+    const textBytes = event.type === "text" || event.type === "native" ? event.text.length : 0;
     for (const piece of assembly.take(choice, event)) queue.push(piece, chunkBytes + textBytes);
     return queue.full ? roomOrStall(deps, run.call, queue) : undefined;
   };

@@ -23,13 +23,14 @@ export function createUpstreamService(
       if (upstream === undefined) {
         return refuse("missing_required_parameter", "upstream", "'upstream' is required.");
       }
-      const { name, kind, models, weight, priority, slots, ...given } = upstream;
+      const { name, kind, models, native, weight, priority, slots, ...given } = upstream;
       // 0 and empty texts are the defaults of absent fields.
       const input = {
         ...durationsOf(given),
         url: given.url,
         apiVersion: given.apiVersion,
         models,
+        native,
         kind: kind || undefined,
         weight: weight || undefined,
         priority,
@@ -37,8 +38,8 @@ export function createUpstreamService(
       };
       return { upstream: upstreamFields(await admin.create(name, input, { key, headers }, ctx)) };
     },
-    async updateUpstream({ name, key, headers, models, ...given }, ctx) {
-      const input = { ...given, ...durationsOf(given), models: models?.values };
+    async updateUpstream({ name, key, headers, models, native, ...given }, ctx) {
+      const input = { ...given, ...durationsOf(given), models: models?.values, native: native?.values };
       return { upstream: upstreamFields(await admin.update(name, input, { key, headers: headers?.values }, ctx)) };
     },
     async deleteUpstream({ name }, ctx) {
@@ -70,6 +71,7 @@ function upstreamFields(upstream: ShownUpstream) {
     ...upstream,
     apiVersion: upstream.apiVersion ?? "",
     models: [...upstream.models],
+    native: [...(upstream.native ?? [])],
     discover: durationFromMs(upstream.discoverMs ?? 0),
     connect: durationFromMs(upstream.connectMs),
     firstByte: durationFromMs(upstream.firstByteMs),

@@ -26,7 +26,9 @@ import { nobody, type Principal } from "../call/principal.js";
 import { invariant, type ServiceError, toServiceError } from "../call/service-error.js";
 import { listModels, watchModels } from "../catalog/model-listing.js";
 import type { Core } from "../core.js";
+import type { Piece } from "../inference/chat-answer.js";
 import { Inference, type InferenceDeps } from "../inference/inference.js";
+import type { NativeOriginal } from "../inference/native-chat.js";
 import type { Ledger } from "../metering/ledger.js";
 import type { RejectionCache } from "../metering/limit-response.js";
 
@@ -135,12 +137,20 @@ export class ServiceCore implements Core {
     return error;
   }
 
-  createChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<ChatCompletion>> {
-    return noting(ctx, (call) => this.#inference.createChatCompletion(params, call), params);
+  createChatCompletion(
+    params: ChatCompletionParams,
+    ctx: CallContext,
+    native?: NativeOriginal,
+  ): Promise<Answer<Piece<ChatCompletion>>> {
+    return noting(ctx, (call) => this.#inference.createChatCompletion(params, call, native), params);
   }
 
-  streamChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<StreamAnswer<ChatCompletionChunk>> {
-    return noting(ctx, (call) => this.#inference.streamChatCompletion(params, call), params);
+  streamChatCompletion(
+    params: ChatCompletionParams,
+    ctx: CallContext,
+    native?: NativeOriginal,
+  ): Promise<StreamAnswer<Piece<ChatCompletionChunk>>> {
+    return noting(ctx, (call) => this.#inference.streamChatCompletion(params, call, native), params);
   }
 
   createCompletion(params: CompletionParams, ctx: CallContext): Promise<Answer<Completion>> {

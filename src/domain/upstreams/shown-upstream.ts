@@ -45,7 +45,7 @@ export function shownStored(stored: StoredUpstream, present: Present): ShownUpst
 
 export function shownConfigured(source: UpstreamSource, hidesStored: boolean, present: Present): ShownUpstream {
   const { definition, ...offer } = source;
-  const { keys, headers, tls: _tls, native: _native, ...settings } = definition;
+  const { keys, headers, tls: _tls, ...settings } = definition;
   return {
     ...settings,
     ...offer,

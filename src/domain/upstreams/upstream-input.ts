@@ -8,7 +8,13 @@ import {
   refuse,
   refuseValue,
 } from "../call/service-error.js";
-import { type UpstreamKind, upstreamKinds } from "../engine/upstream.js";
+import {
+  kindsWithNativeApis,
+  type NativeApi,
+  nativeApis,
+  type UpstreamKind,
+  upstreamKinds,
+} from "../engine/upstream.js";
 import {
   apiVersionForm,
   azurePathForm,
@@ -31,7 +37,7 @@ import type { StoredUpstream } from "./upstream-store.js";
 /** Settings of an upstream that an administrator chooses, without its secrets. */
 export type UpstreamChoices = Pick<
   StoredUpstream,
-  "url" | "kind" | "apiVersion" | "models" | "discoverMs" | DurationField | DeploymentNumber
+  "url" | "kind" | "apiVersion" | "models" | "discoverMs" | "native" | DurationField | DeploymentNumber
 >;
 
 type DurationField = "connectMs" | "firstByteMs" | "idleMs" | "totalMs";
@@ -44,6 +50,7 @@ export interface UpstreamInput {
   /** Empty: none. */
   readonly apiVersion?: string | undefined;
   readonly models?: readonly string[] | undefined;
+  readonly native?: readonly string[] | undefined;
   /** 0: its models are not listed. */
   readonly discoverMs?: number | undefined;
   readonly connectMs?: number | undefined;
@@ -110,6 +117,7 @@ export function checkChoices(before: UpstreamChoices, input: UpstreamInput): Ups
     kind: input.kind === undefined ? before.kind : checkKind(input.kind),
     apiVersion: input.apiVersion === undefined ? before.apiVersion : checkApiVersion(input.apiVersion),
     models,
+    native: input.native === undefined ? (before.native ?? []) : checkNative(input.native),
     discoverMs: discoverOf(before, input, models),
     connectMs: durationOf("connect", before.connectMs, input.connectMs),
     firstByteMs: durationOf("firstByte", before.firstByteMs, input.firstByteMs),
@@ -187,7 +195,17 @@ function checkAzureUrl({ kind, url }: Pick<UpstreamChoices, "url" | "kind">): vo
   refuseValue("url", "'url' must be the resource for the kind azure, such as https://NAME.openai.azure.com.");
 }
 
-function checkApiOf({ kind, apiVersion, models }: UpstreamChoices): void {
+function checkNative(names: readonly string[]): readonly NativeApi[] {
+  for (const name of names) checkOneOf(name, "native", nativeApis);
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined) refuseValue("native", `'native' has ${quote(twice)} twice.`);
+  return nativeApis.filter((api) => names.includes(api));
+}
+
+function checkApiOf({ kind, apiVersion, models, native = [] }: UpstreamChoices): void {
+  if (native.length > 0 && !kindsWithNativeApis.includes(kind)) {
+    refuseValue("native", `'native' is for the kinds ${kindsWithNativeApis.join(", ")} alone.`);
+  }
   if (kind !== "azure" && apiVersion !== null) {
     refuseValue("api_version", "'api_version' is only for the kind azure.");
   }

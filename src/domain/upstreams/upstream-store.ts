@@ -1,5 +1,5 @@
 import { Secret } from "../../lib/secret.js";
-import type { UpstreamDefinition, UpstreamKind } from "../engine/upstream.js";
+import type { NativeApi, UpstreamDefinition, UpstreamKind } from "../engine/upstream.js";
 
 /** An upstream that an administrator made while the service runs. */
 export interface StoredUpstream {
@@ -20,6 +20,8 @@ export interface StoredUpstream {
   readonly weight: number;
   readonly priority: number;
   readonly slots: number;
+  /** API families that it receives as they came. Absent: stored by an earlier version, none. */
+  readonly native?: readonly NativeApi[];
   /** Encrypted for the upstream (USE-16); null: requests have no key. */
   readonly sealedKey: string | null;
   /** The last four characters of the key; empty for a short one. */
@@ -66,7 +68,7 @@ interface SecretOpener {
 /** The definition with decrypted secrets. Throws what `open` throws. A call takes `deadlineMs` at most. */
 export function toDefinition(stored: StoredUpstream, secrets: SecretOpener, deadlineMs: number): UpstreamDefinition {
   const { name, url, kind, apiVersion, models, discoverMs, connectMs, firstByteMs, idleMs, totalMs } = stored;
-  const { sealedKey, headers } = stored;
+  const { sealedKey, headers, native = [] } = stored;
   return {
     name,
     kind,
@@ -82,6 +84,6 @@ export function toDefinition(stored: StoredUpstream, secrets: SecretOpener, dead
     idleMs,
     totalMs: Math.min(totalMs, deadlineMs),
     tls: { ca: null, cert: null, key: null, serverName: null },
-    native: [],
+    native,
   };
 }

@@ -67,12 +67,13 @@ async function load(
     slots,
     body: { model, dialect: kindProfiles[kind].dialect, passThrough },
     messages: listed?.messages ?? null,
-    caps: capabilitiesOf(kind, facts),
+    caps: { ...capabilitiesOf(kind, facts), native: settings.native },
   };
   const stop = new AbortSource();
   const learn = (found: ListedFacts): void => {
     spec.messages = found.messages ?? null;
-    spec.caps = capabilitiesOf(kind, { ...facts, ...found, contextLength: contextLength ?? found.contextLength });
+    const learned = { ...facts, ...found, contextLength: contextLength ?? found.contextLength };
+    spec.caps = { ...capabilitiesOf(kind, learned), native: settings.native };
   };
   if (listed === undefined && upstream.profile.listsModels) {
     await learnWithin(deps, upstream, model, learn, stop, signal);

@@ -14,17 +14,14 @@ import {
 import type { MessagesFacts, UpstreamOutcome } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { MemberList, type Placed } from "../../lib/collections.js";
-import { AnswerEvents } from "./answer/answer-events.js";
 import { embeddingBytesMax, readEmbeddings, readScores, rerankBytesMax } from "./answer/input-answers.js";
-import { MessagesAnswer } from "./anthropic/messages-answer.js";
-import { messagesBody } from "./anthropic/messages-body.js";
-import { messagesErrors } from "./anthropic/messages-errors.js";
 import { readWhole } from "./connection/body-collector.js";
 import { ModelKeys, type UpstreamKey } from "./connection/key-ring.js";
 import { type Upstream, type UpstreamCall, withKeys } from "./connection/upstream.js";
 import { GenerateCall } from "./generate-call.js";
+import { generationForm } from "./generation-form.js";
 import { estimatedInputTokens, estimatedPromptTokens, longestInput, promptText } from "./prompt-text.js";
-import { type BodySettings, embedBody, generateBody, rerankBody } from "./protocol/request-body.js";
+import { type BodySettings, embedBody, rerankBody } from "./protocol/request-body.js";
 import { engineErrorOf, type FailedRequest, InvalidResponse } from "./protocol/upstream-failure.js";
 
 export interface OpenAiModelDeps {
@@ -83,25 +80,21 @@ export class OpenAiModel implements LoadedModel {
   }
 
   async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
-    const isMessages = this.#deps.upstream.profile.api === "messages";
-    const ofChat = "messages" in request.input ? "chat/completions" : "completions";
-    const operation = isMessages ? "messages" : ofChat;
-    const { body: settings, messages: facts } = this.#spec;
-    const body = isMessages ? messagesBody(request, { ...settings, facts }) : generateBody(request, settings);
+    const { body: settings, messages } = this.#spec;
+    const form = generationForm(request, this.#deps.upstream.profile.api, settings, messages);
+    const { operation, body, headers, errors } = form;
     await this.#run(signal, request.cacheKey, (key, running) => {
-      const options = this.#answerOptions(request);
+      const failed = this.#failedRequest(form.promptParam, () => promptText(request.input, scrubbedCharsMax));
       const call = new GenerateCall({
         clock: this.#deps.clock,
-        parser: (emitted) => (isMessages ? new MessagesAnswer(options, emitted) : new AnswerEvents(options, emitted)),
-        request: this.#failedRequest("messages" in request.input ? "messages" : "prompt", () =>
-          promptText(request.input, scrubbedCharsMax),
-        ),
+        parser: (emitted) => form.parser(this.#answerOptions(request), emitted),
+        request: errors === undefined ? failed : { ...failed, forms: errors },
         emit,
       });
       running.stop = (error) => call.stop(error);
       const { model } = this.#spec.body;
       const done = call.run((reader) =>
-        this.#deps.upstream.send({ operation, model, body, key, requestId: request.requestId }, reader),
+        this.#deps.upstream.send({ operation, model, body, headers, key, requestId: request.requestId }, reader),
       );
       const ended = (): void => {
         this.#producedTokens += call.usage.outTokens;
@@ -246,9 +239,7 @@ export class OpenAiModel implements LoadedModel {
 
   #failedRequest(promptParam: string, prompt: () => string): FailedRequest {
     const { contextLength } = this.#spec.caps;
-    const { keys, profile } = this.#deps.upstream;
-    const failed = { promptParam, contextLength, keys: keys.texts, promptText: prompt };
-    return profile.api === "messages" ? { ...failed, forms: messagesErrors } : failed;
+    return { promptParam, contextLength, keys: this.#deps.upstream.keys.texts, promptText: prompt };
   }
 }
 

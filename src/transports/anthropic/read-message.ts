@@ -11,7 +11,11 @@ import {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { checkOneOf, refuse } from "../../domain/call/service-error.js";
 import { type JsonObject, missingField, unknownValue } from "../http/json-object.js";
+import { type Translated, translate } from "../http/native.js";
 import { readConversation } from "./read-conversation.js";
+
+/** Header with the names of features that are not in all versions of the API. */
+export const betaHeader = "anthropic-beta";
 
 /** A request in the core's form. */
 export interface ReadMessage {
@@ -58,6 +62,19 @@ export const countFields: ReadonlySet<string> = new Set([
   "context_management",
   "mcp_servers",
 ]);
+
+/**
+ * Translates the body of `POST /v1/messages`, beside the original for upstreams that have this API. `betas`: the header that
+ * allows fields of it. Throws ServiceError.
+ */
+export function translateMessage(body: JsonObject, betas: string | undefined): Translated<ReadMessage> {
+  const headers = betas === undefined ? {} : { [betaHeader]: betas };
+  return translate("messages", body, headers, readMessage, (params) => ({
+    params,
+    sources: [],
+    stream: body.boolean("stream") ?? false,
+  }));
+}
 
 /** Reads the body of `POST /v1/messages` (ANT-1). Throws ServiceError. */
 export function readMessage(body: JsonObject): ReadMessage {

@@ -11,13 +11,14 @@ import {
   readJsonRequest,
 } from "../http/api.js";
 import type { BodyDeps } from "../http/body.js";
-import type { Call, Exchange } from "../http/call.js";
+import { type Call, type Exchange, headerOf } from "../http/call.js";
 import type { JsonObject } from "../http/json-object.js";
+import { translatedFrames } from "../http/native.js";
 import type { Route } from "../http/routes.js";
 import { type KeepAlive, streamAnswer } from "../http/sse.js";
 import { anthropicFamily, restated } from "./family.js";
 import { allModels, modelJson, modelPageJson, readModelPage } from "./models.js";
-import { countFields, messageFields, readCount, readMessage } from "./read-message.js";
+import { betaHeader, countFields, messageFields, readCount, translateMessage } from "./read-message.js";
 import { MessageFrames, messageJson } from "./write-message.js";
 
 interface AnthropicDeps extends ApiDeps, BodyDeps {
@@ -73,17 +74,21 @@ function createHandlers(deps: AnthropicDeps): Readonly<Record<AnthropicOperation
 
   return {
     async create_message(call, exchange) {
-      const { params, stream, sources } = await readRequest(call, exchange, readMessage, messageFields);
+      const betas = headerOf(exchange.req, betaHeader);
+      const read = (body: JsonObject) => translateMessage(body, betas);
+      const { translation, native } = await readRequest(call, exchange, read, messageFields);
+      const { params, stream, sources } = translation;
       try {
         if (!stream) {
-          const { head, body } = await core.createChatCompletion(params, call.ctx);
+          const { head, body } = await core.createChatCompletion(params, call.ctx, native);
           exchange.report(head);
-          exchange.json(200, messageJson(body));
+          exchange.json(200, body.native ?? messageJson(body));
           return;
         }
-        const answer = await core.streamChatCompletion(params, call.ctx);
+        const answer = await core.streamChatCompletion(params, call.ctx, native);
         exchange.report(answer.head);
-        await streamAnswer(call, exchange, answer.items, new MessageFrames(params.model, answer), keepAlive);
+        const frames = translatedFrames(new MessageFrames(params.model, answer), native);
+        await streamAnswer(call, exchange, answer.items, frames, keepAlive);
       } catch (thrown) {
         throw restated(thrown, sources);
       }

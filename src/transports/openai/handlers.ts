@@ -20,7 +20,7 @@ import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js
 import { chatFields, readChat } from "./read-chat.js";
 import { rankingJson, readRerank, rerankFields } from "./rerank.js";
 import { answerResponse } from "./responses/answer-response.js";
-import { readResponse, responseFields } from "./responses/read-response.js";
+import { responseFields, translateResponse } from "./responses/read-response.js";
 import { createStoredResponseHandlers, readEarlierItems } from "./responses/stored-responses.js";
 import { readUsageQuery, usagePageJson } from "./usage.js";
 import { chatCompletionJson, chatFrames } from "./write-chat.js";
@@ -78,7 +78,7 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     async create_response(call, exchange) {
       const body = await readRequest(call, exchange, (json) => json, responseFields);
       const earlier = storedResponses === null ? null : await readEarlierItems(storedResponses, body, call.ctx);
-      await answerResponse(deps, call, exchange, readResponse(body, earlier));
+      await answerResponse(deps, call, exchange, translateResponse(body, earlier));
     },
 
     async create_completion(call, exchange) {

@@ -346,6 +346,14 @@ export declare type Upstream = Message<"unified.admin.v1.Upstream"> & {
    * @generated from field: google.protobuf.Timestamp updated_at = 22;
    */
   updatedAt?: Timestamp | undefined;
+
+  /**
+   * API families that it has itself, whose requests it receives as they came: "responses", "messages". Only the kinds openai,
+   * anthropic, vllm, llama-server and generic.
+   *
+   * @generated from field: repeated string native = 23;
+   */
+  native: string[];
 };
 
 /**
@@ -509,6 +517,14 @@ export declare type UpstreamJson = {
    * @generated from field: google.protobuf.Timestamp updated_at = 22;
    */
   updatedAt?: TimestampJson;
+
+  /**
+   * API families that it has itself, whose requests it receives as they came: "responses", "messages". Only the kinds openai,
+   * anthropic, vllm, llama-server and generic.
+   *
+   * @generated from field: repeated string native = 23;
+   */
+  native?: string[];
 };
 
 /**

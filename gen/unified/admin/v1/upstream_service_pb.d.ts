@@ -374,8 +374,8 @@ export declare const CheckUpstreamResponseSchema: GenMessage<CheckUpstreamRespon
 export declare type CreateUpstreamRequest = Message<"unified.admin.v1.CreateUpstreamRequest"> & {
   /**
    * The upstream. Required: name, url. Defaults: kind by the host of the URL, else "generic"; discover 30 s, or 0 s with
-   * models; connect 5 s, first_byte 60 s, idle 30 s, total 600 s; weight 1, priority 0, slots 256. The fields after slots
-   * are set by the service.
+   * models; connect 5 s, first_byte 60 s, idle 30 s, total 600 s; weight 1, priority 0, slots 256. The fields after slots,
+   * but native, are set by the service.
    *
    * @generated from field: unified.admin.v1.Upstream upstream = 1;
    */
@@ -404,8 +404,8 @@ export declare type CreateUpstreamRequest = Message<"unified.admin.v1.CreateUpst
 export declare type CreateUpstreamRequestJson = {
   /**
    * The upstream. Required: name, url. Defaults: kind by the host of the URL, else "generic"; discover 30 s, or 0 s with
-   * models; connect 5 s, first_byte 60 s, idle 30 s, total 600 s; weight 1, priority 0, slots 256. The fields after slots
-   * are set by the service.
+   * models; connect 5 s, first_byte 60 s, idle 30 s, total 600 s; weight 1, priority 0, slots 256. The fields after slots,
+   * but native, are set by the service.
    *
    * @generated from field: unified.admin.v1.Upstream upstream = 1;
    */
@@ -499,6 +499,40 @@ export declare type UpstreamModelNamesJson = {
  * Use `create(UpstreamModelNamesSchema)` to create a new message.
  */
 export declare const UpstreamModelNamesSchema: GenMessage<UpstreamModelNames, {jsonType: UpstreamModelNamesJson}>;
+
+/**
+ * API families of an upstream.
+ *
+ * @generated from message unified.admin.v1.UpstreamApis
+ */
+export declare type UpstreamApis = Message<"unified.admin.v1.UpstreamApis"> & {
+  /**
+   * "responses" and "messages", no two alike.
+   *
+   * @generated from field: repeated string values = 1;
+   */
+  values: string[];
+};
+
+/**
+ * API families of an upstream.
+ *
+ * @generated from message unified.admin.v1.UpstreamApis
+ */
+export declare type UpstreamApisJson = {
+  /**
+   * "responses" and "messages", no two alike.
+   *
+   * @generated from field: repeated string values = 1;
+   */
+  values?: string[];
+};
+
+/**
+ * Describes the message unified.admin.v1.UpstreamApis.
+ * Use `create(UpstreamApisSchema)` to create a new message.
+ */
+export declare const UpstreamApisSchema: GenMessage<UpstreamApis, {jsonType: UpstreamApisJson}>;
 
 /**
  * Request headers.
@@ -644,6 +678,13 @@ export declare type UpdateUpstreamRequest = Message<"unified.admin.v1.UpdateUpst
    * @generated from field: unified.admin.v1.UpstreamHeaders headers = 15;
    */
   headers?: UpstreamHeaders | undefined;
+
+  /**
+   * The new API families that it has itself, all of them.
+   *
+   * @generated from field: unified.admin.v1.UpstreamApis native = 16;
+   */
+  native?: UpstreamApis | undefined;
 };
 
 /**
@@ -756,6 +797,13 @@ export declare type UpdateUpstreamRequestJson = {
    * @generated from field: unified.admin.v1.UpstreamHeaders headers = 15;
    */
   headers?: UpstreamHeadersJson;
+
+  /**
+   * The new API families that it has itself, all of them.
+   *
+   * @generated from field: unified.admin.v1.UpstreamApis native = 16;
+   */
+  native?: UpstreamApisJson;
 };
 
 /**

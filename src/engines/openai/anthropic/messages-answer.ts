@@ -3,7 +3,8 @@ import { isObject } from "../../../lib/json-string.js";
 import { type ChoiceOptions, ChoiceOutput } from "../answer/choice-output.js";
 import { errorKind, indexOf, type Json, stringOf } from "../answer/chunk-values.js";
 import { AnswerUsage } from "../answer/upstream-usage.js";
-import { countOf, InvalidResponse, parseJson, ReportedError } from "../protocol/upstream-failure.js";
+import { InvalidResponse, parseJson, ReportedError } from "../protocol/upstream-failure.js";
+import { MessagesUsage } from "./messages-usage.js";
 
 export interface MessagesAnswerOptions extends ChoiceOptions {
   readonly fingerprint: string;
@@ -30,6 +31,11 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   refusal: "content_filter",
 };
 
+/** Reasons of later versions of the API are `stop`. */
+export function finishReasonOfStop(stopReason: string): FinishReason {
+  return (Object.hasOwn(finishReasons, stopReason) ? finishReasons[stopReason] : undefined) ?? "stop";
+}
+
 /**
  * Turns an answer of Anthropic's Messages API into events: content blocks become text, reasoning and tool calls. Signatures,
  * citations, pings, and blocks of tools that the server runs itself are left out. `finish` and `usage` come from `end`.
@@ -40,7 +46,7 @@ export class MessagesAnswer {
   readonly #emit: Emit;
   readonly #choice: ChoiceOutput;
   readonly #usage: AnswerUsage;
-  readonly #prompt = { input: 0, cacheRead: 0, cacheCreation: 0 };
+  readonly #figures = new MessagesUsage();
   readonly #deltas = new PlainDeltas();
   #isAccepted = false;
   /** Whether a content block has started: `message_start` and pings also come while the prompt is read. */
@@ -188,31 +194,14 @@ export class MessagesAnswer {
     const name = stringOf(end["stop_reason"]);
     if (name === "" || this.isFinished) return;
     this.#stopBlock();
-    this.#choice.finish((Object.hasOwn(finishReasons, name) ? finishReasons[name] : undefined) ?? "stop");
+    this.#choice.finish(finishReasonOfStop(name));
     if (name === "stop_sequence") this.#choice.stopSequence = stringOf(end["stop_sequence"]) || null;
   }
 
-  /**
-   * The prompt's tokens are those that were not cached, those read from the cache and those written to it. `isFinal`: the
-   * count of output tokens is that of the answer; at the start it is only that of its first token.
-   */
+  /** `isFinal`: the count of output tokens is that of the answer; at the start it is only that of its first token. */
   #takeUsage(usage: unknown, isFinal: boolean): void {
-    if (!isObject(usage)) return;
-    const prompt = this.#prompt;
-    prompt.input = countOf(usage["input_tokens"]) ?? prompt.input;
-    prompt.cacheRead = countOf(usage["cache_read_input_tokens"]) ?? prompt.cacheRead;
-    prompt.cacheCreation = countOf(usage["cache_creation_input_tokens"]) ?? prompt.cacheCreation;
-    const details = isObject(usage["output_tokens_details"]) ? usage["output_tokens_details"] : {};
-    const sum = prompt.input + prompt.cacheRead + prompt.cacheCreation;
-    this.#usage.take(
-      {
-        promptTokens: sum === 0 ? null : sum,
-        cachedTokens: prompt.cacheRead,
-        outTokens: isFinal ? countOf(usage["output_tokens"]) : null,
-        reasoningTokens: countOf(details["thinking_tokens"]),
-      },
-      null,
-    );
+    const read = this.#figures.read(usage, isFinal);
+    if (read !== null) this.#usage.take(read, null);
   }
 }
 

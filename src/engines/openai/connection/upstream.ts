@@ -20,7 +20,14 @@ const anthropicVersion = "2023-06-01";
 /** The longest page of Anthropic's list of models; without a number it has 20. */
 const anthropicModelsMax = 1_000;
 
-export type UpstreamOperation = "chat/completions" | "completions" | "embeddings" | "messages" | "models" | "rerank";
+export type UpstreamOperation =
+  | "chat/completions"
+  | "completions"
+  | "embeddings"
+  | "messages"
+  | "models"
+  | "rerank"
+  | "responses";
 
 export interface UpstreamCall {
   readonly operation: UpstreamOperation;
@@ -30,6 +37,8 @@ export interface UpstreamCall {
   readonly body: string | null;
   readonly key: UpstreamKey;
   readonly requestId: string | null;
+  /** Further headers, by lower-case name. Those of the configuration take precedence. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** One upstream server: its addresses, credentials and connections. */
@@ -90,7 +99,7 @@ export class Upstream {
 
   #exchange(
     path: string,
-    { key, requestId }: Pick<UpstreamCall, "key" | "requestId">,
+    call: Pick<UpstreamCall, "key" | "requestId" | "headers"> & { readonly operation?: UpstreamOperation },
     reader: AnswerReader,
     body: string | null,
   ): Exchange {
@@ -98,7 +107,7 @@ export class Upstream {
     const clock = body === null ? this.#backgroundClock : this.#clock;
     const exchange = new Exchange(
       { pool: this.#pool, clock },
-      { method: body === null ? "GET" : "POST", path, headers: this.#headers(key, requestId, body !== null), body },
+      { method: body === null ? "GET" : "POST", path, headers: this.#headers(call, body !== null), body },
       this.settings,
       reader,
     );
@@ -106,7 +115,15 @@ export class Upstream {
     return exchange;
   }
 
-  #headers(key: UpstreamKey, requestId: string | null, hasBody: boolean): Record<string, string> {
+  #headers(
+    {
+      key,
+      requestId,
+      headers: further,
+      operation,
+    }: Pick<UpstreamCall, "key" | "requestId" | "headers"> & { readonly operation?: UpstreamOperation },
+    hasBody: boolean,
+  ): Record<string, string> {
     const headers: Record<string, string> = {
       accept: hasBody ? "text/event-stream, application/json" : "application/json",
       "user-agent": `unified-inference/${version}`,
@@ -114,7 +131,8 @@ export class Upstream {
     if (hasBody) headers["content-type"] = "application/json";
     if (requestId !== null && requestId !== "") headers["x-request-id"] = requestId;
     const { api, credential } = this.profile;
-    if (api === "messages") headers["anthropic-version"] = anthropicVersion;
+    if (api === "messages" || operation === "messages") headers["anthropic-version"] = anthropicVersion;
+    if (further !== undefined) Object.assign(headers, further);
     if (key.text !== null) {
       if (credential === "bearer") headers["authorization"] = `Bearer ${key.text}`;
       else headers[credential] = key.text;

@@ -3,6 +3,7 @@ import { ServiceError } from "../../../domain/call/service-error.js";
 import type { Core } from "../../../domain/core.js";
 import type { StoredResponses } from "../../../domain/responses/stored-responses.js";
 import type { Call, Exchange } from "../../http/call.js";
+import { type Translated, translatedFrames } from "../../http/native.js";
 import { type KeepAlive, streamAnswer } from "../../http/sse.js";
 import type { ResponseRequest } from "./read-response.js";
 import { ResponseFrames } from "./response-frames.js";
@@ -22,24 +23,25 @@ export async function answerResponse(
   deps: AnswerDeps,
   call: Call,
   exchange: Exchange,
-  request: ResponseRequest,
+  { translation: request, native }: Translated<ResponseRequest>,
 ): Promise<void> {
   const { core, keepAlive } = deps;
   const { params, stream, repeatedJson, storedJson } = request;
   const createdAt = Math.floor(call.ctx.receivedAtMs / 1_000);
   try {
     if (stream) {
-      const { id, head, items } = await core.streamChatCompletion(params, call.ctx);
+      const { id, head, items } = await core.streamChatCompletion(params, call.ctx, native);
       exchange.report(head);
       const response = new ResponseObject(id, createdAt, repeatedJson, storedJson);
       const store = response.isStored ? (json: string) => storeResponse(deps, call, request, response, json) : null;
-      await streamAnswer(call, exchange, items, new ResponseFrames(response, request.renamed, store), keepAlive);
+      const frames = translatedFrames(new ResponseFrames(response, request.renamed, store), native);
+      await streamAnswer(call, exchange, items, frames, keepAlive);
     } else {
-      const { head, body } = await core.createChatCompletion(params, call.ctx);
+      const { head, body } = await core.createChatCompletion(params, call.ctx, native);
       exchange.report(head);
       const response = new ResponseObject(body.id, createdAt, repeatedJson, storedJson);
       if (response.isStored) await storeResponse(deps, call, request, response, wholeResponseJson(response, body));
-      exchange.json(200, wholeResponseJson(response, body));
+      exchange.json(200, body.native ?? wholeResponseJson(response, body));
     }
   } catch (thrown) {
     throw thrown instanceof ServiceError ? renamedError(thrown, request) : thrown;

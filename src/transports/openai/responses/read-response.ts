@@ -7,6 +7,7 @@ import {
 import { checkInteger, checkOneOf, refuse } from "../../../domain/call/service-error.js";
 import { jsonString } from "../../../lib/json-string.js";
 import { asString, type JsonObject, missingField, unknownValue, wrongType } from "../../http/json-object.js";
+import { type Translated, translate } from "../../http/native.js";
 import { Conversation } from "./conversation.js";
 import { type OfferedTools, readTools } from "./read-tools.js";
 
@@ -44,6 +45,28 @@ export const responseFields: ReadonlySet<string> = new Set([
   ...["frequency_penalty", "presence_penalty", "seed", "stop", "top_k", "min_p", "repetition_penalty"],
   "chat_template_kwargs",
 ]);
+
+/**
+ * Translates the body of `POST /v1/responses`, beside the original for upstreams that have this API. A response that is stored
+ * here, or continues one that is, has no original. Parameters and errors as for `readResponse`.
+ */
+export function translateResponse(
+  body: JsonObject,
+  earlier: readonly JsonObject[] | null,
+): Translated<ResponseRequest> {
+  const read = (): ResponseRequest => readResponse(body, earlier);
+  const isOfService = body.fields["store"] !== false || (body.fields["previous_response_id"] ?? null) !== null;
+  if (earlier !== null && isOfService) return { translation: read(), native: undefined };
+  return translate("responses", body, {}, read, (params) => ({
+    params,
+    stream: body.boolean("stream") ?? false,
+    input: "",
+    repeatedJson: "",
+    storedJson: null,
+    previousId: null,
+    renamed: (fault) => fault,
+  }));
+}
 
 /**
  * Reads the body of `POST /v1/responses` (RSP-1). `earlier` are the items of the responses that it continues; null: no

@@ -155,6 +155,10 @@ describe("upstreams", () => {
     ],
     ["a: { url: http://h, native: [chat] }", "2:32: upstreams.a.native[0]: must be one of responses, messages"],
     [
+      "a: { url: http://h, kind: ollama, native: [messages] }",
+      "2:37: upstreams.a.native: is for the kinds openai, anthropic, vllm, llama-server, generic alone: remove it",
+    ],
+    [
       "a/b: { url: http://h }",
       "2:3: upstreams.a/b: must be a name of an upstream: 1 to 64 of a-z, A-Z, 0-9 and . _ -, beginning with a letter or digit",
     ],

@@ -25,6 +25,7 @@ describe("a new upstream", () => {
       kind,
       apiVersion: null,
       models: [],
+      native: [],
       discoverMs: upstreamDurations.discover.default,
       connectMs: connect,
       firstByteMs: first_byte,
@@ -42,6 +43,14 @@ describe("a new upstream", () => {
       kind: "openai",
     });
     expect(checkNewUpstream({ url: "https://api.openai.com/v1", kind: "generic" }).kind).toBe("generic");
+  });
+
+  it("may name the API families that it has itself, in the kinds that can", () => {
+    expect(checkNewUpstream({ url, native: ["messages", "responses"] }).native).toEqual(["responses", "messages"]);
+    const refused = (input: UpstreamInput) => () => checkNewUpstream({ url, ...input });
+    expect(refused({ native: ["chat"] })).toThrow(expect.objectContaining({ param: "native" }));
+    expect(refused({ native: ["messages", "messages"] })).toThrow(expect.objectContaining({ param: "native" }));
+    expect(refused({ native: ["messages"], kind: "ollama" })).toThrow("'native' is for the kinds openai, anthropic,");
   });
 
   it("is not listed if its models are named, and listed again without names", () => {
