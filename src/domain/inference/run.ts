@@ -91,10 +91,10 @@ export class Run {
   /** Metadata of the answer: how it ran and the limits at its admission. */
   head(queueMs: number): AnswerHead {
     const { snapshot, degraded } = this.#admission;
-    // A literal: a spread would cost every request.
+    // Literals: a spread would cost every request.
     const { deployment, attempts, fallbackModel } = this.route;
-    const head = { deployment, attempts, fallbackModel, queueMs, degraded };
-    return snapshot === undefined ? head : { ...head, limits: snapshot };
+    if (snapshot === undefined) return { deployment, attempts, fallbackModel, queueMs, degraded };
+    return { deployment, attempts, fallbackModel, queueMs, degraded, limits: snapshot };
   }
 
   /** Records that the engine has finished and the tally is final. */

@@ -16,12 +16,14 @@ interface LimitStatus {
   readonly degraded: boolean;
 }
 
-const none: Readonly<Record<string, string>> = Object.freeze({});
-
 /** Rate-limit headers or metadata: integers and Go durations, none for a dimension without a limit (wire RL-1). */
 export function limitHeaders({ limits, degraded }: LimitStatus): Readonly<Record<string, string>> {
-  if (limits === undefined && !degraded) return none;
   const fields: Record<string, string> = {};
+  addLimits(fields, limits, degraded);
+  return fields;
+}
+
+function addLimits(fields: Record<string, string>, limits: LimitSnapshot | undefined, degraded: boolean): void {
   if (limits?.requests !== undefined) {
     const { limit, remaining, resetMs } = limits.requests;
     fields[headers.limitRequests] = String(limit);
@@ -35,7 +37,6 @@ export function limitHeaders({ limits, degraded }: LimitStatus): Readonly<Record
     fields[headers.resetTokens] = goDuration(Math.ceil(resetMs));
   }
   if (degraded) fields[headers.limitsDegraded] = "1";
-  return fields;
 }
 
 /** Error for a request rejected by a rate limit or budget (state RL-8, state RL-9, state RL-10; USE-7). */
@@ -108,9 +109,13 @@ export function goDuration(ms: number): string {
 
 /** Headers or metadata of an answer: its route, if a deployment ran it, and the caller's rate limits. */
 export function answerHeaders(head: AnswerHead): Readonly<Record<string, string>> {
-  const ofLimits = limitHeaders(head);
-  if (head.attempts === 0) return ofLimits;
-  return ofLimits === none ? routeHeaders(head) : { ...routeHeaders(head), ...ofLimits };
+  if (head.attempts === 0) return limitHeaders(head);
+  const ofRoute = routeHeaders(head);
+  if (head.limits === undefined && !head.degraded) return ofRoute;
+  // Fields are added one by one: spreading a second object costs a microsecond per answer.
+  const fields = { ...ofRoute };
+  addLimits(fields, head.limits, head.degraded);
+  return fields;
 }
 
 /** Headers, metadata or trailers that name the deployment and, if it is not the requested one, the model. */

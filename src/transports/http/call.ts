@@ -233,7 +233,8 @@ export class Exchange {
     const processingMs = Math.max(0, Math.round(this.#clock.monotonic() - this.#startedAtMs));
     this.#family.addHeaders(own, this.requestId, processingMs);
     if (this.#head !== null) {
-      for (const [name, value] of Object.entries(answerHeaders(this.#head))) own.push(name, value);
+      const ofAnswer = answerHeaders(this.#head);
+      for (const name in ofAnswer) own.push(name, ofAnswer[name] ?? "");
       this.#addLimitHeaders(own, this.#head.limits);
     }
     return own;
