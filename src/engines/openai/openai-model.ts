@@ -21,7 +21,7 @@ import { type Upstream, type UpstreamCall, withKeys } from "./connection/upstrea
 import { GenerateCall } from "./generate-call.js";
 import { generationForm } from "./generation-form.js";
 import { estimatedInputTokens, estimatedPromptTokens, longestInput, promptText } from "./prompt-text.js";
-import { type BodySettings, embedBody, rerankBody } from "./protocol/request-body.js";
+import { type BodySettings, embedBody, rerankBody, withinContext } from "./protocol/request-body.js";
 import { engineErrorOf, type FailedRequest, InvalidResponse } from "./protocol/upstream-failure.js";
 
 export interface OpenAiModelDeps {
@@ -81,7 +81,12 @@ export class OpenAiModel implements LoadedModel {
 
   async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
     const { body: settings, messages } = this.#spec;
-    const form = generationForm(request, this.#deps.upstream.profile.api, settings, messages);
+    const form = generationForm(
+      withinContext(request, this.caps.contextLength),
+      this.#deps.upstream.profile.api,
+      settings,
+      messages,
+    );
     const { operation, body, headers, errors } = form;
     await this.#run(signal, request.cacheKey, (key, running) => {
       const failed = this.#failedRequest(form.promptParam, () => promptText(request.input, scrubbedCharsMax));

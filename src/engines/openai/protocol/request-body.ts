@@ -43,6 +43,16 @@ export class JsonObject {
   }
 }
 
+/**
+ * A chat without the limit of output tokens, if that is not below the context: it means what the context has left, which is
+ * the default of servers, and they reject a limit that does not fit. Text completions keep it, because their default is 16.
+ */
+export function withinContext(request: GenerateRequest, contextLength: number | null): GenerateRequest {
+  const { input, maxTokens } = request;
+  const isBeyond = contextLength !== null && maxTokens !== null && maxTokens >= contextLength && "messages" in input;
+  return isBeyond ? { ...request, maxTokens: null } : request;
+}
+
 /** The body of a chat or text completion. It always streams: only then does an abort reach every kind of server. */
 export function generateBody(request: GenerateRequest, settings: BodySettings): string {
   const { dialect } = settings;

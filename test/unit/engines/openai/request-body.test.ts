@@ -4,7 +4,12 @@ import { Role, ToolSchema } from "../../../../gen/unified/inference/v1/chat_pb.j
 import type { GenerateRequest } from "../../../../src/domain/engine/engine.js";
 import { type UpstreamKind, upstreamKinds } from "../../../../src/domain/engine/upstream.js";
 import { kindProfiles } from "../../../../src/engines/openai/protocol/kinds.js";
-import { embedBody, generateBody, rerankBody } from "../../../../src/engines/openai/protocol/request-body.js";
+import {
+  embedBody,
+  generateBody,
+  rerankBody,
+  withinContext,
+} from "../../../../src/engines/openai/protocol/request-body.js";
 import { chatRequest, completionRequest, userMessage } from "../../../support/upstream/engine-calls.js";
 
 function body(request: GenerateRequest, kind: UpstreamKind = "generic", passThrough: readonly string[] = []) {
@@ -121,6 +126,15 @@ describe("bodies of requests to upstream servers", () => {
   ] as const)("%s receives the limit of output tokens as %s", (kind, name) => {
     expect(body(chatRequest({ maxTokens: 5 }), kind)).toMatchObject({ [name]: 5 });
     expect(body(completionRequest({ maxTokens: 5 }), kind)).toMatchObject({ max_tokens: 5 });
+  });
+
+  it("a chat whose limit is not below the context is sent without one, which servers would reject (CHAT-6, ANT-1)", () => {
+    const limitOf = (request: GenerateRequest, length: number | null) =>
+      body(withinContext(request, length)).max_tokens;
+    const chat = chatRequest({ maxTokens: 32_000 });
+    expect([32_000, 8_192].map((length) => limitOf(chat, length))).toEqual([undefined, undefined]);
+    expect([32_001, null].map((length) => limitOf(chat, length))).toEqual([32_000, 32_000]);
+    expect(limitOf(completionRequest({ maxTokens: 32_000 }), 8_192)).toBe(32_000);
   });
 
   it("generic servers receive the limit under the name that the client used", () => {
