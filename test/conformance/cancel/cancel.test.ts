@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { type RunningService, startService } from "../../support/start-service.js";
-import { rounds } from "../../support/tier.js";
+import { byTier, rounds } from "../../support/tier.js";
 import { expectQuick, type Figures, figuresOf, writeFigures } from "./latencies.js";
 import { allWays, type Kind, messagesWay, type Sent, type Way } from "./ways.js";
 
@@ -122,7 +122,9 @@ async function expectAtRest(): Promise<void> {
 
 function stagesOf(name: (typeof wayNames)[number]): readonly Stage[] {
   if (name === "REST") return [...stages, ...restStages];
-  return name === "Messages" ? stages.filter(({ kind }) => kind === "stream" || kind === "unary") : stages;
+  if (name !== "Messages") return stages;
+  const kinds: readonly Kind[] = ["stream", "unary"];
+  return stages.filter((stage) => byTier({ ci: stage.name === "in mid-stream", long: kinds.includes(stage.kind) }));
 }
 
 describe.each(wayNames)("a client that disconnects over %s", (name) => {
