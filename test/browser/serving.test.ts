@@ -166,8 +166,8 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
     await page.getByText("/v1/chat/completions", { exact: true }).first().click();
     await expect.poll(() => exampleOn(page).innerText()).toContain('"model": "qwen3-0.6b"');
     await page.getByRole("button", { name: "Authorize" }).first().click();
-    await page.locator(".modal-ux input").fill(dashboard.service.key);
-    await page.getByRole("button", { name: "Apply credentials" }).click();
+    await page.locator("#auth-bearer-value").fill(dashboard.service.key);
+    await page.getByRole("button", { name: "Apply credentials" }).first().click();
     await expect.poll(() => exampleOn(page).innerText()).toContain('"model": "test-chat"');
     expect(complaints).toEqual(noComplaints);
     await close();
