@@ -100,7 +100,7 @@ describe("/metrics", () => {
         .map(([label, value]) => `gen_ai_${label}="${value}"`)
         .join();
     expect(await lines("gen_ai_server_request_duration_seconds_count")).toMatchObject({
-      [`{${ofGenAi("chat", "m")}}`]: 11,
+      [`{${ofGenAi("chat", "m")}}`]: 12,
       [`{${ofGenAi("rerank", "r")}}`]: 1,
     });
   });
