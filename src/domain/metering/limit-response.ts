@@ -18,25 +18,32 @@ interface LimitStatus {
 
 /** Rate-limit headers or metadata: integers and Go durations, none for a dimension without a limit (wire RL-1). */
 export function limitHeaders({ limits, degraded }: LimitStatus): Readonly<Record<string, string>> {
-  const fields: Record<string, string> = {};
+  const fields: string[] = [];
   addLimits(fields, limits, degraded);
-  return fields;
+  return toRecord(fields);
 }
 
-function addLimits(fields: Record<string, string>, limits: LimitSnapshot | undefined, degraded: boolean): void {
+/** Adds names and values in turn: on the way to HTTP an object with these keys would cost 3 microseconds per answer. */
+function addLimits(fields: string[], limits: LimitSnapshot | undefined, degraded: boolean): void {
   if (limits?.requests !== undefined) {
     const { limit, remaining, resetMs } = limits.requests;
-    fields[headers.limitRequests] = String(limit);
-    fields[headers.remainingRequests] = String(remaining);
-    fields[headers.resetRequests] = goDuration(Math.ceil(resetMs));
+    fields.push(headers.limitRequests, String(limit));
+    fields.push(headers.remainingRequests, String(remaining));
+    fields.push(headers.resetRequests, goDuration(Math.ceil(resetMs)));
   }
   if (limits?.tokens !== undefined) {
     const { limit, remaining, resetMs } = limits.tokens;
-    fields[headers.limitTokens] = String(limit);
-    fields[headers.remainingTokens] = String(remaining);
-    fields[headers.resetTokens] = goDuration(Math.ceil(resetMs));
+    fields.push(headers.limitTokens, String(limit));
+    fields.push(headers.remainingTokens, String(remaining));
+    fields.push(headers.resetTokens, goDuration(Math.ceil(resetMs)));
   }
-  if (degraded) fields[headers.limitsDegraded] = "1";
+  if (degraded) fields.push(headers.limitsDegraded, "1");
+}
+
+function toRecord(fields: readonly string[]): Readonly<Record<string, string>> {
+  const record: Record<string, string> = {};
+  for (let i = 0; i < fields.length; i += 2) record[fields[i] ?? ""] = fields[i + 1] ?? "";
+  return record;
 }
 
 /** Error for a request rejected by a rate limit or budget (state RL-8, state RL-9, state RL-10; USE-7). */
@@ -107,25 +114,28 @@ export function goDuration(ms: number): string {
   return minutes < 60 ? `${minutes}m${seconds}` : `${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
 }
 
-/** Headers or metadata of an answer: its route, if a deployment ran it, and the caller's rate limits. */
-export function answerHeaders(head: AnswerHead): Readonly<Record<string, string>> {
-  if (head.attempts === 0) return limitHeaders(head);
-  const ofRoute = routeHeaders(head);
-  if (head.limits === undefined && !head.degraded) return ofRoute;
-  // Fields are added one by one: spreading a second object costs a microsecond per answer.
-  const fields = { ...ofRoute };
+/** Adds the headers of an answer, names and values in turn: its route, if a deployment ran it, and the caller's limits. */
+export function addAnswerHeaders(fields: string[], head: AnswerHead): void {
+  if (head.attempts > 0) for (const text of routeFields(head)) fields.push(text);
   addLimits(fields, head.limits, head.degraded);
-  return fields;
 }
 
-/** Headers, metadata or trailers that name the deployment and, if it is not the requested one, the model. */
-export const routeHeaders = rememberFirstTry(
-  ({ deployment, attempts, fallbackModel }): Readonly<Record<string, string>> => ({
-    [headers.deployment]: headerText(deployment),
-    [headers.attempts]: String(attempts),
-    ...(fallbackModel === null ? {} : { [headers.answeringModel]: headerText(fallbackModel) }),
-  }),
-);
+/** The same as metadata. */
+export function answerMetadata(head: AnswerHead): Readonly<Record<string, string>> {
+  if (head.attempts > 0 && head.limits === undefined && !head.degraded) return routeHeaders(head);
+  const fields: string[] = [];
+  addAnswerHeaders(fields, head);
+  return toRecord(fields);
+}
+
+const routeFields = rememberFirstTry(({ deployment, attempts, fallbackModel }): readonly string[] => [
+  ...[headers.deployment, headerText(deployment)],
+  ...[headers.attempts, String(attempts)],
+  ...(fallbackModel === null ? [] : [headers.answeringModel, headerText(fallbackModel)]),
+]);
+
+/** Metadata or trailers that name the deployment and, if it is not the requested one, the model. */
+export const routeHeaders = rememberFirstTry((route) => toRecord(routeFields(route)));
 
 const visibleAscii = /^[\x21-\x7e]*$/;
 

@@ -11,7 +11,7 @@ import {
 import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Core } from "../core.js";
-import { answerHeaders, routeHeaders } from "../metering/limit-response.js";
+import { answerMetadata, routeHeaders } from "../metering/limit-response.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /**
@@ -22,12 +22,12 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
   return rpcService(InferenceService, {
     async createChatCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
-      sendHead(answerHeaders(head));
+      sendHead(answerMetadata(head));
       return { completion: body };
     },
     async streamChatCompletion({ params }, ctx, sendHead) {
       const { head, items, route } = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
-      sendHead(answerHeaders(head));
+      sendHead(answerMetadata(head));
       return {
         items: mapItems(items, (chunk) => create(StreamChatCompletionResponseSchema, { chunk })),
         trailers: () => routeHeaders(route()),
@@ -40,12 +40,12 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     },
     async createCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createCompletion(params ?? create(CompletionParamsSchema), ctx);
-      sendHead(answerHeaders(head));
+      sendHead(answerMetadata(head));
       return { completion: body };
     },
     async streamCompletion({ params }, ctx, sendHead) {
       const { head, items, route } = await core.streamCompletion(params ?? create(CompletionParamsSchema), ctx);
-      sendHead(answerHeaders(head));
+      sendHead(answerMetadata(head));
       return {
         items: mapItems(items, (chunk) => create(StreamCompletionResponseSchema, { chunk })),
         trailers: () => routeHeaders(route()),
@@ -58,17 +58,17 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     },
     async createEmbeddings({ params }, ctx, sendHead) {
       const { head, body } = await core.createEmbeddings(params ?? create(EmbeddingParamsSchema), ctx);
-      sendHead(answerHeaders(head));
+      sendHead(answerMetadata(head));
       return { embeddings: body };
     },
     async rerank({ params }, ctx, sendHead) {
       const { head, body } = await core.rerank(params ?? create(RerankParamsSchema), ctx);
-      sendHead(answerHeaders(head));
+      sendHead(answerMetadata(head));
       return { ranking: body };
     },
     async countTokens({ params }, ctx, sendHead) {
       const { head, body } = await core.countTokens(params ?? create(ChatCompletionParamsSchema), ctx);
-      sendHead(answerHeaders(head));
+      sendHead(answerMetadata(head));
       return body;
     },
   });

@@ -13,7 +13,7 @@ import type { Clock, Logger } from "../../domain/call/ports.js";
 import type { LimitSnapshot } from "../../domain/call/rate-limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import { answerHeaders } from "../../domain/metering/limit-response.js";
+import { addAnswerHeaders } from "../../domain/metering/limit-response.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { JsonText } from "../../lib/json-string.js";
 import { answerAndLinger, errorHead, type ResponseWatch, type Watched } from "./answer.js";
@@ -233,8 +233,7 @@ export class Exchange {
     const processingMs = Math.max(0, Math.round(this.#clock.monotonic() - this.#startedAtMs));
     this.#family.addHeaders(own, this.requestId, processingMs);
     if (this.#head !== null) {
-      const ofAnswer = answerHeaders(this.#head);
-      for (const name in ofAnswer) own.push(name, ofAnswer[name] ?? "");
+      addAnswerHeaders(own, this.#head);
       this.#addLimitHeaders(own, this.#head.limits);
     }
     return own;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { answerHeaders, routeHeaders } from "../../../../src/domain/metering/limit-response.js";
+import { addAnswerHeaders, answerMetadata, routeHeaders } from "../../../../src/domain/metering/limit-response.js";
 
 const route = { deployment: "gpu/llama", attempts: 2, fallbackModel: null };
 
@@ -15,7 +15,15 @@ describe("headers of an answer", () => {
 
   it("have the rate limits, too", () => {
     const head = { ...route, queueMs: 0, degraded: true };
-    expect(answerHeaders(head)).toEqual({ ...routeHeaders(route), "x-ratelimit-degraded": "1" });
+    expect(answerMetadata(head)).toEqual({ ...routeHeaders(route), "x-ratelimit-degraded": "1" });
+    const fields: string[] = [];
+    addAnswerHeaders(fields, head);
+    expect(fields).toEqual(["x-uis-deployment", "gpu/llama", "x-uis-attempts", "2", "x-ratelimit-degraded", "1"]);
+  });
+
+  it("name no deployment where none ran", () => {
+    const head = { ...route, attempts: 0, queueMs: 0, degraded: false };
+    expect(answerMetadata(head)).toEqual({});
   });
 
   it.each([
