@@ -1,9 +1,6 @@
-import { create } from "@bufbuild/protobuf";
-import { ListModelsRequestSchema } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { refuseValue } from "../../domain/call/service-error.js";
-import type { Core } from "../../domain/core.js";
-import type { Call } from "../http/call.js";
+import { queryOf } from "../http/routes.js";
 
 const limitDefault = 20;
 const limitMax = 1_000;
@@ -17,8 +14,7 @@ interface ModelPage {
 
 /** Reads the query of `GET /v1/models` (ANT-6). Throws ServiceError. */
 export function readModelPage(url: string): ModelPage {
-  const at = url.indexOf("?");
-  const query = new URLSearchParams(at === -1 ? "" : url.slice(at + 1));
+  const query = queryOf(url);
   const afterId = query.get("after_id");
   const beforeId = query.get("before_id");
   if (afterId !== null && beforeId !== null) {
@@ -55,16 +51,4 @@ export function modelJson({ id, created, contextLength }: Model): object {
     created_at: new Date(Number(created) * 1_000).toISOString(),
     max_input_tokens: contextLength === 0 ? null : contextLength,
   };
-}
-
-/** All models of the caller. */
-export async function allModels(core: Core, call: Call): Promise<Model[]> {
-  const models: Model[] = [];
-  let pageToken = "";
-  do {
-    const page = await core.listModels(create(ListModelsRequestSchema, { pageToken }), call.ctx);
-    models.push(...page.models);
-    pageToken = page.nextPageToken;
-  } while (pageToken !== "");
-  return models;
 }

@@ -3,21 +3,21 @@ import type { Operation } from "../../contract/operations.js";
 import type { Core } from "../../domain/core.js";
 import {
   type ApiDeps,
+  allModels,
   apiPaths,
   createApi,
-  createFieldLog,
+  createJsonReader,
   decodeId,
   type OperationHandler,
-  readJsonRequest,
 } from "../http/api.js";
 import type { BodyDeps } from "../http/body.js";
-import { type Call, type Exchange, headerOf } from "../http/call.js";
+import { headerOf } from "../http/call.js";
 import type { JsonObject } from "../http/json-object.js";
 import { translatedFrames } from "../http/native.js";
 import type { Route } from "../http/routes.js";
 import { type KeepAlive, streamAnswer } from "../http/sse.js";
 import { anthropicFamily, restated } from "./family.js";
-import { allModels, modelJson, modelPageJson, readModelPage } from "./models.js";
+import { modelJson, modelPageJson, readModelPage } from "./models.js";
 import { betaHeader, countFields, messageFields, readCount, translateMessage } from "./read-message.js";
 import { MessageFrames, messageJson } from "./write-message.js";
 
@@ -55,22 +55,10 @@ export function createAnthropicRoutes(deps: AnthropicDeps): Route[] {
 }
 
 function createHandlers(deps: AnthropicDeps): Readonly<Record<AnthropicOperation, OperationHandler>> {
-  const { core, limits } = deps;
-  const noteUnknownFields = createFieldLog(deps.log);
+  const { core } = deps;
+  const readRequest = createJsonReader(deps);
   // The keep-alive of this API is an event.
   const keepAlive = deps.keepAlive === "off" ? "off" : "chunk";
-
-  function readRequest<T>(
-    call: Call,
-    { path }: Exchange,
-    read: (body: JsonObject) => T,
-    known: ReadonlySet<string>,
-  ): T | Promise<T> {
-    return readJsonRequest(deps, call, limits, (body) => {
-      noteUnknownFields(body, known, path);
-      return read(body);
-    });
-  }
 
   return {
     async create_message(call, exchange) {

@@ -1,9 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { create } from "@bufbuild/protobuf";
+import { ListModelsRequestSchema } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
+import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { type Operation, operations } from "../../contract/operations.js";
 import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { quote, ServiceError, toServiceError } from "../../domain/call/service-error.js";
+import type { Core } from "../../domain/core.js";
 import { type BodyDeps, checkAnnouncedSize, readBody } from "./body.js";
 import {
   type ApiFamily,
@@ -135,26 +139,40 @@ export function apiPaths<O extends Operation>(
   });
 }
 
+/** What the reading of JSON bodies needs. */
+interface JsonReaderDeps extends BodyDeps {
+  readonly limits: ServiceLimits;
+  readonly log: Logger;
+}
+
 /**
- * Reads the JSON object of a request: 413 and 415 by the headers, then the body. Returns `read`'s result, synchronously
- * when the body has arrived. Throws or rejects with ServiceError.
+ * The reader of JSON bodies of an API family: 413 and 415 by the headers, then the body, whose fields outside `known` are
+ * logged. Returns `read`'s result, synchronously when the body has arrived. Throws or rejects with ServiceError.
  */
-export function readJsonRequest<T>(
-  deps: BodyDeps,
-  call: Call,
-  limits: ServiceLimits,
-  read: (body: JsonObject) => T,
-): T | Promise<T> {
-  checkAnnouncedSize(deps, call, limits.bodyBytesMax);
-  checkMediaType(call.req);
-  return readBody(deps, call, limits.bodyBytesMax, (bytes) => read(parseJsonBody(bytes, limits)));
+export function createJsonReader(deps: JsonReaderDeps) {
+  const { limits, log } = deps;
+  const noteUnknownFields = createFieldLog(log);
+  return <T>(
+    call: Call,
+    { path }: Exchange,
+    read: (body: JsonObject) => T,
+    known: ReadonlySet<string>,
+  ): T | Promise<T> => {
+    checkAnnouncedSize(deps, call, limits.bodyBytesMax);
+    checkMediaType(call.req);
+    return readBody(deps, call, limits.bodyBytesMax, (bytes) => {
+      const body = parseJsonBody(bytes, limits);
+      noteUnknownFields(body, known, path);
+      return read(body);
+    });
+  };
 }
 
 const namesMax = 1_000;
 const nameCharsMax = 64;
 
 /** Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9). */
-export function createFieldLog(log: Logger) {
+function createFieldLog(log: Logger) {
   const seen = new Set<string>();
   return (body: JsonObject, known: ReadonlySet<string>, path: string): void => {
     for (const name of body.names) {
@@ -165,6 +183,18 @@ export function createFieldLog(log: Logger) {
       log.info({ field, path }, "unknown request field ignored");
     }
   };
+}
+
+/** All pages of the caller's models (MODEL-1). */
+export async function allModels(core: Pick<Core, "listModels">, call: Call): Promise<Model[]> {
+  const models: Model[] = [];
+  let pageToken = "";
+  do {
+    const page = await core.listModels(create(ListModelsRequestSchema, { pageToken }), call.ctx);
+    models.push(...page.models);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  return models;
 }
 
 /** The identifier at the end of a path, with its escapes decoded exactly once (MODEL-4): an id may contain `%20`. */

@@ -108,6 +108,12 @@ export function pathOf({ url = "/" }: IncomingMessage): string {
   return query === -1 ? url : url.slice(0, query);
 }
 
+/** The query of a request's target. */
+export function queryOf(url: string): URLSearchParams {
+  const at = url.indexOf("?");
+  return new URLSearchParams(at === -1 ? "" : url.slice(at + 1));
+}
+
 /** How long a browser may cache a preflight. */
 const maxAgeSeconds = "600";
 const allowedMethods = "GET, POST, DELETE, OPTIONS";

@@ -1,5 +1,3 @@
-import { create } from "@bufbuild/protobuf";
-import { ListModelsRequestSchema } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Operation, operations } from "../../contract/operations.js";
@@ -10,9 +8,8 @@ import type { UsageQueries } from "../../domain/metering/usage-queries.js";
 import type { StoredResponses } from "../../domain/responses/stored-responses.js";
 import type { NewEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
-import { createFieldLog, decodeId, type OperationHandler, readJsonRequest } from "../http/api.js";
+import { allModels, createJsonReader, decodeId, type OperationHandler } from "../http/api.js";
 import type { BodyDeps } from "../http/body.js";
-import type { Call, Exchange } from "../http/call.js";
 import { type JsonObject, missingField } from "../http/json-object.js";
 import { type KeepAlive, streamAnswer } from "../http/sse.js";
 import { completionFields, completionFrames, completionJson, readCompletion } from "./completions.js";
@@ -44,21 +41,9 @@ export interface HandlerDeps extends BodyDeps {
 
 /** The handlers of all REST operations. */
 export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, OperationHandler>> {
-  const { core, usage, webhookEndpoints, storedResponses, keepAlive, limits } = deps;
-  const noteUnknownFields = createFieldLog(deps.log);
+  const { core, usage, webhookEndpoints, storedResponses, keepAlive } = deps;
+  const readRequest = createJsonReader(deps);
   const stored = createStoredResponseHandlers(storedResponses);
-
-  function readRequest<T>(
-    call: Call,
-    { path }: Exchange,
-    read: (body: JsonObject) => T,
-    known: ReadonlySet<string>,
-  ): T | Promise<T> {
-    return readJsonRequest(deps, call, limits, (body) => {
-      noteUnknownFields(body, known, path);
-      return read(body);
-    });
-  }
 
   return {
     async create_chat_completion(call, exchange) {
@@ -149,18 +134,6 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
       exchange.json(200, { version });
     },
   };
-}
-
-/** All pages of the list: REST has no paging here (MODEL-1). */
-async function allModels(core: Core, call: Call): Promise<Model[]> {
-  const models: Model[] = [];
-  let pageToken = "";
-  do {
-    const page = await core.listModels(create(ListModelsRequestSchema, { pageToken }), call.ctx);
-    models.push(...page.models);
-    pageToken = page.nextPageToken;
-  } while (pageToken !== "");
-  return models;
 }
 
 /** A model with OpenAI's four fields and ours beside them (MODEL-10). */

@@ -1,6 +1,7 @@
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { UsageBucket, UsagePage, UsageQuery, UsageResult } from "../../domain/metering/usage-queries.js";
 import type { UsageGroup } from "../../domain/metering/usage-store.js";
+import { queryOf } from "../http/routes.js";
 
 const groups: ReadonlyMap<string, UsageGroup> = new Map([
   ["model", "model"],
@@ -12,8 +13,7 @@ const groups: ReadonlyMap<string, UsageGroup> = new Map([
 
 /** The query of `/v1/usage`, with OpenAI's names. Lists are commas or repeats, also with `[]`. Throws ServiceError. */
 export function readUsageQuery(url: string): UsageQuery {
-  const at = url.indexOf("?");
-  const query = new URLSearchParams(at === -1 ? "" : url.slice(at + 1));
+  const query = queryOf(url);
   return {
     account: "",
     startMs: readTime(query, "start_time"),

@@ -3,6 +3,7 @@ import { checkOneOf, refuse, ServiceError } from "../../../domain/call/service-e
 import type { ResponseCaller, ResponseItem, StoredResponses } from "../../../domain/responses/stored-responses.js";
 import type { Call, Exchange } from "../../http/call.js";
 import { JsonObject } from "../../http/json-object.js";
+import { queryOf } from "../../http/routes.js";
 
 /** What is said where `responses.keep` is 0. */
 const isOff = "This service does not store responses: responses.keep is 0.";
@@ -21,7 +22,7 @@ export function createStoredResponseHandlers(
   return {
     async get(call, exchange, id) {
       const responses = required();
-      const isStream = queryOf(exchange).get("stream");
+      const isStream = queryOf(exchange.req.url ?? "").get("stream");
       checkOneOf(isStream ?? undefined, "stream", ["true", "false"]);
       if (isStream === "true") {
         refuse("unsupported_parameter", "stream", "A stored response cannot be streamed: leave out 'stream'.");
@@ -36,16 +37,10 @@ export function createStoredResponseHandlers(
 
     async list(call, exchange, id) {
       const responses = required();
-      const query = readListQuery(queryOf(exchange));
+      const query = readListQuery(queryOf(exchange.req.url ?? ""));
       exchange.json(200, pageOf(await responses.inputOf(id, call.ctx), query));
     },
   };
-}
-
-function queryOf({ req }: Exchange): URLSearchParams {
-  const { url = "" } = req;
-  const at = url.indexOf("?");
-  return new URLSearchParams(at === -1 ? "" : url.slice(at + 1));
 }
 
 interface ListQuery {
