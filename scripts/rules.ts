@@ -15,7 +15,7 @@ export interface Rule {
 
 /** The families of ids, joined for a regular expression. */
 export const familyNames =
-  "DEC|GEN|CHAT|MSG|TOOL|RF|RESP|SSE|STRM|SERR|CMPL|EMB|RANK|MODEL|ERR|RETRY|HDR|PROTO|CORS|CONN|RSP|ANT|CLI|WH|KEY|USE|SEC|REL|GRPC";
+  "DEC|GEN|CHAT|MSG|TOOL|RF|RESP|SSE|STRM|SERR|CMPL|EMB|RANK|MODEL|ERR|RETRY|HDR|PROTO|CORS|CONN|RSP|ANT|CLI|WH|KEY|USE|SEC|REL|GRPC|E";
 const citation = new RegExp(`\\b(?:(wire|state) )?(RL-\\d+)\\b|\\b((?:${familyNames})-\\d+)\\b`, "g");
 const row = /^\| ((?:wire |state )?[A-Z]+-\d+) \| (\S+) \| (\S+) \| (.+) \|$/;
 

@@ -58,7 +58,7 @@ describe("bounds of messages", () => {
   }
 
   it.each(Object.entries(protobufBombs))(
-    "millions of objects in protobuf are rejected before they are decoded, on every protocol: %s (SEC-9)",
+    "millions of objects in protobuf are rejected before they are decoded, on every protocol: %s (SEC-9, E-1)",
     async (_name, bomb) => {
       const invalid = { reason: "INVALID_VALUE" };
       const unary = await cheaply(() =>
@@ -85,7 +85,7 @@ describe("bounds of messages", () => {
   );
 
   it.each(Object.entries(jsonBombs))(
-    "millions of objects in JSON are rejected before they are parsed, on REST and RPCs: %s (SEC-9)",
+    "millions of objects in JSON are rejected before they are parsed, on REST and RPCs: %s (SEC-9, E-1)",
     async (_name, bomb) => {
       const json = authorized(service.key, "application/json");
       const rest = await cheaply(() => request(`${service.api}/chat/completions`, json, bomb));
@@ -100,7 +100,7 @@ describe("bounds of messages", () => {
     },
   );
 
-  it("a key that may only read cannot make the service decode millions of unknown fields (SEC-9)", async () => {
+  it("a key that may only read cannot make the service decode millions of unknown fields (SEC-9, E-1)", async () => {
     const bomb = protobufBombs["unknown fields"];
     const list = grpcPath(CatalogService.method.listModels);
     const headers = authorized(service.readKey, "application/proto");
@@ -196,7 +196,7 @@ describe("bodies that are being received", () => {
     return (await answer).status;
   }
 
-  it("share one budget over all protocols, and release it with their stream (SEC-9)", async () => {
+  it("share one budget over all protocols, and release it with their stream (SEC-9, E-2)", async () => {
     expect(await chatOverRest()).toBe(200);
     const raw = new RawGrpc(service.grpc);
     const stream = raw.start(grpcPath(createChatCompletion), { authorization: `Bearer ${service.key}` });
@@ -208,7 +208,7 @@ describe("bodies that are being received", () => {
     raw.close();
   });
 
-  it("are ended on gRPC as on REST if they make no progress (SEC-6)", async () => {
+  it("are ended on gRPC as on REST if they make no progress (SEC-6, E-2)", async () => {
     const raw = new RawGrpc(service.grpc);
     const stream = raw.start(grpcPath(createChatCompletion), { authorization: `Bearer ${service.key}` });
     const answer = answerOf(stream);

@@ -41,6 +41,7 @@ describe("docs/rules", () => {
       "webhooks",
       "security",
       "reliability",
+      "endurance",
     ].flatMap((name) =>
       readFileSync(`docs/rules/${name}.md`, "utf8")
         .split("\n")
