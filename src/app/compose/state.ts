@@ -15,6 +15,7 @@ import { openEmbeddedState } from "../../state/embedded/state.js";
 import { readStoredUpstreams } from "../../state/embedded/upstreams.js";
 import { FileSpool } from "../../state/spool/file-spool.js";
 import type { Config } from "../config/schema.js";
+import type { Lifecycle } from "../process/lifecycle.js";
 import type { Context } from "./context.js";
 
 /** Maximum concurrent requests that this process admits by itself while a shared store is unavailable. */
@@ -29,13 +30,22 @@ const messagesOfUsage = {
   recovered: "the store accepts usage again",
 };
 
+/** How long a command, behind which a person waits, tries to reach Redis. */
+export const commandTimeoutMs = 5_000;
+/** How long a request waits until Redis has its usage; then the spool takes it. */
+const settleTimeoutMs = 250;
+
 interface StateTools {
   readonly clock: Clock;
   readonly log: Logger;
+  /** Its phase: while the service starts, a slow Redis is waited for. */
+  readonly lifecycle?: Pick<Lifecycle, "phase">;
+  /** How long to wait for Redis; default: `state.start_timeout`. */
+  readonly openWithinMs?: number;
 }
 
 /** Opens the store of the configuration. Rejects with StateOpenError. */
-export async function openState(config: Config, { clock, log }: StateTools): Promise<State> {
+export async function openState(config: Config, { clock, log, lifecycle, openWithinMs }: StateTools): Promise<State> {
   const { redis_url: url, redis_tls, durability, allow_volatile: allowVolatile } = config.state;
   if (durability === "none") return openMemoryState({ clock });
   if (url === null) return await openEmbeddedState({ dataDir: config.data_dir, log, clock });
@@ -48,7 +58,11 @@ export async function openState(config: Config, { clock, log }: StateTools): Pro
   const hasTls = Object.values(tls).some((value) => value !== null);
   // Loaded on demand: the client takes 13 MB and 70 ms.
   const { openRedisState } = await import("../../state/redis/state.js");
-  return await openRedisState({ url, tls: hasTls ? tls : null, log, clock, allowVolatile });
+  return await openRedisState({
+    ...{ url, tls: hasTls ? tls : null, log, clock, allowVolatile },
+    openWithinMs: openWithinMs ?? config.state.start_timeout,
+    isStarting: () => lifecycle?.phase === "starting",
+  });
 }
 
 const noSpool: SpoolLevel = Object.freeze({ size: 0, sizeMax: 1, memoryOnly: 0, fault: null, oldestAtMs: null });
@@ -85,8 +99,9 @@ export async function composeLedger({ config, lifecycle, clock, log, observer }:
       );
     },
   });
+  const promptMs = state.kind === "redis" ? settleTimeoutMs : Number.POSITIVE_INFINITY;
   const onAnswered = () => breakers.settlements.succeeded();
-  const replay = new SpoolReplay({ ledger: state.ledger, spool, clock, log, onAnswered });
+  const replay = new SpoolReplay({ ledger: state.ledger, spool, clock, log, onAnswered, promptMs });
   lifecycle.onClose("spool", async () => {
     await replay.close();
     const lost = await spool.close();
@@ -120,7 +135,7 @@ export async function listStoredUpstreams(config: Config, tools: StateTools): Pr
   if (config.state.durability === "none") return [];
   if (config.state.redis_url === null) return readStoredUpstreams(config.data_dir);
   try {
-    const state = await openState(config, tools);
+    const state = await openState(config, { ...tools, openWithinMs: commandTimeoutMs });
     return await state.upstreams.list().finally(() => state.close());
   } catch (error) {
     if (error instanceof StateOpenError || error instanceof ServiceError) return [];

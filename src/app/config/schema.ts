@@ -72,6 +72,9 @@ const stateSettings = z.strictObject({
         .describe("Name in the certificate of Redis. Null: the host of the URL."),
     })
     .prefault({}),
+  start_timeout: duration(100, 600_000)
+    .prefault("30s")
+    .describe("How long a start waits for a Redis that is absent or slow before it fails."),
   when_away: oneOf(["local", "deny", "allow"])
     .prefault("local")
     .describe("Limits while Redis is unavailable: `local`: a share per process; `deny`: 503; `allow`: unlimited."),

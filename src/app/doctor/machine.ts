@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { errorText } from "../../lib/display-text.js";
-import { openState, sqliteVersion } from "../compose/state.js";
+import { commandTimeoutMs, openState, sqliteVersion } from "../compose/state.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, type OtherClock, ok, silentLog, warn } from "./check.js";
 
@@ -106,7 +106,8 @@ interface RedisFindings {
 export async function examineRedis(config: Config): Promise<RedisFindings> {
   if (config.state.redis_url === null) return { checks: [], clock: null };
   try {
-    const state = await openState(config, { clock: createSystemClock(), log: silentLog });
+    const tools = { clock: createSystemClock(), log: silentLog, openWithinMs: commandTimeoutMs };
+    const state = await openState(config, tools);
     try {
       return await examineState(state);
     } finally {

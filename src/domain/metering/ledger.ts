@@ -134,8 +134,11 @@ export interface Ledger {
   chargeRefused(request: RefusedRequest): Promise<void>;
   /** Extends the leases of running requests to `leaseMs` from now and stores their progress. */
   renew(progress: readonly Progress[], leaseMs: number): Promise<void>;
-  /** Writes usage, thresholds and the event in one step. Resolves when they are as durable as the store promises. */
-  settle(settlement: Settlement): Settled | Promise<Settled>;
+  /**
+   * Writes usage, thresholds and the event in one step. Resolves when they are as durable as the store promises. In the
+   * background, where no request waits, a shared store may take longer.
+   */
+  settle(settlement: Settlement, inBackground?: boolean): Settled | Promise<Settled>;
   /** Returns at most `max` requests with an expired lease, each leased anew for `leaseMs`: one sweeper settles each. */
   sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]>;
   /** Number of held leases, for `/debug/state`. */

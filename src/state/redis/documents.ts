@@ -1,6 +1,6 @@
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { OwnChange, RedisChangeFeed } from "./connection/change-feed.js";
-import { loadScript, type RedisClient, unavailable } from "./connection/client.js";
+import { loadScript, lookUpTimeoutMs, type RedisClient, unavailable } from "./connection/client.js";
 import { keyPrefix } from "./connection/key-space.js";
 
 /** Condition of a write: `same` is the text that the caller has read. */
@@ -77,9 +77,9 @@ export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { ke
   };
 }
 
-/** Finds a document by the digest of its secret. */
+/** Finds a document by the digest of its secret: a caller that is not known yet has to wait for the store (REL-15). */
 export async function findByDigest(client: RedisClient, index: string, key: string, digest: string) {
-  const text = await client.run(findDocument, [index, key], [digest]);
+  const text = await client.run(findDocument, [index, key], [digest], lookUpTimeoutMs);
   return typeof text === "string" ? text : null;
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../domain/call/ports.js";
 import type { RedisChangeFeed } from "./connection/change-feed.js";
-import { loadScript, type RedisClient } from "./connection/client.js";
+import { backgroundTimeoutMs, loadScript, type RedisClient } from "./connection/client.js";
 import { documentKeys } from "./documents.js";
 
 const noteReplica = loadScript("note-replica");
@@ -84,6 +84,6 @@ export class ReplicaCount {
   async #note(life: number): Promise<number> {
     const { client, changes } = this.#deps;
     const args = [this.#name, life, changes.channel, changes.replicaNews];
-    return Number(await client.run(noteReplica, [documentKeys.replicas], args));
+    return Number(await client.run(noteReplica, [documentKeys.replicas], args, backgroundTimeoutMs));
   }
 }

@@ -9,7 +9,7 @@ import {
   type RequestRecord,
   requestCursorOf,
 } from "../../domain/request-log/request-log-store.js";
-import { loadScript, type RedisClient } from "./connection/client.js";
+import { backgroundTimeoutMs, loadScript, type RedisClient } from "./connection/client.js";
 import { documentKeys, fromDocument, positionOf, toDocument } from "./documents.js";
 
 /** Members of the sorted sets that one call examines: some 600 kB. */
@@ -28,7 +28,7 @@ export function createRedisRequestLogStore(client: RedisClient): RequestLogStore
       toDocument(record),
       content === null ? "" : toDocument(content),
     ]);
-    return client.run(appendScript, keys, [keep, removeMax, ...args]) as Promise<number>;
+    return client.run(appendScript, keys, [keep, removeMax, ...args], backgroundTimeoutMs) as Promise<number>;
   };
   const recordsOf = async (ids: readonly string[]): Promise<RequestRecord[]> => {
     if (ids.length === 0) return [];

@@ -1,7 +1,8 @@
-import type { Clock, Logger } from "../../domain/call/ports.js";
+import { type Clock, type Logger, pause } from "../../domain/call/ports.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import { createRedisAuditLog } from "./audit.js";
 import { RedisChangeFeed } from "./connection/change-feed.js";
+import { backgroundTimeoutMs, meaningOf } from "./connection/client.js";
 import type { RedisTlsFiles } from "./connection/connect-options.js";
 import { RedisConnection } from "./connection/connection.js";
 import { createRedisHealth } from "./connection/health.js";
@@ -32,8 +33,10 @@ export interface RedisStateDeps {
   readonly clock: Clock;
   /** Accepts a Redis without an append-only file. */
   readonly allowVolatile: boolean;
-  /** Time to wait for an answer of Redis; default 5 s. */
+  /** How long a start is repeated while Redis does not answer; default 30 s. */
   readonly openWithinMs?: number;
+  /** Whether the service is starting, so that no request waits for a call. */
+  readonly isStarting?: () => boolean;
   /** Moves the store's time, for tests. */
   readonly timeShiftMs?: () => number;
   /** Factor of all timeouts of calls, for tests on busy machines; default 1. */
@@ -44,27 +47,40 @@ export interface RedisStateDeps {
   readonly deliveredKeptMax?: number;
 }
 
-const defaultOpenWithinMs = 5_000;
+const defaultOpenWithinMs = 30_000;
+const openAgainMs = 250;
+/** A start that waits longer for Redis says so. */
+const noticeAfterMs = 2_000;
 
 /**
  * Opens the state that all replicas share in Redis. Rejects with StateOpenError, which names the cause and the fix, for
- * a server that does not answer, rejects our user, or would lose acknowledged writes.
+ * a server that does not answer, rejects our user, denies a command, or would lose acknowledged writes. A server that is
+ * slow or absent is tried again until `openWithinMs` has passed (E-28).
  */
 export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const { url, tls, log, clock, allowVolatile, timeShiftMs, patience = 1, ...rest } = deps;
-  const { openWithinMs = defaultOpenWithinMs, ...bounds } = rest;
-  const connection = new RedisConnection({ url, tls, log, clock, patience });
+  const { openWithinMs = defaultOpenWithinMs, isStarting = () => false, ...bounds } = rest;
+  let isOpening = true;
+  const connection = new RedisConnection({
+    ...{ url, tls, log, clock, patience },
+    isStarting: () => isOpening || isStarting(),
+  });
   const storeTime = createStoreTime(clock, timeShiftMs);
   const health = createRedisHealth({ connection, storeTime, clock });
   const changes = new RedisChangeFeed({ connection, clock, log });
   const replicas = new ReplicaCount({ client: connection, clock, changes });
+  const untilMs = clock.monotonic() + openWithinMs;
+  const leftMs = () => Math.max(1, untilMs - clock.monotonic());
+  const cancelNotice = clock.after(noticeAfterMs, () => {
+    log.warn({ within_ms: openWithinMs }, "Redis does not answer yet; trying again until state.start_timeout");
+  });
   try {
-    await connection.ready(openWithinMs);
-    for (const warning of await health.check(allowVolatile)) log.warn({}, warning);
-    if (!(await changes.linked(openWithinMs))) {
+    await connection.ready(openWithinMs).finally(cancelNotice);
+    for (const warning of await checkedServer()) log.warn({}, warning);
+    if (!(await changes.linked(Math.max(backgroundTimeoutMs, leftMs())))) {
       throw new StateOpenError(
         "Redis does not deliver messages between replicas",
-        `allow our user the channels ${keyPrefix}* (ACL: &${keyPrefix}*)`,
+        `allow our user SUBSCRIBE and the channels ${keyPrefix}*: ACL SETUSER ${connection.user} +subscribe &${keyPrefix}*`,
       );
     }
     await connection.keepLoaded([...Object.values(ledgerScripts), ...Object.values(deliveryScripts)]);
@@ -74,6 +90,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     await connection.close();
     throw error;
   }
+  isOpening = false;
   const runner = new ScriptRunner(connection, storeTime);
   const sessions = createRedisSessionStore(connection, changes);
   const audit = createRedisAuditLog(connection);
@@ -91,7 +108,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
       ...bounds,
     }),
     limits: createRedisLimitStore(connection, changes),
-    usage: createRedisUsage(runner, () => connection.command("smembers", [documentKeys.keyAccounts])),
+    usage: createRedisUsage(runner, () => connection.command("smembers", [documentKeys.keyAccounts], backgroundTimeoutMs)),
     thresholds: createRedisThresholdStore(connection, changes),
     upstreams: createRedisUpstreamStore(connection, changes),
     drains: createRedisDrainStore(connection, changes),
@@ -117,4 +134,20 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
       await connection.close();
     },
   };
+
+  /** The warnings of the check, which is repeated while the server does not answer. */
+  async function checkedServer(): Promise<readonly string[]> {
+    for (;;) {
+      try {
+        return await health.check(allowVolatile, connection.user, backgroundTimeoutMs);
+      } catch (cause) {
+        if (cause instanceof StateOpenError) throw cause;
+        if (leftMs() <= openAgainMs) {
+          const fix = "check its log and the network, or give it more time with state.start_timeout";
+          throw new StateOpenError(`Redis cannot be checked: ${meaningOf(cause)}`, fix, { cause });
+        }
+        await pause(clock, openAgainMs);
+      }
+    }
+  }
 }

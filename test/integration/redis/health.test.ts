@@ -3,9 +3,11 @@ import type { Logger } from "../../../src/domain/call/ports.js";
 import { unlimited } from "../../../src/domain/call/rate-limits.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
+import { neededCommands } from "../../../src/state/redis/connection/permissions.js";
 import { openRedisState, type RedisStateDeps } from "../../../src/state/redis/state.js";
-import { admission } from "../../support/records.js";
+import { admission, settlement } from "../../support/records.js";
 import { freePort } from "../../support/redis/redis-process.js";
+import { openSlowLink } from "../../support/redis/slow-link.js";
 import { type RedisServer, type RedisServerOptions, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";
 
@@ -100,11 +102,60 @@ describe("opening a Redis state", () => {
     await expect(open({ ...server, tls })).rejects.toThrow("/nowhere/ca.pem for Redis cannot be read");
   });
 
-  it("fails for a user without access to the channels", async () => {
-    const server = await start({ acl: true, rules: "resetchannels" });
-    await expect(open(server, { openWithinMs: 500 })).rejects.toMatchObject({
-      fix: "allow our user the channels uis:* (ACL: &uis:*)",
+  it("fails at once for a user without one of the needed commands, and names the ACL rule (E-27)", async () => {
+    const server = await start({ acl: true });
+    for (const name of [...neededCommands.keys(), "subscribe"]) {
+      await server.cli("ACL", "SETUSER", "uis", `-${name}`);
+      const refusal = open(server);
+      await expect(refusal).rejects.toMatchObject({ name: "StateOpenError", fix: expect.stringContaining(`+${name}`) });
+      await server.cli("ACL", "SETUSER", "uis", `+${name}`);
+    }
+    await server.cli("ACL", "SETUSER", "uis", "-zadd", "-hset");
+    await expect(open(server)).rejects.toMatchObject({
+      message: "the Redis user 'uis' may not run HSET, run ZADD, or the server lacks it",
+      fix: "allow it: ACL SETUSER uis +hset +zadd",
     });
+    await server.cli("ACL", "SETUSER", "uis", "+zadd", "+hset");
+    expect(await server.cli("DBSIZE")).toMatch(/^0/);
+    expect(await (await open(server)).health()).toMatchObject({ ok: true });
+  });
+
+  it.each([
+    ["keys", "resetkeys", "~uis:*"],
+    ["channels", "resetchannels", "&uis:*"],
+  ])("fails for a user without access to the %s (E-27)", async (what, rules, rule) => {
+    const server = await start({ acl: true, rules });
+    await expect(open(server)).rejects.toMatchObject({
+      message: `the Redis user 'uis' may not use the ${what} uis:*, or the server lacks it`,
+      fix: `allow it: ACL SETUSER uis ${rule}`,
+    });
+  });
+
+  it.each(["multi", "discard"])("warns that permissions were not tested for a user without %s (E-27)", async (name) => {
+    const server = await start({ acl: true, rules: `-${name}` });
+    const warnings: string[] = [];
+    const log: Logger = { ...silentLog, warn: (_, message) => warnings.push(message) };
+    expect(await (await open(server, { log })).health()).toMatchObject({ ok: true });
+    expect(warnings).toContainEqual(expect.stringContaining("may not run MULTI and DISCARD"));
+  });
+
+  it("uses a server with a round trip of 300 ms, and says how slow it is (E-28)", async () => {
+    const { port } = new URL((await start()).url);
+    const link = await openSlowLink(Number(port));
+    link.delayMs = 300;
+    const warnings: string[] = [];
+    const log: Logger = { ...silentLog, warn: (_, message) => warnings.push(message) };
+    const state = await open({ url: link.url, tls: null }, { log });
+    expect(warnings).toContainEqual(expect.stringMatching(/^Redis takes 3\d\d ms for a round trip\. .*Move Redis closer/));
+    expect(await state.health()).toMatchObject({ ok: true });
+    const width = "day";
+    const reads = [
+      state.keys.findByHash("no key"),
+      state.usage.rows({ account: "a", width, fromMs: state.now() - 86_400_000, toMs: state.now() }),
+      state.ledger.settle(settlement("req_1"), true),
+    ];
+    expect(await Promise.all(reads)).toEqual([null, [], { duplicate: false, crossed: [] }]);
+    await link.close();
   });
 
   it("waits for a server that is starting, and names the address if there is none in time", async () => {

@@ -4,12 +4,13 @@ import { BoundedMap } from "../../../lib/collections.js";
 import { backOffMs } from "./connect-options.js";
 import type { RedisConnection, Subscription } from "./connection.js";
 import { keyPrefix } from "./key-space.js";
+import { isDenial } from "./permissions.js";
 
 /** Interval of the messages that the feed sends to itself. */
 const probeEveryMs = 300;
 /** Without a probe for this long, messages of other replicas may be lost too. */
 const silenceMaxMs = 1_000;
-const subscribeTimeoutMs = 1_000;
+const subscribeTimeoutMs = 2_000;
 /** Writes under way, and those that timed out recently. */
 const unconfirmedMax = 10_000;
 /** Kind of a message about starting and stopping processes, in addition to the kinds of changes. */
@@ -37,6 +38,7 @@ export class RedisChangeFeed implements ChangeFeed {
   #subscription: Subscription | null = null;
   #isLinked = false;
   #wasLinked = false;
+  #isDenied = false;
   #isClosed = false;
   #attempts = 0;
   #serial = 0;
@@ -55,10 +57,10 @@ export class RedisChangeFeed implements ChangeFeed {
     return this.#isLinked;
   }
 
-  /** Resolves when changes arrive; false when they do not within `withinMs`. */
+  /** Resolves when changes arrive; false when they do not within `withinMs`, or our user may not subscribe. */
   async linked(withinMs: number): Promise<boolean> {
     const untilMs = this.#clock.monotonic() + withinMs;
-    while (!this.#isLinked && this.#clock.monotonic() < untilMs) {
+    while (!this.#isLinked && !this.#isDenied && this.#clock.monotonic() < untilMs) {
       await new Promise<void>((resolve) => this.#clock.after(10, resolve));
     }
     return this.#isLinked;
@@ -130,7 +132,10 @@ export class RedisChangeFeed implements ChangeFeed {
         this.#receivedAtMs = this.#clock.monotonic();
         this.#probe();
       },
-      () => this.#openLater(),
+      (error: Error) => {
+        this.#isDenied = isDenial(error.cause);
+        this.#openLater();
+      },
     );
   }
 

@@ -11,6 +11,11 @@ export interface Script {
   readonly sha1: string;
 }
 
+/** Timeout of calls for which no request waits: those of the start, and those in the background. */
+export const backgroundTimeoutMs = 5_000;
+/** Timeout of a look-up that a caller has to wait for, so that a slow store is used. */
+export const lookUpTimeoutMs = 2_000;
+
 /** Calls to Redis, the same for one server, Sentinel and Cluster. */
 export interface RedisClient {
   /**

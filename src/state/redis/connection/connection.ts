@@ -2,6 +2,7 @@ import { Cluster, Command, Redis } from "ioredis";
 import type { Clock, Logger } from "../../../domain/call/ports.js";
 import { StateOpenError } from "../../../domain/service/state.js";
 import {
+  backgroundTimeoutMs,
   Deadline,
   isOfAnotherServer,
   isReply,
@@ -32,6 +33,8 @@ export interface ConnectionDeps {
   readonly log: Logger;
   /** Factor of all timeouts of calls, for tests on busy machines; default 1. */
   readonly patience?: number;
+  /** While it is true no request waits, so every call may take 5 s (REL-15). Default: never. */
+  readonly isStarting?: () => boolean;
 }
 
 /** A subscription to channels, on a connection of its own. It ends when that connection ends. */
@@ -58,11 +61,14 @@ const beginAgainMs = 100;
  * `storage_unavailable`; within twice that if this process was blocked when the timeout expired. Late answers are dropped.
  */
 export class RedisConnection implements RedisClient {
+  /** The name of our user, for ACL rules. */
+  readonly user: string;
   readonly #redis: Redis | Cluster;
   readonly #target: RedisTarget;
   readonly #openSubscriber: () => Redis;
   readonly #clock: Clock;
   readonly #patience: number;
+  readonly #isStarting: () => boolean;
   #waiting = 0;
   #isClosed = false;
   #onIdle: () => void = () => {};
@@ -72,12 +78,14 @@ export class RedisConnection implements RedisClient {
   #kept: readonly Script[] = [];
 
   /** Throws StateOpenError for a URL or TLS file that cannot be read; connects in the background. */
-  constructor({ url, tls, clock, log, patience = 1 }: ConnectionDeps) {
+  constructor({ url, tls, clock, log, patience = 1, isStarting = () => false }: ConnectionDeps) {
     const target = parseRedisUrl(url);
     const secure = tlsOptions(target, tls);
     this.#target = target;
+    this.user = target.user ?? "default";
     this.#clock = clock;
     this.#patience = patience;
+    this.#isStarting = isStarting;
     if (target.kind === "cluster") {
       const cluster = new Cluster([...target.addresses], clusterOptions(target, secure));
       // Otherwise the first call that needs a node waits for its connection.
@@ -200,14 +208,15 @@ export class RedisConnection implements RedisClient {
 
   /** Never rejects: the call that needs a missing script sends it. */
   async #loadKept(redis: Redis): Promise<void> {
-    const timeoutMs = defaultTimeoutMs * this.#patience;
-    await Promise.allSettled(this.#kept.map(({ source }) => this.#call(redis, "script", ["load", source], timeoutMs)));
+    const load = ({ source }: Script) => this.#call(redis, "script", ["load", source], backgroundTimeoutMs);
+    await Promise.allSettled(this.#kept.map(load));
   }
 
   #send(name: string, args: readonly Argument[], timeoutMs: number): Promise<unknown> {
     if (this.#isClosed) return Promise.reject(unavailable("it is closed"));
     if (this.#waiting >= waitingMax) return Promise.reject(unavailable(`${waitingMax} calls wait for it`));
-    return this.#call(this.#redis, name, args, timeoutMs * this.#patience);
+    const leastMs = this.#isStarting() ? backgroundTimeoutMs : 0;
+    return this.#call(this.#redis, name, args, Math.max(timeoutMs * this.#patience, leastMs));
   }
 
   /** Rejects with the server's error, or after the timeout. */

@@ -1,7 +1,7 @@
 import type { Clock } from "../../../domain/call/ports.js";
 import { type StateHealth, StateOpenError } from "../../../domain/service/state.js";
-import { meaningOf } from "./client.js";
 import type { RedisConnection } from "./connection.js";
+import { checkPermissions, isDenial } from "./permissions.js";
 import type { StoreTime } from "./scripts.js";
 
 type Durability = StateHealth["durability"];
@@ -15,7 +15,11 @@ interface ServerReport {
   readonly refusal: { readonly message: string; readonly fix: string } | null;
 }
 
+/** A slow Redis is used, so it must also be healthy: requests do not wait for this. */
 const checkTimeoutMs = 2_000;
+/** Above this, limits are decided by each process: admissions wait no longer for the store (state RL-16). */
+const slowMs = 50;
+const slowSamples = 3;
 /** Settings may change while the service runs: after this time the next health check reads them again. */
 const reportFreshMs = 30_000;
 const oldestVersion = [6, 2] as const;
@@ -23,12 +27,16 @@ const oldestVersion = [6, 2] as const;
 const weakestFirst: readonly Durability[] = ["none", "one-second", "every-write"];
 
 /** Reads the settings of all primaries. Rejects when they do not answer. */
-async function inspectServers(connection: RedisConnection, allowVolatile: boolean): Promise<ServerReport> {
+async function inspectServers(
+  connection: RedisConnection,
+  allowVolatile: boolean,
+  timeoutMs: number,
+): Promise<ServerReport> {
   const warnings: string[] = [];
   /** A missing permission is a warning; a server that does not answer is an error. */
   const ask = async <T>(name: string, args: readonly string[]): Promise<T[]> => {
     try {
-      return await connection.onEachPrimary<T>(name, args, checkTimeoutMs);
+      return await connection.onEachPrimary<T>(name, args, timeoutMs);
     } catch (error) {
       if (!isDenial(error)) throw error;
       const what = [name, ...args].join(" ").toUpperCase();
@@ -68,34 +76,46 @@ export function createRedisHealth({ connection, storeTime, clock }: RedisHealthD
   let report: ServerReport = { durability: "one-second", warnings: [], refusal: null };
   let reportAtMs = Number.NEGATIVE_INFINITY;
 
-  const roundTrip = async (): Promise<void> => {
+  /** Returns its duration in ms. */
+  const roundTrip = async (timeoutMs: number): Promise<number> => {
     const sentAtMs = storeTime.monotonic();
-    const [seconds = "0", micros = "0"] = await connection.command<string[]>("time", []);
+    const [seconds = "0", micros = "0"] = await connection.command<string[]>("time", [], timeoutMs);
     const storeMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + storeTime.shiftMs;
-    storeTime.observe(storeMs, sentAtMs, storeTime.monotonic());
+    const receivedAtMs = storeTime.monotonic();
+    storeTime.observe(storeMs, sentAtMs, receivedAtMs);
+    return receivedAtMs - sentAtMs;
+  };
+  /** A warning about a slow server; the fastest of several round trips shows the network's latency. */
+  const slowness = async (timeoutMs: number): Promise<readonly string[]> => {
+    let fastestMs = await roundTrip(timeoutMs);
+    for (let n = 1; n < slowSamples && fastestMs > slowMs; n += 1) {
+      fastestMs = Math.min(fastestMs, await roundTrip(timeoutMs));
+    }
+    if (fastestMs <= slowMs) return [];
+    return [
+      `Redis takes ${Math.round(fastestMs)} ms for a round trip. Above ${slowMs} ms each process decides limits by itself, and above 250 ms usage is stored later, from the spool. Move Redis closer to this service.`,
+    ];
   };
 
   return {
-    /** Returns the warnings about a usable server. Rejects with StateOpenError for any other. */
-    async check(allowVolatile: boolean): Promise<readonly string[]> {
-      try {
-        report = await inspectServers(connection, allowVolatile);
-        await roundTrip();
-      } catch (cause) {
-        throw new StateOpenError(`Redis cannot be checked: ${meaningOf(cause)}`, "check its log", { cause });
-      }
+    /**
+     * Returns the warnings about a usable server. Rejects with StateOpenError for one that must not be used, and with
+     * another error for one that does not answer within `timeoutMs`.
+     */
+    async check(allowVolatile: boolean, user: string, timeoutMs: number): Promise<readonly string[]> {
+      report = await inspectServers(connection, allowVolatile, timeoutMs);
       if (report.refusal !== null) throw new StateOpenError(report.refusal.message, report.refusal.fix);
+      const untested = await checkPermissions(connection, user, timeoutMs);
       reportAtMs = clock.monotonic();
-      return report.warnings;
+      return [...report.warnings, ...(untested === null ? [] : [untested]), ...(await slowness(timeoutMs))];
     },
     async now(): Promise<StateHealth> {
       const sentAtMs = clock.monotonic();
       try {
-        await roundTrip();
-        const latencyMs = clock.monotonic() - sentAtMs;
+        const latencyMs = await roundTrip(checkTimeoutMs);
         if (sentAtMs - reportAtMs > reportFreshMs) {
           // A fault that would prevent the start is a warning now, because a stop would lose more.
-          report = await inspectServers(connection, true);
+          report = await inspectServers(connection, true, checkTimeoutMs);
           reportAtMs = sentAtMs;
         }
         const { durability, refusal } = report;
@@ -152,10 +172,4 @@ function refusalOf(info: Info, allowVolatile: boolean): ServerReport["refusal"] 
 function durabilityOf(info: Info, sync: string): Durability {
   if (info.get("aof_enabled") === "0") return "none";
   return sync === "always" ? "every-write" : "one-second";
-}
-
-/** Whether the server denies the command to our user, or lacks it, as some hosted servers do. */
-function isDenial(error: unknown): boolean {
-  const message = error instanceof Error ? error.message : "";
-  return message.startsWith("NOPERM") || message.includes("unknown command");
 }

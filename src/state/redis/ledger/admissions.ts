@@ -1,6 +1,7 @@
 import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../../../domain/call/rate-limits.js";
 import { type Metric, periodAt } from "../../../domain/events/events.js";
 import type { Admission, AdmitRequest, Budget, LimitRefusal, Refused } from "../../../domain/metering/ledger.js";
+import { backgroundTimeoutMs } from "../connection/client.js";
 import { keySpace, type ShardKeys } from "../connection/key-space.js";
 import type { ScriptRunner } from "../connection/scripts.js";
 import { Batches, KeyList, ledgerScripts, type TurnBatch } from "./batches.js";
@@ -172,7 +173,6 @@ export function nameOfOwner({ kind, id }: LimitOwner): string {
 
 /** Maximum unanswered admissions that are remembered. Older ones are left to a sweep, which counts them as lost requests. */
 const unansweredMax = 10_000;
-const timeoutMs = 250;
 
 /**
  * Admissions that timed out. The store may have run them, or may yet, while their requests were rejected or run under
@@ -190,7 +190,7 @@ export class UnansweredAdmissions {
         requestId,
         encodeOwners(shard, keys, account, [...scopes.map(({ owner }) => owner), ...budgets.map(({ scope }) => scope)]),
       ]);
-      await runner.run(ledgerScripts.forget, keys.names, [JSON.stringify(items)], timeoutMs);
+      await runner.run(ledgerScripts.forget, keys.names, [JSON.stringify(items)], backgroundTimeoutMs);
       for (const { requestId } of requests) this.#waiting.delete(requestId);
       return requests.map(() => true as const);
     });

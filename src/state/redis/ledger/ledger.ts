@@ -14,6 +14,7 @@ import type {
 } from "../../../domain/metering/ledger.js";
 import { openDeliveriesMax as defaultOpenMax } from "../../../domain/webhooks/delivery-queue.js";
 import { BoundedMap } from "../../../lib/collections.js";
+import { backgroundTimeoutMs, lookUpTimeoutMs } from "../connection/client.js";
 import { keySpace, shardCount } from "../connection/key-space.js";
 import { atStoreHour, type ScriptRunner } from "../connection/scripts.js";
 import { decodeAdmission, encodeAdmissions, nameOfOwner, UnansweredAdmissions } from "./admissions.js";
@@ -53,6 +54,7 @@ export class RedisLedger implements Ledger {
   readonly #lines = new LedgerLines();
   readonly #admissions: Batches<AdmitRequest, Admission>;
   readonly #settlements: Batches<SettleItem, SettleAnswer>;
+  readonly #backgroundSettlements: Batches<SettleItem, SettleAnswer>;
   readonly #unanswered: UnansweredAdmissions;
   readonly #onDeliveries: (shard: number, nextDue: unknown) => void;
   readonly #openDeliveriesMax: number;
@@ -71,7 +73,10 @@ export class RedisLedger implements Ledger {
     this.#openDeliveriesMax = openDeliveriesMax;
     const turn = new TurnBatch((send) => runner.client.together(send));
     this.#admissions = new Batches(turn, (shard, requests) => this.#admitAll(shard, requests));
-    this.#settlements = new Batches(turn, (shard, items) => this.#settleAll(shard, items));
+    this.#settlements = new Batches(turn, (shard, items) => this.#settleAll(shard, items, settleTimeoutMs));
+    this.#backgroundSettlements = new Batches(turn, (shard, items) =>
+      this.#settleAll(shard, items, backgroundTimeoutMs),
+    );
     this.#unanswered = new UnansweredAdmissions(runner, turn);
   }
 
@@ -86,14 +91,15 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  async settle(settlement: Settlement): Promise<Settled> {
+  async settle(settlement: Settlement, inBackground = false): Promise<Settled> {
+    const settlements = inBackground ? this.#backgroundSettlements : this.#settlements;
     const shard = keySpace.shardOf(settlement.account).index;
     const owners = this.#ownersOf(settlement.requestId);
     this.#admitted.delete(settlement.requestId);
     const isListening = this.#listening.get(settlement.account) !== undefined;
     let withEvents: SettleItem["withEvents"] = isListening ? "own" : "none";
     for (;;) {
-      const answer = await this.#settlements.ask(shard, { settlement, owners, withEvents });
+      const answer = await settlements.ask(shard, { settlement, owners, withEvents });
       if (typeof answer !== "string") return answer;
       if (answer === "again") continue;
       invariant(withEvents !== "all", "a settlement with its events is settled");
@@ -130,7 +136,7 @@ export class RedisLedger implements Ledger {
       const { format, live, leases } = keySpace.shard(index);
       const atMost = Math.min(max - lost.length, sweepMax);
       const args = [atMost, leaseMs];
-      const { rest } = await this.#runner.run(ledgerScripts.sweep, [format, live, leases], args, timeoutMs);
+      const { rest } = await this.#runner.run(ledgerScripts.sweep, [format, live, leases], args, backgroundTimeoutMs);
       lost.push(...rest.map(decodeLost));
       if (rest.length < sweepMax) index += 1;
     }
@@ -141,7 +147,7 @@ export class RedisLedger implements Ledger {
     const { client, time } = this.#runner;
     const held = await Promise.all(
       Array.from({ length: shardCount }, (_, index) =>
-        client.command<number>("ZCOUNT", [keySpace.shard(index).leases, `(${time.now()}`, "+inf"], timeoutMs),
+        client.command<number>("ZCOUNT", [keySpace.shard(index).leases, `(${time.now()}`, "+inf"], lookUpTimeoutMs),
       ),
     );
     return held.reduce((sum, each) => sum + each, 0);
@@ -181,13 +187,13 @@ export class RedisLedger implements Ledger {
     });
   }
 
-  async #settleAll(index: number, items: readonly SettleItem[]): Promise<readonly SettleAnswer[]> {
+  async #settleAll(index: number, items: readonly SettleItem[], timeoutMs: number): Promise<readonly SettleAnswer[]> {
     const shard = keySpace.shard(index);
     const endsNow = items.some(({ settlement }) => settlement.endedAtMs === null);
     const { rest } = await atStoreHour(this.#runner.time.now(), (hour, atMs) => {
       const encoded = encodeSettlements(shard, this.#lines, items, atMs);
       const args = [endsNow ? hour : noHour, encoded.lines, encoded.items, this.#openDeliveriesMax];
-      return this.#runner.run(ledgerScripts.settle, encoded.keys, args, settleTimeoutMs);
+      return this.#runner.run(ledgerScripts.settle, encoded.keys, args, timeoutMs);
     });
     const [, nextDue] = rest;
     if (nextDue !== undefined) this.#onDeliveries(index, nextDue);
@@ -206,7 +212,7 @@ export class RedisLedger implements Ledger {
           completionTokens,
           this.#countedOwnersOf(requestId).map((owner) => keys.indexOf(shard.running(account, owner))),
         ]);
-      await this.#runner.run(ledgerScripts.renew, keys.names, [leaseMs, JSON.stringify(items)], timeoutMs);
+      await this.#runner.run(ledgerScripts.renew, keys.names, [leaseMs, JSON.stringify(items)], backgroundTimeoutMs);
     }
   }
 

@@ -62,7 +62,8 @@ describe("SpoolReplay", () => {
     const onAnswered = () => {
       told += 1;
     };
-    const replay = new SpoolReplay({ ledger, spool, clock: createSystemClock(), log: silentLog, onAnswered });
+    const promptMs = Number.POSITIVE_INFINITY;
+    const replay = new SpoolReplay({ ledger, spool, clock: createSystemClock(), log: silentLog, onAnswered, promptMs });
     expect(told).toBe(0);
     isUp = true;
     await eventually(() => spool.size === 0, "an empty spool");
@@ -72,6 +73,38 @@ describe("SpoolReplay", () => {
     expect(rows).toMatchObject([{ startMs: Date.UTC(2026, 2, 1), requests: 200n, promptTokens: 200n }]);
     expect(answers).toBeGreaterThan(200);
     expect(told).toBeGreaterThan(0);
+  });
+
+  it("empties the spool into a slow store in the background, without making requests wait for it again (E-28)", async () => {
+    const clock = new FakeClock();
+    const spool = await FileSpool.open({ folder, spillDir: null, sizeMax: 1_000, log: silentLog });
+    let tookMs = 251;
+    const modes: (boolean | undefined)[] = [];
+    const ledger: Pick<Ledger, "settle"> = {
+      async settle(_, inBackground) {
+        modes.push(inBackground);
+        clock.advance(tookMs);
+        return { duplicate: false, crossed: [] };
+      },
+    };
+    let answered = 0;
+    const onAnswered = () => {
+      answered += 1;
+    };
+    const replay = new SpoolReplay({ ledger, spool, clock, log: silentLog, onAnswered, promptMs: 250 });
+    const replayed = async (number: number) => {
+      await spool.append(settlement(number, endedAtMs));
+      clock.advance(250);
+      await eventually(() => spool.size === 0, "an empty spool");
+    };
+    await replayed(1);
+    expect(answered).toBe(0);
+    tookMs = 250;
+    await replayed(2);
+    expect(answered).toBe(1);
+    expect(modes).toEqual([true, true]);
+    await replay.close();
+    await spool.close();
   });
 
   it("logs once a minute how much is only in memory; close waits up to 10 s for a writable disk (E-21)", async () => {
@@ -86,7 +119,7 @@ describe("SpoolReplay", () => {
     });
     await rm(join(folder, "spool"), { recursive: true });
     const ledger = { settle: () => Promise.reject(new ServiceError("storage_unavailable", "full")) };
-    const replay = new SpoolReplay({ ledger, spool, clock, log, onAnswered: () => {} });
+    const replay = new SpoolReplay({ ledger, spool, clock, log, onAnswered: () => {}, promptMs: 250 });
     for (const number of [1, 2]) await spool.append(settlement(number, endedAtMs));
     const tick = async (): Promise<void> => {
       clock.advance(250);
