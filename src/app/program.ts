@@ -11,6 +11,7 @@ import {
   parsePort,
 } from "./command-line/program-options.js";
 import { addEngine, addModels, addPs, addRun } from "./models-program.js";
+import { connectionsWithin, openFilesLimit } from "./process/open-files.js";
 import { addUpstreams } from "./upstreams-program.js";
 import { addWebhooks } from "./webhooks-program.js";
 
@@ -80,7 +81,11 @@ function addServe(program: Command, commands: CommandSet): void {
     .addOption(jsonOption("print exactly one line of JSON on stdout when the service is ready"));
   commands.plain(
     serve,
-    async () => (await import("./commands/serve.js")).serve,
+    async () => {
+      // Before the modules of the service are read: that opens hundreds of files at once.
+      connectionsWithin(openFilesLimit());
+      return (await import("./commands/serve.js")).serve;
+    },
     "uis serve",
     "uis serve --config uis.yaml --port 8000",
     "uis serve --upstream openai",

@@ -5,6 +5,7 @@ import { createStaticRoutes, withBrowserRedirect } from "../../transports/dashbo
 import { createGrpcListener } from "../../transports/grpc/grpc-listener.js";
 import { createResponseWatch } from "../../transports/http/answer.js";
 import { BodyBudget, createUploadWatch } from "../../transports/http/body.js";
+import { ConnectionLimit } from "../../transports/http/connection-limit.js";
 import { createHttpListener } from "../../transports/http/listener.js";
 import { RouteTable } from "../../transports/http/routes.js";
 import { createOpenAiRoutes, openAiFamily } from "../../transports/openai/routes.js";
@@ -30,7 +31,8 @@ async function composeListeners(context: Context, domain: Domain) {
   lifecycle.onClose("response watch", () => watch.close());
   const uploads = createUploadWatch(limits, clock.monotonic);
   lifecycle.onClose("upload watch", () => uploads.close());
-  const deps = { ...context, ...domain, watch, bodies: new BodyBudget(limits), uploads };
+  const connectionLimit = new ConnectionLimit({ max: context.connectionsMax, clock, log });
+  const deps = { ...context, ...domain, watch, bodies: new BodyBudget(limits), uploads, connectionLimit };
   const http = createHttpListener({ ...deps, ...(await httpSettings(deps)) });
   lifecycle.onClose("HTTP listener", () => http.close());
   const { reflection } = config.grpc;

@@ -20,6 +20,8 @@ export interface ComposeInput {
   readonly config: Config;
   readonly limits: ServiceLimits;
   readonly tls: TlsFiles | null;
+  /** Connections that the public listeners may have together. */
+  readonly connectionsMax: number;
   /** Credential for the pages of the operations listener; null: none is required. */
   readonly opsToken: Secret | null;
   /** The token that this process writes into its data folder; one of `adminTokens`. */

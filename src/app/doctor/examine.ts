@@ -18,7 +18,7 @@ interface RunningParts {
 
 /** Checks of `uis doctor` that need no configuration. */
 export async function examineMachine(): Promise<readonly Check[]> {
-  return [runtimeCheck(process.versions.node), sqliteCheck(), await processorCheck(), await openFilesCheck()];
+  return [runtimeCheck(process.versions.node), sqliteCheck(), await processorCheck(), openFilesCheck()];
 }
 
 /**

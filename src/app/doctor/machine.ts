@@ -5,6 +5,7 @@ import { createSystemClock } from "../../lib/clock.js";
 import { errorText } from "../../lib/display-text.js";
 import { commandTimeoutMs, openState, sqliteVersion } from "../compose/state.js";
 import type { Config } from "../config/schema.js";
+import { openFilesFix, openFilesLimit, openFilesMin } from "../process/open-files.js";
 import { type Check, fail, type OtherClock, ok, silentLog, warn } from "./check.js";
 
 const oldestNode = [20, 19] as const;
@@ -79,14 +80,13 @@ export function judgeProcessor(facts: string, architecture: NodeJS.Architecture,
 }
 
 /** Each connection needs an open file. Known only on Linux. */
-export async function openFilesCheck(): Promise<Check> {
-  const limits = await readFile("/proc/self/limits", "utf8").catch(() => "");
-  const limit = /^Max open files\s+(\d+|unlimited)/m.exec(limits)?.[1];
-  if (limit === undefined) return ok("open_files", "unknown on this system");
-  if (limit !== "unlimited" && Number(limit) < openFilesWanted) {
-    return warn("open_files", `at most ${limit} open files`, "raise it: ulimit -n 65536, or LimitNOFILE= with systemd");
-  }
-  return ok("open_files", `at most ${limit} open files`);
+export function openFilesCheck(): Check {
+  const limit = openFilesLimit();
+  if (limit === null) return ok("open_files", "unknown on this system");
+  if (limit === Number.POSITIVE_INFINITY) return ok("open_files", "at most unlimited open files");
+  const detail = `at most ${limit} open files`;
+  if (limit < openFilesMin) return fail("open_files", `${detail}, and a start needs ${openFilesMin}`, openFilesFix);
+  return limit < openFilesWanted ? warn("open_files", detail, openFilesFix) : ok("open_files", detail);
 }
 
 /** Every request waits for one or two round trips. */

@@ -21,6 +21,7 @@ import { upstreamChecks } from "../doctor/upstreams.js";
 import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "../process/data-folder.js";
 import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
 import { type ListenAddresses, listenAll, loadOpsToken, loadTls } from "../process/listeners.js";
+import { connectionsWithin, openFilesLimit } from "../process/open-files.js";
 import { createLiveLimits, createReload, type LiveLimits, type Reload } from "./reload.js";
 
 interface ServiceInput {
@@ -86,6 +87,8 @@ export async function startService(input: ServiceInput): Promise<Service> {
 
 async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycle): Promise<Service> {
   const { config, secrets, log, environment } = input;
+  // Before anything is opened: a start with too few of them would fail anywhere.
+  const connectionsMax = connectionsWithin(openFilesLimit());
   const tls = await loadTls(config.server.tls);
   const opsToken = await loadOpsToken(config.server);
   await openDataDir(config.data_dir);
@@ -95,6 +98,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   const parts = await compose({
     config,
     limits: limits.now,
+    connectionsMax,
     tls,
     opsToken,
     folderToken: adminToken,

@@ -6,6 +6,7 @@ import { Ended } from "../../domain/call/call-context.js";
 import type { Clock } from "../../domain/call/ports.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import type { TlsFiles } from "../../lib/network.js";
+import type { ConnectionLimit } from "../http/connection-limit.js";
 import type { OpenCall } from "./call.js";
 import { boundedDefinition, grpcHandlers } from "./handlers.js";
 import { keepSessions, unknownRpcPath } from "./http2.js";
@@ -21,6 +22,8 @@ export interface GrpcListenerDeps extends OpenInterceptorDeps {
   readonly connectionClock?: Clock;
   /** Null: plain text. */
   readonly tls: TlsFiles | null;
+  /** Null: as many connections as there are. */
+  readonly connectionLimit: ConnectionLimit | null;
 }
 
 /** Time for clients to read their last status, after the grace time of a drain. */
@@ -58,6 +61,11 @@ export function createGrpcListener(deps: GrpcListenerDeps) {
   const sockets = new Set<Socket>();
   let onGone: (() => void)[] = [];
   const tcp = createServer(socketOptions, (socket) => {
+    // Clients see UNAVAILABLE and connect again after a while, as they do when a server restarts.
+    if (deps.connectionLimit?.enter(socket) === false) {
+      socket.destroy();
+      return;
+    }
     sockets.add(socket);
     socket.once("close", () => {
       sockets.delete(socket);

@@ -8,7 +8,7 @@ import {
 import type { Duplex } from "node:stream";
 import { errorRow } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { retryAdvice, retryHeaders, type ServiceError } from "../../domain/call/service-error.js";
+import { retryAdvice, retryHeaders, ServiceError } from "../../domain/call/service-error.js";
 import { limitHeaders } from "../../domain/metering/limit-response.js";
 import { createSampler } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
@@ -46,6 +46,20 @@ export function errorHead(error: ServiceError): { status: number; headers: Reado
     status: errorRow(error.code).http,
     headers: { ...retryHeaders(retryAdvice(error)), ...limitHeaders(error) },
   };
+}
+
+/** The error for a fault that Node's HTTP parser or its timers found. */
+export function errorOfParser(code: string | undefined): ServiceError {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new ServiceError("request_headers_too_large", "The request's headers are too large.");
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new ServiceError("request_timeout", "The request arrived too slowly.");
+    case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
+      return new ServiceError("request_too_large", "The chunk extensions of the body are too large.");
+    default:
+      return new ServiceError("invalid_value", "The request is not valid HTTP/1.1.");
+  }
 }
 
 /** How much of an unwanted body is discarded before the connection is closed while the client still sends. */

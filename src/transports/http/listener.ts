@@ -7,7 +7,8 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { TlsFiles } from "../../lib/network.js";
-import { answerAndLinger, answerRaw, errorHead, MarkedResponse } from "./answer.js";
+import { answerAndLinger, answerRaw, errorHead, errorOfParser, MarkedResponse } from "./answer.js";
+import type { ConnectionLimit } from "./connection-limit.js";
 import { createCors, pathOf, type RouteTable } from "./routes.js";
 
 export interface HttpListenerDeps {
@@ -16,6 +17,8 @@ export interface HttpListenerDeps {
   readonly allowedHosts: readonly string[];
   /** Null: plain HTTP. */
   readonly tls: TlsFiles | null;
+  /** Null: as many connections as there are. */
+  readonly connectionLimit: ConnectionLimit | null;
   readonly ids: IdSource;
   readonly log: Logger;
   readonly routes: RouteTable;
@@ -38,7 +41,7 @@ const leavingCodes: ReadonlySet<string> = new Set(["ECONNRESET", "HPE_INVALID_EO
  * path is served by the route table.
  */
 export function createHttpListener(deps: HttpListenerDeps) {
-  const { limits, ids, log, tls, routes } = deps;
+  const { limits, ids, log, tls, routes, connectionLimit } = deps;
   const cors = createCors(deps.corsOrigins);
   const hasCors = deps.corsOrigins.length > 0;
   const allowedHosts = deps.allowedHosts.map((host) => host.toLowerCase());
@@ -55,7 +58,8 @@ export function createHttpListener(deps: HttpListenerDeps) {
   function serve(req: IncomingMessage, res: MarkedResponse): void {
     res.marks = hasCors ? [...security, ...cors.headersOf(req)] : security;
     if (isDraining) res.shouldKeepAlive = false;
-    const fault = findHeadFault(req, limits, allowedHosts);
+    const isFull = connectionLimit !== null && connectionLimit.refusedOpen > 0;
+    const fault = findHeadFault(req, limits, allowedHosts) ?? (isFull ? connectionLimit.faultOf(req, res) : undefined);
     if (fault !== undefined) {
       res.shouldKeepAlive = false;
       refusedSockets.add(req.socket);
@@ -121,6 +125,10 @@ export function createHttpListener(deps: HttpListenerDeps) {
   server.on("checkExpectation", pipelines.take);
   server.on("clientError", onClientError);
   server.on("connection", (socket: Socket) => {
+    if (connectionLimit?.enter(socket) === false && !connectionLimit.keepForAnswer(socket)) {
+      socket.destroy();
+      return;
+    }
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
@@ -169,15 +177,6 @@ export function createHttpListener(deps: HttpListenerDeps) {
 
 function secureContext({ cert, key, clientCa }: TlsFiles): https.ServerOptions {
   return { cert, key, ...(clientCa !== null && { ca: clientCa, requestCert: true, rejectUnauthorized: true }) };
-}
-
-/** The error for a fault that Node's HTTP parser or its timers found. */
-function errorOfParser(code: string | undefined): ServiceError {
-  if (code === "HPE_HEADER_OVERFLOW") return tooLarge("The request's headers are too large.");
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
-    return new ServiceError("request_timeout", "The request arrived too slowly.");
-  if (code !== "HPE_CHUNK_EXTENSIONS_OVERFLOW") return bad("The request is not valid HTTP/1.1.");
-  return new ServiceError("request_too_large", "The chunk extensions of the body are too large.");
 }
 
 /** Requests that a client may pipeline on one connection; beyond it the connection is closed. */

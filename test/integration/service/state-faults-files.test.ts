@@ -35,6 +35,44 @@ describe("a service at its limit of open files", () => {
   });
 });
 
+describe("a low limit of open files", () => {
+  const limited = (files: number) => ({
+    env,
+    under: (command: readonly string[]) => ["prlimit", `--nofile=${files}`, ...command],
+  });
+
+  it("prevents the start if it is too low, with exit code 2, cause and fix (E-26)", async () => {
+    needsInstalled("prlimit");
+    expect(await served.refused({ models }, limited(256))).toEqual({
+      code: 2,
+      line: "uis: the service may have at most 256 open files, and needs 320; raise it: ulimit -n 65536, or LimitNOFILE= with systemd",
+    });
+  });
+
+  it("limits connections: further requests get 503, health checks an answer, the log one line (E-26)", async () => {
+    needsInstalled("prlimit");
+    const { child, line, logs } = await served.start({ models }, limited(400));
+    const { port } = new URL(line.api);
+    const held = Array.from({ length: (400 - 192) / 2 }, () =>
+      connect(Number(port), "127.0.0.1").on("error", () => {}),
+    );
+    await eventually(() => held.every(({ connecting }) => !connecting), "all connections are open");
+    const ask = (path: string) => fetch(new URL(path, line.api), { headers: { connection: "close" } });
+    await eventually(async () => (await ask("/v1/models")).status === 503, "the limit is reached");
+    const refused = await ask("/v1/models");
+    expect([refused.headers.get("retry-after"), refused.headers.get("connection")]).toEqual(["1", "close"]);
+    expect(await refused.json()).toMatchObject({ error: { code: "server_is_overloaded" } });
+    expect((await ask("/health")).status).toBe(200);
+    const flood = Array.from({ length: 900 }, () => connect(Number(port), "127.0.0.1").on("error", () => {}));
+    await eventually(() => flood.every(({ connecting }) => !connecting), "all further clients have tried");
+    for (const socket of [...held, ...flood]) socket.destroy();
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "it serves again");
+    expect(logs().filter(({ msg }) => msg.startsWith("the limit of connections is reached"))).toHaveLength(1);
+    expect(child.exitCode).toBeNull();
+  });
+});
+
 describe("a journal of running requests damaged by a full disk", () => {
   it("never prevents a start: damaged lines are skipped, counted and logged (E-20)", async () => {
     const first = await served.start({ models }, { env });

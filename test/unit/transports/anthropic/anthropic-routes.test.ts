@@ -41,7 +41,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, keepAl
     res.writeHead(404).end(),
   );
   const errorToJson = ({ code }: ServiceError) => ({ code });
-  const server = { corsOrigins: [], allowedHosts: [], tls: null, ids, log: silentLog };
+  const server = { corsOrigins: [], allowedHosts: [], tls: null, connectionLimit: null, ids, log: silentLog };
   const listener = createHttpListener({ limits, routes, errorToJson, ...server });
   return { listener, base: `http://127.0.0.1:${await listener.listen("127.0.0.1", 0)}` };
 }

@@ -32,6 +32,7 @@ export async function startListener({
     log: silentLog,
     reflection: false,
     tls: null,
+    connectionLimit: null,
     ...options,
     limits,
   });

@@ -81,6 +81,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     corsOrigins: [],
     allowedHosts: [],
     tls: null,
+    connectionLimit: null,
     ids,
     log,
     routes,
