@@ -108,7 +108,9 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
       ...bounds,
     }),
     limits: createRedisLimitStore(connection, changes),
-    usage: createRedisUsage(runner, () => connection.command("smembers", [documentKeys.keyAccounts], backgroundTimeoutMs)),
+    usage: createRedisUsage(runner, () =>
+      connection.command("smembers", [documentKeys.keyAccounts], backgroundTimeoutMs),
+    ),
     thresholds: createRedisThresholdStore(connection, changes),
     upstreams: createRedisUpstreamStore(connection, changes),
     drains: createRedisDrainStore(connection, changes),

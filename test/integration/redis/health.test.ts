@@ -146,7 +146,9 @@ describe("opening a Redis state", () => {
     const warnings: string[] = [];
     const log: Logger = { ...silentLog, warn: (_, message) => warnings.push(message) };
     const state = await open({ url: link.url, tls: null }, { log });
-    expect(warnings).toContainEqual(expect.stringMatching(/^Redis takes 3\d\d ms for a round trip\. .*Move Redis closer/));
+    expect(warnings).toContainEqual(
+      expect.stringMatching(/^Redis takes 3\d\d ms for a round trip\. .*Move Redis closer/),
+    );
     expect(await state.health()).toMatchObject({ ok: true });
     const width = "day";
     const reads = [
