@@ -211,3 +211,8 @@ export function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K
   }
   return groups;
 }
+
+/** Whether two lists have the same items, compared by `===`, in the same order. */
+export function isSameList<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a.length === b.length && a.every((item, position) => item === b[position]);
+}

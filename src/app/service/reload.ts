@@ -3,6 +3,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import type { Logger } from "../../domain/call/ports.js";
 import type { LiveSettings, ModelDefinition } from "../../domain/catalog/catalog-model.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
+import { isSameList } from "../../lib/collections.js";
 import { isObject } from "../../lib/json-string.js";
 import type { TlsFiles } from "../../lib/network.js";
 import type { Parts } from "../compose/compose.js";
@@ -110,10 +111,6 @@ export function createReload({ config, upstreams: atStart, tls, limits, parts, l
 /** The new values, but the former object of each value that is equal: what refers to it stays as it is. */
 function keepEqual<T>(before: readonly T[], after: readonly T[]): readonly T[] {
   return after.map((value) => before.find((former) => isDeepStrictEqual(former, value)) ?? value);
-}
-
-function isSameList<T>(before: readonly T[], after: readonly T[]): boolean {
-  return before.length === after.length && before.every((value, i) => value === after[i]);
 }
 
 /** Prices and defaults of the models for which they differ, by id. */

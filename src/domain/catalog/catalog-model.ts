@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { isSameList } from "../../lib/collections.js";
 import { rememberLast } from "../../lib/json-string.js";
 import { invariant } from "../call/service-error.js";
 import type { Capabilities, LoadedModel, RequestDefaults } from "../engine/engine.js";
@@ -58,6 +59,7 @@ export class CatalogModel {
   #configuredDefaults: RequestDefaults | null;
   #defaults: RequestDefaults | null;
   readonly #offeredBy = rememberLast(offeredBy);
+  #message: { readonly caps: readonly Capabilities[]; readonly message: Model } | null = null;
 
   /** Begins to load its deployments. */
   constructor(deps: DeploymentDeps, definition: ModelDefinition, createdAtMs: number) {
@@ -165,7 +167,16 @@ export class CatalogModel {
     return sums;
   }
 
+  /** The same message until what the model can do changes, so that lists can be compared. It is shared: never change it. */
   toMessage(): Model {
+    const deployed = this.deployedCaps();
+    if (this.#message === null || !isSameList(this.#message.caps, deployed)) {
+      this.#message = { caps: deployed, message: this.#createMessage() };
+    }
+    return this.#message.message;
+  }
+
+  #createMessage(): Model {
     const { caps } = this;
     return create(ModelSchema, {
       id: this.id,

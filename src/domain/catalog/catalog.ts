@@ -178,7 +178,7 @@ export class Catalog {
   async #takeOver(model: CatalogModel, former: Former): Promise<void> {
     await Promise.all(model.deployments.map((deployment) => deployment.loadEnded));
     const old = this.#models.get(model.id);
-    if (old === model) return this.#change(() => {});
+    if (old === model) return this.#notify();
     const loaded = model.caps !== null;
     if (!loaded && old !== undefined) {
       this.#deps.log.error({ model: model.id }, "new version of a model failed to load; the previous one stays in use");
@@ -212,6 +212,10 @@ export class Catalog {
     const hasNew = models.size > this.#models.size;
     // A replaced model keeps its place.
     this.#models = hasNew ? new Map([...models].sort(([a], [b]) => (a < b ? -1 : 1))) : models;
+    this.#notify();
+  }
+
+  #notify(): void {
     for (const changed of [...this.#listeners]) changed();
   }
 }

@@ -1,4 +1,3 @@
-import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Operation, operations } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
@@ -14,6 +13,7 @@ import { type JsonObject, missingField } from "../http/json-object.js";
 import { type KeepAlive, streamAnswer } from "../http/sse.js";
 import { completionFields, completionFrames, completionJson, readCompletion } from "./completions.js";
 import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
+import { createModelListWriter, modelToJson } from "./model-list.js";
 import { chatFields, readChat } from "./read-chat.js";
 import { rankingJson, readRerank, rerankFields } from "./rerank.js";
 import { answerResponse } from "./responses/answer-response.js";
@@ -44,6 +44,7 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
   const { core, usage, webhookEndpoints, storedResponses, keepAlive } = deps;
   const readRequest = createJsonReader(deps);
   const stored = createStoredResponseHandlers(storedResponses);
+  const writeModels = createModelListWriter();
 
   return {
     async create_chat_completion(call, exchange) {
@@ -97,7 +98,7 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     list_response_input_items: (call, exchange, rawId) => stored.list(call, exchange, decodeId(rawId)),
 
     async list_models(call, exchange) {
-      exchange.json(200, { object: "list", data: (await allModels(core, call)).map(modelToJson) });
+      exchange.json(200, writeModels(await allModels(core, call)));
     },
 
     async get_model(call, exchange, rawId) {
@@ -133,20 +134,6 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     async get_version(_call, exchange) {
       exchange.json(200, { version });
     },
-  };
-}
-
-/** A model with OpenAI's four fields and ours beside them (MODEL-10). */
-export function modelToJson(model: Model): object {
-  return {
-    id: model.id,
-    object: "model",
-    created: Number(model.created),
-    owned_by: model.ownedBy,
-    context_length: model.contextLength,
-    capabilities: model.capabilities,
-    ...(model.dimensions !== undefined && { dimensions: model.dimensions }),
-    ...(model.toolCalling !== undefined && { tool_calling: model.toolCalling }),
   };
 }
 

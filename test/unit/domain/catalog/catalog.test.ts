@@ -1,8 +1,11 @@
 import { setImmediate } from "node:timers/promises";
+import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
+import { ListModelsRequestSchema } from "../../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { Catalog } from "../../../../src/domain/catalog/catalog.js";
 import type { ModelDefinition } from "../../../../src/domain/catalog/catalog-model.js";
+import { listModels } from "../../../../src/domain/catalog/model-listing.js";
 import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { caps } from "../../../support/capabilities.js";
@@ -147,6 +150,21 @@ describe("Catalog", () => {
     await put;
     expect(catalog.visibleTo(tokenAdministrator)).toEqual([]);
     expect(catalog.find("m", tokenAdministrator)?.hasFailed).toBe(true);
+  });
+
+  it("lists the same message of a model until what it can do changes (E-35)", async () => {
+    const { catalog, definition, begun, loads } = setUp();
+    const put = catalog.put({ ...definition("m"), capabilities: null });
+    await begun(1);
+    const list = () => listModels(catalog, tokenAdministrator, create(ListModelsRequestSchema)).models;
+    const [loading] = list();
+    expect(loading?.capabilities).toEqual([]);
+    expect(list()[0]).toBe(loading);
+    loads[0]?.end("first");
+    await put;
+    const [loaded] = list();
+    expect(loaded?.capabilities).toContain("chat");
+    expect(list()[0]).toBe(loaded);
   });
 
   it("removes models that a new list does not contain", async () => {

@@ -1,0 +1,39 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { type Model, ModelSchema } from "../../../../gen/unified/catalog/v1/model_pb.js";
+import { createModelListWriter, modelToJson } from "../../../../src/transports/openai/model-list.js";
+
+const models: readonly Model[] = Array.from({ length: 2_000 }, (_, number) =>
+  create(ModelSchema, { id: `model-${number}`, ownedBy: "test", capabilities: ["chat"], contextLength: 4_096 }),
+);
+
+describe("the list of models", () => {
+  it("is written once while its models stay the same, for each caller's models (E-35)", () => {
+    const write = createModelListWriter();
+    const all = write(models);
+    const few = write(models.slice(0, 3));
+    expect(write([...models])).toBe(all);
+    expect(write(models.slice(0, 3))).toBe(few);
+    expect(JSON.parse(all.text)).toEqual({ object: "list", data: models.map(modelToJson) });
+    expect(all.isAscii).toBe(true);
+  });
+
+  it("is written again when one of them has changed", () => {
+    const write = createModelListWriter();
+    const before = write(models);
+    const changed = create(ModelSchema, { id: "model-\u00e9", ownedBy: "test" });
+    const after = write([...models.slice(1), changed]);
+    expect(after.text).not.toBe(before.text);
+    expect(after.isAscii).toBe(false);
+    expect(JSON.parse(after.text).data.at(-1)).toMatchObject({ id: "model-\u00e9" });
+  });
+
+  it("keeps a bounded number of lists", () => {
+    const write = createModelListWriter();
+    const first = write(models.slice(0, 1));
+    for (let count = 2; count < 20; count++) write(models.slice(0, count));
+    const again = write(models.slice(0, 1));
+    expect(again).not.toBe(first);
+    expect(again.text).toBe(first.text);
+  });
+});
