@@ -125,7 +125,7 @@ export function describeChangeFeed(open: OpenState): void {
       await keys.insert(keyRecord(1));
       const received: StateChange[] = [];
       feed.subscribe((change) => void received.push(change));
-      await keys.touch(keyId, 5_000);
+      await keys.touch([{ id: keyId, atMs: 5_000 }]);
       await keys.update("key_nobody", { name: "new" });
       await limits.remove(owner);
       await thresholds.remove("thr_nobody");

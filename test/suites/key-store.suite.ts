@@ -154,8 +154,11 @@ export function describeKeyStore(open: OpenState): void {
     it("keeps the latest time of use, in whatever order uses are reported", async () => {
       await keys.insert(keyRecord(1));
       const { id, hash } = keyRecord(1);
-      for (const atMs of [1_000, 3_000, 2_000]) await keys.touch(id, atMs);
-      await keys.touch("key_nobody", 9_000);
+      for (const atMs of [1_000, 3_000, 2_000]) await keys.touch([{ id, atMs }]);
+      await keys.touch([
+        { id: "key_nobody", atMs: 9_000 },
+        { id, atMs: 2_500 },
+      ]);
       expect(await keys.findByHash(hash)).toEqual(keyRecord(1, { lastUsedAtMs: 3_000 }));
     });
 
@@ -188,7 +191,7 @@ export function describeKeyStore(open: OpenState): void {
       await Promise.all([
         keys.update(id, { name: "new" }),
         keys.update(id, { models: ["m"] }),
-        keys.touch(id, 7),
+        keys.touch([{ id, atMs: 7 }]),
         keys.revoke(id, 9),
       ]);
       expect(await keys.find(id)).toMatchObject({ name: "new", models: ["m"], lastUsedAtMs: 7, revokedAtMs: 9 });

@@ -6,8 +6,8 @@ import type { ChangeFeed, Clock, Logger } from "../call/ports.js";
 import { mayDo, type Principal, sessionIdOf, tokenAdministrator } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
 import { hashApiKey, isMistypedApiKey, isPresentable } from "./api-key.js";
-import { KeyCache } from "./key-cache.js";
-import type { ApiKeyRecord, KeyStore } from "./key-store.js";
+import { KeyCache, knownKeysMax } from "./key-cache.js";
+import type { ApiKeyRecord, KeyStore, KeyUse } from "./key-store.js";
 import type { Sessions } from "./sessions.js";
 
 /** The scheme in any case, exactly one space, then the key and nothing else (KEY-4, GEN-3). */
@@ -15,9 +15,6 @@ const authorizationForm = /^bearer ([^ ]+)$/i;
 
 /** Bad credentials per minute and address (KEY-19). */
 const failuresPerMinute = 60;
-
-/** Maximum keys cached by their header. */
-const seenMax = 10_000;
 
 interface AuthenticatorDeps {
   readonly keys: Pick<KeyStore, "findByHash" | "touch">;
@@ -43,7 +40,9 @@ export class Authenticator {
   /** Digests of the administrator's tokens: hashing per request would cost microseconds. */
   readonly #tokenHashes = new BoundedMap<string, string>(16);
   /** Valid keys by header. The key cache decides whether a key is still valid. */
-  readonly #seen = new BoundedMap<string, { readonly record: ApiKeyRecord; readonly principal: Principal }>(seenMax);
+  readonly #seen = new BoundedMap<string, { readonly record: ApiKeyRecord; readonly principal: Principal }>(
+    knownKeysMax,
+  );
 
   constructor(deps: AuthenticatorDeps) {
     this.#deps = deps;
@@ -181,14 +180,18 @@ function isByToken(principal: Principal): boolean {
 }
 
 const touchEveryMs = 60_000;
-const keysMax = 10_000;
+/** Uses of one write: a few milliseconds of the store. */
+const usesMax = 500;
 
 type LastUsedDeps = Pick<AuthenticatorDeps, "now" | "log"> & { readonly keys: Pick<KeyStore, "touch"> };
 
 /** Records the last use of keys, at most once a minute each and outside the request's path (KEY-15). */
 class LastUsed {
   readonly #deps: LastUsedDeps;
-  readonly #touchedAtMs = new BoundedMap<string, number>(keysMax);
+  readonly #touchedAtMs = new BoundedMap<string, number>(knownKeysMax);
+  /** Uses that the next write takes: those during one write become the next. */
+  #uses: KeyUse[] = [];
+  #isWriting = false;
   #failing = false;
 
   constructor(deps: LastUsedDeps) {
@@ -200,16 +203,25 @@ class LastUsed {
     const touchedAtMs = this.#touchedAtMs.get(id);
     if (touchedAtMs !== undefined && nowMs - touchedAtMs < touchEveryMs) return;
     this.#touchedAtMs.set(id, nowMs);
-    const { keys, now, log } = this.#deps;
-    keys.touch(id, now()).then(
-      () => {
+    this.#uses.push({ id, atMs: this.#deps.now() });
+    if (!this.#isWriting) void this.#writeAll();
+  }
+
+  async #writeAll(): Promise<void> {
+    const { keys, log } = this.#deps;
+    this.#isWriting = true;
+    while (this.#uses.length > 0) {
+      const uses = this.#uses.splice(0, usesMax);
+      try {
+        await keys.touch(uses);
         this.#failing = false;
-      },
-      (err: unknown) => {
-        if (!this.#failing) log.warn({ err, key_id: id }, "last use of API keys could not be recorded");
+      } catch (err) {
+        const fields = { err, key_id: uses[0]?.id, keys: uses.length };
+        if (!this.#failing) log.warn(fields, "last use of API keys could not be recorded");
         this.#failing = true;
-      },
-    );
+      }
+    }
+    this.#isWriting = false;
   }
 }
 

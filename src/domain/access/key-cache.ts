@@ -5,7 +5,11 @@ import { ServiceError } from "../call/service-error.js";
 import { type ApiKeyRecord, frozenKey, type KeyStore } from "./key-store.js";
 import type { Sessions } from "./sessions.js";
 
-const knownMax = 9_000;
+/**
+ * Keys that are cached by their secret: the 110,000 that were used last are always among them. One takes about 1.2 KB,
+ * with its principal.
+ */
+export const knownKeysMax = 220_000;
 /** A separate cache, so that a flood of made-up keys evicts no valid one. */
 const unknownMax = 1_000;
 const knownFreshMs = 30_000;
@@ -15,6 +19,8 @@ const outageMs = 300_000;
 const skipMs = 1_000;
 /** Retry-After during an outage. */
 const retryAfterMs = 1_000;
+/** Changed keys that are remembered until all entries are searched for them, which takes milliseconds. */
+const changedMax = 1_000;
 
 interface Known {
   readonly record: ApiKeyRecord;
@@ -26,17 +32,20 @@ interface Known {
 interface KeyCacheDeps {
   readonly keys: Pick<KeyStore, "findByHash">;
   readonly clock: Pick<Clock, "monotonic">;
-  readonly changes: Pick<ChangeFeed, "isLinked">;
+  readonly changes: Pick<ChangeFeed, "isLinked" | "isComplete">;
 }
 
 /**
- * Keys by their hash (KEY-11, KEY-12, KEY-14): known ones are cached for 30 s, unknown ones for 5 s. While changes of other
+ * Keys by their hash (KEY-11, KEY-12, KEY-14): known ones are cached for 30 s, or until they change where no change can be
+ * missed, unknown ones for 5 s. While changes of other
  * replicas do not arrive, every key is read from the store. While the store is unavailable, known keys stay valid for
  * 5 min; others fail with `storage_unavailable`, never as invalid.
  */
 export class KeyCache {
   readonly #deps: KeyCacheDeps;
-  readonly #known = new BoundedMap<string, Known>(knownMax);
+  readonly #known = new BoundedMap<string, Known>(knownKeysMax);
+  /** Ids of changed keys, whose entries are not used any more. */
+  readonly #changed = new Set<string>();
   #unknownSinceMs = new BoundedMap<string, number>(unknownMax);
   /** Reads in progress: requests with the same key share one look-up. */
   readonly #reads = new Map<string, Promise<ApiKeyRecord | null>>();
@@ -58,9 +67,10 @@ export class KeyCache {
 
   /** The cached record at `nowMs` (monotonic), also if revoked or expired; undefined when the store must be read. */
   fresh(hash: string, nowMs: number): ApiKeyRecord | undefined {
-    const known = this.#known.get(hash);
-    if (known === undefined || known.link !== this.#link || nowMs - known.readAtMs >= knownFreshMs) return undefined;
-    return this.#deps.changes.isLinked ? known.record : undefined;
+    const { isLinked, isComplete } = this.#deps.changes;
+    const known = this.#current(hash);
+    if (known === undefined || known.link !== this.#link || !isLinked) return undefined;
+    return isComplete || nowMs - known.readAtMs < knownFreshMs ? known.record : undefined;
   }
 
   /** The record, revoked and expired ones included; null when there is no such key. Rejects with `storage_unavailable`. */
@@ -90,18 +100,27 @@ export class KeyCache {
     }
   }
 
+  /** The entry, unless its key has changed since it was read. */
+  #current(hash: string): Known | undefined {
+    const known = this.#known.get(hash);
+    return known !== undefined && this.#changed.size > 0 && this.#changed.has(known.record.id) ? undefined : known;
+  }
+
   /** The record to use during an outage. */
   #lastKnown(hash: string, nowMs: number): ApiKeyRecord | undefined {
-    const last = this.#known.get(hash);
+    const last = this.#current(hash);
     return last !== undefined && nowMs - last.readAtMs < outageMs ? last.record : undefined;
   }
 
   /** Invalidates a key, also for requests in progress. */
   forget(keyId: string): void {
     this.#discardReads();
+    this.#changed.add(keyId);
+    if (this.#changed.size < changedMax) return;
     for (const [hash, { record }] of this.#known.entries()) {
-      if (record.id === keyId) this.#known.delete(hash);
+      if (this.#changed.has(record.id)) this.#known.delete(hash);
     }
+    this.#changed.clear();
   }
 
   /** Invalidates all keys, because changes may have been missed. */
@@ -145,6 +164,7 @@ export class KeyCache {
     const nowMs = this.#deps.clock.monotonic();
     if (record !== null) {
       this.#unknownSinceMs.delete(hash);
+      this.#changed.delete(record.id);
       this.#known.set(hash, { record, readAtMs: nowMs, link });
       return;
     }

@@ -74,8 +74,13 @@ export interface KeyStore {
    * (KEY-16). False, with nothing changed, for an unknown or revoked key.
    */
   rotate(id: string, successor: ApiKeyRecord, oldExpiresAtMs: number): Promise<boolean>;
-  /** Records a use; the latest time counts. */
-  touch(id: string, atMs: number): Promise<void>;
+  /** Records uses, at most 1,000; the latest time of each key counts. Unknown ids are skipped. */
+  touch(uses: readonly KeyUse[]): Promise<void>;
+}
+
+export interface KeyUse {
+  readonly id: string;
+  readonly atMs: number;
 }
 
 export type KeyState = "active" | "expired" | "revoked";

@@ -54,4 +54,6 @@ export interface ChangeFeed {
   subscribe(listener: (change: StateChange) => void): () => void;
   /** False while changes by other replicas do not arrive: nothing may be cached (KEY-11). */
   readonly isLinked: boolean;
+  /** Whether no change can be missed, because no other process writes the store. */
+  readonly isComplete: boolean;
 }

@@ -6,6 +6,7 @@ import {
   type KeyChange,
   type KeyStep,
   type KeyStore,
+  type KeyUse,
   pageOfStep,
   parseCursor,
 } from "../../domain/access/key-store.js";
@@ -81,8 +82,8 @@ export function createKeyVerbs(db: SqliteDatabase) {
         insert.run(...toValues(successor));
         return true;
       },
-      touchKey(id: string, atMs: number): void {
-        touch.run(atMs, id);
+      touchKeys(uses: readonly KeyUse[]): void {
+        for (const { id, atMs } of uses) touch.run(atMs, id);
       },
     },
   };
@@ -121,7 +122,7 @@ export function createKeyStore(
       if (isRotated) for (const each of [id, successor.id]) changed(each);
       return isRotated;
     },
-    touch: (id, atMs) => link.write("touchKey", id, atMs),
+    touch: (uses) => link.write("touchKeys", uses),
   };
 }
 

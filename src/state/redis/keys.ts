@@ -5,6 +5,7 @@ import {
   foldCase,
   type KeyState,
   type KeyStore,
+  type KeyUse,
   pageOfStep,
   parseCursor,
 } from "../../domain/access/key-store.js";
@@ -26,6 +27,8 @@ const insertKey = loadScript("insert-key");
 const listKeys = loadScript("list-keys");
 
 const keysMax = 1_000_000;
+/** Concurrent changes of a list of uses, each of which is a read and a write. */
+const touchesAtOnce = 64;
 
 /** The key that a new one replaces, as it was read and as it is afterwards. */
 interface Predecessor {
@@ -103,9 +106,17 @@ export function createRedisKeyStore(client: RedisClient, feed: RedisChangeFeed):
       }
       throw new ServiceError("conflict", "The API key is being changed by others. Try again.");
     },
-    async touch(id, atMs) {
-      const touched = (key: ApiKeyRecord) => ({ ...key, lastUsedAtMs: Math.max(key.lastUsedAtMs ?? 0, atMs) });
-      await documents.change(id, (text) => keyText(touched(parseKey(text))), null);
+    async touch(uses) {
+      const touched = (key: ApiKeyRecord, atMs: number) => ({
+        ...key,
+        lastUsedAtMs: Math.max(key.lastUsedAtMs ?? 0, atMs),
+      });
+      for (let from = 0; from < uses.length; from += touchesAtOnce) {
+        const some = uses.slice(from, from + touchesAtOnce);
+        const change = ({ id, atMs }: KeyUse) =>
+          documents.change(id, (text) => keyText(touched(parseKey(text), atMs)), null);
+        await Promise.all(some.map(change));
+      }
     },
   };
 }

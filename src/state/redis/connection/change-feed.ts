@@ -25,6 +25,7 @@ export type OwnChange = Exclude<StateChange, { kind: "lost_link" }>;
  */
 export class RedisChangeFeed implements ChangeFeed {
   readonly channel: string = `${keyPrefix}changes`;
+  readonly isComplete = false;
   readonly #connection: RedisConnection;
   readonly #clock: Clock;
   readonly #log: Logger;

@@ -1,4 +1,4 @@
-import type { ApiKeyRecord, KeyChange, KeyStore } from "../../../../src/domain/access/key-store.js";
+import type { ApiKeyRecord, KeyChange, KeyStore, KeyUse } from "../../../../src/domain/access/key-store.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 
@@ -7,7 +7,7 @@ export class ScriptedKeyStore implements KeyStore {
   readonly #keys: KeyStore;
   /** Hashes that were looked up. */
   readonly lookUps: string[] = [];
-  readonly touches: { readonly id: string; readonly atMs: number }[] = [];
+  readonly touches: KeyUse[] = [];
   /** Ids that were looked up. */
   readonly finds: string[] = [];
   down = false;
@@ -26,10 +26,10 @@ export class ScriptedKeyStore implements KeyStore {
     return seen;
   }
 
-  async touch(id: string, atMs: number): Promise<void> {
+  async touch(uses: readonly KeyUse[]): Promise<void> {
     this.#refuseWhenDown();
-    this.touches.push({ id, atMs });
-    await this.#keys.touch(id, atMs);
+    this.touches.push(...uses);
+    await this.#keys.touch(uses);
   }
 
   async find(id: string): Promise<ApiKeyRecord | null> {

@@ -27,6 +27,7 @@ export const administrator: Principal = {
 /** A store of limits and its feed, in memory; can be made unavailable. */
 export class HandLimitStore implements LimitStore, ChangeFeed {
   readonly isLinked = true;
+  readonly isComplete = true;
   stored: StoredLimits[] = [];
   away = false;
   reads = 0;

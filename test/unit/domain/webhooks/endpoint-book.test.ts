@@ -27,6 +27,7 @@ function openBook() {
       },
     },
     changes: {
+      isComplete: false,
       subscribe(listener) {
         listeners.add(listener);
         return () => listeners.delete(listener);
