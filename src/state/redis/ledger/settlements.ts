@@ -42,25 +42,64 @@ export function encodeSettlements(
     ...items.map(({ settlement }) => shard.ended(settlement.requestId)),
   ]);
   const encodedLines: (readonly unknown[])[] = [];
-  const indexOfLine = new Map<string, number>();
+  const calledLines = new Map<string, CalledLine>();
   const encodedItems = items.map((item) => {
     const atMs = item.settlement.endedAtMs ?? nowMs;
     const line = lines.of(item.settlement, hourOf(atMs));
-    let index = indexOfLine.get(line.id);
-    if (index === undefined) {
-      index = encodedLines.push(line.encode(keys));
-      indexOfLine.set(line.id, index);
+    let called = calledLines.get(line.id);
+    if (called === undefined) {
+      const thresholds = new ThresholdLists(line, keys);
+      called = { line, thresholds, index: encodedLines.push([...line.encode(keys), thresholds.lists]) };
+      calledLines.set(line.id, called);
     }
-    return encodeItem(shard, item, index, line, keys, atMs);
+    return encodeItem(shard, item, called, keys, atMs);
   });
   return { keys: keys.names, lines: JSON.stringify(encodedLines), items: JSON.stringify(encodedItems) };
+}
+
+/** A line of one call. */
+interface CalledLine {
+  readonly line: LedgerLine;
+  /** From 1, as in Lua. */
+  readonly index: number;
+  readonly thresholds: ThresholdLists;
+}
+
+/** The lists of thresholds of a line in one call: settlements with the same one refer to it. */
+class ThresholdLists {
+  readonly lists: unknown[] = [];
+  readonly #line: LedgerLine;
+  readonly #keys: KeyList;
+  readonly #indexes = new Map<Settlement["thresholds"], number>();
+
+  constructor(line: LedgerLine, keys: KeyList) {
+    this.#line = line;
+    this.#keys = keys;
+  }
+
+  /** From 1; 0: it has none. With the events of `eventsAtMs`, if not null, it is not shared. */
+  indexOf(thresholds: Settlement["thresholds"], eventsAtMs: number | null): number {
+    if (thresholds.length === 0) return 0;
+    const known = eventsAtMs === null ? this.#indexes.get(thresholds) : undefined;
+    if (known !== undefined) return known;
+    const index = this.lists.push(thresholds.flatMap((threshold) => this.#encode(threshold, eventsAtMs)));
+    if (eventsAtMs === null) this.#indexes.set(thresholds, index);
+    return index;
+  }
+
+  #encode(threshold: Threshold, eventsAtMs: number | null) {
+    const sums = this.#line.sums(threshold.apiKeyId === null ? "account" : "key", threshold.period);
+    if (sums === null) return [];
+    const events = eventsAtMs === null ? 0 : eventsOf(threshold, eventsAtMs);
+    const sumsIndex = this.#keys.indexOf(sums);
+    return [[threshold.id, letterOfMetric[threshold.metric], sumsIndex, valueTextsOf(threshold), events]];
+  }
 }
 
 function encodeItem(
   shard: ShardKeys,
   { settlement, owners, withEvents }: SettleItem,
-  index: number,
-  line: LedgerLine,
+  { line, index, thresholds }: CalledLine,
   keys: KeyList,
   atMs: number,
 ) {
@@ -75,19 +114,7 @@ function encodeItem(
     settlement.costNano,
     settlement.degraded ? 1 : 0,
     event === null ? 0 : withEvents === "none" ? event.type : [event.id, event.type, event.body],
-    settlement.thresholds.flatMap((threshold) => {
-      const sums = line.sums(threshold.apiKeyId === null ? "account" : "key", threshold.period);
-      if (sums === null) return [];
-      return [
-        [
-          threshold.id,
-          letterOfMetric[threshold.metric],
-          keys.indexOf(sums),
-          valueTextsOf(threshold),
-          withEvents === "all" ? eventsOf(threshold, atMs) : 0,
-        ],
-      ];
-    }),
+    thresholds.indexOf(settlement.thresholds, withEvents === "all" ? atMs : null),
     further.length === 0 ? 0 : encodeOwners(shard, keys, settlement.account, further),
   ];
 }

@@ -6,10 +6,11 @@
 --   items as JSON, 5 maximum number of open deliveries of an account.
 --   A line is the owner and the time of usage: [account, field of its usage rows, start of the day in ms,
 --    { owner: [window, running, reserved or 0], ... }, [[hour or day row, expires at], ...], [[sums, expires at], ...],
---    endpoints of the account, field of the same rows for one operation]
+--    endpoints of the account, field of the same rows for one operation, lists of thresholds: [[[threshold, metric, sums,
+--    [value as a decimal string, ...], events or 0], ...], ...]]
 --   An item: [request, line, prompt tokens, completion tokens, cached tokens, nano-dollars, 1 for degraded,
---    [event, type, body] or its type alone or 0, [[threshold, metric, sums, [value as a decimal string, ...], events
---    or 0], ...], { owner: as in the line, ... } of its further owners or 0]
+--    [event, type, body] or its type alone or 0, list of thresholds of its line or 0, { owner: as in the line, ... } of its
+--    further owners or 0]
 --   owner: <kind>:<id>; events: [event, type, prefix, suffix] for each value
 -- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
 --   was done; last next_due when deliveries were made, else nothing. An answer:
@@ -138,18 +139,44 @@ local function growth(item, metric)
   return add(decimal(item[3]), decimal(item[4]))
 end
 
--- The values that a sum reaches for the first time with this item: list of { threshold, place of the value, sum }.
--- Requires write_usage before, because it reads the stored sums.
-local function reached(item)
-  local found = {}
-  for _, threshold in ipairs(item[9]) do
-    local key = KEYS[threshold[3]]
-    local sum = add(sum_of(key, threshold[2]), growth(item, threshold[2]))
-    for place, value in ipairs(threshold[4]) do
-      if compare(sum, value) < 0 then break end
-      if redis.call('HEXISTS', key, 'm' .. threshold[1] .. ':' .. value) == 0 then
-        found[#found + 1] = { threshold, place, sum }
+-- The sums that thresholds are compared with, by key and metric: read once a call, and kept in step with its items.
+local watched = {}
+
+local function watched_sum(key, metric)
+  local sums = watched[key] or {}
+  watched[key] = sums
+  if not sums[metric] then
+    write_usage()
+    sums[metric] = sum_of(key, metric)
+  end
+  return sums[metric]
+end
+
+local function add_watched(line, item)
+  for _, each in ipairs(line[6]) do
+    local sums = watched[KEYS[each[1]]]
+    if sums then
+      for metric, sum in pairs(sums) do sums[metric] = add(sum, growth(item, metric)) end
+    end
+  end
+end
+
+-- The values that a sum reaches for the first time with this item: list of { threshold, place of the value, sum }. The values
+-- before `threshold.next` have their events.
+local function reached(item, line)
+  local found, sums = {}, {}
+  for _, threshold in ipairs(line[9][item[9]]) do
+    local key, metric, values = KEYS[threshold[3]], threshold[2], threshold[4]
+    local name = metric .. threshold[3]
+    if not sums[name] then sums[name] = add(watched_sum(key, metric), growth(item, metric)) end
+    local place = threshold.next or 1
+    while values[place] and compare(sums[name], values[place]) >= 0 do
+      if redis.call('HEXISTS', key, 'm' .. threshold[1] .. ':' .. values[place]) == 0 then
+        found[#found + 1] = { threshold, place, sums[name] }
+      elseif place == (threshold.next or 1) then
+        threshold.next = place + 1
       end
+      place = place + 1
     end
   end
   return found
@@ -213,9 +240,8 @@ local function settle(i, item)
     if #receivers(KEYS[line[7]], event) > 0 then return { 'wants_events' } end
     event = 0
   end
-  if #item[9] > 0 then
-    write_usage()
-    found = reached(item)
+  if item[9] > 0 then
+    found = reached(item, line)
     for _, each in ipairs(found) do
       if each[1][5] == 0 then return { 'wants_events' } end
     end
@@ -228,6 +254,7 @@ local function settle(i, item)
     released[#released + 1] = item[1]
   end
   add_usage(line, item)
+  add_watched(line, item)
   note_account(line)
   local crossed = emit_crossed(line, found)
   if event ~= 0 then deliver(line, event[1], event[2], event[3]) end
