@@ -52,8 +52,11 @@ export interface State {
   now(): number;
   /** Number of processes that share the store, as last known; 1 or more. */
   replicas(): number;
-  /** Deletes at most `max` expired records and returns their number. Rejects with `storage_unavailable`. */
-  purge(max: number): Promise<number>;
+  /**
+   * Deletes at most `max` expired records and returns their number. Stops after `budgetMs` of the store's time, but not
+   * before 200 records: fewer mean that no others are left. Default: no limit of time. Rejects with `storage_unavailable`.
+   */
+  purge(max: number, budgetMs?: number): Promise<number>;
   /** Writes a consistent copy while the service runs; null where the store has its own means. */
   readonly backup: ((file: string) => Promise<void>) | null;
   /** Never rejects: a store that does not answer is `ok: false`. */
@@ -73,11 +76,15 @@ export class StateOpenError extends Error {
 }
 
 /** Interval of the purge. */
-const everyMs = 600_000;
-/** Pause between two steps, so that other writes come first. */
-const stepEveryMs = 200;
-/** Records of one step: some milliseconds of the store. */
-const stepMax = 500;
+const everyMs = 30_000;
+/** Time of the store that one step may take: requests wait no longer for it. */
+const stepBudgetMs = 10;
+/** Pause between two steps: retention takes at most a tenth of the store's time, which is many times what requests add. */
+const stepEveryMs = 100;
+/** Records of one step: more than a store deletes in its time. */
+const stepMax = 50_000;
+/** A step that deletes fewer has left none: see State.purge. */
+const backlogMin = 200;
 
 interface PurgeDeps {
   readonly state: Pick<State, "purge">;
@@ -85,18 +92,21 @@ interface PurgeDeps {
   readonly log: Logger;
 }
 
-/** Deletes expired records in small steps. Returns the function that stops it. Outages are retried later. */
+/**
+ * Deletes expired records in steps of bounded time, one after the other while there is a backlog (E-34). Returns the function that
+ * stops it. Outages are retried later.
+ */
 export function startPurge({ state, clock, log }: PurgeDeps): () => void {
   let isStopped = false;
   let cancelTimer = clock.after(stepEveryMs, () => void step());
   async function step(): Promise<void> {
     let purged = 0;
     try {
-      purged = await state.purge(stepMax);
+      purged = await state.purge(stepMax, stepBudgetMs);
     } catch (err) {
       log.warn({ err }, "expired records could not be deleted; retrying later");
     }
-    if (!isStopped) cancelTimer = clock.after(purged >= stepMax ? stepEveryMs : everyMs, () => void step());
+    if (!isStopped) cancelTimer = clock.after(purged >= backlogMin ? stepEveryMs : everyMs, () => void step());
   }
   return () => {
     isStopped = true;

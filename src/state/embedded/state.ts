@@ -115,7 +115,7 @@ export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | 
     changes,
     now,
     replicas: () => 1,
-    purge: (max) => link.write("purge", max, now()),
+    purge: (max, budgetMs) => link.write("purge", max, now(), budgetMs),
   };
 }
 
@@ -162,6 +162,7 @@ async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth>
  */
 class LocalChanges implements ChangeFeed {
   readonly isLinked = true;
+  readonly isComplete = true;
   readonly #listeners = new Set<(change: StateChange) => void>();
 
   subscribe(listener: (change: StateChange) => void): () => void {

@@ -128,14 +128,15 @@ function endedDeliveries(isPurged: 0 | 1): string {
     ORDER BY ended_at_ms, number LIMIT ?3)`;
 }
 
+/** Records between two looks at the clock; at least the 200 of State.purge. */
+const chunkMax = 1_000;
+
 /**
- * Returns the verb that deletes expired records (USE-15, KEY-23, WH-50), table by table, at most `max`, and returns their
- * number. Ended deliveries lose payload and attempts first, after twice that time the record; of the delivered ones only
- * the newest `deliveredMax` keep their payload.
+ * Returns the verb that deletes expired records (USE-15, KEY-23, WH-50), kind by kind, at most `max`, and returns their
+ * number. It stops after `budgetMs`, and the next call goes on with the following kind. Ended deliveries lose payload and
+ * attempts first, after twice that time the record; of the delivered ones only the newest `deliveredMax` keep their payload.
  */
 function createPurge(db: SqliteDatabase, queues: QueueRows, deliveredMax: number) {
-  const purgeMarkers = createMarkerPurge(db);
-  const steps = retention.map(({ sql, keptMs }) => ({ remove: db.prepare(sql), keptMs }));
   const strip = db.prepare(
     `UPDATE deliveries SET body = '', attempts_json = '[]', is_purged = 1 WHERE ${endedDeliveries(0)}`,
   );
@@ -144,26 +145,41 @@ function createPurge(db: SqliteDatabase, queues: QueueRows, deliveredMax: number
     `SELECT count(*) AS kept FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_ended
        WHERE state = 'delivered' AND is_purged = 0 AND ended_at_ms IS NOT NULL LIMIT ?)`,
   );
-  return (max: number, nowMs: number): number => {
-    let purged = purgeMarkers(max, nowMs);
-    for (const step of steps) {
-      if (purged < max) purged += Number(step.remove.run(nowMs - step.keptMs, max - purged).changes);
-    }
-    if (purged >= max) return purged;
-    queues.writeNoted();
-    for (const [state, keptMs] of [
-      ["delivered", deliveredKeptMs],
-      ["permanently_failed", failedKeptMs],
-    ] as const) {
-      purged += Number(strip.run(state, nowMs - keptMs, max - purged).changes);
-      purged += Number(remove.run(state, nowMs - 2 * keptMs, max - purged).changes);
-    }
-    if (purged < max) {
-      const row = countDelivered.get(deliveredMax + max - purged);
+  const ended = ([state, keptMs]: readonly [state: string, keptMs: number]): Removal[] => [
+    (max, nowMs) => Number(strip.run(state, nowMs - keptMs, max).changes),
+    (max, nowMs) => Number(remove.run(state, nowMs - 2 * keptMs, max).changes),
+  ];
+  const removals: readonly Removal[] = [
+    createMarkerPurge(db),
+    ...retention.map(({ sql, keptMs }): Removal => {
+      const statement = db.prepare(sql);
+      return (max, nowMs) => Number(statement.run(nowMs - keptMs, max).changes);
+    }),
+    ...ended(["delivered", deliveredKeptMs]),
+    ...ended(["permanently_failed", failedKeptMs]),
+    (max, nowMs) => {
+      const row = countDelivered.get(deliveredMax + max);
       const surplus = row === undefined ? 0 : Math.max(0, integer(row, "kept") - deliveredMax);
-      purged += Number(strip.run("delivered", nowMs, surplus).changes);
+      return Number(strip.run("delivered", nowMs, surplus).changes);
+    },
+  ];
+  let first = 0;
+  return (max: number, nowMs: number, budgetMs = Number.POSITIVE_INFINITY): number => {
+    const endMs = performance.now() + budgetMs;
+    queues.writeNoted();
+    let purged = 0;
+    for (let done = 0; done < removals.length; ) {
+      const limit = Math.min(max - purged, chunkMax);
+      const removed = removals[first]?.(limit, nowMs) ?? 0;
+      purged += removed;
+      if (removed < limit) done += 1;
+      if (removed < limit || performance.now() >= endMs) first = (first + 1) % removals.length;
+      if (purged >= max || (removed === limit && performance.now() >= endMs)) break;
     }
     queues.removeEmpty();
     return purged;
   };
 }
+
+/** Deletes or strips at most `max` records that have expired at `nowMs`, and returns their number. */
+type Removal = (max: number, nowMs: number) => number;

@@ -121,11 +121,12 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     changes,
     now: storeTime.now,
     replicas: () => replicas.known,
-    async purge(max) {
+    async purge(max, budgetMs = Number.POSITIVE_INFINITY) {
+      const endMs = performance.now() + budgetMs;
       const nowMs = storeTime.now();
       let purged = await sessions.purge(nowMs, max);
       purged += await audit.purge(nowMs, max - purged);
-      return purged + (await deliveries.purge(max - purged));
+      return purged + (await deliveries.purge(max - purged, endMs));
     },
     backup: null,
     health: () => health.now(),

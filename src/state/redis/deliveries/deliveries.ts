@@ -27,8 +27,11 @@ const purgeMax = 200;
 /** The queue in Redis, with its shards, on which other parts of the driver run scripts. */
 export interface RedisDeliveryQueue extends DeliveryQueue {
   readonly shards: DueShards;
-  /** Removes at most `max` expired payloads and records, and returns their number. */
-  purge(max: number): Promise<number>;
+  /**
+   * Removes at most `max` expired payloads and records, and returns their number. Stops at `endMs` (of `performance.now`),
+   * and the next call goes on with the following shard.
+   */
+  purge(max: number, endMs: number): Promise<number>;
   close(): void;
 }
 
@@ -38,6 +41,8 @@ export function createRedisDeliveryQueue({
   deliveredKeptMax = defaultKeptMax,
 }: RedisDeliveryQueueDeps): RedisDeliveryQueue {
   const due = new DueShards(runner, clock);
+  /** Where the next purge begins. */
+  let purgedShard = 0;
   return {
     shards: due,
     ...createClaims(due, new TurnBatch((send) => runner.client.together(send))),
@@ -58,9 +63,10 @@ export function createRedisDeliveryQueue({
       return { queued, waiting, delivered, failed, next: last === "" ? null : last };
     },
     onDue: (listener) => due.onDue(listener),
-    async purge(max) {
+    async purge(max, endMs) {
       let purged = 0;
-      for (let shard = 0; shard < shardCount && purged < max; ) {
+      for (let done = 0; done < shardCount && purged < max; ) {
+        const shard = purgedShard;
         const args = [Math.min(max - purged, purgeMax), deliveredKeptMs, failedKeptMs, deliveredKeptMax];
         const { rest } = await runner.run(
           deliveryScripts.purge,
@@ -70,7 +76,10 @@ export function createRedisDeliveryQueue({
         );
         const step = Number(rest[0]);
         purged += step;
-        if (step < purgeMax) shard += 1;
+        const isOver = performance.now() >= endMs;
+        if (step < purgeMax) done += 1;
+        if (step < purgeMax || isOver) purgedShard = (purgedShard + 1) % shardCount;
+        if (step >= purgeMax && isOver) break;
       }
       return purged;
     },
