@@ -126,18 +126,32 @@ interface Page {
 
 const emptyPage: Page = Object.freeze({ thresholds: Object.freeze([]), budgets: Object.freeze([]) });
 
+/** The thresholds of one account. */
+interface OfAccount {
+  readonly thresholds: readonly Threshold[];
+  /** Keys that have thresholds of their own. */
+  readonly keyIds: ReadonlySet<string | null>;
+}
+
 /** All thresholds in memory, so that a request costs no look-up for them. */
 export class ThresholdBook extends StoreCache<Threshold> {
-  #byAccount: ReadonlyMap<string, readonly Threshold[]> = new Map();
-  /** Thresholds per caller, by key or account; cleared on each read. */
+  #byAccount: ReadonlyMap<string, OfAccount> = new Map();
+  /** Thresholds per caller: by key if it has its own, else by account, so that most callers share one list. */
   #pages = new Map<string, Page>();
 
   constructor(deps: StoreCacheDeps<Threshold>) {
     super("thresholds", deps);
   }
 
-  protected override take(thresholds: readonly Threshold[]): void {
-    this.#byAccount = groupBy(thresholds, ({ account }) => account);
+  protected override take(list: readonly Threshold[]): void {
+    const byAccount = groupBy(list, ({ account }) => account);
+    this.#byAccount = new Map(
+      Array.from(byAccount, ([account, thresholds]) => {
+        const keyIds = new Set(thresholds.map(({ apiKeyId }) => apiKeyId));
+        keyIds.delete(null);
+        return [account, { thresholds, keyIds }];
+      }),
+    );
     this.#pages = new Map();
   }
 
@@ -154,10 +168,10 @@ export class ThresholdBook extends StoreCache<Threshold> {
   #page({ account, keyId }: CallerOf): Page {
     const ofAccount = this.#byAccount.get(account);
     if (ofAccount === undefined) return emptyPage;
-    const name = keyId ?? `account ${account}`;
+    const name = keyId !== null && ofAccount.keyIds.has(keyId) ? keyId : `account ${account}`;
     const known = this.#pages.get(name);
     if (known !== undefined) return known;
-    const thresholds = ofAccount.filter(({ apiKeyId }) => apiKeyId === null || apiKeyId === keyId);
+    const thresholds = ofAccount.thresholds.filter(({ apiKeyId }) => apiKeyId === null || apiKeyId === keyId);
     const budgets = thresholds.filter(({ action }) => action === "refuse").map(toBudget);
     const page = { thresholds, budgets };
     this.#pages.set(name, page);

@@ -14,8 +14,9 @@ import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import type { UsageReader } from "../../domain/metering/usage-store.js";
 import { BoundedMap } from "../../lib/collections.js";
 import type { RunningRequests } from "./database/running-requests.js";
-import type { StoreLink, UsageSettlement } from "./database/worker-link.js";
-import type { MovedSum, SettlementVerbs } from "./settlements.js";
+import type { MovedSum, NewSettlement, SettledRow } from "./database/settlement-row.js";
+import type { StoreLink } from "./database/worker-link.js";
+import type { SettlementVerbs } from "./settlements.js";
 
 const leasesMax = 100_000;
 
@@ -24,13 +25,8 @@ const duplicate: Settled = Object.freeze({ duplicate: true, crossed: [] });
 const withoutBudgets = (): bigint => 0n;
 
 export interface SettleLink extends StoreLink<SettlementVerbs> {
-  /** True: the request was settled before. State in memory answers synchronously and leaves that check to the ledger. */
-  settleUsage(
-    settlement: UsageSettlement,
-    nowMs: number,
-    endedAtMs: number,
-    hasRow: boolean,
-  ): boolean | Promise<boolean>;
+  /** See WorkerLink. Null: the settlement only adds to sums in memory, and the ledger itself rejects repeated ones. */
+  settle(settlement: NewSettlement): Promise<SettledRow | null> | null;
 }
 
 export interface EmbeddedLedgerDeps {
@@ -48,8 +44,8 @@ export interface EmbeddedLedgerDeps {
 
 /**
  * The ledger of one process: admissions are decided in memory, synchronously, and a restart begins with empty windows
- * (state RL-20). Settlements are written and synced. With state in memory, a settlement without event, threshold and
- * budget only adds to sums.
+ * (state RL-20). Settlements are written and synced in batches. With state in memory, a settlement without event,
+ * threshold and budget only adds to sums.
  */
 export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
   const { link, clock, time, running, readUsed, onDue } = deps;
@@ -88,8 +84,7 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
       if (progress.length > 0) await link.write("noteProgress", progress);
     },
     settle(settlement) {
-      const { requestId, account, keyId, model, operation, event, thresholds } = settlement;
-      const { promptTokens, completionTokens, cachedTokens, costNano } = settlement;
+      const { requestId, promptTokens, completionTokens, costNano } = settlement;
       checkCounts(settlement);
       const nowMs = time.now();
       const endedAtMs = settlement.endedAtMs === null ? nowMs : Math.min(settlement.endedAtMs, nowMs);
@@ -101,22 +96,15 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
         budgets.finish(touched, settlement, []);
         return duplicate;
       }
-      if (event === null && thresholds.length === 0 && touched.length === 0) {
-        const wasSettled = link.settleUsage(settlement, nowMs, endedAtMs, hasRow);
-        if (!(wasSettled instanceof Promise)) return settledOnce;
-        return wasSettled.then((isDuplicate) => {
-          former.delete(requestId);
-          return isDuplicate ? duplicate : settledOnce;
-        });
-      }
-      const counts = { promptTokens, completionTokens, cachedTokens, costNano };
-      const facts = { requestId, account, keyId, model, operation, ...counts, event, thresholds };
-      return link.write("settle", facts, nowMs, endedAtMs, touched.length > 0).then(
+      const settling = link.settle({ settlement, nowMs, endedAtMs, hasRow, wantsSums: touched.length > 0 });
+      if (settling === null) return settledOnce;
+      return settling.then(
         (row) => {
-          budgets.finish(touched, settlement, row?.sums ?? []);
           former.delete(requestId);
+          budgets.finish(touched, settlement, row?.sums ?? []);
           if (row?.hasDue) onDue();
-          return row === null ? settledOnce : { duplicate: row.duplicate, crossed: row.crossed };
+          if (row?.duplicate) return duplicate;
+          return row === null || row.crossed.length === 0 ? settledOnce : { duplicate: false, crossed: row.crossed };
         },
         (error: unknown) => {
           budgets.finish(touched, settlement, []);
@@ -178,6 +166,8 @@ interface Tracked {
 export class BudgetSums {
   readonly #read: UsageReader["used"];
   readonly #tracked = new BoundedMap<string, Tracked>(trackedMax);
+  /** The sums that `finish` applied last: the settlements of a batch share one list. */
+  #moved: readonly MovedSum[] = [];
 
   constructor(read: UsageReader["used"]) {
     this.#read = read;
@@ -207,12 +197,13 @@ export class BudgetSums {
     return touched;
   }
 
-  /** `moved`: the sums after the settlement; empty when it added nothing. */
+  /** `moved`: sums after the settlement and others of its batch; empty when it added nothing. */
   finish(touched: readonly Tracked[], settlement: Settlement, moved: readonly MovedSum[]): void {
     for (const { unwritten } of touched) add(unwritten, settlement, -1n);
-    for (const { kind, period, sums } of moved) {
-      const id = kind === "account" ? settlement.account : settlement.keyId;
-      const tracked = id === null ? undefined : this.#tracked.get(nameOf(kind, id, period.kind));
+    if (moved === this.#moved) return;
+    this.#moved = moved;
+    for (const { kind, id, period, sums } of moved) {
+      const tracked = this.#tracked.get(nameOf(kind, id, period.kind));
       if (tracked?.startMs === period.startMs) raise(tracked, sums);
     }
   }

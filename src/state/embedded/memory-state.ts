@@ -3,16 +3,19 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { State } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { migrate } from "./database/migrations.js";
+import type { NewSettlement, SettledRow, WaitingSettlement } from "./database/settlement-row.js";
 import {
   createRunBatch,
+  errorOf,
   openSqlite,
+  type Request,
   type RunBatch,
   rollBack,
   type SqliteDatabase,
   sqliteCode,
   sqliteCodes,
 } from "./database/sqlite.js";
-import { errorOf, type UsageSettlement } from "./database/worker-link.js";
+import { settleAll } from "./database/worker-link.js";
 import { StoreTime } from "./ledger.js";
 import { createStores } from "./state.js";
 import { createVerbs, type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
@@ -54,6 +57,8 @@ export class MemoryLink {
   readonly #verbs: StoreVerbs;
   readonly #run: RunBatch;
   readonly #memoryMaxMib: number;
+  /** Settlements of this turn with effects beside their usage. */
+  #waiting: WaitingSettlement[] = [];
 
   /** Throws StateOpenError when the runtime has no SQLite. */
   constructor(bounds: DeliveryBounds, memoryMaxMib = defaultMemoryMaxMib) {
@@ -66,24 +71,52 @@ export class MemoryLink {
   }
 
   async read(verb: string, ...values: readonly unknown[]): Promise<never> {
-    this.#writeCollected();
-    const [outcome] = this.#run([{ verb, values }], true);
-    if (outcome?.ok) return outcome.value as never;
-    if (outcome?.sqlite === sqliteCodes.FULL) throw this.#isFull();
-    throw errorOf(outcome ?? { ok: false, message: "the store gave no answer", sqlite: null });
+    this.#settleWaiting();
+    return this.#runOne({ verb, values });
   }
 
   readonly write = this.read;
   readonly writeUnsynced = this.read;
 
-  /** Adds to sums that are written before the next verb runs: until then a settlement costs no statement. */
-  settleUsage(settlement: UsageSettlement, _nowMs: number, endedAtMs: number): boolean {
-    this.#verbs.addUsage(settlement, endedAtMs);
-    return false;
+  /**
+   * Usage alone is added to sums that are written before the next verb runs: until then it costs no statement. Other
+   * settlements of one turn of the event loop are one batch.
+   */
+  settle(waiting: NewSettlement): Promise<SettledRow | null> | null {
+    const { settlement, endedAtMs, wantsSums } = waiting;
+    if (settlement.event === null && settlement.thresholds.length === 0 && !wantsSums) {
+      this.#verbs.addUsage(settlement, endedAtMs);
+      return null;
+    }
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.length === 0) setImmediate(() => this.#settleWaiting());
+      this.#waiting.push({ ...waiting, resolve, reject });
+    });
   }
 
   close(): void {
+    this.#settleWaiting();
     this.#db.close();
+  }
+
+  /** Never throws: a fault rejects the settlements. */
+  #settleWaiting(): void {
+    if (this.#waiting.length === 0) return;
+    const { request, resolve, reject } = settleAll(this.#waiting);
+    this.#waiting = [];
+    try {
+      resolve(this.#runOne(request));
+    } catch (error) {
+      reject(error as Error);
+    }
+  }
+
+  #runOne(request: Request): never {
+    this.#writeCollected();
+    const [outcome] = this.#run([request], true);
+    if (outcome?.ok) return outcome.value as never;
+    if (outcome?.sqlite === sqliteCodes.FULL) throw this.#isFull();
+    throw errorOf(outcome ?? { ok: false, message: "the store gave no answer", sqlite: null });
   }
 
   /** In its own transaction, so that a failing verb does not remove the sums. Sums that cannot be written are kept. */

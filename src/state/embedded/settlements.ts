@@ -1,16 +1,7 @@
 import type { Progress } from "../../domain/call/live-requests.js";
-import {
-  crossingMark,
-  type Period,
-  periodAt,
-  sumOf,
-  type Threshold,
-  thresholdEvent,
-  type UsageSums,
-  usageScopeOf,
-  valuesOf,
-} from "../../domain/events/events.js";
-import type { LostRequest, Settled, Settlement } from "../../domain/metering/ledger.js";
+import { periodAt } from "../../domain/events/events.js";
+import type { LostRequest } from "../../domain/metering/ledger.js";
+import type { MovedSum, SettledBatch, SettlementBatch, SettlementRow } from "./database/settlement-row.js";
 import {
   type CollectedRows,
   columnsOf,
@@ -19,31 +10,14 @@ import {
   sqliteCodes,
   text,
 } from "./database/sqlite.js";
-import type { SettledUsage } from "./database/worker-link.js";
-import type { createEmitting } from "./deliveries/endpoints.js";
-import type { UsageDelta, UsageVerbs } from "./usage.js";
+import { createThresholdChecks, type Emit } from "./threshold-checks.js";
+import type { UsageVerbs } from "./usage.js";
 
-/** The fields of a settlement that are written; each costs time between the threads. */
-type SettledFacts = UsageDelta & Pick<Settlement, "requestId" | "event" | "thresholds">;
-
-/** A sum that a settlement has changed, with its new value. */
-export interface MovedSum {
-  readonly kind: "account" | "key";
-  readonly period: Period;
-  readonly sums: UsageSums;
-}
-
-export interface SettledRow extends Settled {
-  /** Empty unless requested. */
-  readonly sums: readonly MovedSum[];
-  /** Deliveries were created. */
-  readonly hasDue: boolean;
-}
-
-const duplicate: SettledRow = Object.freeze({ duplicate: true, crossed: [], sums: [], hasDue: false });
 const liveColumns = columnsOf<LostRequest>(
   "request_id, account, key_id, model, operation, prompt_tokens, completion_tokens, admitted_at_ms",
 );
+
+const noEffects = [null, -1, false] as const;
 
 /** Request ids begin with their time: the newest marker is among the last ones. */
 const newestMarkerSql = `SELECT max(at_ms) AS at_ms
@@ -74,7 +48,7 @@ export function createMarkerPurge(db: SqliteDatabase): (max: number, nowMs: numb
 interface SettlementDeps {
   readonly collected: CollectedRows;
   readonly usage: UsageVerbs;
-  readonly emit: ReturnType<typeof createEmitting>;
+  readonly emit: Emit;
 }
 
 /** Rows of running requests, from which the next process accounts for those that a crash interrupted, and settlements. */
@@ -87,41 +61,34 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
   );
   const removeLive = db.prepare("DELETE FROM live_requests WHERE request_id IN (SELECT value FROM json_each(?))");
   const live = db.prepare("SELECT * FROM live_requests ORDER BY admitted_at_ms");
+  const beginChecks = createThresholdChecks(db, { usage, emit });
   const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const markAll = db.prepare("INSERT INTO settled (request_id, at_ms) SELECT value, ? FROM json_each(?)");
   const newest = db.prepare(newestMarkerSql);
   const among = db.prepare("SELECT request_id FROM settled WHERE request_id IN (SELECT value FROM json_each(?))");
-  const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
   // One statement removes all requests that ended in the transaction, most of which were never written.
   const ended = collected.of<true>((ids) => removeLive.run(JSON.stringify([...ids.keys()])));
 
-  /** Emits an event for each value that the sum reached for the first time in the period. Returns the two counts. */
-  const noteCrossed = (threshold: Threshold, nowMs: number, endedAtMs: number) => {
-    const period = periodAt(threshold.period, endedAtMs);
-    const sum = sumOf(threshold.metric, usage.reads.used(threshold.account, usageScopeOf(threshold), period));
-    let crossed = 0;
-    let due = 0;
-    for (const value of valuesOf(threshold)) {
-      if (sum < value.value) break;
-      if (Number(cross.run(crossingMark(threshold, value, period), period.endMs).changes) === 0) continue;
-      const { id, type, prefix, suffix } = thresholdEvent(threshold, value, period, nowMs);
-      due += emit(threshold.account, { id, type, body: `${prefix}${sum}${suffix}` }, nowMs);
-      crossed += 1;
+  /** Sums of the accounts and keys of these rows, each once. */
+  const sumsOf = (rows: readonly SettlementRow[]): MovedSum[] => {
+    const moved = new Map<string, MovedSum>();
+    for (const [, account, keyId, , , , , , , , endedAtMs] of rows) {
+      for (const period of [periodAt("day", endedAtMs), periodAt("month", endedAtMs)]) {
+        for (const [kind, id] of [
+          ["account", account],
+          ["key", keyId],
+        ] as const) {
+          const name = `${account}\n${kind}\n${id}\n${period.kind}\n${period.startMs}`;
+          if (id === null || moved.has(name)) continue;
+          moved.set(name, { kind, id, period, sums: usage.reads.used(account, { kind, id }, period) });
+        }
+      }
     }
-    return { crossed, due };
+    return [...moved.values()];
   };
-  const sumsOf = (account: string, keyId: string | null, atMs: number): MovedSum[] =>
-    [periodAt("day", atMs), periodAt("month", atMs)].flatMap((period): MovedSum[] => {
-      const moved = (kind: MovedSum["kind"], id: string): MovedSum => ({
-        kind,
-        period,
-        sums: usage.reads.used(account, { kind, id }, period),
-      });
-      return keyId === null ? [moved("account", account)] : [moved("account", account), moved("key", keyId)];
-    });
 
   /** Marks requests as settled. Returns the positions of those that were settled before. */
-  const markEach = (rows: readonly SettledUsage[]): readonly number[] => {
+  const markEach = (rows: readonly SettlementRow[]): readonly number[] => {
     const nowMs = Math.max(...rows.map((row) => row[9]));
     try {
       markAll.run(nowMs, JSON.stringify(rows.map(([requestId]) => requestId)));
@@ -152,39 +119,35 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
         }
       },
       /**
-       * Ends a request in one step (USE-2): marker, live row, usage, thresholds, deliveries. `endedAtMs` decides its hour,
-       * day and month. The result of nearly all, once, with nothing crossed and no receiver, is null, so that it costs
-       * little between the threads.
+       * Ends requests in one step (USE-2): markers, live rows, usage, deliveries, thresholds. `json`: a SettlementBatch.
+       * Each threshold is compared in memory, and with the database only when it has been reached (E-31).
        */
-      settle(settlement: SettledFacts, nowMs: number, endedAtMs: number, wantsSums: boolean): SettledRow | null {
-        const { requestId, account, keyId, event, thresholds } = settlement;
-        ended.set(requestId, true);
-        if (Number(mark.run(requestId, nowMs).changes) === 0) return duplicate;
-        usage.add(settlement, endedAtMs);
-        let due = event === null ? 0 : emit(account, event, nowMs);
-        const crossed: string[] = [];
-        for (const threshold of thresholds) {
-          const noted = noteCrossed(threshold, nowMs, endedAtMs);
-          crossed.push(...Array.from({ length: noted.crossed }, () => threshold.id));
-          due += noted.due;
-        }
-        if (crossed.length === 0 && due === 0 && !wantsSums) return null;
-        const sums = wantsSums ? sumsOf(account, keyId, endedAtMs) : [];
-        return { duplicate: false, crossed, sums, hasDue: due > 0 };
-      },
-      /** `json`: a list of SettledUsage. Returns the positions of those that were settled before. */
-      settleAll(json: string): readonly number[] {
-        const rows = JSON.parse(json) as readonly SettledUsage[];
+      settleAll(json: string): SettledBatch {
+        const { rows, thresholds } = JSON.parse(json) as SettlementBatch;
         const duplicates = markEach(rows);
+        const checks = thresholds.length === 0 ? null : beginChecks(thresholds);
+        const crossed: (readonly [number, readonly string[]])[] = [];
+        const summed: SettlementRow[] = [];
+        let hasDue = false;
         rows.forEach((row, position) => {
           const [requestId, account, keyId, model, operation] = row;
-          const [, , , , , promptTokens, completionTokens, cachedTokens, costNano, , atMs, hasRow] = row;
+          const [, , , , , promptTokens, completionTokens, cachedTokens, costNano, nowMs, atMs, hasRow, effects] = row;
           if (hasRow) ended.set(requestId, true);
           if (duplicates.includes(position)) return;
-          const amounts = { promptTokens, completionTokens, cachedTokens, costNano };
-          usage.add({ account, keyId, model, operation, ...amounts }, atMs);
+          const delta = { account, keyId, model, operation, promptTokens, completionTokens, cachedTokens, costNano };
+          const [event, list, wantsSums] = effects ?? noEffects;
+          // Before its own usage is added, because the sums are read here when the batch first needs them.
+          const watched = checks === null || list < 0 ? null : checks.watched(list, delta, atMs);
+          usage.add(delta, atMs);
+          checks?.add(delta, atMs);
+          if (event !== null && emit(account, event, nowMs)) hasDue = true;
+          if (wantsSums) summed.push(row);
+          if (checks === null || watched === null) return;
+          const reached = checks.reached(watched, nowMs);
+          if (reached.ids.length > 0) crossed.push([position, reached.ids]);
+          if (reached.hasDue) hasDue = true;
         });
-        return duplicates;
+        return { duplicates, crossed, sums: sumsOf(summed), hasDue };
       },
     },
   };

@@ -1,7 +1,10 @@
+import { randomBytes } from "node:crypto";
+import { statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createRandomIds } from "../../../src/lib/crypto.js";
 import {
   createRunBatch,
   type Outcome,
@@ -13,25 +16,31 @@ import {
 import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
 import { createVerbs } from "../../../src/state/embedded/verbs.js";
 import { keyRecord } from "../../suites/api-key-records.js";
+import { settlement, threshold } from "../../support/records.js";
+import { settleRequest } from "./ledger-requests.js";
 
 let dataDir: string;
 let db: SqliteDatabase;
 let runBatch: (requests: readonly Request[]) => readonly Outcome[];
 const executed: string[] = [];
+/** Statements that returned a row or none. */
+const read: string[] = [];
 
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "uis-batch-"));
   db = openStateFile(dataDir).db;
-  const run = createRunBatch(recorded(db), createVerbs(db));
+  const watched = recorded(db);
+  const run = createRunBatch(watched, createVerbs(watched));
   runBatch = (requests) => run(requests, true);
   executed.length = 0;
+  read.length = 0;
 });
 afterEach(async () => {
   db.close();
   await rm(dataDir, { recursive: true });
 });
 
-/** The database, which notes each transaction statement that runs on it. */
+/** The database, which notes the statements that run on it. */
 function recorded(database: SqliteDatabase): SqliteDatabase {
   return {
     exec(sql) {
@@ -41,6 +50,10 @@ function recorded(database: SqliteDatabase): SqliteDatabase {
     prepare(sql) {
       const statement = database.prepare(sql);
       return Object.assign(Object.create(statement), {
+        get(...values: SqlValue[]) {
+          read.push(sql);
+          return statement.get(...values);
+        },
         run(...values: SqlValue[]) {
           executed.push(sql);
           return statement.run(...values);
@@ -71,19 +84,73 @@ describe("a batch of the embedded state", () => {
   });
 
   it("sums the usage of settlements of one line, and omits a rejected one", () => {
-    const facts = { account: "a", keyId: "k", promptTokens: 1, completionTokens: 2, cachedTokens: 0, costNano: 3 };
-    const settle = (requestId: string, model: string | null) =>
-      ({
-        verb: "settle",
-        values: [{ requestId, model, event: null, thresholds: [], ...facts }, 1_000, 1_000, false],
-      }) as const;
-    const outcomes = runBatch([settle("r1", "m"), settle("r2", null), settle("r3", "m"), settle("r1", "m")]);
+    const counts = { promptTokens: 1, completionTokens: 2, costNano: 3 };
+    const settle = (id: string, model: string) =>
+      settleRequest([settlement(id, { keyId: "k", model, ...counts })], 1_000);
+    // Rejected by the table: a model has a name.
+    const unnamed = null as unknown as string;
+    const outcomes = runBatch([settle("r1", "m"), settle("r2", unnamed), settle("r3", "m"), settle("r1", "m")]);
     expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true, true]);
-    expect(outcomes[3]).toMatchObject({ value: { duplicate: true } });
+    expect(outcomes[3]).toMatchObject({ value: { duplicates: [0] } });
     const day = { kind: "day", startMs: 0, endMs: 86_400_000 };
     expect(runBatch([{ verb: "used", values: ["a", { kind: "key", id: "k" }, day] }])).toMatchObject([
       { value: { requests: 2n, promptTokens: 2n, completionTokens: 4n, costNano: 6n } },
     ]);
+  });
+
+  it("compares sixteen thresholds as it compares one: with sums that it reads once (E-31)", () => {
+    const requests = Array.from({ length: 30 }, (_, number) => number);
+    const readsWith = (count: number, prefix: string): number => {
+      // Half of them are reached.
+      const thresholds = Array.from({ length: count }, (_, number) =>
+        threshold(`thr_${prefix}${number}`, { limit: number % 2 === 0 ? 1_000_000n : 200n + BigInt(number) }),
+      );
+      const settlements = requests.map((number) => settlement(`req_${prefix}${number}`, { thresholds }));
+      read.length = 0;
+      const [outcome] = runBatch([settleRequest(settlements, 1_000)]);
+      expect(outcome).toMatchObject({ ok: true, value: { duplicates: [] } });
+      return read.filter((sql) => sql.includes("FROM period_sums")).length;
+    };
+    expect([readsWith(1, "a"), readsWith(16, "b")]).toEqual([1, 1]);
+    expect(read.length).toBeLessThan(3 * 16);
+  });
+
+  it("writes the markers of settled requests to few pages, because their ids grow with time (E-33)", () => {
+    const ids = createRandomIds();
+    const logFile = join(dataDir, "uis.db-wal");
+    const bytesOf = (newId: () => string): number => {
+      const before = statSync(logFile).size;
+      for (let batch = 0; batch < 20; batch++) {
+        const settlements = Array.from({ length: 50 }, () => settlement(newId()));
+        expect(runBatch([settleRequest(settlements, 1_000)])).toMatchObject([{ ok: true }]);
+      }
+      return statSync(logFile).size - before;
+    };
+    const fill = (id: string): void =>
+      db.exec(`WITH RECURSIVE made (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM made WHERE n < 20000)
+        INSERT INTO settled (request_id, at_ms) SELECT ${id}, n FROM made`);
+    fill("printf('req_%032x', n)");
+    const grown = bytesOf(() => ids.requestId());
+    fill("'req_' || lower(hex(randomblob(16)))");
+    const scattered = bytesOf(() => `req_${randomBytes(16).toString("hex")}`);
+    expect(grown).toBeLessThan(scattered / 3);
+  });
+
+  it("stops a purge when its time is over, and goes on with the other kinds of records in the next one (E-34)", () => {
+    const dayMs = 86_400_000;
+    const nowMs = 1_000 * dayMs;
+    db.exec(`WITH RECURSIVE made (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM made WHERE n < 20000)
+      INSERT INTO settled (request_id, at_ms) SELECT printf('req_%032x', n), n FROM made;
+      INSERT INTO settled (request_id, at_ms) VALUES ('req_zz', ${nowMs});
+      INSERT INTO crossings (mark, period_end_ms) VALUES ('thr_1:1:1970-01', 1)`);
+    const purge = (max: number, budgetMs: number): unknown => {
+      const [outcome] = runBatch([{ verb: "purge", values: [max, nowMs, budgetMs] }]);
+      return outcome?.ok ? outcome.value : outcome;
+    };
+    expect(purge(50_000, 0)).toBe(1_000);
+    expect(purge(50_000, 0)).toBe(1_001);
+    expect(purge(50_000, 60_000)).toBe(18_000);
+    expect(purge(50_000, 60_000)).toBe(0);
   });
 
   it("fails all its writes on a full disk, continues to read, and writes again when there is space", () => {

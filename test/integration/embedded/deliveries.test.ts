@@ -23,7 +23,8 @@ import {
   succeeded,
 } from "../../suites/delivery-records.js";
 import { seededPick } from "../../support/random-numbers.js";
-import { endpoint } from "../../support/records.js";
+import { endpoint, settlement } from "../../support/records.js";
+import { settleRequest } from "./ledger-requests.js";
 
 const many = 100_000;
 const nowMs = 1_000_000_000;
@@ -159,10 +160,8 @@ describe("deliveries in the file", () => {
     let held: Claimed["claims"] = [];
     const settle = (): Request => {
       made += 1;
-      const event = { id: `evt_${made}`, type: "request.completed", body: "{}" };
-      const facts = { account: "a", keyId: null, model: "m", thresholds: [], event };
-      const tokens = { promptTokens: 1, completionTokens: 1, cachedTokens: 0, costNano: 0 };
-      return { verb: "settle", values: [{ requestId: `req_${made}`, ...facts, ...tokens }, atMs, atMs, false] };
+      const event = { id: `evt_${made}`, type: "request.completed", body: "{}" } as const;
+      return settleRequest([settlement(`req_${made}`, { keyId: null, event })], atMs);
     };
     // An existing key, so the whole batch is rolled back and its writes are repeated one by one.
     const refused: Request = { verb: "insertEndpoint", values: [endpoint("we_1"), 1_000] };

@@ -1,6 +1,8 @@
 import { periodAt, type UsageSums } from "../../../src/domain/events/events.js";
 import type { AdmitRequest, Settlement } from "../../../src/domain/metering/ledger.js";
 import type { State } from "../../../src/domain/service/state.js";
+import type { Request } from "../../../src/state/embedded/database/sqlite.js";
+import { settleAll } from "../../../src/state/embedded/database/worker-link.js";
 import { admission, settlement } from "../../support/records.js";
 
 const account = "acme";
@@ -26,4 +28,10 @@ export function numberedSettlement(number: number, changes: Partial<Settlement> 
 /** The account's sums of the current month. */
 export function usedThisMonth(state: State): Promise<UsageSums> {
   return state.usage.used(account, { kind: "account", id: account }, periodAt("month", state.now()));
+}
+
+/** The request that the ledger sends to the store's thread for settlements of one batch. */
+export function settleRequest(settlements: readonly Settlement[], atMs: number): Request {
+  const rest = { nowMs: atMs, endedAtMs: atMs, hasRow: false, wantsSums: false, resolve: () => {}, reject: () => {} };
+  return settleAll(settlements.map((each) => ({ settlement: each, ...rest }))).request;
 }

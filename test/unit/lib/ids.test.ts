@@ -11,11 +11,20 @@ describe("random ids", () => {
     expect(new Set(made).size).toBe(made.length);
   });
 
-  it("request ids sort by the millisecond of their creation", async () => {
+  it("request ids sort by the millisecond of their creation (E-33, E-42)", async () => {
     const first = ids.requestId();
     const madeAtMs = Date.now();
     await eventually(() => Date.now() > madeAtMs);
     expect(ids.requestId() > first).toBe(true);
+  });
+
+  it("a request id has 80 random bits after its 48 bits of time (E-42)", () => {
+    const made = Array.from({ length: 1_000 }, () => ids.requestId());
+    const beforeMs = Date.now() - 60_000;
+    for (const id of made) expect(Number.parseInt(id.slice(4, 16), 16)).toBeGreaterThan(beforeMs);
+    for (let position = 16; position < 36; position++) {
+      expect(new Set(made.map((id) => id[position])).size).toBe(16);
+    }
   });
 
   it.each([1, 24, 10_000])("writes %i characters of letters and digits after the prefix", (length) => {

@@ -1,5 +1,6 @@
 import { createRequire } from "node:module";
 import process from "node:process";
+import { ServiceError } from "../../../domain/call/service-error.js";
 import { StateOpenError } from "../../../domain/service/state.js";
 
 export type SqlValue = string | number | bigint | null;
@@ -294,4 +295,18 @@ export function rollBack(db: SqliteDatabase): void {
 function failure(error: unknown): Outcome {
   const message = error instanceof Error ? error.message : String(error);
   return { ok: false, message, sqlite: sqliteCode(error) };
+}
+
+/** The error of a failed request: `storage_unavailable`, or `conflict` for an id or secret that exists. */
+export function errorOf({ message, sqlite }: Outcome & { ok: false }): Error {
+  const fault = storageFault(sqlite);
+  if (fault !== null) return unavailable(fault, new Error(message));
+  if (sqlite === sqliteCodes.CONSTRAINT) {
+    return new ServiceError("conflict", "An object with this id or secret exists.", { cause: new Error(message) });
+  }
+  return new Error(`the store failed: ${message}`);
+}
+
+export function unavailable(why: string, cause?: unknown): ServiceError {
+  return new ServiceError("storage_unavailable", `The store cannot be used: ${why}.`, { cause });
 }

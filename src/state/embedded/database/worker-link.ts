@@ -4,11 +4,22 @@ import type { Logger } from "../../../domain/call/ports.js";
 import { ServiceError } from "../../../domain/call/service-error.js";
 import type { LostRequest, Settlement } from "../../../domain/metering/ledger.js";
 import { StateOpenError } from "../../../domain/service/state.js";
-import { type Outcome, type Request, type RunBatch, sqliteCodes, storageFault, type Verbs } from "./sqlite.js";
+import type {
+  NewSettlement,
+  SettledBatch,
+  SettledRow,
+  SettlementBatch,
+  SettlementRow,
+  WaitingSettlement,
+} from "./settlement-row.js";
+import { errorOf, type Outcome, type Request, type RunBatch, storageFault, unavailable, type Verbs } from "./sqlite.js";
 
 /** Requests that may wait; more are rejected, because the disk does not keep up. */
 const waitingMax = 10_000;
-/** Keeps one transaction to some milliseconds of work. */
+/** Aim for the time of a batch: with large ones, thousands of connections make the threads wait for each other (E-36). */
+const batchAimMs = 10;
+/** Requests of a batch, and settlements of it. */
+const batchMin = 32;
 const batchMax = 1_000;
 
 interface Waiting {
@@ -17,44 +28,6 @@ interface Waiting {
   /** Whether the caller waits for the sync. */
   readonly isSynced: boolean;
   resolve(value: unknown): void;
-  reject(error: Error): void;
-}
-
-/** A settlement without event and threshold, which only adds usage. */
-export type UsageSettlement = Pick<
-  Settlement,
-  | "requestId"
-  | "account"
-  | "keyId"
-  | "model"
-  | "operation"
-  | "promptTokens"
-  | "completionTokens"
-  | "cachedTokens"
-  | "costNano"
->;
-
-/** The fields of a UsageSettlement in the order in which they go to the worker. */
-export type SettledUsage = readonly [
-  requestId: string,
-  account: string,
-  keyId: string | null,
-  model: string,
-  operation: UsageSettlement["operation"],
-  promptTokens: number,
-  completionTokens: number,
-  cachedTokens: number,
-  costNano: number,
-  nowMs: number,
-  endedAtMs: number,
-  /** Whether the file may have its row of a running request. */
-  hasRow: boolean,
-];
-
-/** A settlement that waits for the next batch. */
-interface WaitingUsage {
-  readonly row: SettledUsage;
-  resolve(isDuplicate: boolean): void;
   reject(error: Error): void;
 }
 
@@ -83,9 +56,12 @@ export class WorkerLink {
   readonly #log: Logger;
   readonly #exited: Promise<void>;
   #waiting: Waiting[] = [];
-  #waitingUsage: WaitingUsage[] = [];
+  #settlements: WaitingSettlement[] = [];
   #startsSoon = false;
   #underWay: readonly Waiting[] = [];
+  /** Requests and settlements of the batch that is under way, and how many of each the next one may have. */
+  #batchSize = 0;
+  #batchLimit = batchMax;
   /** Why requests are rejected; null while the link is in use. */
   #refusal: string | null = null;
   #onIdle: () => void = () => {};
@@ -110,7 +86,9 @@ export class WorkerLink {
     this.#exited = exited;
     this.openWarnings = openWarnings;
     worker.on("message", (message: FromWorker) => {
-      if (message.kind === "outcomes") this.#finishBatch(message.outcomes);
+      if (message.kind !== "outcomes") return;
+      this.#limitBatch(message.tookMs);
+      this.#finishBatch(message.outcomes);
     });
     worker.on("error", (error) => {
       log.error({ err: error }, "the store's thread has ended unexpectedly");
@@ -137,16 +115,12 @@ export class WorkerLink {
     return this.#ask({ verb, values }, true, false);
   }
 
-  /** Like write("settle") for a settlement that only adds usage. Resolves with true if the request was settled before. */
-  settleUsage(settlement: UsageSettlement, nowMs: number, endedAtMs: number, hasRow: boolean): Promise<boolean> {
-    const { requestId, account, keyId, model, operation } = settlement;
-    const { promptTokens, completionTokens, cachedTokens, costNano } = settlement;
+  /** Settles a request with the next batch. Resolves after its commit, for nearly all with null: see SettledRow. */
+  settle(settlement: NewSettlement): Promise<SettledRow | null> {
     return new Promise((resolve, reject) => {
       if (this.#refusal !== null) return reject(unavailable(this.#refusal));
-      if (this.#waitingUsage.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
-      const amounts = [promptTokens, completionTokens, cachedTokens, costNano] as const;
-      const row: SettledUsage = [requestId, account, keyId, model, operation, ...amounts, nowMs, endedAtMs, hasRow];
-      this.#waitingUsage.push({ row, resolve, reject });
+      if (this.#settlements.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
+      this.#settlements.push({ ...settlement, resolve, reject });
       this.#startSoon();
     });
   }
@@ -201,8 +175,10 @@ export class WorkerLink {
 
   #startBatch(): void {
     if (this.#underWay.length > 0) return;
-    const next = this.#waiting.splice(0, batchMax);
-    if (this.#waitingUsage.length > 0) next.push(settleAll(this.#waitingUsage.splice(0, batchMax)));
+    const next = this.#waiting.splice(0, this.#batchLimit);
+    const settlements = this.#settlements.splice(0, this.#batchLimit);
+    this.#batchSize = Math.max(next.length, settlements.length);
+    if (settlements.length > 0) next.push(settleAll(settlements));
     if (this.#carried.size > 0) {
       next.unshift(this.#unawaited({ verb: "noteLive", values: [[...this.#carried.values()]] }));
       // A new map: V8 links the table of a cleared one to the next, which keeps the garbage of all later batches reachable.
@@ -214,6 +190,15 @@ export class WorkerLink {
       const isSynced = next.some((waiting) => waiting.isSynced);
       const requests = next.map(({ request }) => request);
       this.#worker.postMessage({ kind: "batch", requests, isSynced } satisfies ToWorker);
+    }
+  }
+
+  #limitBatch(tookMs: number): void {
+    const size = this.#batchSize;
+    if (tookMs > batchAimMs && size > batchMin) {
+      this.#batchLimit = Math.max(batchMin, Math.floor((size * batchAimMs) / tookMs));
+    } else if (size >= this.#batchLimit) {
+      this.#batchLimit = Math.min(batchMax, this.#batchLimit * 2);
     }
   }
 
@@ -248,43 +233,57 @@ export class WorkerLink {
   /** The thread has ended: no answers will come. */
   #fail(cause: Error): void {
     this.#refusal ??= "its thread has ended unexpectedly; restart the service";
-    const left = [...this.#underWay, ...this.#waiting, ...this.#waitingUsage];
+    const left = [...this.#underWay, ...this.#waiting, ...this.#settlements];
     this.#underWay = [];
     this.#waiting = [];
-    this.#waitingUsage = [];
+    this.#settlements = [];
     for (const { reject } of left) reject(unavailable(this.#refusal, cause));
     this.#onIdle();
   }
 }
 
 /** One request for all of them, as text, which is cheaper to copy between the threads than an object for each. */
-function settleAll(usages: readonly WaitingUsage[]): Waiting {
+export function settleAll(settlements: readonly WaitingSettlement[]): Waiting {
+  const lists = new Map<Settlement["thresholds"], number>();
+  const rows = settlements.map((waiting) => rowOf(waiting, lists));
+  const thresholds = Array.from(lists.keys(), (list) =>
+    list.map((each) => ({ ...each, limit: each.limit.toString() })),
+  );
   return {
-    request: { verb: "settleAll", values: [JSON.stringify(usages.map(({ row }) => row))] },
+    request: { verb: "settleAll", values: [JSON.stringify({ rows, thresholds } satisfies SettlementBatch)] },
     isWrite: true,
     isSynced: true,
-    resolve(duplicates: readonly number[]) {
-      usages.forEach(({ resolve }, position) => {
-        resolve(duplicates.includes(position));
+    resolve({ duplicates, crossed, sums, hasDue }: SettledBatch) {
+      if (duplicates.length + crossed.length + sums.length === 0 && !hasDue) {
+        for (const { resolve } of settlements) resolve(null);
+        return;
+      }
+      const idsAt = new Map(crossed);
+      settlements.forEach(({ resolve }, position) => {
+        const duplicate = duplicates.includes(position);
+        resolve({ duplicate, crossed: idsAt.get(position) ?? [], sums, hasDue: hasDue && position === 0 });
       });
     },
     reject(error) {
-      for (const { reject } of usages) reject(error);
+      for (const { reject } of settlements) reject(error);
     },
   };
 }
 
-export function errorOf({ message, sqlite }: Outcome & { ok: false }): Error {
-  const fault = storageFault(sqlite);
-  if (fault !== null) return unavailable(fault, new Error(message));
-  if (sqlite === sqliteCodes.CONSTRAINT) {
-    return new ServiceError("conflict", "An object with this id or secret exists.", { cause: new Error(message) });
+function rowOf(
+  { settlement, nowMs, endedAtMs, hasRow, wantsSums }: WaitingSettlement,
+  lists: Map<Settlement["thresholds"], number>,
+): SettlementRow {
+  const { requestId, account, keyId, model, operation, event, thresholds } = settlement;
+  const { promptTokens, completionTokens, cachedTokens, costNano } = settlement;
+  let list = -1;
+  if (thresholds.length > 0) {
+    list = lists.get(thresholds) ?? lists.size;
+    lists.set(thresholds, list);
   }
-  return new Error(`the store failed: ${message}`);
-}
-
-function unavailable(why: string, cause?: unknown): ServiceError {
-  return new ServiceError("storage_unavailable", `The store cannot be used: ${why}.`, { cause });
+  const effects = event === null && list < 0 && !wantsSums ? null : ([event, list, wantsSums] as const);
+  const amounts = [promptTokens, completionTokens, cachedTokens, costNano] as const;
+  return [requestId, account, keyId, model, operation, ...amounts, nowMs, endedAtMs, hasRow, effects];
 }
 
 /** Messages are copied between the threads, so they contain plain values only. */
@@ -296,14 +295,15 @@ type ToWorker =
 export type FromWorker =
   | { readonly kind: "opened"; readonly warnings: readonly string[] }
   | { readonly kind: "refused"; readonly message: string; readonly fix: string }
-  | { readonly kind: "outcomes"; readonly outcomes: readonly Outcome[] };
+  | { readonly kind: "outcomes"; readonly outcomes: readonly Outcome[]; readonly tookMs: number };
 
 /** Serves the link in the worker: runs batches one at a time until the link is closed. */
 export function serveLink(port: MessagePort, run: RunBatch, close: () => void): void {
   port.on("message", (message: ToWorker) => {
     if (message.kind === "batch") {
+      const startedMs = performance.now();
       const outcomes = run(message.requests, message.isSynced);
-      port.postMessage({ kind: "outcomes", outcomes } satisfies FromWorker);
+      port.postMessage({ kind: "outcomes", outcomes, tookMs: performance.now() - startedMs } satisfies FromWorker);
     } else {
       close();
       port.close();

@@ -50,7 +50,7 @@ describe("BudgetSums", () => {
     const touched = sums.begin(settlement, noonMs);
     expect(sums.usedOf(budget)).toBe(15n);
     kept = 1n;
-    sums.finish(touched, settlement, [{ kind: "account", period: day, sums: sumsAfter(1n) }]);
+    sums.finish(touched, settlement, [{ kind: "account", id: "a", period: day, sums: sumsAfter(1n) }]);
     await loading;
     expect(sums.usedOf(budget)).toBe(15n);
   });
@@ -65,7 +65,7 @@ describe("BudgetSums", () => {
     await sums.prepare("a", [budget], noonMs + dayMs);
     const touched = sums.begin(settlement, noonMs);
     expect(sums.usedOf(budget)).toBe(0n);
-    sums.finish(touched, settlement, [{ kind: "account", period: day, sums: sumsAfter(1n) }]);
+    sums.finish(touched, settlement, [{ kind: "account", id: "a", period: day, sums: sumsAfter(1n) }]);
     expect(sums.usedOf(budget)).toBe(0n);
   });
 

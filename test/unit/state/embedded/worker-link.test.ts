@@ -1,7 +1,8 @@
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it } from "vitest";
+import type { Settlement } from "../../../../src/domain/metering/ledger.js";
 import { WorkerLink } from "../../../../src/state/embedded/database/worker-link.js";
-import { settlement } from "../../../support/records.js";
+import { settlement, threshold } from "../../../support/records.js";
 
 const lines: string[] = [];
 const note = (_: object, message: string) => void lines.push(message);
@@ -25,6 +26,8 @@ function workerThat(onBatch: string, first = '{ kind: "opened", warnings: [] }')
   workers.push(worker);
   return worker;
 }
+
+const waiting = (of: Settlement) => ({ settlement: of, nowMs: 5, endedAtMs: 5, hasRow: false, wantsSums: false });
 
 describe("WorkerLink", () => {
   it("rejects all requests with storage_unavailable when the thread dies, and logs it once", async () => {
@@ -103,17 +106,52 @@ describe("WorkerLink", () => {
     expect(lines).toEqual([]);
   });
 
-  it("sends usage-only settlements of one tick as one request, and reports each repeated one", async () => {
+  it("sends the settlements of one tick as one request, and reports each repeated one and each crossing", async () => {
     const link = await WorkerLink.open(
       workerThat(
-        "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(({ values }) => ({ ok: true, value: [message.isSynced ? JSON.parse(values[0]).length - 1 : 0] })) })",
+        `(message) => parentPort.postMessage({ kind: "outcomes", outcomes: message.requests.map(({ values }) => {
+          const { rows, thresholds } = JSON.parse(values[0]);
+          const crossed = [[1, thresholds[rows[1][12][1]].map(({ id, limit }) => id + limit)]];
+          return { ok: true, value: { duplicates: [rows.length - 1], crossed, sums: [], hasDue: false } };
+        }) })`,
       ),
       log,
     );
-    const settle = (id: string) => link.settleUsage({ ...settlement(id), keyId: null }, 5, 5, false);
-    expect(await Promise.all([settle("req_1"), settle("req_2"), settle("req_1")])).toEqual([false, false, true]);
+    const settle = (id: string, changes: Partial<Settlement> = {}) => link.settle(waiting(settlement(id, changes)));
+    const thresholds = [threshold("thr_1")];
+    const settled = await Promise.all([settle("req_1"), settle("req_2", { thresholds }), settle("req_1")]);
+    expect(settled).toMatchObject([
+      { duplicate: false, crossed: [] },
+      { duplicate: false, crossed: ["thr_11000"] },
+      { duplicate: true, crossed: [] },
+    ]);
     await link.close();
     await expect(settle("req_3")).rejects.toMatchObject({ code: "storage_unavailable" });
+  });
+
+  it("makes batches smaller until one takes about ten milliseconds, and larger again (E-36)", async () => {
+    // A tenth of a millisecond for each settlement; its first result has the size of its batch.
+    const link = await WorkerLink.open(
+      workerThat(
+        `(message) => {
+          const [size] = message.requests.map(({ values }) => JSON.parse(values[0]).rows.length);
+          const batch = { duplicates: [], crossed: [[0, [String(size)]]], sums: [], hasDue: false };
+          parentPort.postMessage({ kind: "outcomes", outcomes: [{ ok: true, value: batch }], tookMs: size / 10 });
+        }`,
+      ),
+      log,
+    );
+    const settle = (number: number) => link.settle(waiting(settlement(`req_${number}`)));
+    const sizesOf = async (count: number): Promise<number[]> => {
+      const settled = await Promise.all(Array.from({ length: count }, (_, number) => settle(number)));
+      return settled.flatMap((row) => (row?.crossed ?? []).map(Number));
+    };
+    const [first, ...others] = await sizesOf(3_000);
+    expect(first).toBe(1_000);
+    expect(Math.max(...others)).toBeLessThanOrEqual(200);
+    expect(others.reduce((sum, size) => sum + size, 0)).toBe(2_000);
+    expect(others.length).toBeLessThan(25);
+    await link.close();
   });
 
   it("syncs an unsynced write only together with one that requires it", async () => {
