@@ -6,6 +6,7 @@
  *   npm run bench -- state       limits and usage in Redis and in the file against state in memory (state.ts)
  *   npm run bench -- gateway     in front of an upstream server against a bare pass-through (gateway.ts)
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
+ *   npm run bench -- growth      what costs more as endpoints, thresholds, keys, models and others grow (growth.ts)
  *
  * With `--quick` each measures once and briefly: enough to check that it works, not to compare.
  */
@@ -24,6 +25,13 @@ const parts: ReadonlyMap<string, Part> = new Map([
     {
       load: () => import("./gateway.js"),
       quick: ["--seconds", "0.5", "--repeats", "1", "--warm-up", "1", "--hold", "2"],
+    },
+  ],
+  [
+    "growth",
+    {
+      load: () => import("./growth.js"),
+      quick: ["--seconds", "0.5", "--repeats", "1", "--minutes", "0.2", "--backlog", "3", "--scale", "0.05"],
     },
   ],
   ["webhooks", { load: () => import("./webhooks.js"), quick: ["--deliveries", "2000", "--repeats", "1"] }],

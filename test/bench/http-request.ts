@@ -13,6 +13,11 @@ export function httpRequest(
   );
 }
 
+/** The same without a body. */
+export function httpGet(path: string, key: string): Buffer {
+  return Buffer.from(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${key}\r\n\r\n`);
+}
+
 /** The median; of an even number the upper of the two in the middle. 0 for none. */
 export function median(numbers: readonly number[]): number {
   return quantile(numbers, 0.5);

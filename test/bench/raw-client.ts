@@ -51,7 +51,7 @@ function spin(): () => void {
   };
 }
 
-type Totals = { answers: number; events: number; bytes: number; failures: number };
+export type Totals = { answers: number; events: number; bytes: number; failures: number };
 
 function oneConnection(port: number, request: Buffer, stopAtMs: number, totals: Totals): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -75,7 +75,7 @@ function endLate(socket: Socket, stopAtMs: number): void {
 }
 
 /** Finds the ends of answers in received bytes. Answers end by content-length or with the last chunk. */
-class AnswerReader {
+export class AnswerReader {
   readonly #totals: Totals;
   readonly #answered: () => void;
   /** Remaining bytes of the body; -1: until the last chunk; null: in the head. */

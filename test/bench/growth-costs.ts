@@ -1,0 +1,281 @@
+/** The processor time of a request beside endpoints, thresholds, keys, markers and models. */
+import { openStateFile } from "../../src/state/embedded/database/state-file.js";
+import { type LoadPlan, sendLoad } from "./growth-load.js";
+import {
+  apiKey,
+  chatRequest,
+  type GrowthService,
+  type Line,
+  type StateName,
+  scriptedModel,
+  startService,
+  withServices,
+} from "./growth-service.js";
+import { httpGet, median } from "./http-request.js";
+
+export interface GrowthOptions {
+  readonly folder: string;
+  readonly state: StateName;
+  /** Of one turn. */
+  readonly seconds: number;
+  readonly repeats: number;
+  /** Share of the keys, markers and models: 1, or less to check that it works. */
+  readonly scale: number;
+}
+
+const connections = 32;
+/** V8 continues to compile for about three seconds. */
+const warmUpSeconds = 4;
+
+interface Side {
+  readonly service: GrowthService;
+  readonly next: LoadPlan["next"];
+  /** Default: 32. */
+  readonly connections?: number;
+}
+
+interface Turn {
+  readonly cpuUs: number;
+  readonly perSecond: number;
+}
+
+async function takeTurn(side: Side, seconds: number): Promise<Turn> {
+  const before = side.service.process.cpuMs();
+  const { answers, perSecond } = await sendLoad(side.service.port, { connections, ...side, seconds });
+  return { cpuUs: ((side.service.process.cpuMs() - before) * 1_000) / answers, perSecond };
+}
+
+/** Loads the sides in turns. Each has the medians of its turns; a ratio is the median of those of neighbouring turns. */
+export async function compare(sides: readonly Side[], { seconds, repeats }: GrowthOptions) {
+  for (const side of sides) await takeTurn(side, Math.min(warmUpSeconds, 4 * seconds));
+  const rows: Turn[][] = [];
+  for (let i = 0; i < repeats; i++) {
+    const row: Turn[] = [];
+    for (const side of sides) row.push(await takeTurn(side, seconds));
+    rows.push(row);
+  }
+  const of = (row: readonly Turn[], side: number): Turn => {
+    const turn = row[side];
+    if (turn === undefined) throw new Error(`there is no side ${side}`);
+    return turn;
+  };
+  const figure = (name: keyof Turn, side: number): number => median(rows.map((row) => of(row, side)[name]));
+  const ratio = (name: keyof Turn, side: number, base: number): number =>
+    median(rows.map((row) => of(row, side)[name] / of(row, base)[name]));
+  return { figure, ratio };
+}
+
+const usAll = (figure: (side: number) => number, sides: number): string =>
+  `${Array.from({ length: sides }, (_, side) => Math.round(figure(side))).join(" / ")} us`;
+
+/** The path of the request alone: deliveries are left to another process. */
+export async function endpointCosts(options: GrowthOptions): Promise<Line[]> {
+  const { state, folder } = options;
+  const webhooks = { deliver: false, allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], endpoints_max: 50 };
+  const models = [scriptedModel("chat")];
+  const counts = [0, 1, 16, 50];
+  const started = counts.map((count) =>
+    startService({ name: `endpoints-${count}`, state, folder, settings: { webhooks, models } }),
+  );
+  return await withServices(started, async (services) => {
+    for (const [i, service] of services.entries()) {
+      for (let number = 0; number < (counts[i] ?? 0); number++) {
+        await service.rpc("unified.webhook.v1.WebhookEndpointService/CreateWebhookEndpoint", {
+          webhookEndpoint: {
+            account: "default",
+            url: `http://127.0.0.1:9999/${number}`,
+            events: ["request.completed"],
+          },
+        });
+      }
+    }
+    const request = chatRequest();
+    const sides = services.map((service) => ({ service, next: () => request }));
+    const { figure, ratio } = await compare(sides, options);
+    const [one, sixteen] = [ratio("cpuUs", 1, 0), ratio("cpuUs", 2, 1)];
+    const shown = usAll((side) => figure("cpuUs", side), counts.length);
+    return [
+      {
+        what: "CPU of a request with 0 / 1 / 16 / 50 webhook endpoints",
+        state,
+        measured: `${shown}; 1 is ${one.toFixed(2)} times 0, 16 ${sixteen.toFixed(2)} times 1`,
+        aim: "1 at most 2.5 times 0, 16 at most 1.5 times 1",
+        isHeld: one <= 2.5 && sixteen <= 1.5,
+      },
+    ];
+  });
+}
+
+const metrics = ["METRIC_TOKENS", "METRIC_REQUESTS", "METRIC_COST"] as const;
+
+export async function thresholdCosts(options: GrowthOptions): Promise<Line[]> {
+  const { state, folder } = options;
+  const counts = [0, 1, 16];
+  const started = counts.map((count) => startService({ name: `thresholds-${count}`, state, folder }));
+  return await withServices(started, async (services) => {
+    for (const [i, service] of services.entries()) {
+      for (let number = 0; number < (counts[i] ?? 0); number++) {
+        await service.rpc("unified.admin.v1.ThresholdService/CreateThreshold", {
+          threshold: {
+            account: "default",
+            metric: metrics[number % metrics.length],
+            period: number % 2 === 0 ? "PERIOD_MONTH" : "PERIOD_DAY",
+            // Never reached.
+            limit: String(10 ** 15 + number),
+            percents: [50, 80, 100],
+            action: "ACTION_NOTIFY",
+          },
+        });
+      }
+    }
+    const request = chatRequest();
+    const sides = services.map((service) => ({ service, next: () => request }));
+    const { figure, ratio } = await compare(sides, options);
+    const sixteen = ratio("cpuUs", 2, 1);
+    const shown = usAll((side) => figure("cpuUs", side), counts.length);
+    return [
+      {
+        what: "CPU of a request with 0 / 1 / 16 thresholds",
+        state,
+        measured: `${shown}; 16 is ${sixteen.toFixed(2)} times 1`,
+        aim: "16 at most 1.2 times 1",
+        isHeld: sixteen <= 1.2,
+      },
+    ];
+  });
+}
+
+/** Keys that are created at the same time. */
+const creationsAtOnce = 32;
+
+export async function keyCosts(options: GrowthOptions): Promise<Line[]> {
+  const { state, folder, scale } = options;
+  const [few, many] = [Math.round(5_000 * scale), Math.round(100_000 * scale)];
+  return await withServices([startService({ name: "keys", state, folder })], async ([service]) => {
+    if (service === undefined) throw new Error("there is no service");
+    const requests: Buffer[] = [];
+    const create = async (): Promise<void> => {
+      while (requests.length < many) {
+        const method = "unified.admin.v1.ApiKeyService/CreateApiKey";
+        const { secret } = await service.rpc(method, { name: "measured", scope: "SCOPE_READ_WRITE" });
+        requests.push(chatRequest({}, String(secret)));
+      }
+    };
+    await Promise.all(Array.from({ length: creationsAtOnce }, create));
+    const sideOf = (count: number) => {
+      let used = 0;
+      return { service, next: () => requests[used++ % count] ?? chatRequest() };
+    };
+    // Compiled first, so that the memory is that of the keys.
+    await takeTurn(sideOf(few), warmUpSeconds);
+    const beforeBytes = service.process.rssBytes();
+    const first = sideOf(many);
+    let sent = 0;
+    while (sent < many) sent += (await sendLoad(service.port, { connections, next: first.next, seconds: 1 })).answers;
+    const bytesEach = Math.round((service.process.rssBytes() - beforeBytes) / (many - few));
+    const { figure, ratio } = await compare([sideOf(few), sideOf(many)], options);
+    const rate = ratio("perSecond", 1, 0);
+    const rates = [0, 1].map((side) => Math.round(figure("perSecond", side))).join(" / ");
+    return [
+      {
+        what: `requests a second with ${few.toLocaleString("en")} / ${many.toLocaleString("en")} keys in use`,
+        state,
+        measured: `${rates}, ${rate.toFixed(2)} times; ${bytesEach} bytes of memory for each key in use`,
+        aim: "at least 0.85 times",
+        isHeld: rate >= 0.85,
+      },
+    ];
+  });
+}
+
+/** Writes markers of settled requests of the last 23 hours, in the order of their time. */
+export function fillMarkers(dataDir: string, count: number, fromMs: number, toMs: number): void {
+  const { db } = openStateFile(dataDir);
+  db.exec("BEGIN");
+  const insert = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?)");
+  for (let number = 0; number < count; number++) {
+    const atMs = Math.floor(fromMs + ((toMs - fromMs) * number) / count);
+    insert.run(`req_${atMs.toString(16).padStart(12, "0")}${number.toString(16).padStart(20, "0")}`, atMs);
+  }
+  db.exec("COMMIT");
+  db.close();
+}
+
+const hourMs = 3_600_000;
+
+/** State in memory keeps no markers. */
+export async function markerCosts(options: GrowthOptions): Promise<Line[]> {
+  const { state, folder, scale } = options;
+  const count = Math.round(500_000 * scale);
+  const nowMs = Date.now();
+  const prepare = (dataDir: string): void => fillMarkers(dataDir, count, nowMs - 22 * hourMs, nowMs - hourMs);
+  const started = [
+    startService({ name: "markers-none", state, folder }),
+    startService({ name: "markers-many", state, folder, prepare }),
+  ];
+  return await withServices(started, async (services) => {
+    const request = chatRequest();
+    const sides = services.map((service) => ({ service, next: () => request }));
+    const { figure, ratio } = await compare(sides, options);
+    const rate = ratio("perSecond", 1, 0);
+    const rates = [0, 1].map((side) => Math.round(figure("perSecond", side))).join(" / ");
+    return [
+      {
+        what: `requests a second beside 0 / ${count.toLocaleString("en")} markers of settled requests`,
+        state,
+        measured: `${rates}, ${rate.toFixed(2)} times`,
+        aim: "at least 0.9 times",
+        isHeld: rate >= 0.9,
+      },
+    ];
+  });
+}
+
+export async function modelCosts(options: GrowthOptions): Promise<Line[]> {
+  const { state, folder, scale } = options;
+  const count = Math.round(2_000 * scale);
+  const models = Array.from({ length: count - 1 }, (_, number) => scriptedModel(`organisation/model-${number}`));
+  const settings = { models: [...models, scriptedModel("chat")] };
+  const started = [
+    startService({ name: "models-one", state, folder }),
+    startService({ name: "models-many", state, folder, settings }),
+  ];
+  return await withServices(started, async (services) => {
+    const [, many] = services;
+    if (many === undefined) throw new Error("there is no service");
+    const request = chatRequest();
+    const list = httpGet("/v1/models", apiKey);
+    const sides = [
+      ...services.map((service) => ({ service, next: () => request })),
+      { service: many, next: () => list, connections: 4 },
+    ];
+    const { figure, ratio } = await compare(sides, options);
+    const chat = ratio("cpuUs", 1, 0);
+    const listMs = figure("cpuUs", 2) / 1_000;
+    const shown = count.toLocaleString("en");
+    const chatUs = [0, 1].map((side) => Math.round(figure("cpuUs", side))).join(" / ");
+    return [
+      {
+        what: `CPU of a chat beside 1 / ${shown} models`,
+        state,
+        measured: `${chatUs} us, ${chat.toFixed(2)} times`,
+        aim: "at most 1.3 times",
+        isHeld: chat <= 1.3,
+      },
+      {
+        what: `CPU of GET /v1/models with ${shown} models`,
+        state,
+        measured: `${listMs.toFixed(2)} ms`,
+        aim: "at most 0.5 ms",
+        isHeld: listMs <= 0.5,
+      },
+      {
+        what: `start with ${shown} models`,
+        state,
+        measured: `${Math.round(many.startMs)} ms`,
+        aim: "at most 3,700 ms, the time of version 0.1.0",
+        isHeld: many.startMs <= 3_700,
+      },
+    ];
+  });
+}

@@ -1,0 +1,97 @@
+/** Whether requests and answers cost time in proportion to their size. */
+import { compare, type GrowthOptions } from "./growth-costs.js";
+import { chatRequest, type Line, scriptedModel, startService, withServices } from "./growth-service.js";
+
+interface Growing {
+  readonly what: string;
+  readonly unit: string;
+  /** The smallest of three sizes; the others are twice and four times as large. */
+  readonly size: number;
+  request(size: number): Buffer;
+}
+
+const fact = "A queue in front of a model keeps one busy customer from slowing down all others. ";
+/** Models whose answers have so many tokens, by the name of the model. */
+const chunkModel = (tokens: number): string => `chunks-${tokens}`;
+
+const growing: readonly Growing[] = [
+  {
+    what: "body",
+    unit: "KB",
+    size: 250,
+    request: (size) =>
+      chatRequest({ messages: [{ role: "user", content: fact.repeat((size * 1_000) / fact.length) }] }),
+  },
+  {
+    what: "messages",
+    unit: "",
+    size: 250,
+    request(size) {
+      const messages = Array.from({ length: size }, (_, number) => ({
+        role: number % 2 === 0 ? "user" : "assistant",
+        content: fact,
+      }));
+      return chatRequest({ messages: [...messages, { role: "user", content: "And now?" }] });
+    },
+  },
+  {
+    what: "tools",
+    unit: "",
+    size: 32,
+    request: (size) =>
+      chatRequest({ tools: Array.from({ length: size }, (_, number) => toolOf(number)), tool_choice: "auto" }),
+  },
+  {
+    what: "chunks of a stream",
+    unit: "",
+    size: 500,
+    request: (size) => chatRequest({ model: chunkModel(size), stream: true, max_tokens: size }),
+  },
+];
+
+function toolOf(number: number): object {
+  const properties = Object.fromEntries(
+    Array.from({ length: 10 }, (_, i) => [`field_${i}`, { type: "string", description: fact }]),
+  );
+  const parameters = { type: "object", properties, required: ["field_0"], additionalProperties: false };
+  return { type: "function", function: { name: `tool_${number}`, description: fact, parameters } };
+}
+
+/** Allowed for the time that another unit takes at four times the size, over that at twice the size. */
+const slopeMax = 1.2;
+
+export async function sizeCosts(options: GrowthOptions): Promise<Line[]> {
+  const { state, folder } = options;
+  const chunks = growing.find(({ unit, what }) => unit === "" && what.startsWith("chunks"))?.size ?? 0;
+  const models = [1, 2, 4].map((times) => {
+    const tokens = chunks * times;
+    return scriptedModel(chunkModel(tokens), { text: "one two three four five", tokens });
+  });
+  const settings = { models: [scriptedModel("chat"), ...models] };
+  return await withServices([startService({ name: "sizes", state, folder, settings })], async ([service]) => {
+    if (service === undefined) throw new Error("there is no service");
+    const lines: Line[] = [];
+    for (const { what, unit, size, request } of growing) {
+      const sizes = [size, 2 * size, 4 * size];
+      const sides = sizes.map((each) => {
+        const prepared = request(each);
+        return { service, next: () => prepared, connections: 4 };
+      });
+      const { figure } = await compare(sides, options);
+      const [small = 0, middle = 0, large = 0] = sizes.map((_, side) => figure("cpuUs", side));
+      const slope = (large - middle) / (2 * (middle - small));
+      const shownMs = [small, middle, large].map((us) => (us / 1_000).toFixed(2)).join(" / ");
+      lines.push({
+        what: `CPU of a request with ${sizes.map((each) => each.toLocaleString("en")).join(" / ")} ${unit} ${what}`.replace(
+          "  ",
+          " ",
+        ),
+        state,
+        measured: `${shownMs} ms; another unit costs ${slope.toFixed(2)} times as much in the second half`,
+        aim: `at most ${slopeMax} times`,
+        isHeld: slope <= slopeMax,
+      });
+    }
+    return lines;
+  });
+}
