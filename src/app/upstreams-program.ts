@@ -67,6 +67,11 @@ function addStored(upstreams: Command, commands: CommandSet): void {
       "offer only these of its models, comma-separated; default: all that it lists",
       parseList,
     )
+    .option(
+      "--native <apis>",
+      "APIs that it has itself, comma-separated: responses, messages; it gets their requests as they came",
+      parseList,
+    )
     .option("--weight <number>", "share of requests; default: 1", wholeNumber(weight.min, weight.max))
     .option("--priority <number>", "the lowest is used first; default: 0", wholeNumber(priority.min, priority.max))
     .option("--slots <number>", "concurrent requests of a model; default: 256", wholeNumber(slots.min, slots.max));

@@ -41,6 +41,9 @@ export const exposedHeaders = [
   headers.resetRequests,
   headers.resetTokens,
   headers.limitsDegraded,
+  ...["requests", "tokens", "input-tokens", "output-tokens"].flatMap((what) =>
+    ["limit", "remaining", "reset"].map((which) => `anthropic-ratelimit-${what}-${which}`),
+  ),
   headers.deployment,
   headers.attempts,
   headers.answeringModel,

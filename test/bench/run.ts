@@ -1,7 +1,7 @@
 /**
  * The first load run. Chat completions over REST at 32 connections against a bare node:http echo, in turns of a second on
- * the same core, with the state that `npm start` uses and with `state.durability: none`; the cost of streamed chunks;
- * embeddings of 1,536 numbers as `float`. Turns are short because a shared machine changes its speed: a ratio is one of
+ * the same core, with the state that `npm start` uses and with `state.durability: none`; the cost of streamed chunks, of
+ * chats, responses and messages; embeddings of 1,536 numbers as `float`. Turns are short because a shared machine changes its speed: a ratio is one of
  * two neighbours, and the report has the median. Scripted engine, 200 tokens, authentication and validation on. Needs
  * Linux, two cores and a build (`npm run build`).
  *
@@ -19,10 +19,16 @@ const serverCore = 0;
 const connections = 32;
 const tokens = 200;
 /**
- * Required minimums: requests per second relative to the echo server, without and with state on disk, and embeddings per
- * second.
+ * Required minimums: requests per second relative to the echo server, without and with state on disk; tokens per second of
+ * streamed responses and messages relative to streamed chats; embeddings per second.
  */
-const gates = { chat_over_echo: 0.5, durable_chat_over_echo: 0.3, embeddings_per_second: 4_000 };
+const gates = {
+  chat_over_echo: 0.5,
+  durable_chat_over_echo: 0.3,
+  responses_tokens_over_chat: 0.8,
+  messages_tokens_over_chat: 0.8,
+  embeddings_per_second: 4_000,
+};
 /** V8 continues to compile for about three seconds, on the same core. */
 const warmUpSeconds = 5;
 /** Makes a request of about 720 bytes with its head: a short turn of a conversation, as in the published comparisons. */
@@ -68,6 +74,10 @@ const message = {
     { role: "user", content: question },
   ],
 };
+/** The same chat as the other two APIs write it. */
+const { messages, ...agentRequest } = message;
+const [system, ...rest] = messages;
+const turns = { system: system?.content, messages: rest };
 const processes: PinnedProcess[] = [];
 
 /** Starts a service with its own data folder. Returns how a path of it is measured. */
@@ -101,6 +111,8 @@ try {
     chat: volatile(chatPath, message),
     durableChat: durable(chatPath, message),
     stream: volatile(chatPath, { ...message, stream: true }),
+    responsesStream: volatile("/v1/responses", { ...agentRequest, input: message.messages, stream: true }),
+    messagesStream: volatile("/v1/messages", { ...agentRequest, ...turns, max_tokens: tokens, stream: true }),
     embeddings: volatile("/v1/embeddings", embedding),
   };
   type Row = Record<keyof typeof measures, Measured>;
@@ -115,6 +127,9 @@ try {
   const rateOf = (name: keyof Row): number => Math.round(median(rows.map((row) => perSecond(row[name]))));
   const overEcho = (name: keyof Row): number =>
     Number(median(rows.map((row) => perSecond(row[name]) / perSecond(row.echo))).toFixed(3));
+  /** Tokens a second relative to streamed chats: every answer has as many. */
+  const tokensOverChat = (name: keyof Row): number =>
+    Number(median(rows.map((row) => perSecond(row[name]) / perSecond(row.stream))).toFixed(3));
   const cpuOf = (name: keyof Row): number =>
     Math.round(median(rows.map((row) => (row[name].cpuMs * 1000) / row[name].answers)));
   const report = {
@@ -133,6 +148,8 @@ try {
     durable_chat_cpu_us_per_request: cpuOf("durableChat"),
     stream_chunks_per_second: Math.round(median(rows.map(({ stream }) => stream.events / stream.seconds))),
     stream_cpu_us_per_chunk: Number(median(rows.map(({ stream }) => (stream.cpuMs * 1000) / stream.events)).toFixed(2)),
+    responses_tokens_over_chat: tokensOverChat("responsesStream"),
+    messages_tokens_over_chat: tokensOverChat("messagesStream"),
     embeddings_per_second: rateOf("embeddings"),
     gates,
   };

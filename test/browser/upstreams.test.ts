@@ -89,9 +89,11 @@ describe.skipIf(!hasChromium).each(storesByTier)("upstreams page, state in %s", 
     await dialog().getByLabel("Name").fill("gpu-2");
     await dialog().getByLabel("URL").fill(added.url);
     await dialog().getByLabel("API key").fill("sk-secret-of-the-upstream");
-    await dialog().getByText("Headers, timeouts and share of requests").click();
+    await dialog().getByText("Headers, timeouts, native APIs and share of requests").click();
     await dialog().getByLabel("Headers", { exact: true }).fill("x-team: search");
     await dialog().getByLabel("Connect (s)").fill("2.5");
+    await dialog().getByRole("combobox", { name: "Native APIs" }).fill("resp");
+    await dialog().getByRole("option", { name: "responses" }).click();
     await confirm("Test");
     await dialog().getByText("Works", { exact: true }).waitFor();
     const result = await dialog().innerText();
@@ -109,12 +111,14 @@ describe.skipIf(!hasChromium).each(storesByTier)("upstreams page, state in %s", 
     expect(added.requests.at(-1)?.headers["authorization"]).toBe("Bearer sk-secret-of-the-upstream");
     expect(added.requests.at(-1)?.headers["x-team"]).toBe("search");
     expect(await ask(dashboard.service, "qwen-32b")).toBe(200);
-    expect(await card("gpu-2").innerText()).toMatch(/Source\s+Added here[\s\S]*Connect 2\.5 s[\s\S]*x-team/);
+    expect(await card("gpu-2").innerText()).toMatch(
+      /Source\s+Added here[\s\S]*Native APIs\s+responses[\s\S]*Connect 2\.5 s[\s\S]*x-team/,
+    );
     expect(await page.content()).not.toContain("sk-secret");
     await takePictures(page, "upstreams");
 
     await act("Edit", "gpu-2");
-    await dialog().getByText("Headers, timeouts and share of requests").click();
+    await dialog().getByText("Headers, timeouts, native APIs and share of requests").click();
     expect(await dialog().getByLabel("Connect (s)").inputValue()).toBe("2.5");
     await dialog().getByLabel("Weight").fill("3");
     await dialog().getByLabel("Priority").fill("2");

@@ -98,6 +98,7 @@ describe("cross-origin requests", () => {
     expect(exposedHeaders).toEqual(
       expect.arrayContaining([
         "x-request-id",
+        "anthropic-ratelimit-output-tokens-reset",
         "retry-after",
         "retry-after-ms",
         "x-should-retry",

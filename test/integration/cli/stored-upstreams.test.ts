@@ -65,6 +65,10 @@ describe("uis upstreams add", () => {
     { words: ["a b", "--url", "http://gpu/v1", "--kind", "vllm"], says: "'name' must be 1 to 64 of" },
     { words: ["fixed", "--url", "http://gpu/v1", "--kind", "vllm"], says: "is one of the configuration" },
     { words: ["gpu", "--url", "http://169.254.169.254/v1", "--kind", "vllm"], says: "link-local or metadata address" },
+    {
+      words: ["gpu", "--url", "http://gpu/v1", "--kind", "ollama", "--native", "messages"],
+      says: "for the kinds openai",
+    },
     { words: ["az", "--url", "https://x.openai.azure.com", "--kind", "azure"], says: "'models' is required" },
   ])("refuses $words: $says", async ({ words, says }) => {
     const { code, stdout, stderr } = await upstreams(["add", ...words]);
@@ -82,7 +86,11 @@ describe("uis upstreams add", () => {
 describe("uis upstreams drain", () => {
   it("takes a deployment out of use until it is undone", async () => {
     const place = ["--weight", "3", "--priority", "1", "--slots", "9"];
-    await upstreamsJson(["add", "gpu", "--url", upstream.url, "--models", "chat", ...place]);
+    const added = await upstreamsJson([
+      ...["add", "gpu", "--url", upstream.url, "--models", "chat", "--native", "messages,responses"],
+      ...place,
+    ]);
+    expect(added).toMatchObject({ native: ["responses", "messages"] });
     const drained = await upstreams(["drain", "gpu/chat"]);
     expect(drained.stdout).toBe("gpu/chat gets no new requests; 0 still run.\n");
     const { stdout } = await upstreams(["list"]);

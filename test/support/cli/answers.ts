@@ -240,6 +240,7 @@ export const upstream = z.strictObject({
   kind: text,
   url: z.url(),
   models: z.array(text),
+  native: z.array(z.enum(["responses", "messages"])),
   discovers_models: z.boolean(),
   source: z.enum(["config", "stored"]),
   hides_stored: z.boolean(),

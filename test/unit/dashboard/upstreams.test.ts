@@ -52,6 +52,7 @@ describe("the form of an upstream", () => {
       upstream: { apiVersion: "2024-10-21", connect: "0.5s", total: "90s" },
       headers: { "X-Team": "a: b", "x-b": "c" },
     });
+    expect(createRequest({ ...typed, native: ["messages"] }, "vllm").upstream).toMatchObject({ native: ["messages"] });
     expect(createRequest(azure, "vllm").upstream).not.toHaveProperty("apiVersion");
   });
 
@@ -63,10 +64,19 @@ describe("the form of an upstream", () => {
     const before = draftOf({ name: "gpu", url: "http://a", kind: "azure", firstByte: "60s", models: ["m"], slots: 8 });
     expect(before).toMatchObject({ firstByte: "60", connect: "", key: "", headers: "", slots: "8" });
     expect(updateRequest(before, before)).toEqual({ name: "gpu", weight: 1, priority: 0, slots: 8 });
-    const draft = { ...before, firstByte: "5", models: [], headers: "a: 1", key: "new", url: "http://b" };
+    const draft = {
+      ...before,
+      firstByte: "5",
+      models: [],
+      native: ["responses"],
+      headers: "a: 1",
+      key: "new",
+      url: "http://b",
+    };
     expect(updateRequest(before, draft)).toMatchObject({
       ...{ url: "http://b", firstByte: "5s", key: "new" },
       models: { values: [] },
+      native: { values: ["responses"] },
       headers: { values: { a: "1" } },
     });
   });

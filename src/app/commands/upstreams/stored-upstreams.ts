@@ -17,6 +17,7 @@ interface AddOptions extends CommandOptions {
   readonly keyFile?: string;
   readonly apiVersion?: string;
   readonly models?: string[];
+  readonly native?: string[];
   readonly weight?: number;
   readonly priority?: number;
   readonly slots?: number;
@@ -26,11 +27,18 @@ interface AddOptions extends CommandOptions {
 /** `uis upstreams add`. Without a kind the service asks the server for it first. */
 export async function addUpstream(io: CliIo, name: string, options: AddOptions): Promise<void> {
   // This --url is the upstream's, not the service's.
-  const { url, kind, keyFile, apiVersion, models, weight, priority, slots, serviceUrl, ...rest } = options;
+  const { url, kind, keyFile, apiVersion, models, native, weight, priority, slots, serviceUrl, ...rest } = options;
   const key = keyFile === undefined ? "" : await readKey(io, keyFile);
   const { upstream } = await callAsAdministrator(io, { ...rest, url: serviceUrl }, UpstreamService, async (client) => {
     const found = kind ?? (await kindOf(client, url, key));
-    const settings = { apiVersion: apiVersion ?? "", models: models ?? [], weight, priority, slots };
+    const settings = {
+      apiVersion: apiVersion ?? "",
+      models: models ?? [],
+      native: native ?? [],
+      weight,
+      priority,
+      slots,
+    };
     const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
     return client.createUpstream({ upstream: { ...given, name, url, kind: found }, key });
   });
@@ -103,6 +111,7 @@ export function upstreamObject(upstream: Upstream): object {
     kind,
     url,
     models: modelsOf(upstream),
+    native: upstream.native,
     discovers_models: discover !== undefined && (discover.seconds > 0n || discover.nanos > 0),
     source,
     hides_stored: upstream.hidesStored,

@@ -95,6 +95,7 @@ function upstreamOf({ upstreams, models: configured }: Config, name: string) {
     kind: upstreams[name]?.kind ?? "generic",
     url: upstreams[name]?.url ?? "",
     models: named.map(({ id }) => id),
+    native: upstreams[name]?.native ?? [],
     discovers_models: discoverMs(name, models, upstreams) !== null,
     source: "config",
   };

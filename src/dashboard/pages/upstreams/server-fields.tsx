@@ -13,6 +13,8 @@ export interface ServerFieldsProps {
   readonly headerNames: readonly string[] | null;
 }
 
+const nativeApis: readonly Choice[] = [{ value: "responses" }, { value: "messages" }];
+
 /** What the service needs to know of a server. */
 export function ServerFields({ draft, onChange, models, headerNames }: ServerFieldsProps) {
   const isNew = headerNames === null;
@@ -75,8 +77,17 @@ export function ServerFields({ draft, onChange, models, headerNames }: ServerFie
         onChange={(chosen) => onChange({ models: chosen })}
       />
       <details>
-        <summary>Headers, timeouts and share of requests</summary>
+        <summary>Headers, timeouts, native APIs and share of requests</summary>
         <div class="stack upstream-more">
+          <ManyPicker
+            label="Native APIs"
+            name="native"
+            hint="APIs that the server has itself. It gets their requests as they came, instead of translated to chat."
+            none="None"
+            choices={nativeApis}
+            values={draft.native}
+            onChange={(chosen) => onChange({ native: chosen })}
+          />
           <TextField
             label="Headers"
             name="headers"

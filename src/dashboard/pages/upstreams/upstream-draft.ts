@@ -31,25 +31,27 @@ export interface UpstreamDraft extends Readonly<Record<Timeout, string>> {
   readonly headers: string;
   /** Empty: all that it lists. */
   readonly models: readonly string[];
+  /** APIs whose requests it gets as they came. */
+  readonly native: readonly string[];
   readonly weight: string;
   readonly priority: string;
   readonly slots: string;
 }
 
 export const emptyDraft: UpstreamDraft = {
-  ...{ name: "", url: "", kind: "", apiVersion: "", key: "", headers: "", models: [] },
+  ...{ name: "", url: "", kind: "", apiVersion: "", key: "", headers: "", models: [], native: [] },
   ...{ connect: "", firstByte: "", idle: "", total: "" },
   ...{ weight: "1", priority: "0", slots: "256" },
 };
 
 /** The draft of a stored upstream, without its key and headers, which the service does not return. */
 export function draftOf(upstream: UpstreamJson): UpstreamDraft {
-  const { name = "", url = "", kind = "", apiVersion = "", models = [] } = upstream;
+  const { name = "", url = "", kind = "", apiVersion = "", models = [], native = [] } = upstream;
   const { weight = 1, priority = 0, slots = 1 } = upstream;
   const seconds = timeoutNames.map((timeout) => [timeout, secondsOf(upstream[timeout])]);
   return {
     ...emptyDraft,
-    ...{ name, url, kind, apiVersion, models },
+    ...{ name, url, kind, apiVersion, models, native },
     ...{ weight: String(weight), priority: String(priority), slots: String(slots) },
     ...(Object.fromEntries(seconds) as Record<Timeout, string>),
   };
@@ -75,6 +77,7 @@ export function createRequest(draft: UpstreamDraft, kind: string): CreateUpstrea
       kind,
       ...(kind === "azure" ? { apiVersion: draft.apiVersion.trim() } : {}),
       models: [...draft.models],
+      ...(draft.native.length === 0 ? {} : { native: [...draft.native] }),
       ...Object.fromEntries(set.map((timeout) => [timeout, durationOf(draft[timeout])])),
       ...shareOf(draft),
     },
@@ -86,12 +89,13 @@ export function createRequest(draft: UpstreamDraft, kind: string): CreateUpstrea
 /** Sends changed fields only. Throws for a malformed header line. */
 export function updateRequest(before: UpstreamDraft, draft: UpstreamDraft): UpdateUpstreamRequestJson {
   const changed = timeoutNames.filter((timeout) => draft[timeout] !== before[timeout] && draft[timeout].trim() !== "");
-  const isSame = before.models.join("\n") === draft.models.join("\n");
+  const isSame = (field: "models" | "native") => before[field].join("\n") === draft[field].join("\n");
   return {
     name: draft.name,
     ...(draft.url === before.url ? {} : { url: draft.url.trim() }),
     ...(draft.apiVersion === before.apiVersion ? {} : { apiVersion: draft.apiVersion.trim() }),
-    ...(isSame ? {} : { models: { values: [...draft.models] } }),
+    ...(isSame("models") ? {} : { models: { values: [...draft.models] } }),
+    ...(isSame("native") ? {} : { native: { values: [...draft.native] } }),
     ...Object.fromEntries(changed.map((timeout) => [timeout, durationOf(draft[timeout])])),
     ...shareOf(draft),
     ...(draft.key === "" ? {} : { key: draft.key }),

@@ -119,6 +119,7 @@ function UpstreamFacts({ upstream }: { readonly upstream: UpstreamJson }) {
     slots = 0,
     headerNames = [],
     apiVersion = "",
+    native = [],
     updatedAt,
     deployments = [],
   } = upstream;
@@ -131,6 +132,7 @@ function UpstreamFacts({ upstream }: { readonly upstream: UpstreamJson }) {
         Models: modelsText(upstream),
         "API key": keyText(upstream),
         "API version": apiVersion === "" ? null : apiVersion,
+        "Native APIs": native.length === 0 ? null : native.join(", "),
         Timeouts: timeoutsOf(upstream),
         Headers: headerNames.length === 0 ? null : headerNames.join(", "),
         // For an upstream of uis.yaml these are settings of each model.
