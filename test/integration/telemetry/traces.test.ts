@@ -85,9 +85,18 @@ describe("traces", () => {
       expect((await way.call(createChatCompletion, chatOf("m"), { headers: { traceparent } })).failure).toBeNull();
       way.close();
     }
+    for (const [path, body] of [
+      ["responses", { input: "Hi" }],
+      ["messages", { messages: [{ role: "user", content: "Hi" }], max_tokens: 4 }],
+    ] as const) {
+      const headers = { authorization: `Bearer ${running.key}`, "content-type": "application/json", traceparent };
+      const init = { method: "POST", headers, body: JSON.stringify({ model: "m", ...body }) };
+      expect((await fetch(`${running.api}/${path}`, init)).status).toBe(200);
+    }
     await stop();
     const calls = receiver.spans.filter(({ kind }) => kind === server);
-    expect(calls.map((span) => span.attributes["uis.transport"])).toEqual(["grpc", "connect", "connect", "grpc_web"]);
+    const transports = calls.map((span) => span.attributes["uis.transport"]);
+    expect(transports).toEqual(["grpc", "connect", "connect", "grpc_web", "openai", "anthropic"]);
     for (const span of calls) expect(span).toMatchObject({ traceId, parentSpanId: spanId });
   });
 
