@@ -114,7 +114,7 @@ describe("a stream from an upstream server", () => {
     const patient = await load(upstream, { idleMs: 50, firstByteMs: 10_000 });
     expect(textOf((await runEvents(patient, chatRequest())).events)).toBe("a");
     answer = false;
-    const { error } = await runEvents(await load(upstream, { idleMs: 60_000, firstByteMs: 50 }), chatRequest());
+    const { error } = await runEvents(await load(upstream, { idleMs: 60_000, firstByteMs: 500 }), chatRequest());
     expect(error).toMatchObject({ code: "timeout", usage: { promptTokens: 9, outTokens: 0 } });
     expect(error?.message).toContain("first_byte");
   });
