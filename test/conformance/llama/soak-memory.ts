@@ -30,33 +30,28 @@ export function sampleMemory(serverPid: number, engines: readonly number[]): Mem
   };
 }
 
-/** Parts of the run whose slopes are compared. */
+/** Parts of the run that are compared. */
 const windows = 8;
 
 /**
- * Growth of each process in mebibytes per minute: the median of the slopes of the least-squares lines through eight parts
- * of the run. V8 enlarges its heap by 30 MiB at once, at a moment that differs from run to run; a leak grows in every part.
+ * Growth of each process in mebibytes per minute: the median of the differences between the lowest values of successive
+ * eighths of the run. A heap rises until a collection, so only its lowest values can be compared; V8 enlarges it by
+ * 30 MiB at once, at a moment that differs from run to run; a leak raises every part.
  */
-export function memorySlopes(samples: readonly MemorySample[]): Readonly<Record<string, number>> {
+export function memoryGrowth(samples: readonly MemorySample[]): Readonly<Record<string, number>> {
   const names = Object.keys(samples[0]?.rss ?? {});
   const length = Math.floor(samples.length / windows);
-  const parts = Array.from({ length: windows }, (_, i) => samples.slice(i * length, (i + 1) * length));
+  const minutes = (length * ((samples.at(-1)?.atMs ?? 0) - (samples[0]?.atMs ?? 0))) / (samples.length - 1) / minuteMs;
   const growth = (name: string): number => {
-    const slopes = parts.map((part) => slope(part.map(({ atMs, rss }) => [atMs, rss[name] ?? 0])));
-    const [low = 0, high = 0] = slopes.sort((a, b) => a - b).slice(windows / 2 - 1, windows / 2 + 1);
-    return (low + high) / 2;
+    const lowest = Array.from({ length: windows }, (_, i) =>
+      Math.min(...samples.slice(i * length, (i + 1) * length).map(({ rss }) => rss[name] ?? 0)),
+    );
+    const differences = lowest.slice(1).map((bytes, i) => bytes - (lowest[i] ?? 0));
+    return (differences.sort((a, b) => a - b)[(windows - 2) / 2] ?? 0) / mebibyte / minutes;
   };
   return Object.fromEntries(names.map((name) => [name, growth(name)]));
 }
 
 function rssBytes(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]) * pageBytes;
-}
-
-function slope(points: readonly (readonly [atMs: number, bytes: number])[]): number {
-  const mean = (numbers: readonly number[]): number => numbers.reduce((sum, x) => sum + x, 0) / numbers.length;
-  const atMean = mean(points.map(([at]) => at));
-  const bytesMean = mean(points.map(([, bytes]) => bytes));
-  const covariance = mean(points.map(([at, bytes]) => (at - atMean) * (bytes - bytesMean)));
-  return ((covariance / mean(points.map(([at]) => (at - atMean) ** 2))) * minuteMs) / mebibyte;
 }
