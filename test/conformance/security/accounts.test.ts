@@ -167,7 +167,12 @@ async function useUpBudget({ tenant, other, client }: Turn): Promise<ClientAnswe
   const { id } = made.json["threshold"] as { id: string };
   tenant.marks.add(id);
   const isUsedUp = tenant.requests.size > 0;
-  const answer = await client.chat("shared");
+  let answer = await client.chat("shared");
+  // A process that decides alone, because Redis took more than 50 ms, enforces no budgets (state RL-16).
+  while (isUsedUp && answer.headers.get("x-ratelimit-degraded") === "1") {
+    countAnswered(tenant, "shared");
+    answer = await client.chat("shared");
+  }
   expect(answer.code).toBe(isUsedUp ? "insufficient_quota" : null);
   if (!isUsedUp) countAnswered(tenant, "shared");
   const neighbour = await new ServiceClient(service.http, other.keys[0]?.secret ?? "").chat("shared");

@@ -4,7 +4,13 @@ import { createRequire } from "node:module";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorRow, errors } from "../../../src/contract/errors.js";
 import { exposedHeaders } from "../../../src/contract/headers.js";
-import { type Operation, type OperationRow, operationRow, operations } from "../../../src/contract/operations.js";
+import {
+  inferenceNames,
+  type Operation,
+  type OperationRow,
+  operationRow,
+  operations,
+} from "../../../src/contract/operations.js";
 import { version } from "../../../src/contract/version.js";
 import { eventTypes } from "../../../src/domain/events/events.js";
 import { countFields, messageFields } from "../../../src/transports/anthropic/read-message.js";
@@ -144,6 +150,11 @@ describe("docs/openapi.json", () => {
     );
     const ours = exposedHeaders.filter((name) => !name.startsWith("grpc-") && name !== "x-client-request-id");
     expect(ours.filter((name) => !told.has(name))).toEqual([]);
+  });
+
+  it("has the operations by which usage is grouped (USE-10)", () => {
+    const operation = schemas["UsageResult"]?.properties?.["operation"] as { readonly enum: readonly unknown[] };
+    expect(operation.enum).toEqual([...inferenceNames.values(), null]);
   });
 
   it("has the events with the schemas of docs/webhooks (WH-8, WH-10)", () => {
