@@ -1,5 +1,6 @@
 import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import type { QueueOwner } from "../../lib/fair-queue.js";
 import { errorOfEnd } from "../call/call-context.js";
 import { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
@@ -7,7 +8,6 @@ import type { Deployment } from "../catalog/deployment.js";
 import { type Capabilities, EngineError, type GenerateRequest } from "../engine/engine.js";
 import { mayFailOver } from "../engine/engine-error.js";
 import { affinityKey } from "../routing/affinity.js";
-import type { QueueOwner } from "../routing/fair-queue.js";
 import type { RoutedRequest } from "../routing/pick.js";
 import type { RetryBudget } from "../routing/retry-budget.js";
 import type { Slot } from "../routing/waiting-room.js";

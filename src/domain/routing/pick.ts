@@ -1,5 +1,5 @@
+import type { QueueOwner } from "../../lib/fair-queue.js";
 import type { ServiceError } from "../call/service-error.js";
-import type { QueueOwner } from "./fair-queue.js";
 
 /** Number of deployments from which two random ones are compared instead of all. */
 const twoChoicesMin = 16;

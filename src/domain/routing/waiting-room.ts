@@ -1,10 +1,10 @@
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { FairQueue } from "../../lib/fair-queue.js";
 import { errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Ejection } from "./ejection.js";
-import { FairQueue } from "./fair-queue.js";
 import { type Candidate, hasFreeSlot, type PickPolicy, pick, type RoutedRequest, rank } from "./pick.js";
 
 /** A deployment whose load is counted by the slots that its waiting room grants. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FairQueue } from "../../../../src/domain/routing/fair-queue.js";
+import { FairQueue } from "../../../src/lib/fair-queue.js";
 
 const who = (account: string, keyId: string | null = "k") => ({ account, keyId });
 

@@ -9,6 +9,16 @@ export class FairQueue<T> {
   readonly #accounts = new Map<string, Map<string, T[]>>();
   size = 0;
 
+  /** Whether items of the account wait. */
+  has(account: string): boolean {
+    return this.#accounts.has(account);
+  }
+
+  /** Whether items of other accounts wait. */
+  hasOthers(account: string): boolean {
+    return this.#accounts.size > (this.has(account) ? 1 : 0);
+  }
+
   add(owner: QueueOwner, item: T): void {
     const keys = this.#accounts.get(owner.account) ?? new Map<string, T[]>();
     const lane = keys.get(laneOf(owner)) ?? [];
