@@ -1,3 +1,20 @@
+import type { MetricSources } from "../../src/telemetry/metrics/metrics-page.js";
+import { UpstreamMetrics } from "../../src/telemetry/metrics/upstream-metrics.js";
+
+/** The sources of a page of metrics of a process without models and work. */
+export const metricsAtRest: MetricSources = {
+  models: () => [],
+  spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
+  isStoreUp: async () => true,
+  areLimitsDegraded: () => false,
+  fairShares: {},
+  auditRecordsLost: () => 0,
+  requestLogsDropped: () => 0,
+  webhooks: null,
+  upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
+  now: () => 0,
+};
+
 /** The values of a metrics page, by the full name of each line: `uis_requests_total{route="list_models",…}`. */
 export function parseMetrics(page: string): ReadonlyMap<string, number> {
   return new Map(

@@ -70,7 +70,7 @@ async function httpSettings(deps: ListenerDeps) {
   return { corsOrigins, allowedHosts, routes, errorToJson: openAiFamily.errorToJson };
 }
 
-function composeMetrics({ observer, clock }: Context, domain: Domain) {
+function composeMetrics({ observer, shares: fairShares, clock }: Context, domain: Domain) {
   const { catalog, state, audit, sending: webhooks, upstreamMetrics, spooled, areLimitsDegraded, recorder } = domain;
   return createMetricsPage(observer, {
     models: () =>
@@ -85,6 +85,7 @@ function composeMetrics({ observer, clock }: Context, domain: Domain) {
       return ok && writeFault === null;
     },
     areLimitsDegraded,
+    fairShares,
     auditRecordsLost: () => audit.lost,
     requestLogsDropped: () => recorder?.dropped ?? 0,
     webhooks,

@@ -193,6 +193,15 @@ export const configSchema = z
     engine: engineKinds.prefault({}),
     rate_limits: rateLimitSettings.prefault({}),
     webhooks: webhookSettings.prefault({}),
+    metrics: z
+      .strictObject({
+        histogram_models: wholeNumber(0, 1_000)
+          .prefault(20)
+          .describe(
+            "Models, and deployments, with histograms of their own: the first that are used. The others share one.",
+          ),
+      })
+      .prefault({}),
     requests: requestSettings.prefault({}),
     responses: responseSettings.prefault({}),
   })

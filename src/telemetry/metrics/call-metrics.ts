@@ -10,9 +10,11 @@ import type {
 } from "../../domain/call/observer.js";
 import type { LimitKind } from "../../domain/call/rate-limits.js";
 
-/** Number of models with series of their own; further ones share the series of the model `other`. */
-const modelsMax = 100;
-const otherModel = "other";
+/** Number of models with counters and gauges of their own; further ones share the series of the model `other`. */
+const modelsMax = 1_000;
+/** A histogram takes some 25 times the space of a counter, so fewer models have their own. */
+const histogramModelsDefault = 20;
+export const otherModel = "other";
 /** Label of inference with an unknown model: names that clients invent create no series. */
 const unknownModel = "unknown";
 /** Labels of no single model. */
@@ -34,7 +36,15 @@ export class CallMetrics implements Observer {
   readonly estimateRatios = new Map<string, Buckets>();
   /** Series by the model's label, then by operation. */
   readonly #byModel = new Map<string, Map<Operation, CallSeries>>();
+  /** Labels of the models that were used, in the order of their first use. */
   readonly #models = new Set<string>();
+  readonly #histogramModels = new Set<string>();
+  readonly #histogramModelsMax: number;
+
+  /** `histogramModels`: number of models with histograms of their own. */
+  constructor(histogramModels = histogramModelsDefault) {
+    this.#histogramModelsMax = histogramModels;
+  }
 
   callEnded(end: CallEnd): void {
     this.#seriesOf(end).add(end);
@@ -61,12 +71,23 @@ export class CallMetrics implements Observer {
     return [...this.#byModel.values()].flatMap((byOperation) => [...byOperation.values()]);
   }
 
-  /** The label of a model. The first models keep their names permanently. */
+  /** The label of a model. The first models that are used keep their names permanently. */
   labelOf(model: string): string {
     if (this.#models.has(model) || shared.has(model)) return model;
     if (this.#models.size >= modelsMax) return otherModel;
     this.#models.add(model);
+    if (this.#histogramModels.size < this.#histogramModelsMax) this.#histogramModels.add(model);
     return model;
+  }
+
+  /** Whether the model has a label of its own, which its first call gives it. */
+  hasLabel(model: string): boolean {
+    return this.#models.has(model);
+  }
+
+  /** The label of a model in histograms, for its label in counters. */
+  histogramLabelOf(label: string): string {
+    return this.#histogramModels.has(label) || shared.has(label) ? label : otherModel;
   }
 
   #seriesOf({ model, operation }: CallEnd): CallSeries {
@@ -257,6 +278,11 @@ export class Buckets {
   add(other: Buckets): void {
     for (const [i, count] of other.#counts.entries()) this.#counts[i] = (this.#counts[i] ?? 0) + count;
     this.#sum += other.#sum;
+  }
+
+  /** Without a count, in the same bounds. */
+  empty(): Buckets {
+    return new Buckets(this.#bounds);
   }
 
   /** What was counted since an earlier copy of itself. */

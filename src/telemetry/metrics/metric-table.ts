@@ -118,6 +118,11 @@ export const metricTable = {
     labels: [],
     help: "Age of the oldest settlement that waits for the store; 0 when none waits.",
   },
+  uis_fair_share_waiting: {
+    type: "gauge",
+    labels: ["resource"],
+    help: "Work that waits for its share of a resource that all accounts use: webhooks, lookups, usage_reads, lists or tokenizing.",
+  },
   uis_store_up: { type: "gauge", labels: [], help: "1 when the store answers and accepts writes." },
   uis_limits_degraded: {
     type: "gauge",
@@ -220,6 +225,22 @@ export function histogramSamples(name: string, labels: Labels, buckets: Buckets,
     { metricName: `${name}_sum`, labels, value: sum },
     { metricName: `${name}_count`, labels, value: count },
   ];
+}
+
+/** Histograms of one metric; those with the same labels are added up. */
+export function histogramsSamples(
+  name: string,
+  histograms: Iterable<{ readonly labels: Labels; readonly buckets: Buckets }>,
+  bounds: readonly number[],
+): Sample[] {
+  const sums = new Map<string, { readonly labels: Labels; readonly buckets: Buckets }>();
+  for (const { labels, buckets } of histograms) {
+    const key = Object.values(labels).join("\n");
+    const sum = sums.get(key) ?? { labels, buckets: buckets.empty() };
+    sums.set(key, sum);
+    sum.buckets.add(buckets);
+  }
+  return [...sums.values()].flatMap(({ labels, buckets }) => histogramSamples(name, labels, buckets, bounds));
 }
 
 /** One sample per name. */

@@ -1,12 +1,13 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
+import { setImmediate } from "node:timers/promises";
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
 import { inferenceNames } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
 import { genAiOperations, genAiProvider } from "../traces/span-writer.js";
-import { Buckets, bounds, type CallMetrics, type CallSeries } from "./call-metrics.js";
+import { type Buckets, bounds, type CallMetrics, type CallSeries } from "./call-metrics.js";
 import {
   type Collect,
-  histogramSamples,
+  histogramsSamples,
   type Labels,
   type MetricName,
   metricRow,
@@ -35,6 +36,8 @@ export interface MetricSources {
   readonly spooled: () => { readonly size: number; readonly memoryOnly: number; readonly oldestAtMs: number | null };
   readonly isStoreUp: () => Promise<boolean>;
   readonly areLimitsDegraded: () => boolean;
+  /** What waits for each resource that the accounts share. */
+  readonly fairShares: Readonly<Record<string, { readonly waiting: number }>>;
   readonly auditRecordsLost: () => number;
   readonly requestLogsDropped: () => number;
   /** Null: this process sends no webhooks. */
@@ -55,7 +58,23 @@ export function createMetricsPage(calls: CallMetrics, sources: MetricSources) {
   const registry = new Registry();
   for (const name of Object.keys(metricTable) as MetricName[]) register(registry, name, collectors[name]);
   const page = Registry.merge([registry, processMetrics().registry]);
-  return { contentType: page.contentType, render: () => page.metrics() };
+  return { contentType: page.contentType, render: () => renderInSlices(page) };
+}
+
+/** Longest time that the page is rendered before other work runs. One metric is never divided. */
+const sliceMs = 5;
+
+/** What `page.metrics()` renders in one turn of the event loop, which takes long with hundreds of models. */
+async function renderInSlices(page: Registry): Promise<string> {
+  const texts: string[] = [];
+  let sinceMs = performance.now();
+  for (const { name } of page.getMetricsAsArray()) {
+    texts.push(await page.getSingleMetricAsString(name));
+    if (performance.now() - sinceMs < sliceMs) continue;
+    await setImmediate();
+    sinceMs = performance.now();
+  }
+  return `${texts.join("\n\n")}\n`;
 }
 
 /** Adds a metric whose samples are created when the page is rendered. */
@@ -67,19 +86,22 @@ function register(registry: Registry, name: MetricName, collect: Collect): void 
 }
 
 function stateSamples(calls: CallMetrics, sources: MetricSources) {
-  const { models, spooled, isStoreUp, areLimitsDegraded, auditRecordsLost, requestLogsDropped, now } = sources;
-  const byModel = (countOf: (model: ModelState) => number | null): Collect => {
-    return () => samplesBy("model", sumsByLabel(calls, models(), countOf));
+  const { models, spooled, isStoreUp, areLimitsDegraded, auditRecordsLost, requestLogsDropped, fairShares, now } =
+    sources;
+  const byModel = (countOf: (model: ModelState) => number | null, isAtRestShown: boolean): Collect => {
+    return () => samplesBy("model", sumsByLabel(calls, models(), countOf, isAtRestShown));
   };
   const { loopDelay } = processMetrics();
   return {
-    uis_requests_running: byModel(({ running }) => running),
-    uis_requests_waiting: byModel(({ waiting }) => waiting),
-    uis_engine_restarts_total: byModel(({ engineRestarts }) => engineRestarts),
-    uis_retry_budget_exhausted_total: byModel(({ triesDenied }) => triesDenied),
+    uis_requests_running: byModel(({ running }) => running, true),
+    uis_requests_waiting: byModel(({ waiting }) => waiting, true),
+    uis_engine_restarts_total: byModel(({ engineRestarts }) => engineRestarts, false),
+    uis_retry_budget_exhausted_total: byModel(({ triesDenied }) => triesDenied, false),
     uis_usage_spool_size: () => single(spooled().size),
     uis_usage_memory_only: () => single(spooled().memoryOnly),
     uis_usage_spool_oldest_seconds: () => single(ageSeconds(spooled().oldestAtMs, now())),
+    uis_fair_share_waiting: () =>
+      Object.entries(fairShares).map(([resource, { waiting: value }]) => ({ labels: { resource }, value })),
     uis_store_up: async () => single(Number(await isStoreUp())),
     uis_limits_degraded: () => single(Number(areLimitsDegraded())),
     uis_audit_records_lost_total: () => single(auditRecordsLost()),
@@ -89,15 +111,17 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
   } satisfies Partial<Record<MetricName, Collect>>;
 }
 
+/** Counts above 0 and, with `isAtRestShown`, 0 for models that were used. A model that is not used has no line. */
 function sumsByLabel(
   calls: CallMetrics,
   models: readonly ModelState[],
   countOf: (model: ModelState) => number | null,
+  isAtRestShown: boolean,
 ): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
   for (const model of models) {
-    const count = countOf(model);
-    if (count === null) continue;
+    const count = countOf(model) ?? 0;
+    if (count === 0 && !(isAtRestShown && calls.hasLabel(model.id))) continue;
     const label = calls.labelOf(model.id);
     sums.set(label, (sums.get(label) ?? 0) + count);
   }
@@ -136,55 +160,64 @@ function takeLoopLag(loopDelay: IntervalHistogram): number {
   return Math.max(0, delayMs - sampleMs) / 1_000;
 }
 
+/** Operation and label of the model of a series. */
+type SeriesName = Pick<CallSeries, "operation" | "model">;
+
+interface Histogram {
+  readonly labels: Labels;
+  readonly buckets: Buckets;
+}
+
 /** Collectors of all metrics of calls. */
 function callSamples(calls: CallMetrics) {
-  const each = (toSamples: (series: CallSeries, name: MetricName) => Sample[]): Collect => {
-    return (name) => added(calls.series().flatMap((series) => toSamples(series, name)));
+  const histograms = (
+    own: readonly number[],
+    histogramsOf: (series: CallSeries, name: SeriesName) => readonly Histogram[],
+  ): Collect => {
+    return (metric) => {
+      const all = calls.series().flatMap((series) => {
+        const { operation, model } = series;
+        return histogramsOf(series, { operation, model: calls.histogramLabelOf(model) });
+      });
+      return histogramsSamples(metric, all, own);
+    };
   };
-  type Histogram = "firstToken" | "tokenGap" | "queue" | "overhead";
-  const histogram = (labels: (series: CallSeries) => Labels | null, key: Histogram, own: readonly number[]): Collect =>
-    each((series, name) => {
-      const all = labels(series);
-      return series.engine === null || all === null ? [] : histogramSamples(name, all, series.engine[key], own);
+  type EngineHistogram = "firstToken" | "tokenGap" | "queue" | "overhead";
+  const ofEngine = (toLabels: (name: SeriesName) => Labels | null, key: EngineHistogram, own: readonly number[]) =>
+    histograms(own, ({ engine }, name) => {
+      const labels = toLabels(name);
+      return engine === null || labels === null ? [] : [{ labels, buckets: engine[key] }];
     });
   return {
-    uis_requests_total: each(requestCounts),
-    uis_request_duration_seconds: each(requestDurations),
-    uis_time_to_first_token_seconds: histogram(labelsOf, "firstToken", bounds.firstToken),
-    uis_inter_token_latency_seconds: histogram(labelsOf, "tokenGap", bounds.tokenGap),
-    uis_queue_time_seconds: histogram(labelsOf, "queue", bounds.queue),
-    uis_overhead_seconds: histogram(labelsOf, "overhead", bounds.overhead),
+    uis_requests_total: () => calls.series().flatMap(requestCounts),
+    uis_request_duration_seconds: histograms(bounds.duration, requestDurations),
+    uis_time_to_first_token_seconds: ofEngine(labelsOf, "firstToken", bounds.firstToken),
+    uis_inter_token_latency_seconds: ofEngine(labelsOf, "tokenGap", bounds.tokenGap),
+    uis_queue_time_seconds: ofEngine(labelsOf, "queue", bounds.queue),
+    uis_overhead_seconds: ofEngine(labelsOf, "overhead", bounds.overhead),
     uis_rejections_total: () => samplesBy("reason", calls.rejections),
     uis_ratelimit_hits_total: () => samplesBy("limit", calls.limitHits),
     uis_tokens_total: () => tokenCounts(calls.series()),
     uis_client_cancelled_total: () => samplesBy("stage", calls.leaves),
     uis_usage_unrecorded_total: () => single(calls.usagesLost),
-    uis_upstream_token_estimate_ratio: (name) =>
-      [...calls.estimateRatios].flatMap(([model, ratios]) =>
-        histogramSamples(name, { model }, ratios, bounds.estimateRatio),
-      ),
-    gen_ai_server_request_duration_seconds: each(genAiDurations),
-    gen_ai_server_time_to_first_token_seconds: histogram(genAiLabels, "firstToken", bounds.firstToken),
-    gen_ai_server_time_per_output_token_seconds: histogram(genAiLabels, "tokenGap", bounds.genAiTokenGap),
+    uis_upstream_token_estimate_ratio: (name) => {
+      const all = [...calls.estimateRatios].map(([model, buckets]) => {
+        return { labels: { model: calls.histogramLabelOf(model) }, buckets };
+      });
+      return histogramsSamples(name, all, bounds.estimateRatio);
+    },
+    gen_ai_server_request_duration_seconds: histograms(bounds.genAiDuration, genAiDurations),
+    gen_ai_server_time_to_first_token_seconds: ofEngine(genAiLabels, "firstToken", bounds.firstToken),
+    gen_ai_server_time_per_output_token_seconds: ofEngine(genAiLabels, "tokenGap", bounds.genAiTokenGap),
   } satisfies Partial<Record<MetricName, Collect>>;
 }
 
-/** Adds samples with the same labels: several operations have OpenTelemetry's name `chat`. */
-function added(samples: readonly Sample[]): Sample[] {
-  const sums = new Map<string, Sample>();
-  for (const sample of samples) {
-    const key = JSON.stringify([sample.metricName, sample.labels]);
-    sums.set(key, { ...sample, value: sample.value + (sums.get(key)?.value ?? 0) });
-  }
-  return [...sums.values()];
-}
-
-function labelsOf({ operation, model }: CallSeries): Labels {
+function labelsOf({ operation, model }: SeriesName): Labels {
   return { route: operation, model };
 }
 
-/** Null: OpenTelemetry's conventions have no name for the operation. */
-function genAiLabels({ operation, model }: CallSeries): Labels | null {
+/** Null: OpenTelemetry's conventions have no name for the operation. Several operations have the name `chat`. */
+function genAiLabels({ operation, model }: SeriesName): Labels | null {
   const name = genAiOperations.get(operation);
   if (name === undefined) return null;
   return { gen_ai_operation_name: name, gen_ai_provider_name: genAiProvider, gen_ai_request_model: model };
@@ -198,22 +231,20 @@ function requestCounts(series: CallSeries): Sample[] {
   }));
 }
 
-function requestDurations(series: CallSeries, name: MetricName): Sample[] {
-  const all = new Buckets(bounds.duration);
-  for (const durations of series.durations.values()) all.add(durations);
-  return histogramSamples(name, labelsOf(series), all, bounds.duration);
+function requestDurations({ durations }: CallSeries, name: SeriesName): readonly Histogram[] {
+  return [...durations.values()].map((buckets) => ({ labels: labelsOf(name), buckets }));
 }
 
-function genAiDurations(series: CallSeries, name: MetricName): Sample[] {
-  const labels = genAiLabels(series);
+function genAiDurations({ durations }: CallSeries, name: SeriesName): readonly Histogram[] {
+  const labels = genAiLabels(name);
   if (labels === null) return [];
-  return [...series.durations].flatMap(([code, durations]) => {
-    const error = code === "ok" ? {} : { error_type: code };
-    return histogramSamples(name, { ...labels, ...error }, durations, bounds.genAiDuration);
-  });
+  return [...durations].map(([code, buckets]) => ({
+    labels: code === "ok" ? labels : { ...labels, error_type: code },
+    buckets,
+  }));
 }
 
-/** Tokens by model, summed over operations. */
+/** Tokens by model, summed over operations. Most models have neither cached nor reasoning tokens, and then no such line. */
 function tokenCounts(all: readonly CallSeries[]): Sample[] {
   const byModel = new Map<string, { prompt: number; completion: number; cached: number; reasoning: number }>();
   for (const { model, engine } of all) {
@@ -225,7 +256,10 @@ function tokenCounts(all: readonly CallSeries[]): Sample[] {
     sums.cached += engine.cachedTokens;
     sums.reasoning += engine.reasoningTokens;
   }
-  return [...byModel].flatMap(([model, sums]) =>
-    Object.entries(sums).map(([type, value]) => ({ labels: { model, type }, value })),
-  );
+  return [...byModel].flatMap(([model, { prompt, completion, cached, reasoning }]) => [
+    { labels: { model, type: "prompt" }, value: prompt },
+    { labels: { model, type: "completion" }, value: completion },
+    ...(cached > 0 ? [{ labels: { model, type: "cached" }, value: cached }] : []),
+    ...(reasoning > 0 ? [{ labels: { model, type: "reasoning" }, value: reasoning }] : []),
+  ]);
 }

@@ -1,9 +1,17 @@
 import type { UpstreamObserver, UpstreamOutcome } from "../../domain/engine/upstream.js";
 import { Buckets, bounds } from "./call-metrics.js";
-import { type Collect, histogramSamples, type MetricName, type Sample, samplesBy } from "./metric-table.js";
+import {
+  type Collect,
+  histogramsSamples,
+  type Labels,
+  type MetricName,
+  type Sample,
+  samplesBy,
+} from "./metric-table.js";
 
-/** Number of deployments with series of their own; further ones share the series of the deployment `other`. */
-const deploymentsMax = 100;
+/** Number of deployments with counters and gauges of their own; further ones share the series of the deployment `other`. */
+const deploymentsMax = 1_000;
+const histogramDeploymentsDefault = 20;
 const other = "other";
 
 /** Attempts at one deployment. */
@@ -18,7 +26,14 @@ interface UpstreamSeries {
 /** Counts attempts at upstream servers. */
 export class UpstreamMetrics {
   readonly #byLabel = new Map<string, UpstreamSeries>();
+  /** Labels of the deployments that were used, in the order of their first use. */
   readonly #deployments = new Set<string>();
+  readonly #histogramDeploymentsMax: number;
+
+  /** `histogramDeployments`: number of deployments with histograms of their own. */
+  constructor(histogramDeployments = histogramDeploymentsDefault) {
+    this.#histogramDeploymentsMax = histogramDeployments;
+  }
 
   readonly attemptEnded: UpstreamObserver = ({ deployment, upstream }, outcome, firstByteMs) => {
     const { outcomes, firstByte } = this.#byLabel.get(deployment) ?? this.#newSeries(deployment, upstream);
@@ -30,12 +45,25 @@ export class UpstreamMetrics {
     return [...this.#byLabel.values()];
   }
 
-  /** The label of a deployment. The first deployments keep their ids permanently. */
+  /** Times to the first byte. Deployments beyond the first few share the histogram of the deployment `other`. */
+  firstBytes(): readonly { readonly labels: Labels; readonly buckets: Buckets }[] {
+    return this.series().map(({ upstream, deployment, firstByte: buckets }, i) => {
+      const isOwn = i < this.#histogramDeploymentsMax;
+      return { labels: { upstream: isOwn ? upstream : other, deployment: isOwn ? deployment : other }, buckets };
+    });
+  }
+
+  /** The label of a deployment. The first deployments that are used keep their ids permanently. */
   labelOf(deployment: string): string {
     if (this.#deployments.has(deployment)) return deployment;
     if (this.#deployments.size >= deploymentsMax) return other;
     this.#deployments.add(deployment);
     return deployment;
+  }
+
+  /** Whether the deployment has a label of its own, which its first attempt gives it. */
+  hasLabel(deployment: string): boolean {
+    return this.#deployments.has(deployment);
   }
 
   #newSeries(id: string, upstream: string): UpstreamSeries {
@@ -71,6 +99,7 @@ export function upstreamSamples({ metrics, deployments }: UpstreamSources) {
     return () => {
       const sums = new Map<string, number>();
       for (const deployment of deployments()) {
+        if (countOf(deployment) === 0 && !metrics.hasLabel(deployment.id)) continue;
         const label = metrics.labelOf(deployment.id);
         sums.set(label, (sums.get(label) ?? 0) + countOf(deployment));
       }
@@ -79,12 +108,7 @@ export function upstreamSamples({ metrics, deployments }: UpstreamSources) {
   };
   return {
     uis_upstream_requests_total: () => metrics.series().flatMap(attemptCounts),
-    uis_upstream_first_byte_seconds: (name) =>
-      metrics
-        .series()
-        .flatMap(({ upstream, deployment, firstByte }) =>
-          histogramSamples(name, { upstream, deployment }, firstByte, bounds.firstToken),
-        ),
+    uis_upstream_first_byte_seconds: (name) => histogramsSamples(name, metrics.firstBytes(), bounds.firstToken),
     uis_upstream_ejected: byDeployment(({ isEjected }) => Number(isEjected)),
     uis_upstream_outstanding_tokens: byDeployment(({ outstandingTokens }) => outstandingTokens),
   } satisfies Partial<Record<MetricName, Collect>>;

@@ -2,22 +2,12 @@ import { describe, expect, it } from "vitest";
 import { CallTimes } from "../../../../src/domain/call/observer.js";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage } from "../../../../src/telemetry/metrics/metrics-page.js";
-import { UpstreamMetrics } from "../../../../src/telemetry/metrics/upstream-metrics.js";
 import { chatEnd, plainEnd } from "../../../support/call-ends.js";
+import { metricsAtRest } from "../../../support/metrics-text.js";
 
 /** Lines of the page that begin with `start`. */
 async function linesOf(calls: CallMetrics, start: string): Promise<string[]> {
-  const page = createMetricsPage(calls, {
-    models: () => [],
-    spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
-    isStoreUp: async () => true,
-    areLimitsDegraded: () => false,
-    auditRecordsLost: () => 0,
-    requestLogsDropped: () => 0,
-    webhooks: null,
-    upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
-    now: () => 0,
-  });
+  const page = createMetricsPage(calls, metricsAtRest);
   return (await page.render()).split("\n").filter((line) => line.startsWith(start));
 }
 
@@ -99,14 +89,30 @@ describe("metrics of calls", () => {
     }
   });
 
-  it("models beyond the first hundred share one series, whatever their number (SEC-24)", async () => {
+  it("models beyond the first thousand share one series, whatever their number (SEC-24)", async () => {
     const calls = new CallMetrics();
-    for (let i = 0; i < 1_000; i++) calls.callEnded(plainEnd({ model: `model-${i}` }));
+    for (let i = 0; i < 1_900; i++) calls.callEnded(plainEnd({ model: `model-${i}` }));
     const lines = await linesOf(calls, "uis_requests_total{");
-    expect(lines).toHaveLength(101);
+    expect(lines).toHaveLength(1_001);
     expect(lines.at(-1)).toBe(
       'uis_requests_total{route="create_chat_completion",model="other",operation="chat",code="ok"} 900',
     );
+  });
+
+  it("models beyond the first few share one histogram, which adds them up (E-15)", async () => {
+    const calls = new CallMetrics(2);
+    for (let i = 0; i < 5; i++) calls.callEnded(chatEnd({ model: `model-${i}` }));
+    for (const name of ["uis_request_duration", "uis_time_to_first_token", "uis_queue_time", "uis_overhead"]) {
+      expect(await linesOf(calls, `${name}_seconds_count`)).toEqual([
+        `${name}_seconds_count{route="create_chat_completion",model="model-0"} 1`,
+        `${name}_seconds_count{route="create_chat_completion",model="model-1"} 1`,
+        `${name}_seconds_count{route="create_chat_completion",model="other"} 3`,
+      ]);
+    }
+    const sums = await linesOf(calls, "gen_ai_server_request_duration_seconds_sum");
+    expect(sums).toHaveLength(3);
+    expect(sums[2]).toContain('gen_ai_request_model="other"} 0.375');
+    expect(await linesOf(calls, "uis_requests_total{")).toHaveLength(5);
   });
 
   it("create one series for calls without a model and for a model named like their label", async () => {

@@ -1,23 +1,12 @@
 import { expect, it } from "vitest";
+import { createFairShares } from "../../../../src/domain/call/fair-shares.js";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage, type MetricSources } from "../../../../src/telemetry/metrics/metrics-page.js";
-import { UpstreamMetrics } from "../../../../src/telemetry/metrics/upstream-metrics.js";
-import { metricLines } from "../../../support/metrics-text.js";
-
-const atRest: MetricSources = {
-  models: () => [],
-  spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
-  isStoreUp: async () => true,
-  areLimitsDegraded: () => false,
-  auditRecordsLost: () => 0,
-  requestLogsDropped: () => 0,
-  webhooks: null,
-  upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
-  now: () => 60_000,
-};
+import { chatEnd } from "../../../support/call-ends.js";
+import { metricLines, metricsAtRest } from "../../../support/metrics-text.js";
 
 async function pageOf(sources: Partial<MetricSources>, calls = new CallMetrics()) {
-  const page = await createMetricsPage(calls, { ...atRest, ...sources }).render();
+  const page = await createMetricsPage(calls, { ...metricsAtRest, now: () => 60_000, ...sources }).render();
   return (name: string) => metricLines(page, name);
 }
 
@@ -29,8 +18,8 @@ it("shows each model's slots, queue and restarts as they are now", async () => {
   expect(lines("uis_engine_restarts_total")).toEqual({ '{model="a\\"b"}': 1 });
 });
 
-it("adds up models beyond the first hundred", async () => {
-  const models = Array.from({ length: 103 }, (_, i) => ({
+it("adds up models beyond the first thousand", async () => {
+  const models = Array.from({ length: 1_003 }, (_, i) => ({
     id: `m${i}`,
     running: 1,
     waiting: 0,
@@ -38,7 +27,7 @@ it("adds up models beyond the first hundred", async () => {
     triesDenied: null,
   }));
   const running = (await pageOf({ models: () => models }))("uis_requests_running");
-  expect(Object.keys(running)).toHaveLength(101);
+  expect(Object.keys(running)).toHaveLength(1_001);
   expect(running['{model="other"}']).toBe(3);
 });
 
@@ -69,4 +58,52 @@ it("has a finite lag of the event loop, also right after another scrape", async 
   const lag = (await pageOf({}))("uis_event_loop_lag_seconds")[""];
   expect(lag).toBeGreaterThanOrEqual(0);
   expect(lag).toBeLessThan(60);
+});
+
+it("shows what waits for each resource that accounts share (E-10, E-11)", async () => {
+  const shares = createFairShares();
+  const { signal } = new AbortController();
+  for (let lookup = 0; lookup < 40; lookup++) void shares.lookups.acquire("acme", signal);
+  const lines = await pageOf({ fairShares: shares });
+  expect(lines("uis_fair_share_waiting")).toEqual({
+    '{resource="webhooks"}': 0,
+    '{resource="lookups"}': 8,
+    '{resource="usage_reads"}': 0,
+    '{resource="lists"}': 0,
+    '{resource="tokenizing"}': 0,
+  });
+});
+
+it("has counters and gauges of at most 300 bytes for a used model, none for others, and 20 histograms (E-15)", async () => {
+  const calls = new CallMetrics();
+  const models = Array.from({ length: 500 }, (_, i) => `model-${i}`);
+  const state = { running: 0, waiting: 0, engineRestarts: 0, triesDenied: 0 };
+  const sources = { ...metricsAtRest, models: () => models.map((id) => ({ id, ...state })) };
+  const render = () => createMetricsPage(calls, sources).render();
+  const unused = await render();
+  expect(unused).not.toContain('model="model-');
+  const usage = { promptTokens: 7, completionTokens: 10, cachedTokens: 0, reasoningTokens: 0 };
+  for (const model of models) calls.callEnded(chatEnd({ model, usage }));
+  const page = await render();
+  const lines = page.split("\n").filter((line) => line.includes('model="model-499"'));
+  expect(lines).toHaveLength(5);
+  expect(Buffer.byteLength(`${lines.join("\n")}\n`)).toBeLessThanOrEqual(300);
+  expect(page.match(/^uis_request_duration_seconds_count\{/gm)).toHaveLength(21);
+  expect(page.length - unused.length).toBeLessThan(500 * 300 + 21 * 20_000);
+});
+
+it("is rendered in slices, between which other work runs (E-15)", async () => {
+  const calls = new CallMetrics(1_000);
+  for (let i = 0; i < 1_000; i++) calls.callEnded(chatEnd({ model: `model-${i}` }));
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  const page = await createMetricsPage(calls, metricsAtRest).render();
+  isOver = true;
+  expect(page).toContain('model="model-999"');
+  expect(turns).toBeGreaterThan(2);
 });

@@ -2,19 +2,13 @@ import { describe, expect, it } from "vitest";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage, type MetricSources } from "../../../../src/telemetry/metrics/metrics-page.js";
 import { UpstreamMetrics, type UpstreamSources } from "../../../../src/telemetry/metrics/upstream-metrics.js";
-import { metricLines } from "../../../support/metrics-text.js";
+import { metricLines, metricsAtRest } from "../../../support/metrics-text.js";
 
 async function linesOf(upstreams: Partial<UpstreamSources>, models: MetricSources["models"] = () => []) {
   const page = await createMetricsPage(new CallMetrics(), {
+    ...metricsAtRest,
     models,
-    spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
-    isStoreUp: async () => true,
-    areLimitsDegraded: () => false,
-    auditRecordsLost: () => 0,
-    requestLogsDropped: () => 0,
-    webhooks: null,
     upstreams: { metrics: new UpstreamMetrics(), deployments: () => [], ...upstreams },
-    now: () => 0,
   }).render();
   return (name: string) => metricLines(page, name);
 }
@@ -40,39 +34,46 @@ describe("the metrics of upstreams", () => {
     });
   });
 
-  it("show which deployments are ejected and how many tokens are outstanding", async () => {
+  it("show which deployments are ejected and how many tokens are outstanding, and none that was not used (E-15)", async () => {
+    const metrics = new UpstreamMetrics();
+    for (const upstream of ["a", "b"]) metrics.attemptEnded({ deployment: `${upstream}/m`, upstream }, "success", 30);
     const lines = await linesOf({
+      metrics,
       deployments: () => [
         { id: "a/m", isEjected: true, outstandingTokens: 0 },
         { id: "b/m", isEjected: false, outstandingTokens: 1_500 },
+        { id: "unused/m", isEjected: false, outstandingTokens: 0 },
       ],
     });
     expect(lines("uis_upstream_ejected")).toEqual({ '{deployment="a/m"}': 1, '{deployment="b/m"}': 0 });
     expect(lines("uis_upstream_outstanding_tokens")).toEqual({ '{deployment="a/m"}': 0, '{deployment="b/m"}': 1_500 });
   });
 
-  it("add up deployments beyond the first hundred", async () => {
+  it("add up deployments beyond the first thousand, and in histograms beyond the first 20", async () => {
     const metrics = new UpstreamMetrics();
-    const ids = Array.from({ length: 103 }, (_, i) => `u${i}/m`);
+    const ids = Array.from({ length: 1_003 }, (_, i) => `u${i}/m`);
     for (const [i, deployment] of ids.entries()) {
       metrics.attemptEnded({ deployment, upstream: `u${i}` }, "success", 10);
     }
     const deployments = () => ids.map((id) => ({ id, isEjected: true, outstandingTokens: 2 }));
     const lines = await linesOf({ metrics, deployments });
     const requests = lines("uis_upstream_requests_total");
-    expect(Object.keys(requests)).toHaveLength(101);
+    expect(Object.keys(requests)).toHaveLength(1_001);
     expect(requests['{upstream="other",deployment="other",outcome="success"}']).toBe(3);
+    const firstBytes = lines("uis_upstream_first_byte_seconds_count");
+    expect(Object.keys(firstBytes)).toHaveLength(21);
+    expect(firstBytes['{upstream="other",deployment="other"}']).toBe(983);
     expect(lines("uis_upstream_ejected")['{deployment="other"}']).toBe(3);
     expect(lines("uis_upstream_outstanding_tokens")['{deployment="other"}']).toBe(6);
   });
 
-  it("count denied tries of models with upstreams, 0 at first, and of no other model", async () => {
+  it("count denied tries of the models that had any", async () => {
     const model = { running: 0, waiting: 0, engineRestarts: 0 };
     const lines = await linesOf({}, () => [
       { ...model, id: "embedded", triesDenied: null },
       { ...model, id: "new", triesDenied: 0 },
       { ...model, id: "failing", triesDenied: 7 },
     ]);
-    expect(lines("uis_retry_budget_exhausted_total")).toEqual({ '{model="new"}': 0, '{model="failing"}': 7 });
+    expect(lines("uis_retry_budget_exhausted_total")).toEqual({ '{model="failing"}': 7 });
   });
 });

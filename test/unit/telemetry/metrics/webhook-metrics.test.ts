@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage } from "../../../../src/telemetry/metrics/metrics-page.js";
-import { UpstreamMetrics } from "../../../../src/telemetry/metrics/upstream-metrics.js";
 import { WebhookMetrics, type WebhookSources } from "../../../../src/telemetry/metrics/webhook-metrics.js";
-import { metricLines } from "../../../support/metrics-text.js";
+import { metricLines, metricsAtRest } from "../../../support/metrics-text.js";
 
 const nowMs = 1_000_000;
 
@@ -16,14 +15,8 @@ function pageOf(sources: Partial<WebhookSources> | null): Promise<string> {
     ...sources,
   };
   return createMetricsPage(new CallMetrics(), {
-    models: () => [],
-    spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
-    isStoreUp: async () => true,
-    areLimitsDegraded: () => false,
-    auditRecordsLost: () => 0,
-    requestLogsDropped: () => 0,
+    ...metricsAtRest,
     webhooks,
-    upstreams: { metrics: new UpstreamMetrics(), deployments: () => [] },
     now: () => nowMs,
   }).render();
 }
