@@ -4,14 +4,13 @@ import { readFile } from "node:fs/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { join } from "node:path";
 import process from "node:process";
+import { type AbortFlag, AbortSource } from "../lib/abort-source.js";
 import type { AddressRules } from "../lib/address-rules.js";
 import { BoundedMap } from "../lib/collections.js";
+import type { FairShare } from "../lib/fair-share.js";
 
 /** Addresses of a name that are tried, because a hostile answer can list hundreds of other people's hosts. */
 const triedMax = 8;
-/** Names under look-up at a time, for one account and over all. */
-const accountLookupsMax = 32;
-const lookupsMax = 4_096;
 /** A name that failed is not looked up again within this time. */
 const failureHoldMs = 5_000;
 const failuresMax = 10_000;
@@ -27,32 +26,43 @@ export class BlockedAddress extends Error {
   }
 }
 
+export interface ResolverDeps {
+  readonly rules: AddressRules;
+  /** Look-ups at a time, shared by account. */
+  readonly share: FairShare;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+}
+
 /**
  * Resolves names with c-ares, which needs no thread: name servers that never answer cannot use up libuv's pool, as they
- * do with `dns.lookup`. Each account has its share of the look-ups. Addresses are never cached; failures are, for
+ * do with `dns.lookup`. Accounts share the look-ups fairly: those beyond an account's share wait. Addresses are never cached; failures are, for
  * seconds. Concurrent look-ups of one name share one answer. Every address that it returns has passed the address rules.
  */
 export class Resolver {
   readonly #names: NameSource;
   readonly #rules: AddressRules;
+  readonly #share: FairShare;
   readonly #now: () => number;
   readonly #running = new Map<string, Promise<Addresses>>();
-  readonly #runningOf = new Map<string, number>();
+  #isClosed = false;
   readonly #failures = new BoundedMap<string, { readonly error: Error; readonly untilMs: number }>(failuresMax);
 
   /** Servers as `1.1.1.1`, `127.0.0.1:5353` or `[::1]:53`; none: the system's hosts file and name servers. */
-  constructor(servers: readonly string[], rules: AddressRules, now: () => number = () => performance.now()) {
+  constructor(servers: readonly string[], { rules, share, now = () => performance.now() }: ResolverDeps) {
     this.#names = new NameSource(servers);
     this.#rules = rules;
+    this.#share = share;
     this.#now = now;
   }
 
   /**
    * The first eight addresses, at least one, IPv4 first. Rejects with BlockedAddress when any address of the name is
-   * closed, because the others are suspect then, and with another error when the name has none or no server answers.
+   * closed, because the others are suspect then, and with another error when the name has none, no server answers, or the
+   * signal aborts while other look-ups of the account run.
    */
-  async addresses(name: string, account: string): Promise<Addresses> {
-    const found = await this.#shared(name, account);
+  async addresses(name: string, account: string, signal: AbortFlag = new AbortSource()): Promise<Addresses> {
+    const found = await (this.#known(name) ?? this.#start(name, account, signal));
     if (found.some(({ address }) => !this.#rules.isOpen(address))) throw new BlockedAddress();
     return found.slice(0, triedMax);
   }
@@ -61,9 +71,9 @@ export class Resolver {
    * The option `lookup` of a socket, so that the address dialled is the address checked. Node does not call it for a host
    * that is an address. `onAnswer` is called when the look-up has succeeded.
    */
-  forSocket(account: string, onAnswer: () => void): LookupFunction {
+  forSocket(account: string, signal: AbortFlag, onAnswer: () => void): LookupFunction {
     return (name, { all }, callback) => {
-      this.addresses(name, account).then(
+      this.addresses(name, account, signal).then(
         (found) => {
           onAnswer();
           const [first] = found;
@@ -75,25 +85,30 @@ export class Resolver {
     };
   }
 
-  /** Cancels running look-ups. */
+  /** Cancels running and waiting look-ups. */
   close(): void {
+    this.#isClosed = true;
     this.#names.close();
   }
 
-  async #shared(name: string, account: string): Promise<Addresses> {
-    const running = this.#running.get(name);
-    if (running !== undefined) return running;
+  /** The look-up of the name that runs, or its recent failure. */
+  #known(name: string): Promise<Addresses> | undefined {
     const failure = this.#failures.get(name);
-    if (failure !== undefined && this.#now() < failure.untilMs) throw failure.error;
-    const ofAccount = this.#runningOf.get(account) ?? 0;
-    if (ofAccount >= accountLookupsMax) throw new Error("too many look-ups of this account are running");
-    if (this.#running.size >= lookupsMax) throw new Error("too many look-ups are running");
-    this.#runningOf.set(account, ofAccount + 1);
+    const hasFailed = failure !== undefined && this.#now() < failure.untilMs;
+    return this.#running.get(name) ?? (hasFailed ? Promise.reject(failure.error) : undefined);
+  }
+
+  async #start(name: string, account: string, signal: AbortFlag): Promise<Addresses> {
+    const release = await this.#share.acquire(account, signal);
+    // Another look-up of the name may have begun or failed during the wait.
+    const known = this.#isClosed ? Promise.reject(new Error("the resolver is closed")) : this.#known(name);
+    if (known !== undefined) {
+      release();
+      return known;
+    }
     const started = this.#lookUp(name).finally(() => {
       this.#running.delete(name);
-      const left = (this.#runningOf.get(account) ?? 1) - 1;
-      if (left === 0) this.#runningOf.delete(account);
-      else this.#runningOf.set(account, left);
+      release();
     });
     this.#running.set(name, started);
     return started;

@@ -1,10 +1,13 @@
 import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import type { Socket } from "node:net";
+import type { LookupFunction, Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { createFairShares } from "../domain/call/fair-shares.js";
 import type { AttemptError, SendResult, WebhookRequest, WebhookSender } from "../domain/webhooks/delivery.js";
+import { AbortSource } from "../lib/abort-source.js";
 import { AddressRules } from "../lib/address-rules.js";
 import { printable, printableLine } from "../lib/display-text.js";
+import type { FairShare } from "../lib/fair-share.js";
 import { BlockedAddress, Resolver } from "./resolver.js";
 import { checkTarget, type Target, type TargetRules } from "./target.js";
 
@@ -13,6 +16,8 @@ export interface WebhookSenderOptions extends Omit<TargetRules, "addresses"> {
   readonly allowPrivateCidrs: readonly string[];
   /** Name servers, with or without a port; none: the system's hosts file and name servers. */
   readonly dnsServers: readonly string[];
+  /** Look-ups at a time, shared by account. Default: a share of its own. */
+  readonly lookups?: FairShare;
   /** PEM of the certificate authorities to trust in place of Node's own list. */
   readonly ca?: string;
 }
@@ -24,7 +29,8 @@ const registrationWaitMs = 2_000;
 export function createWebhookSender(options: WebhookSenderOptions): WebhookSender {
   const addresses = new AddressRules(options.allowPrivateCidrs);
   const rules: TargetRules = { ...options, addresses };
-  const resolver = new Resolver(options.dnsServers, addresses);
+  const { dnsServers, lookups: share = createFairShares().lookups } = options;
+  const resolver = new Resolver(dnsServers, { rules: addresses, share });
   const connector = createConnector(resolver, options.ca);
   const running = new Set<Attempt>();
   let isClosed = false;
@@ -50,13 +56,15 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
       const { host, isAddress } = check.target;
       if (isAddress) return null;
       return new Promise((resolve) => {
+        const over = new AbortSource();
         const settle = (refusal: string | null) => {
           clearTimeout(timer);
+          over.abort(isOver);
           resolve(refusal);
         };
         const timer = setTimeout(settle, registrationWaitMs, null);
         const refusal = "The host name has an address that is not public, and the operator has not opened it.";
-        resolver.addresses(host, account).then(
+        resolver.addresses(host, account, over).then(
           () => settle(null),
           (error: unknown) => settle(error instanceof BlockedAddress ? refusal : null),
         );
@@ -98,11 +106,12 @@ function createConnector(resolver: Resolver, ca: string | undefined) {
   const http = withBoundedIdle(new HttpAgent(pool));
   const https = withBoundedIdle(new HttpsAgent(pool));
   return {
-    /** Options of a request; `isFresh`: on a new socket, which is used once. `onAnswer`: see `Resolver.forSocket`. */
-    options: ({ isSecure }: Target, isFresh: boolean, account: string, onAnswer: () => void) => ({
+    /** Options of a request; `isFresh`: on a new socket, which is used once. */
+    options: ({ isSecure }: Target, isFresh: boolean, lookup: LookupFunction) => ({
       ...(isFresh ? { ...connection, agent: false } : { agent: isSecure ? https : http }),
-      lookup: resolver.forSocket(account, onAnswer),
+      lookup,
     }),
+    resolver,
     close() {
       http.destroy();
       https.destroy();
@@ -143,6 +152,8 @@ const partBytesMax = 16 * 1_024;
 /** Maximum number of 1xx responses before the final one. */
 const informationalMax = 100;
 const retryAfterCharactersMax = 64;
+/** One for all, because an error costs microseconds. */
+const isOver = new Error("the wait for the look-up is over");
 
 /**
  * One POST. A single timeout covers everything from the name look-up to the last response header, which decides the
@@ -163,7 +174,8 @@ class Attempt {
   #informational = 0;
   #ip: string | null = null;
   #head: Pick<SendResult, "status" | "retryAfter" | "latencyMs"> | null = null;
-  #isOver = false;
+  /** Aborted at the end, which also ends a look-up that waits. */
+  readonly #over = new AbortSource();
 
   /** Starts immediately. `done` is called once, after the constructor has returned. */
   constructor(target: Target, request: WebhookRequest, connector: Connector, done: (result: SendResult) => void) {
@@ -185,10 +197,11 @@ class Attempt {
     const { account, headers, body } = this.#request;
     this.#phase = isAddress ? "connect" : "lookup";
     this.#ip = null;
+    const lookup = this.#connector.resolver.forSocket(account, this.#over, () => {
+      if (this.#phase === "lookup") this.#phase = "connect";
+    });
     const client = (isSecure ? httpsRequest : httpRequest)({
-      ...this.#connector.options(this.#target, isFresh, account, () => {
-        if (this.#phase === "lookup") this.#phase = "connect";
-      }),
+      ...this.#connector.options(this.#target, isFresh, lookup),
       host,
       port,
       path,
@@ -227,7 +240,7 @@ class Attempt {
   #read(response: IncomingMessage): void {
     const { statusCode: status = 0, headers } = response;
     if (status < 200) this.#finish("bad_response");
-    if (this.#isOver) return;
+    if (this.#over.aborted) return;
     const retryAfter = headers["retry-after"];
     this.#head = {
       status,
@@ -243,7 +256,7 @@ class Attempt {
   }
 
   #onError(client: ClientRequest, error: Error): void {
-    if (client !== this.#client || this.#isOver) return;
+    if (client !== this.#client || this.#over.aborted) return;
     // The server closed an idle socket before it saw the request (WH-24). A fresh socket is used once, so at most one retry.
     const isUnseen = client.reusedSocket && client.socket?.bytesRead === this.#bytesReadBefore;
     if (this.#head === null && isUnseen) this.#client = this.#send(true);
@@ -255,8 +268,8 @@ class Attempt {
    * be reused.
    */
   #finish(error: AttemptError | null, isRead = false): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#over.aborted) return;
+    this.#over.abort(isOver);
     clearTimeout(this.#timer);
     if (!isRead) this.#client.destroy();
     const ip = error === "blocked_address" ? null : this.#ip;

@@ -3,6 +3,7 @@ import type { Operation } from "../../src/contract/operations.js";
 import { Authenticator } from "../../src/domain/access/authenticator.js";
 import { Sessions } from "../../src/domain/access/sessions.js";
 import { type CallContext, type Caller, Ended, type EndReason } from "../../src/domain/call/call-context.js";
+import { createFairShares } from "../../src/domain/call/fair-shares.js";
 import { LiveRequests } from "../../src/domain/call/live-requests.js";
 import type { CallRecorder, CallTracer, Observer } from "../../src/domain/call/observer.js";
 import type { Logger } from "../../src/domain/call/ports.js";
@@ -122,6 +123,7 @@ export async function createCoreHarness(options: {
     rejections: new RejectionCache(clock),
     live,
     limits,
+    shares: createFairShares(),
     clock,
     ids,
     log: options.log ?? silentLog,

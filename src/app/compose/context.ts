@@ -1,4 +1,5 @@
 import type { ServiceLimits } from "../../contract/limits.js";
+import { createFairShares } from "../../domain/call/fair-shares.js";
 import type { CallTracer } from "../../domain/call/observer.js";
 import type { Logger } from "../../domain/call/ports.js";
 import type { ModelStore } from "../../domain/catalog/model-store.js";
@@ -55,7 +56,8 @@ export async function createContext(input: ComposeInput) {
     /** For timers that belong to no request, such as heartbeats and polls. */
     backgroundClock: createSystemClock(),
     ids: createRandomIds(),
-    observer: new CallMetrics(),
+    observer: new CallMetrics(input.config.metrics.histogram_models),
+    shares: createFairShares(),
     tracer: await openTracer(input),
   };
 }

@@ -62,7 +62,7 @@ import { examineUpstream } from "./upstream-check.js";
 export type Domain = Awaited<ReturnType<typeof composeDomain>>;
 
 export async function composeDomain(context: Context) {
-  const { config, environment, warnings, clock, backgroundClock, limits, log, lifecycle, observer } = context;
+  const { config, environment, warnings, clock, backgroundClock, limits, shares, log, lifecycle, observer } = context;
   const state = await openState(config, context);
   lifecycle.onClose("state", () => state.close());
   const secrets = await openSecretBox(await loadMasterKey(context.masterKey, config.data_dir, state), state.settings);
@@ -76,7 +76,7 @@ export async function composeDomain(context: Context) {
     log.error({ model: model.id, reason }, "a stored model is damaged");
   const pulls = new ModelPulls({ store: modelStore, clock, log });
   lifecycle.onClose("pulls", () => pulls.close());
-  const upstreamMetrics = new UpstreamMetrics();
+  const upstreamMetrics = new UpstreamMetrics(config.metrics.histogram_models);
   const build = await chooseInstalledBuild(config.engine, config.data_dir);
   const engines = composeEngines(context, { modelStore, pulls, build }, upstreamMetrics);
   const { random } = Math;
@@ -133,6 +133,7 @@ export async function composeDomain(context: Context) {
     ...parts,
     core,
     limits,
+    shares,
     auditLog: state.audit,
     ...composeBackup(config, state),
     status,
@@ -181,7 +182,7 @@ async function composeLimits(context: Context, state: State, ledger: Ledger, aud
 
 /** Usage and its effects. Resolves when the thresholds are read, or the store did not answer. */
 async function composeUsage(
-  { ids, log, lifecycle, backgroundClock: clock }: Context,
+  { ids, log, lifecycle, backgroundClock: clock, shares }: Context,
   state: State,
   parts: { ledger: Ledger; limitBook: LimitBook; live: LiveRequests; catalog: Catalog; audit: Audit },
 ) {
@@ -197,7 +198,7 @@ async function composeUsage(
   lifecycle.onClose("purge", stopPurge);
   return {
     accounting,
-    usage: new UsageQueries({ usage, ledger, limitBook, clock, now }),
+    usage: new UsageQueries({ usage, ledger, limitBook, shares, clock, now }),
     thresholds: new ThresholdAdmin({ store, keys, usage, audit, ids, now }),
   };
 }
@@ -210,7 +211,7 @@ interface WebhookParts {
 
 /** Webhook endpoints and their deliveries. `sending` is null when this process sends none. */
 function composeWebhooks(context: Context, state: State, parts: WebhookParts) {
-  const { config, ids, lifecycle } = context;
+  const { config, ids, shares, lifecycle } = context;
   const { secrets, audit } = parts;
   const { webhooks } = config;
   const { endpoints, deliveries: queue, now } = state;
@@ -219,6 +220,7 @@ function composeWebhooks(context: Context, state: State, parts: WebhookParts) {
     allowPrivateCidrs: webhooks.allow_private_cidrs,
     allowPorts: webhooks.allow_ports,
     dnsServers: webhooks.dns_servers,
+    lookups: shares.lookups,
   });
   lifecycle.onClose("webhook connections", () => sender.close());
   const settings = { endpointsMax: webhooks.endpoints_max, attemptBudgetMs: webhooks.attempt_timeout };

@@ -222,8 +222,8 @@ function overloaded(message: string): ServiceError {
   return new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
 }
 
-/** Owner of the budget share that the body of a call uses: the account, the administrator, or an address. */
-export function bodyOwnerOf({ principal, address }: Pick<CallContext, "principal" | "address">): string {
+/** Owner of the fair shares that a call uses: the account, the administrator, or the address of an unknown caller. */
+export function shareOwnerOf({ principal, address }: Pick<CallContext, "principal" | "address">): string {
   if (principal.kind === "nobody") return `address ${address}`;
   return principal.kind === "api_key" ? `account ${principal.account}` : principal.kind;
 }

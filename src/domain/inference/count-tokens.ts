@@ -4,6 +4,7 @@ import {
   CountTokensResponseSchema,
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { type Answer, errorOfEnd } from "../call/call-context.js";
+import { type FairShares, runInShare } from "../call/fair-shares.js";
 import type { RunPlan } from "./chat-request.js";
 import type { AdmittedRequest } from "./fallbacks.js";
 import { unlessStopped } from "./input-run.js";
@@ -14,17 +15,21 @@ import { settleFailure } from "./run.js";
 export const reserveNothing = async (): Promise<Reservation> => ({ promptTokens: 0, outputTokens: 0, isCounted: true });
 
 /**
- * Counts the prompt of an admitted chat request, and settles the request with no tokens. It takes no slot: the engine
- * counts beside its running requests.
+ * Counts the prompt of an admitted chat request, and settles the request with no tokens. It takes no slot of its model: the
+ * engine counts beside its running requests, so many at a time as the account's share allows.
  */
-export async function countTokens({ run, plan }: AdmittedRequest<RunPlan>): Promise<Answer<CountTokensResponse>> {
+export async function countTokens(
+  { run, plan }: AdmittedRequest<RunPlan>,
+  { tokenizing }: Pick<FairShares, "tokenizing">,
+): Promise<Answer<CountTokensResponse>> {
   const { call } = run;
   try {
     if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
     call.stage = "running";
     // A count that is cancelled has no usage to wait for.
     run.engineEnded();
-    const counting = reserveForPrompts(run.model.loaded, plan.prompts, call.stop);
+    const count = () => reserveForPrompts(run.model.loaded, plan.prompts, call.stop);
+    const counting = runInShare(tokenizing, call, call.stop, count);
     const { promptTokens, isCounted } = await unlessStopped(counting, call.stop);
     call.stage = "delivering";
     await run.end("completed");

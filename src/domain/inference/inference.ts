@@ -12,6 +12,7 @@ import type { AbortFlag } from "../../lib/abort-source.js";
 import { BoundedQueue } from "../../lib/collections.js";
 import type { Call } from "../call/call.js";
 import { type Answer, type AnswerHead, errorOfEnd, type StreamAnswer } from "../call/call-context.js";
+import { type FairShares, runInShare } from "../call/fair-shares.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import type { ClientLabels } from "../call/observer.js";
 import type { IdSource } from "../call/ports.js";
@@ -52,6 +53,8 @@ export interface InferenceDeps extends AdmissionDeps {
   readonly catalog: Catalog;
   readonly limits: ServiceLimits;
   readonly ids: IdSource;
+  /** Prompts that are counted at a time, shared by account. */
+  readonly shares: Pick<FairShares, "tokenizing">;
 }
 
 /** What differs between requests before the engine. `P` is the plan of what the engine receives. */
@@ -139,7 +142,8 @@ export class Inference {
 
   /** Counts the prompt of a chat completion, with the checks of one. */
   countTokens(params: ChatCompletionParams, call: Call): Promise<Answer<CountTokensResponse>> {
-    return this.#serve(call, { ...this.#chat(params), reserve: reserveNothing }, countTokens);
+    const kind = { ...this.#chat(params), reserve: reserveNothing };
+    return this.#serve(call, kind, (admitted) => countTokens(admitted, this.#deps.shares));
   }
 
   #generate<A>(call: Call, kind: GenerationKind, deliver: (prepared: Prepared) => Promise<A>): Promise<A> {
@@ -170,7 +174,8 @@ export class Inference {
     const fallback = model.loaded === null ? await fallbackUnlessLoaded(call, model, fallbacks) : null;
     const plan =
       fallback === null ? chargeRefusal(call, () => kind.plan(model.deployedCaps(), model.defaults)) : fallback.plan;
-    const reserve = () => kind.reserve((fallback?.model ?? model).loaded, plan, call.stop);
+    const count = () => kind.reserve((fallback?.model ?? model).loaded, plan, call.stop);
+    const reserve = () => runInShare(this.#deps.shares.tokenizing, call, call.stop, count);
     const admitting = admitRun(this.#deps, call, model, reserve);
     const run = admitting instanceof Promise ? await admitting : admitting;
     if (fallback !== null) run.continueOn(fallback.model);

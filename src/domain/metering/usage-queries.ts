@@ -1,5 +1,6 @@
 import { groupBy } from "../../lib/collections.js";
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
+import { type FairShares, runInShare } from "../call/fair-shares.js";
 import { type Clock, pause } from "../call/ports.js";
 import { accountOf } from "../call/principal.js";
 import { type LimitScope, windowExpiryMs } from "../call/rate-limits.js";
@@ -51,12 +52,14 @@ export interface UsageQueriesDeps {
   readonly usage: Pick<UsageReader, "groups">;
   readonly ledger: Pick<Ledger, "inspect" | "chargeRefused">;
   readonly limitBook: Pick<LimitBook, "scopesOf">;
+  /** Reads that run at a time, shared by account. */
+  readonly shares: Pick<FairShares, "usage_reads">;
   readonly clock: Clock;
   /** Store time. */
   readonly now: () => number;
 }
 
-type UsageCaller = Pick<CallContext, "principal" | "requestId" | "signal">;
+type UsageCaller = Pick<CallContext, "principal" | "requestId" | "signal" | "address">;
 
 /** Minimum interval between two updates of a watch. */
 const watchEveryMs = 2_000;
@@ -115,9 +118,12 @@ export class UsageQueries {
     }
   }
 
-  async #read({ signal }: UsageCaller, query: UsageQuery): Promise<UsagePage> {
+  async #read(caller: UsageCaller, query: UsageQuery): Promise<UsagePage> {
+    const { signal } = caller;
     try {
-      return await queryUsage(this.#deps, query, signal);
+      return await runInShare(this.#deps.shares.usage_reads, caller, signal, () =>
+        queryUsage(this.#deps, query, signal),
+      );
     } catch (error) {
       throw signal.aborted ? errorOfEnd(signal.reason) : error;
     }

@@ -8,6 +8,7 @@ import {
 import type { ApiKeys } from "../access/api-keys.js";
 import type { Audit } from "../access/audit.js";
 import { type ApiKeyRecord, changeDetails, type KeyChange, type KeyState, keyDetails } from "../access/key-store.js";
+import { type FairShares, runInShare } from "../call/fair-shares.js";
 import type { Scope } from "../call/principal.js";
 import { type RateLimits, unlimited } from "../call/rate-limits.js";
 import { refuse } from "../call/service-error.js";
@@ -24,7 +25,11 @@ const states: ReadonlyMap<KeyStateValue, KeyState> = new Map([
 ]);
 
 /** `unified.admin.v1.ApiKeyService`: management of keys; `Core.open` has authorized the administrator. */
-export function createApiKeyService(apiKeys: ApiKeys, audit: Pick<Audit, "record">): RpcService {
+export function createApiKeyService(
+  apiKeys: ApiKeys,
+  audit: Pick<Audit, "record">,
+  { lists }: Pick<FairShares, "lists">,
+): RpcService {
   return rpcService(ApiKeyService, {
     async createApiKey({ scope, expiresAt, limits, ...input }, ctx) {
       const { record, secret } = await apiKeys.create({
@@ -36,11 +41,10 @@ export function createApiKeyService(apiKeys: ApiKeys, audit: Pick<Audit, "record
       await audit.record(ctx, "api_key.create", record.id, keyDetails(record));
       return { apiKey: keyFields(record), secret };
     },
-    async listApiKeys({ state, ...question }) {
-      const { records, nextPageToken } = await apiKeys.list({
-        ...question,
-        state: enumValueOf(states, state, "state"),
-      });
+    async listApiKeys({ state: stateValue, ...question }, ctx) {
+      const state = enumValueOf(states, stateValue, "state");
+      const list = () => apiKeys.list({ ...question, state });
+      const { records, nextPageToken } = await runInShare(lists, ctx, ctx.signal, list);
       return { apiKeys: records.map(keyFields), nextPageToken };
     },
     async getApiKey({ id }) {

@@ -5,16 +5,18 @@ import {
   type WatchRequestLogsResponse,
   WatchRequestLogsResponseSchema,
 } from "../../../gen/unified/admin/v1/request_log_service_pb.js";
+import { type FairShares, runInShare } from "../call/fair-shares.js";
 import type { ClientLabels } from "../call/observer.js";
 import type { RequestRecord } from "../request-log/request-log-store.js";
 import type { RequestLogs } from "../request-log/request-logs.js";
 import { instantOf, type RpcService, rpcService } from "./rpc-service.js";
 
 /** `unified.admin.v1.RequestLogService`; `Core.open` has authorized the administrator. */
-export function createRequestLogService(requestLogs: RequestLogs): RpcService {
+export function createRequestLogService(requestLogs: RequestLogs, { lists }: Pick<FairShares, "lists">): RpcService {
   return rpcService(RequestLogService, {
     async listRequestLogs(request, ctx) {
-      const { records, nextPageToken } = await requestLogs.list({ ...request, ...arrivalsOf(request) }, ctx.signal);
+      const list = () => requestLogs.list({ ...request, ...arrivalsOf(request) }, ctx.signal);
+      const { records, nextPageToken } = await runInShare(lists, ctx, ctx.signal, list);
       const { keep, keepsContent: keepContent } = requestLogs;
       return { requestLogs: records.map(requestFields), nextPageToken, keep, keepContent };
     },

@@ -38,11 +38,11 @@ export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
 
 /** All protobuf services of this process, for every RPC transport. */
 export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] {
-  const { core, audit } = deps;
+  const { core, audit, shares } = deps;
   return [
     createInferenceService(core, deps.limits),
     createCatalogService(core),
-    createApiKeyService(deps.apiKeys, audit),
+    createApiKeyService(deps.apiKeys, audit, shares),
     createSessionService(deps),
     createSystemService(deps),
     createUsageService(deps.usage),
@@ -50,8 +50,8 @@ export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] 
     createLimitService(deps.limitsAdmin),
     createModelAdminService(deps.modelAdmin, audit),
     createUpstreamService(deps.upstreamAdmin, deps.upstreamChecks),
-    createRequestLogService(deps.requestLogs),
+    createRequestLogService(deps.requestLogs, shares),
     createWebhookEndpointService(deps.webhookEndpoints),
-    createDeliveryService(deps.deliveries),
+    createDeliveryService(deps.deliveries, shares),
   ];
 }

@@ -8,6 +8,7 @@ import {
   WatchOverviewResponseSchema,
 } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type Audit, type AuditActor, type AuditLog, type AuditRecord, parseAuditCursor } from "../access/audit.js";
+import { type FairShares, runInShare } from "../call/fair-shares.js";
 import { sessionIdOf } from "../call/principal.js";
 import { refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
 import type { Finding, OverviewFeed, ServiceStatus, StatusSnapshot } from "../service/service-status.js";
@@ -18,6 +19,7 @@ import { type RpcService, rpcService } from "./rpc-service.js";
 export interface SystemServiceDeps {
   readonly auditLog: Pick<AuditLog, "list">;
   readonly audit: Pick<Audit, "record">;
+  readonly shares: Pick<FairShares, "lists">;
   readonly backup: State["backup"];
   /** Absolute path of the only folder into which dashboard sessions may back up. */
   readonly backupFolder: string;
@@ -36,7 +38,7 @@ function isIn(folder: string, path: string): boolean {
 
 /** `unified.admin.v1.SystemService`, for the administrator. */
 export function createSystemService(deps: SystemServiceDeps): RpcService {
-  const { auditLog, audit, backup, backupFolder, status, overview, history, doctor } = deps;
+  const { auditLog, audit, shares, backup, backupFolder, status, overview, history, doctor } = deps;
   return rpcService(SystemService, {
     async getSystem() {
       return { system: await status.read() };
@@ -54,9 +56,9 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
       const checks = (await doctor()).map(({ fix, ...finding }) => ({ ...finding, fix: fix ?? "" }));
       return { checks };
     },
-    async listAuditRecords(request) {
+    async listAuditRecords(request, ctx) {
       const page = toStorePage(request, (text) => parseAuditCursor(text) !== null);
-      const { records, next } = await auditLog.list(page);
+      const { records, next } = await runInShare(shares.lists, ctx, ctx.signal, () => auditLog.list(page));
       return {
         records: records.map(auditFields),
         nextPageToken: toPageToken(next),

@@ -1,6 +1,7 @@
 import { durationMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { DeliveryService } from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
 import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
+import { type FairShares, runInShare } from "../call/fair-shares.js";
 import { refuse } from "../call/service-error.js";
 import type { Deliveries } from "../webhooks/deliveries.js";
 import type { Attempt, Delivery } from "../webhooks/delivery.js";
@@ -69,11 +70,12 @@ function endpointFields(endpoint: ShownEndpoint) {
 }
 
 /** `unified.webhook.v1.DeliveryService`; `Core.open` has authorized the administrator. */
-export function createDeliveryService(deliveries: Deliveries): RpcService {
+export function createDeliveryService(deliveries: Deliveries, { lists }: Pick<FairShares, "lists">): RpcService {
   return rpcService(DeliveryService, {
-    async listDeliveries({ createdFrom, createdBefore, ...filter }) {
+    async listDeliveries({ createdFrom, createdBefore, ...filter }, ctx) {
       const question = { ...filter, fromMs: instantOf(createdFrom), toMs: instantOf(createdBefore) };
-      const { deliveries: found, nextPageToken } = await deliveries.list(question);
+      const list = () => deliveries.list(question);
+      const { deliveries: found, nextPageToken } = await runInShare(lists, ctx, ctx.signal, list);
       return { deliveries: found.map((delivery) => deliveryFields(delivery, false)), nextPageToken };
     },
     async getDelivery({ id }) {

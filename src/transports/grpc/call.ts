@@ -6,13 +6,13 @@ import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import {
   type BodyFault,
-  bodyOwnerOf,
   type CallContext,
   Ended,
   errorOfBodyFault,
   errorOfEnd,
   errorOfThrown,
   leaving,
+  shareOwnerOf,
 } from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
@@ -100,7 +100,7 @@ export class OpenCall {
   /** Charges the message to the budget as it arrives, and watches its rate, until it is complete or the call is over. */
   #receive(ctx: CallContext): void {
     const { bodies, uploads, limits } = this.#deps;
-    const charge = bodies.charge(connectionOf(this.#call), bodyOwnerOf(ctx));
+    const charge = bodies.charge(connectionOf(this.#call), shareOwnerOf(ctx));
     const refuse = (fault: BodyFault): void => {
       const bounds = { bytesMax: this.#bytesMax, bytesPerSecondMin: limits.bodyRateMin };
       this.refuse(errorOfBodyFault(fault, bounds, this.abort));

@@ -1,9 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { type BodyFault, bodyOwnerOf, type CallContext, errorOfBodyFault } from "../../domain/call/call-context.js";
+import { type BodyFault, type CallContext, errorOfBodyFault, shareOwnerOf } from "../../domain/call/call-context.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
 import { createSampler } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
+import { FairShare } from "../../lib/fair-share.js";
 import type { Call } from "./call.js";
 
 /** Shared by all bodies that are being received. */
@@ -57,7 +58,7 @@ function hasArrived(req: IncomingMessage): boolean {
 }
 
 async function useArriving<T>(deps: BodyDeps, call: BodyCall, bytesMax: number, use: (body: Buffer) => T): Promise<T> {
-  const charge = deps.bodies.charge(call.req.socket, bodyOwnerOf(call.ctx));
+  const charge = deps.bodies.charge(call.req.socket, shareOwnerOf(call.ctx));
   try {
     const chunks = await collect(deps.uploads, call, bytesMax, charge);
     if (!Array.isArray(chunks)) throw errorOf(deps, chunks, call, bytesMax);
@@ -108,26 +109,40 @@ const callerShare = 1 / 2;
 const frameBytes = 5;
 
 /**
- * The budget of bytes for all request bodies that are being received, on every protocol. When `bodiesBytesMax` shrinks
- * below the held bytes, nothing more is granted until enough was released.
+ * The budget of bytes for all request bodies that are being received, on every protocol, shared fairly by callers and also
+ * by connections. A body without room is refused and does not wait: its bytes would fill the buffers of the sockets
+ * meanwhile. When `bodiesBytesMax` shrinks below the held bytes, nothing more is granted until enough was released.
  */
 export class BodyBudget {
   readonly #limits: Pick<ServiceLimits, "bodiesBytesMax" | "bodyBytesMax">;
-  /** Bytes held by each connection (its socket or session) and each caller. */
-  readonly #held = new Map<object | string, number>();
-  #used = 0;
+  readonly #callers: FairShare;
+  /** Bytes held by each connection (its socket or session). */
+  readonly #connections = new Map<object, number>();
 
   constructor(limits: Pick<ServiceLimits, "bodiesBytesMax" | "bodyBytesMax">) {
     this.#limits = limits;
+    const bytesOfCaller = (): number => this.#shareBytes(callerShare);
+    this.#callers = new FairShare({
+      get capacity() {
+        return limits.bodiesBytesMax;
+      },
+      get accountMax() {
+        return bytesOfCaller();
+      },
+      get contendedMax() {
+        return bytesOfCaller();
+      },
+      waitingMax: 0,
+    });
   }
 
   get used(): number {
-    return this.#used;
+    return this.#callers.held;
   }
 
   /** Whether a body that has already arrived fits, without holding anything. */
   hasRoom(bytes: number): boolean {
-    return this.#used + bytes <= this.#limits.bodiesBytesMax;
+    return this.#callers.held + bytes <= this.#limits.bodiesBytesMax;
   }
 
   /** Starts the charge of one body. `caller` is the key or the account, or the address of an unknown caller. */
@@ -135,27 +150,27 @@ export class BodyBudget {
     return new BodyCharge(this, connection, caller);
   }
 
-  /** Whether `bytes` more fit into the budget and both shares; null: they do. */
-  faultOf(bytes: number, connection: object, caller: string): BodyFault | null {
+  /** Holds `bytes` more, if they fit into the budget and both shares; null: they do. */
+  hold(bytes: number, connection: object, caller: string): BodyFault | null {
     if (!this.hasRoom(bytes)) return "no_room";
-    if (!this.#fits(connection, bytes, connectionShare)) return "connection_full";
-    return this.#fits(caller, bytes, callerShare) ? null : "caller_full";
+    const ofConnection = (this.#connections.get(connection) ?? 0) + bytes;
+    if (ofConnection > this.#shareBytes(connectionShare)) return "connection_full";
+    if (!this.#callers.tryTake(caller, bytes)) return "caller_full";
+    this.#connections.set(connection, ofConnection);
+    return null;
   }
 
-  /** Holds `bytes` more; negative: releases them. */
-  hold(bytes: number, connection: object, caller: string): void {
-    this.#used += bytes;
-    for (const holder of [connection, caller]) {
-      const held = (this.#held.get(holder) ?? 0) + bytes;
-      if (held > 0) this.#held.set(holder, held);
-      else this.#held.delete(holder);
-    }
+  release(bytes: number, connection: object, caller: string): void {
+    this.#callers.release(caller, bytes);
+    const left = (this.#connections.get(connection) ?? 0) - bytes;
+    if (left > 0) this.#connections.set(connection, left);
+    else this.#connections.delete(connection);
   }
 
   /** A share always holds one body of the largest size. */
-  #fits(holder: object | string, bytes: number, share: number): boolean {
+  #shareBytes(share: number): number {
     const { bodiesBytesMax, bodyBytesMax } = this.#limits;
-    return (this.#held.get(holder) ?? 0) + bytes <= Math.max(bodiesBytesMax * share, bodyBytesMax + frameBytes);
+    return Math.max(bodiesBytesMax * share, bodyBytesMax + frameBytes);
   }
 }
 
@@ -175,15 +190,13 @@ class BodyCharge {
 
   /** Charges arrived bytes. */
   add(bytes: number): BodyFault | null {
-    const fault = this.#budget.faultOf(bytes, this.#connection, this.#caller);
-    if (fault !== null) return fault;
-    this.#budget.hold(bytes, this.#connection, this.#caller);
-    this.bytes += bytes;
-    return null;
+    const fault = this.#budget.hold(bytes, this.#connection, this.#caller);
+    if (fault === null) this.bytes += bytes;
+    return fault;
   }
 
   release(): void {
-    if (this.bytes > 0) this.#budget.hold(-this.bytes, this.#connection, this.#caller);
+    if (this.bytes > 0) this.#budget.release(this.bytes, this.#connection, this.#caller);
     this.bytes = 0;
   }
 }

@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { createFairShares } from "../../../src/domain/call/fair-shares.js";
+import { AbortSource } from "../../../src/lib/abort-source.js";
 import { AddressRules } from "../../../src/lib/address-rules.js";
 import { Resolver } from "../../../src/outbound/resolver.js";
 import { startDnsServer } from "../../support/receivers/dns-server.js";
@@ -6,6 +8,11 @@ import { startReceiver } from "../../support/receivers/receiver.js";
 import { closing, openSender, post } from "./sending.js";
 
 const loopback = new AddressRules(["127.0.0.1/32"]);
+
+function openResolver(server: string, rules = loopback, now = () => performance.now()) {
+  const share = createFairShares().lookups;
+  return { share, resolver: closing(new Resolver([server], { rules, share, now })) };
+}
 
 describe("DNS lookups of receivers", () => {
   it("a name is resolved by the configured server, and the request's Host header contains it", async () => {
@@ -27,7 +34,7 @@ describe("DNS lookups of receivers", () => {
   it("all addresses of a name are checked, and at most eight are tried (WH-40)", async () => {
     const many = Array.from({ length: 25 }, (_, index) => `127.77.0.${index + 1}`);
     const dns = closing(await startDnsServer({ "many.test": many, "last-is-bad.test": [...many, "127.0.0.1"] }));
-    const resolver = closing(new Resolver([dns.server], new AddressRules(["127.77.0.0/16"])));
+    const { resolver } = openResolver(dns.server, new AddressRules(["127.77.0.0/16"]));
     expect(await resolver.addresses("many.test", "acme")).toHaveLength(8);
     await expect(resolver.addresses("last-is-bad.test", "acme")).rejects.toThrow("not open to webhooks");
   });
@@ -55,18 +62,34 @@ describe("DNS lookups of receivers", () => {
     const names = Array.from({ length: count }, (_, index) => `name-${index}.hangs.test`);
     const silent = Object.fromEntries(names.map((name) => [name, "silence" as const]));
     const dns = closing(await startDnsServer({ ...silent, "good.test": ["127.0.0.1"] }));
-    const resolver = closing(new Resolver([dns.server], loopback));
+    const { resolver, share } = openResolver(dns.server);
     const hanging = names.map((name) => resolver.addresses(name, "attacker").catch(() => null));
     const found = await Promise.all([1, 2, 3, 4, 5].map(() => resolver.addresses("good.test", "neighbour")));
     expect(found).toEqual(Array(5).fill([{ address: "127.0.0.1", family: 4 }]));
+    expect([share.held, share.waiting]).toEqual([32, count - 32]);
     resolver.close();
     await Promise.all(hanging);
+    expect([share.held, share.waiting]).toEqual([0, 0]);
+  });
+
+  it("look-ups beyond an account's share wait, and run when others end or are aborted while they wait (E-11)", async () => {
+    const names = Array.from({ length: 33 }, (_, index) => `name-${index}.test`);
+    const dns = closing(await startDnsServer(Object.fromEntries(names.map((name) => [name, ["127.0.0.1"]]))));
+    const { resolver, share } = openResolver(dns.server);
+    const found = names.map((name) => resolver.addresses(name, "acme"));
+    const aborted = new AbortSource();
+    const waiting = resolver.addresses("another.test", "acme", aborted);
+    await Promise.resolve();
+    expect(share.waiting).toBe(2);
+    aborted.abort(new Error("the attempt is over"));
+    await expect(waiting).rejects.toThrow("the attempt is over");
+    expect((await Promise.all(found)).flat()).toHaveLength(33);
   });
 
   it("a name that failed is not looked up again for 5 s (E-11)", async () => {
     let nowMs = 0;
     const dns = closing(await startDnsServer({ "later.test": (before) => (before === 0 ? "failure" : ["127.0.0.1"]) }));
-    const resolver = closing(new Resolver([dns.server], loopback, () => nowMs));
+    const { resolver } = openResolver(dns.server, loopback, () => nowMs);
     const resolve = () => resolver.addresses("later.test", "acme");
     await expect(resolve()).rejects.toThrow();
     const asked = dns.questions.length;

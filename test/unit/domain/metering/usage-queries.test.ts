@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Ended } from "../../../../src/domain/call/call-context.js";
+import { createFairShares } from "../../../../src/domain/call/fair-shares.js";
 import type { LimitScope } from "../../../../src/domain/call/rate-limits.js";
 import { UsageQueries } from "../../../../src/domain/metering/usage-queries.js";
 import type { UsageGroups, UsageReader } from "../../../../src/domain/metering/usage-store.js";
@@ -24,11 +25,13 @@ function setUp(limits: Partial<LimitScope["limits"]>, groups: UsageReader["group
   const owner = { kind: "key", id: "key_1" } as const;
   const whole = { ...unlimited, ...limits };
   const limitBook = { scopesOf: () => [{ owner, limits: whole }] };
-  const questions = new UsageQueries({ usage: { groups }, ledger, limitBook, clock, now: () => clock.now() });
+  const shares = createFairShares();
+  const questions = new UsageQueries({ usage: { groups }, ledger, limitBook, shares, clock, now: () => clock.now() });
   let number = 0;
   const caller = (signal = new AbortController().signal) => ({
     principal,
     requestId: `req_${number++}`,
+    address: "127.0.0.1",
     signal,
   });
   return { clock, questions, caller };

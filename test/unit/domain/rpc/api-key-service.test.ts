@@ -13,6 +13,7 @@ import {
 } from "../../../../gen/unified/admin/v1/api_key_service_pb.js";
 import { ApiKeys } from "../../../../src/domain/access/api-keys.js";
 import { Audit } from "../../../../src/domain/access/audit.js";
+import { createFairShares } from "../../../../src/domain/call/fair-shares.js";
 import { createApiKeyService } from "../../../../src/domain/rpc/api-key-service.js";
 import { createRandomIds } from "../../../../src/lib/crypto.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
@@ -28,7 +29,11 @@ async function open() {
   const [ids, clock] = [createRandomIds(), new FakeClock(nowMs)];
   const now = () => clock.now();
   const apiKeys = new ApiKeys({ keys, now, ids, random: randomBytes });
-  const { handlers } = createApiKeyService(apiKeys, new Audit({ records, now, ids, log: silentLog }));
+  const { handlers } = createApiKeyService(
+    apiKeys,
+    new Audit({ records, now, ids, log: silentLog }),
+    createFairShares(),
+  );
   const { ctx } = await (await createCoreHarness({ engines: [new HandEngine()] })).open("create_api_key");
   const call = async (name: string, request: object) => {
     const handler = handlers.find(({ method }) => method.localName === name);

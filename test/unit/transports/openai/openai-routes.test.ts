@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
+import { createFairShares } from "../../../../src/domain/call/fair-shares.js";
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { UsageQueries } from "../../../../src/domain/metering/usage-queries.js";
@@ -65,6 +66,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
       usage: { groups: async () => ({ groups: [], next: null }) },
       ledger: { inspect: async () => [], chargeRefused: async () => {} },
       limitBook: { scopesOf: () => [] },
+      shares: createFairShares(),
       clock,
       now: () => clock.now(),
     }),
