@@ -21,7 +21,7 @@ the store, which no counter here replaces (USE-19).
   operations without a model. \`other\` stands for all models beyond the first 1,000 and, in histograms, beyond the first 20
   (\`metrics.histogram_models\`). No label names a key, an account or an address. A model has at most 300 bytes of
   counters and gauges as long as its id is short: lines that would be 0 are left out, except running and waiting requests.
-- \`resource\` is what all accounts share: attempts of deliveries (\`webhooks\`), look-ups of their names (\`lookups\`),
+- \`resource\` is what all accounts share: attempts of deliveries (\`webhooks\`: open ones to endpoints with due ones), look-ups of their names (\`lookups\`),
   reads of usage (\`usage_reads\`), pages of lists (\`lists\`) and prompts that are counted (\`tokenizing\`). Calls that wait
   for a slot of a model are in \`uis_requests_waiting\`; bytes of request bodies never wait, they are refused.
 - \`endpoint\` is the id of a webhook endpoint: the 100 that have waited longest, \`other\` for the rest. \`result\` is the

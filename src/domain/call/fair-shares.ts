@@ -3,10 +3,11 @@ import { FairShare, FairShareFull, type FairShareLimits } from "../../lib/fair-s
 import { type CallContext, errorOfEnd, shareOwnerOf } from "./call-context.js";
 import { ServiceError } from "./service-error.js";
 
-/** Units of each resource. Two more shares are elsewhere: slots of models (`WaitingRoom`), bytes of bodies (`BodyBudget`). */
+/**
+ * Units of each resource. Three more are shared elsewhere: slots of models (`WaitingRoom`, whose queue has one line for each
+ * key), bytes of request bodies (`BodyBudget`, which has no queue), and attempts of deliveries, whose queue is in the store.
+ */
 const limitsOf = {
-  /** Attempts of deliveries in flight (E-12). */
-  webhooks: { capacity: 64, accountMax: 48, contendedMax: 16, waitingMax: 4_096 },
   /** Host names of webhooks under look-up (E-11). They cost no thread, so that the maximum of an account comes first. */
   lookups: { capacity: 4_096, accountMax: 32, contendedMax: 32, waitingMax: 4_096 },
   /** Reads of usage (E-10). The embedded store alternates between slices of those that run. */
@@ -27,7 +28,6 @@ export type FairShares = Readonly<Record<SharedResource, FairShare>>;
 
 export function createFairShares(): FairShares {
   return {
-    webhooks: new FairShare(limitsOf.webhooks),
     lookups: new FairShare(limitsOf.lookups),
     usage_reads: new FairShare(limitsOf.usage_reads),
     lists: new FairShare(limitsOf.lists),

@@ -1,11 +1,10 @@
-import { existsSync } from "node:fs";
-import { dirname } from "node:path";
 import type { ChangeFeed, Clock, Logger, StateChange } from "../../domain/call/ports.js";
-import { ServiceError } from "../../domain/call/service-error.js";
 import type { State, StateHealth } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { startWorker } from "../../lib/start-worker.js";
+import { StateBackups } from "./database/backup.js";
 import { AdmissionJournal, createRunningRequests, readAdmissionJournal } from "./database/running-requests.js";
+import { databaseFile } from "./database/state-file.js";
 import { type StoreLink, WorkerLink } from "./database/worker-link.js";
 import { createClaims } from "./deliveries/claiming.js";
 import { createEndpointStore, DueListeners } from "./deliveries/endpoints.js";
@@ -65,13 +64,16 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
   const journal = new AdmissionJournal(dataDir, () => clock.monotonic(), log);
   const running = createRunningRequests({ link: worker, journal, clock });
   const former = [...rows, ...unknown];
+  const backups = new StateBackups(link, databaseFile(dataDir));
   return {
     ...createStores({ link, clock, time, former, running, endpointCounts }),
     kind: "embedded",
-    backup: (file) => backUp(link, file),
+    backup: (file) => backups.write(file),
     health: () => healthOf(worker, time),
     async close() {
+      await backups.stop();
       await worker.close();
+      await backups.release();
       journal.close();
     },
   };
@@ -117,21 +119,6 @@ export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | 
     replicas: () => 1,
     purge: (max, budgetMs) => link.write("purge", max, now(), budgetMs),
   };
-}
-
-async function backUp(link: StoreLink<StoreVerbs>, file: string): Promise<void> {
-  const folder = dirname(file);
-  if (!existsSync(folder)) {
-    throw new ServiceError(
-      "storage_unavailable",
-      `The backup cannot be written: there is no folder ${folder}. Create it, or choose another.`,
-    );
-  }
-  const isWritten = await link.read("backUp", file).catch((cause: unknown) => {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ServiceError("storage_unavailable", `The backup cannot be written to ${file}: ${reason}`, { cause });
-  });
-  if (!isWritten) throw new ServiceError("conflict", `${file} exists and is not overwritten. Choose another file.`);
 }
 
 async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth> {

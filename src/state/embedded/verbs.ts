@@ -5,8 +5,8 @@ import {
   openDeliveriesMax,
 } from "../../domain/webhooks/delivery-queue.js";
 import { createAuditVerbs } from "./audit.js";
+import { createBackupVerbs } from "./database/backup.js";
 import { CollectedRows, integer, type SqliteDatabase } from "./database/sqlite.js";
-import { backUpTo } from "./database/state-file.js";
 import { createClaimVerbs } from "./deliveries/claiming.js";
 import {
   createEmitting,
@@ -56,6 +56,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
   const claims = createClaimVerbs(db, queues, health);
   const retries = createRetryVerbs(db, queues);
   const lists = createListVerbs(db);
+  const backups = createBackupVerbs(db);
   const rewriteOne = db.prepare("UPDATE migrations SET number = number WHERE number = 1");
   const anyRow = db.prepare("SELECT number FROM migrations LIMIT 1");
   return {
@@ -75,7 +76,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...usage.reads,
       ...settlements.reads,
       ping: () => anyRow.get() !== undefined,
-      backUp: (file: string) => backUpTo(db, file),
+      ...backups.reads,
     },
     writes: {
       ...keys.writes,

@@ -17,7 +17,7 @@ import {
   single,
 } from "./metric-table.js";
 import { type UpstreamSources, upstreamSamples } from "./upstream-metrics.js";
-import { type WebhookSources, webhookSamples } from "./webhook-metrics.js";
+import { createBacklogReader, type WebhookSources, waitingDeliveries, webhookSamples } from "./webhook-metrics.js";
 
 /** Current state of one model. */
 interface ModelState {
@@ -36,7 +36,7 @@ export interface MetricSources {
   readonly spooled: () => { readonly size: number; readonly memoryOnly: number; readonly oldestAtMs: number | null };
   readonly isStoreUp: () => Promise<boolean>;
   readonly areLimitsDegraded: () => boolean;
-  /** What waits for each resource that the accounts share. */
+  /** Resources that the accounts share, and how many entries wait for each. */
   readonly fairShares: Readonly<Record<string, { readonly waiting: number }>>;
   readonly auditRecordsLost: () => number;
   readonly requestLogsDropped: () => number;
@@ -49,16 +49,30 @@ export interface MetricSources {
 
 /** `/metrics` in Prometheus's text format. */
 export function createMetricsPage(calls: CallMetrics, sources: MetricSources) {
+  const rendered = { number: 0 };
+  const backlog = createBacklogReader(sources.webhooks, rendered);
+  const waiting = async (): Promise<Sample[]> => {
+    const shares = Object.entries(sources.fairShares).map(([resource, share]) => [resource, share.waiting] as const);
+    const deliveries = sources.webhooks === null ? [] : [["webhooks", waitingDeliveries(await backlog())] as const];
+    return samplesBy("resource", new Map([...deliveries, ...shares]));
+  };
   const collectors: Record<MetricName, Collect> = {
     ...callSamples(calls),
     ...stateSamples(calls, sources),
-    ...webhookSamples(sources.webhooks),
+    ...webhookSamples(sources.webhooks, backlog),
+    uis_fair_share_waiting: waiting,
     ...upstreamSamples(sources.upstreams),
   };
   const registry = new Registry();
   for (const name of Object.keys(metricTable) as MetricName[]) register(registry, name, collectors[name]);
   const page = Registry.merge([registry, processMetrics().registry]);
-  return { contentType: page.contentType, render: () => renderInSlices(page) };
+  return {
+    contentType: page.contentType,
+    render(): Promise<string> {
+      rendered.number += 1;
+      return renderInSlices(page);
+    },
+  };
 }
 
 /** Longest time that the page is rendered before other work runs. One metric is never divided. */
@@ -86,8 +100,7 @@ function register(registry: Registry, name: MetricName, collect: Collect): void 
 }
 
 function stateSamples(calls: CallMetrics, sources: MetricSources) {
-  const { models, spooled, isStoreUp, areLimitsDegraded, auditRecordsLost, requestLogsDropped, fairShares, now } =
-    sources;
+  const { models, spooled, isStoreUp, areLimitsDegraded, auditRecordsLost, requestLogsDropped, now } = sources;
   const byModel = (countOf: (model: ModelState) => number | null, isAtRestShown: boolean): Collect => {
     return () => samplesBy("model", sumsByLabel(calls, models(), countOf, isAtRestShown));
   };
@@ -100,8 +113,6 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
     uis_usage_spool_size: () => single(spooled().size),
     uis_usage_memory_only: () => single(spooled().memoryOnly),
     uis_usage_spool_oldest_seconds: () => single(ageSeconds(spooled().oldestAtMs, now())),
-    uis_fair_share_waiting: () =>
-      Object.entries(fairShares).map(([resource, { waiting: value }]) => ({ labels: { resource }, value })),
     uis_store_up: async () => single(Number(await isStoreUp())),
     uis_limits_degraded: () => single(Number(areLimitsDegraded())),
     uis_audit_records_lost_total: () => single(auditRecordsLost()),

@@ -49,21 +49,33 @@ interface Waiting {
   oldestS: number;
 }
 
+/** Reads the backlog once for all metrics of a page. No backlog while the store is unavailable, which `uis_store_up` reports. */
+export function createBacklogReader(sources: WebhookSources | null, page: { readonly number: number }) {
+  let readFor = 0;
+  let reading: Promise<readonly EndpointBacklog[]> = Promise.resolve([]);
+  return (): Promise<readonly EndpointBacklog[]> => {
+    if (readFor !== page.number) reading = sources?.backlog().catch(() => []) ?? Promise.resolve([]);
+    readFor = page.number;
+    return reading;
+  };
+}
+
+/** Open deliveries to endpoints of which at least one is due: they wait for a slot. */
+export function waitingDeliveries(backlog: readonly EndpointBacklog[]): number {
+  return backlog.reduce((sum, { open, oldestDueAtMs }) => (oldestDueAtMs === null ? sum : sum + open), 0);
+}
+
 type ToSamples = (sources: WebhookSources, name: MetricName) => readonly Sample[] | Promise<readonly Sample[]>;
 
 /** Collectors of the webhook metrics. Null: this process sends no webhooks, and its page has no samples of them. */
-export function webhookSamples(sources: WebhookSources | null) {
+export function webhookSamples(sources: WebhookSources | null, backlog: () => Promise<readonly EndpointBacklog[]>) {
   const each = (toSamples: ToSamples): Collect => {
     return async (name) => (sources ? toSamples(sources, name) : []);
   };
-  let waiting: ReturnType<typeof waitingByEndpoint> | null = null;
   const byEndpoint = (pick: (waiting: Waiting) => number): Collect =>
-    each(async (source) => {
-      // The two metrics of one page share one query of the store.
-      waiting ??= waitingByEndpoint(source).finally(() => {
-        waiting = null;
-      });
-      return samplesBy("endpoint", new Map([...(await waiting)].map(([id, all]) => [id, pick(all)])));
+    each(async ({ now }) => {
+      const waiting = waitingByEndpoint(await backlog(), now());
+      return samplesBy("endpoint", new Map([...waiting].map(([id, all]) => [id, pick(all)])));
     });
   return {
     uis_webhook_deliveries_total: each(({ metrics }) => samplesBy("result", metrics.effects)),
@@ -82,10 +94,7 @@ export function webhookSamples(sources: WebhookSources | null) {
   } satisfies Partial<Record<MetricName, Collect>>;
 }
 
-/** No samples while the store is unavailable, which `uis_store_up` reports. */
-async function waitingByEndpoint({ backlog, now }: WebhookSources): Promise<ReadonlyMap<string, Waiting>> {
-  const all = await backlog().catch(() => []);
-  const nowMs = now();
+function waitingByEndpoint(all: readonly EndpointBacklog[], nowMs: number): ReadonlyMap<string, Waiting> {
   const waiting = new Map<string, Waiting>();
   for (const [i, { endpointId, open, oldestDueAtMs }] of all.entries()) {
     const label = i < endpointsMax ? endpointId : "other";

@@ -7,6 +7,7 @@ import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { restoreEmbeddedState } from "../../../src/state/embedded/database/state-file.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { keyRecord, listKeys } from "../../suites/api-key-records.js";
+import { storedResponse } from "../../support/records.js";
 import { silentLog } from "../../support/silent-log.js";
 import { StateChild } from "./child-process.js";
 import { numberedSettlement, usedThisMonth } from "./ledger-requests.js";
@@ -62,6 +63,55 @@ describe("backups of the embedded state", () => {
     await Promise.all(Array.from({ length: 2_000 }, (_, number) => restored.ledger.settle(numberedSettlement(number))));
     expect(await usedThisMonth(restored)).toMatchObject({ requests: 2_000n });
     await restored.close();
+  });
+
+  it("the store answers and settles while a backup is written, which has what was settled before it began (E-15)", async () => {
+    const state = await open();
+    const sealed = randomBytes(524_288).toString("hex");
+    for (let number = 0; number < 16; number++)
+      await state.responses.put(storedResponse(number, { account: "acme", sealed }), 100);
+    await state.ledger.settle(numberedSettlement(1));
+    let isOver = false;
+    const backup = state.backup?.(file).finally(() => {
+      isOver = true;
+    });
+    let settled = 1;
+    while (!isOver) {
+      settled += 1;
+      await state.ledger.settle(numberedSettlement(settled));
+    }
+    await backup;
+    await state.close();
+    // A settlement that waited for the whole copy would be the only one.
+    expect(settled).toBeGreaterThan(5);
+    restoreEmbeddedState({ dataDir, file, nowMs: 1 });
+    const restored = await open();
+    expect((await usedThisMonth(restored)).requests).toBeGreaterThanOrEqual(1n);
+    expect((await usedThisMonth(restored)).requests).toBeLessThan(BigInt(settled));
+    expect((await restored.responses.get("acme", "resp_15"))?.sealed).toBe(sealed);
+    await restored.close();
+  });
+
+  it("two backups at a time follow each other, and a stop ends the one that runs (E-15)", async () => {
+    const state = await open();
+    const sealed = randomBytes(524_288).toString("hex");
+    for (let number = 0; number < 8; number++)
+      await state.responses.put(storedResponse(number, { account: "acme", sealed }), 100);
+    const other = join(root, "other.db");
+    const both = Promise.all([state.backup?.(file), state.backup?.(other)]);
+    await state.ledger.settle(numberedSettlement(1));
+    await both;
+    const last = state.backup?.(join(root, "last.db"));
+    const [, result] = await Promise.all([
+      state.close(),
+      last?.then(
+        () => "written",
+        () => "ended",
+      ),
+    ]);
+    const names = await readdir(root);
+    expect(names).toEqual(["backup.db", "data", ...(result === "written" ? ["last.db"] : []), "other.db"]);
+    for (const each of [file, other]) restoreEmbeddedState({ dataDir: join(root, "data"), file: each, nowMs: 1 });
   });
 
   it("restoring replaces everything, including the log of a killed process (USE-20)", async () => {

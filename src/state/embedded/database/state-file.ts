@@ -13,7 +13,7 @@ import {
   rmSync,
   statSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
 import { StateOpenError } from "../../../domain/service/state.js";
 import { migrate, newestMigration } from "./migrations.js";
@@ -53,7 +53,7 @@ function prepareFiles(dataDir: string, file: string): readonly string[] {
  * Pages in the WAL file (16 MB) after which SQLite copies them into the database. Commits wait for that copy and its syncs;
  * with SQLite's default of 1,000 a busy service does it several times a second.
  */
-const checkpointPages = 4_000;
+export const checkpointPages = 4_000;
 
 /**
  * Memory for pages, filled as they are used. SQLite's default of 2 MB holds the rows of about 5,000 keys in use; more of
@@ -149,28 +149,6 @@ function syncFile(file: string, flags = "r+"): void {
     fsyncSync(opened);
   } finally {
     closeSync(opened);
-  }
-}
-
-/**
- * Writes a consistent copy of the whole database, mode 0600. The file appears when it is complete. False, and nothing is
- * written, when it exists. Blocks the thread: about a second for 200 MB.
- */
-export function backUpTo(db: SqliteDatabase, file: string): boolean {
-  if (existsSync(file)) return false;
-  const unfinished = `${file}.unfinished`;
-  try {
-    // SQLite writes into an existing file if it is empty. Created here, it has the right mode.
-    rmSync(unfinished, { force: true });
-    closeSync(openSync(unfinished, "wx", 0o600));
-    db.prepare("VACUUM INTO ?").run(unfinished);
-    syncFile(unfinished);
-    renameSync(unfinished, file);
-    syncDirectory(dirname(file));
-    return true;
-  } catch (error) {
-    rmSync(unfinished, { force: true });
-    throw error;
   }
 }
 

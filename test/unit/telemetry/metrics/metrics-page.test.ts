@@ -66,7 +66,6 @@ it("shows what waits for each resource that accounts share (E-10, E-11)", async 
   for (let lookup = 0; lookup < 40; lookup++) void shares.lookups.acquire("acme", signal);
   const lines = await pageOf({ fairShares: shares });
   expect(lines("uis_fair_share_waiting")).toEqual({
-    '{resource="webhooks"}': 0,
     '{resource="lookups"}': 8,
     '{resource="usage_reads"}': 0,
     '{resource="lists"}': 0,

@@ -64,6 +64,7 @@ describe("the metrics of webhooks", () => {
       '{endpoint="we_b"}': 0,
     });
     expect(metricLines(page, "uis_webhook_in_flight")).toEqual({ "": 7 });
+    expect(metricLines(page, "uis_fair_share_waiting")).toEqual({ '{resource="webhooks"}': 300 });
     expect(questions).toBe(1);
   });
 
