@@ -7,6 +7,7 @@
  *   npm run bench -- gateway     in front of an upstream server against a bare pass-through (gateway.ts)
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
  *   npm run bench -- growth      what costs more as endpoints, thresholds, keys, models and others grow (growth.ts)
+ *   npm run bench -- neighbours  polite clients beside hostile ones of each kind (neighbours.ts)
  *
  * With `--quick` each measures once and briefly: enough to check that it works, not to compare.
  */
@@ -32,6 +33,13 @@ const parts: ReadonlyMap<string, Part> = new Map([
     {
       load: () => import("./growth.js"),
       quick: ["--seconds", "0.5", "--repeats", "1", "--minutes", "0.2", "--backlog", "3", "--scale", "0.05"],
+    },
+  ],
+  [
+    "neighbours",
+    {
+      load: () => import("./neighbours.js"),
+      quick: ["--seconds", "5", "--rest", "10", "--rows", "200000", "--keys", "20000"],
     },
   ],
   ["webhooks", { load: () => import("./webhooks.js"), quick: ["--deliveries", "2000", "--repeats", "1"] }],
