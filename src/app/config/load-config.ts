@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import type * as z from "zod";
 import { errorText } from "../../lib/display-text.js";
 import { isObject } from "../../lib/json-string.js";
@@ -44,7 +45,9 @@ const defaultFile = "uis.yaml";
 /** Reads and validates the configuration. Rejects with a ConfigError that has all problems. */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
   const { file, text } = await readConfigFile(sources);
-  const yaml = readYaml(text, sources.env);
+  const yaml = await readYaml(text, sources.env);
+  // The schema is the longest step that is left.
+  await setImmediate();
   const environment = settingsOfEnvironment(sources.env);
   const overrides = [...environment.values, ...(sources.flags ?? [])].filter(({ value }) => value !== undefined);
   const result = configSchema.safeParse(overlay(yaml.data, overrides));

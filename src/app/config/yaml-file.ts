@@ -1,4 +1,19 @@
-import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from "yaml";
+import { setImmediate } from "node:timers/promises";
+import {
+  Composer,
+  type Document,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  Lexer,
+  LineCounter,
+  type Node,
+  Parser,
+  visit,
+  YAMLParseError,
+} from "yaml";
+import { invariant } from "../../domain/call/service-error.js";
 import { errorText } from "../../lib/display-text.js";
 import { expandReferences, hasReference, maskReferences, unmaskReferences, type Variables } from "./expand.js";
 import { type ConfigProblem, formatPath, problemAt, type SettingPath, type SourcePosition } from "./problem.js";
@@ -17,9 +32,11 @@ export interface YamlFile {
 
 type PositionAt = (offset: number) => SourcePosition;
 
-export function readYaml(text: string, variables: Variables): YamlFile {
+/** Resolves with the file, or its problems. A long file is read in slices, because a reload must not stop requests. */
+export async function readYaml(text: string, variables: Variables): Promise<YamlFile> {
   const lines = new LineCounter();
-  const document = parseDocument(maskReferences(text), { lineCounter: lines, prettyErrors: false });
+  const document = await parseInSlices(maskReferences(text), lines);
+  await setImmediate();
   const positionAt: PositionAt = (offset) => {
     const { line, col: column } = lines.linePos(offset);
     return { line, column };
@@ -33,6 +50,33 @@ export function readYaml(text: string, variables: Variables): YamlFile {
     problems,
     positionOf: (path) => positionOf(document, path, positionAt),
   };
+}
+
+/** Longest time without other work while a file is parsed. Its nodes are created in one step, a third of the whole. */
+const sliceMs = 8;
+
+/** What `parseDocument` does in one step. */
+async function parseInSlices(text: string, lines: LineCounter): Promise<Document> {
+  const parser = new Parser(lines.addNewLine);
+  const composer = new Composer({ lineCounter: lines, prettyErrors: false });
+  const documents: Document[] = [];
+  let sinceMs = performance.now();
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const token of parser.next(lexeme)) documents.push(...composer.next(token));
+    if (performance.now() - sinceMs < sliceMs) continue;
+    await setImmediate();
+    sinceMs = performance.now();
+  }
+  await setImmediate();
+  for (const token of parser.end()) documents.push(...composer.next(token));
+  documents.push(...composer.end(true, text.length));
+  const [document, second] = documents;
+  invariant(document !== undefined, "the end of a text is the end of a document");
+  if (second !== undefined) {
+    const [from, to] = second.range ?? [0, 0];
+    document.errors.push(new YAMLParseError([from, to], "MULTIPLE_DOCS", "The file has more than one document"));
+  }
+  return document;
 }
 
 function toData(document: Document, problems: ConfigProblem[]): unknown {

@@ -12,10 +12,14 @@ const model = (id: string) => ({ id, engine: "scripted" });
 /** A reload over parts that record their calls. */
 function reloadFrom(settings: object) {
   const told: unknown[] = [];
+  const kept: ReadonlySet<string>[] = [];
   const revised: ReadonlyMap<string, LiveSettings>[] = [];
   const parts = {
     catalog: {
-      replace: async (models: readonly { id: string }[]) => void told.push(models.map(({ id }) => id)),
+      async replace(models: readonly { id: string }[], unchanged: ReadonlySet<string>) {
+        told.push(models.map(({ id }) => id));
+        kept.push(unchanged);
+      },
       revise: (settings: ReadonlyMap<string, LiveSettings>) => revised.push(settings),
     },
     limitBook: { setDefaults: () => {} },
@@ -38,7 +42,7 @@ function reloadFrom(settings: object) {
     },
     track: () => {},
   });
-  return { reload, told, revised, limits: limits.now };
+  return { reload, told, kept, revised, limits: limits.now };
 }
 
 describe("reloading the configuration", () => {
@@ -50,6 +54,15 @@ describe("reloading the configuration", () => {
     expect(told).toEqual([["a", "b"]]);
     await reload.apply(configOf({ models: [model("a"), model("b")] }), []);
     expect(told).toEqual([["a", "b"]]);
+  });
+
+  it("of hundreds of models loads only the one that changed (E-15)", async () => {
+    const models = Array.from({ length: 503 }, (_, i) => model(`model-${i}`));
+    const { reload, told, kept } = reloadFrom({ models });
+    const changed = models.map((each) => (each.id === "model-7" ? { ...each, scripted: { text: "new" } } : each));
+    await reload.apply(configOf({ models: changed }), []);
+    expect(told).toHaveLength(1);
+    expect(kept).toEqual([new Set(models.map(({ id }) => id).filter((id) => id !== "model-7"))]);
   });
 
   it("changes prices without reloading a model (USE-8)", async () => {

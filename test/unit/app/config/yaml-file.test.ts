@@ -4,38 +4,43 @@ import { describe, expect, it } from "vitest";
 import { readYaml } from "../../../../src/app/config/yaml-file.js";
 
 describe("references to variables", () => {
-  it("expand in values, quoted or not, also in flow mappings", () => {
+  it("expand in values, quoted or not, also in flow mappings", async () => {
     const text = "a: { key: ${KEY}, url: \"http://${HOST:-localhost}:1\", other: 'x${KEY}y' }\n";
-    expect(readYaml(text, { KEY: "k" }).data).toEqual({ a: { key: "k", url: "http://localhost:1", other: "xky" } });
+    expect((await readYaml(text, { KEY: "k" })).data).toEqual({
+      a: { key: "k", url: "http://localhost:1", other: "xky" },
+    });
   });
 
-  it("become numbers, booleans and null in unquoted values", () => {
+  it("become numbers, booleans and null in unquoted values", async () => {
     const text = 'a: ${N}\nb: "${N}"\nc: ${T:-true}\nd: ${E:-}\ne: ${F:-1.5}\n';
-    expect(readYaml(text, { N: "8080" }).data).toEqual({ a: 8080, b: "8080", c: true, d: null, e: 1.5 });
+    expect((await readYaml(text, { N: "8080" })).data).toEqual({ a: 8080, b: "8080", c: true, d: null, e: 1.5 });
   });
 
-  it("use their default also for an empty variable, as in a shell", () => {
+  it("use their default also for an empty variable, as in a shell", async () => {
     const text = 'a: "${E:-x}"\nb: "${E}"\nc: "${E:-}"\n';
-    expect(readYaml(text, { E: "" }).data).toEqual({ a: "x", b: "", c: "" });
+    expect((await readYaml(text, { E: "" })).data).toEqual({ a: "x", b: "", c: "" });
   });
 
-  it("are never parsed as YAML, whatever the variable contains", () => {
-    fc.assert(
-      fc.property(fc.string(), (value) => {
+  it("are never parsed as YAML, whatever the variable contains", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.string(), async (value) => {
         fc.pre(value !== "");
-        expect(readYaml('a: "${V}"\nb: 1\n', { V: value }).data).toEqual({ a: value, b: 1 });
+        expect((await readYaml('a: "${V}"\nb: 1\n', { V: value })).data).toEqual({ a: value, b: 1 });
       }),
     );
-    expect(readYaml("a: ${V}\n", { V: "{ b: 1 }" }).data).toEqual({ a: "{ b: 1 }" });
-    expect(readYaml("a: ${V}\n", { V: "&x [1]" }).data).toEqual({ a: "&x [1]" });
+    expect((await readYaml("a: ${V}\n", { V: "{ b: 1 }" })).data).toEqual({ a: "{ b: 1 }" });
+    expect((await readYaml("a: ${V}\n", { V: "&x [1]" })).data).toEqual({ a: "&x [1]" });
   });
 
-  it("stay unchanged after a second dollar sign and in keys", () => {
-    expect(readYaml('a: "$${HOME}"\n"${K}": 1\n', { HOME: "x", K: "y" }).data).toEqual({ a: "${HOME}", "${K}": 1 });
+  it("stay unchanged after a second dollar sign and in keys", async () => {
+    expect((await readYaml('a: "$${HOME}"\n"${K}": 1\n', { HOME: "x", K: "y" })).data).toEqual({
+      a: "${HOME}",
+      "${K}": 1,
+    });
   });
 
-  it("are reported with their position if the variable is missing or the syntax is wrong", () => {
-    expect(readYaml("a: 1\nb:\n  - c: x${GONE}\n", {}).problems).toEqual([
+  it("are reported with their position if the variable is missing or the syntax is wrong", async () => {
+    expect((await readYaml("a: 1\nb:\n  - c: x${GONE}\n", {})).problems).toEqual([
       {
         line: 3,
         column: 8,
@@ -44,29 +49,46 @@ describe("references to variables", () => {
         hint: "set it, or write ${GONE:-default}",
       },
     ]);
-    expect(readYaml('a: "${1x}"\n', {}).problems[0]?.message).toBe("${1x} is not a reference to a variable");
+    expect((await readYaml('a: "${1x}"\n', {})).problems[0]?.message).toBe("${1x} is not a reference to a variable");
   });
 });
 
 describe("problems of the file", () => {
-  it("have line and column", () => {
-    const [problem] = readYaml("a: [1,\nb: 2\n", {}).problems;
+  it("have line and column", async () => {
+    const [problem] = (await readYaml("a: [1,\nb: 2\n", {})).problems;
     expect(problem).toMatchObject({ line: 2, path: "" });
   });
 
-  it("include duplicate names and unknown aliases", () => {
-    expect(readYaml("a: 1\na: 2\n", {}).problems).toHaveLength(1);
-    expect(readYaml("a: *b\n", {}).problems).toHaveLength(1);
+  it("include duplicate names and unknown aliases", async () => {
+    expect((await readYaml("a: 1\na: 2\n", {})).problems).toHaveLength(1);
+    expect((await readYaml("a: *b\n", {})).problems).toHaveLength(1);
   });
 
-  it("include aliases that would expand to a huge document", () => {
+  it("include aliases that would expand to a huge document", async () => {
     const levels = Array.from({ length: 9 }, (_, i) => `l${i + 1}: &l${i + 1} [${Array(9).fill(`*l${i}`).join(",")}]`);
-    const { data, problems } = readYaml(`l0: &l0 [x]\n${levels.join("\n")}\n`, {});
+    const { data, problems } = await readYaml(`l0: &l0 [x]\n${levels.join("\n")}\n`, {});
     expect(data).toEqual({});
     expect(problems[0]?.message).toMatch(/alias/i);
   });
 });
 
-it("an empty file has no settings", () => {
-  expect(readYaml("# nothing\n", {})).toMatchObject({ data: {}, problems: [] });
+it("a file of hundreds of models is read in slices, between which other work runs (E-15)", async () => {
+  const model = (i: number) => `  - id: model-${i}\n    engine: scripted\n    scripted: { text: hello, tokens: 4 }\n`;
+  const text = `models:\n${Array.from({ length: 503 }, (_, i) => model(i)).join("")}`;
+  let turns = 0;
+  const counting = setInterval(() => {
+    turns += 1;
+  }, 0);
+  const { data } = await readYaml(text, {});
+  clearInterval(counting);
+  expect((data as { models: object[] }).models[502]).toMatchObject({ id: "model-502", scripted: { tokens: 4 } });
+  expect(turns).toBeGreaterThan(1);
+});
+
+it("a second document in the file is a problem", async () => {
+  expect((await readYaml("a: 1\n---\nb: 2\n", {})).problems).toHaveLength(1);
+});
+
+it("an empty file has no settings", async () => {
+  expect(await readYaml("# nothing\n", {})).toMatchObject({ data: {}, problems: [] });
 });
