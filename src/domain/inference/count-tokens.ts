@@ -28,9 +28,8 @@ export async function countTokens(
     call.stage = "running";
     // A count that is cancelled has no usage to wait for.
     run.engineEnded();
-    const count = () => reserveForPrompts(run.model.loaded, plan.prompts, call.stop);
-    const counting = runInShare(tokenizing, call, call.stop, count);
-    const { promptTokens, isCounted } = await unlessStopped(counting, call.stop);
+    const count = () => unlessStopped(reserveForPrompts(run.model.loaded, plan.prompts, call.stop), call.stop);
+    const { promptTokens, isCounted } = await runInShare(tokenizing, call, call.stop, count);
     call.stage = "delivering";
     await run.end("completed");
     return {

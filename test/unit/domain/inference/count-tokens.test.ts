@@ -6,10 +6,10 @@ import { HandEngine } from "../../../support/hand-engine.js";
 import { chat, failure } from "../service/limited-harness.js";
 
 /** A core whose engine counts with `count`. */
-async function counting(count: HandEngine["countTokens"]) {
+async function counting(count: HandEngine["countTokens"], concurrency = 1) {
   const engine = new HandEngine();
   engine.countTokens = count;
-  const account = { ...unlimited, tokensPerMinute: 10, concurrency: 1 };
+  const account = { ...unlimited, tokensPerMinute: 10, concurrency };
   const rateLimits = { key: unlimited, account, models: new Map() };
   return { ...(await createCoreHarness({ engines: [engine], rateLimits })), engine };
 }
@@ -61,6 +61,20 @@ describe("a count of tokens", () => {
     expect(second.code).toBe("rate_limit_exceeded");
     answer(5);
     expect((await first).body.promptTokens).toBe(5);
+  });
+
+  it("waits while eight prompts of its account are counted (E-3)", async () => {
+    const answers: ((tokens: number) => void)[] = [];
+    const { core, open } = await counting(() => new Promise((resolve) => void answers.push(resolve)), 100);
+    const calls = await Promise.all(Array.from({ length: 9 }, () => open("count_tokens")));
+    const counts = calls.map(({ ctx }) => core.countTokens(chat(), ctx));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(answers).toHaveLength(8);
+    answers[0]?.(3);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(answers).toHaveLength(9);
+    for (const answer of answers) answer(3);
+    expect((await Promise.all(counts)).map(({ body }) => body.promptTokens)).toEqual(Array(9).fill(3));
   });
 
   it("ends with its call, also if the engine does not notice (ANT-6)", async () => {

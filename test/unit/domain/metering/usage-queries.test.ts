@@ -28,8 +28,8 @@ function setUp(limits: Partial<LimitScope["limits"]>, groups: UsageReader["group
   const shares = createFairShares();
   const questions = new UsageQueries({ usage: { groups }, ledger, limitBook, shares, clock, now: () => clock.now() });
   let number = 0;
-  const caller = (signal = new AbortController().signal) => ({
-    principal,
+  const caller = (signal = new AbortController().signal, account = "a") => ({
+    principal: { ...principal, account },
     requestId: `req_${number++}`,
     address: "127.0.0.1",
     signal,
@@ -71,6 +71,25 @@ describe("UsageQueries", () => {
     await new Promise((resolve) => setImmediate(resolve));
     answer(empty);
     await last;
+  });
+
+  it("reads of one account wait while four of them run, and those of another do not (E-10)", async () => {
+    const reads: { readonly account: string; answer(page: UsageGroups): void }[] = [];
+    const { questions, caller } = setUp(
+      {},
+      ({ account }) => new Promise((answer) => void reads.push({ account, answer })),
+    );
+    const asked = Array.from({ length: 20 }, () => questions.query(caller(), question));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(reads).toHaveLength(4);
+    asked.push(questions.query(caller(undefined, "b"), question));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(reads.map(({ account }) => account)).toEqual(["a", "a", "a", "a", "b"]);
+    for (let answered = 0; answered < asked.length; answered += 1) {
+      reads[answered]?.answer(empty);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await Promise.all(asked)).toHaveLength(21);
   });
 
   it("a read stops reading the store when its client disconnects (E-10)", async () => {
