@@ -16,7 +16,7 @@ import { parseArgs } from "node:util";
 import { version } from "../../src/contract/version.js";
 import { type HostileNeighbour, hostileNeighbours } from "../support/neighbours/hostile-neighbours.js";
 import { startHostile } from "../support/neighbours/hostile-process.js";
-import { PoliteClients, type PoliteFigures } from "../support/neighbours/polite-clients.js";
+import { deliveryMaxMs, PoliteClients, type PoliteFigures } from "../support/neighbours/polite-clients.js";
 import { names, openScene, type Scene } from "../support/neighbours/scene.js";
 import { temporaryFolder } from "./cleanup.js";
 import { childPids, rssBytes } from "./process-figures.js";
@@ -90,15 +90,26 @@ async function measure(
     await delay(sampleMs);
     mostMb = Math.max(mostMb, memoryOf(scene));
   }
-  await end();
   const beside = polite.take();
+  await end();
+  const endedAtMs = performance.now();
   let afterMb = memoryOf(scene) - beforeMb;
-  for (const untilMs = performance.now() + Number(values.rest) * 1_000; performance.now() < untilMs; ) {
-    if (afterMb <= restMb) break;
+  while (afterMb > restMb && performance.now() - endedAtMs < Number(values.rest) * 1_000) {
     await delay(sampleMs);
     afterMb = memoryOf(scene) - beforeMb;
   }
-  return { neighbour: neighbour.name, quiet, beside, growthMb: mostMb - beforeMb, afterMb };
+  // Deliveries that are missing are known only now.
+  await delay(deliveryMaxMs - (performance.now() - endedAtMs));
+  const late = polite.take();
+  const failed = beside.failed + late.failed;
+  const failures = [...beside.failures, ...late.failures];
+  return {
+    neighbour: neighbour.name,
+    quiet,
+    beside: { ...beside, failed, failures },
+    growthMb: mostMb - beforeMb,
+    afterMb,
+  };
 }
 
 async function quietFigures(polite: PoliteClients, model: string): Promise<PoliteFigures> {

@@ -68,6 +68,7 @@ describe("a service beside hostile neighbours of every kind, one after the other
       levels.push(levelNow());
     }
     await polite.stop();
+    failures.push(...polite.take().failures);
     mkdirSync("test-results/figures", { recursive: true });
     writeFileSync("test-results/figures/neighbours-soak.json", `${JSON.stringify(levels, null, 2)}\n`);
     expect(failures).toEqual([]);

@@ -25,7 +25,7 @@ const streamsAtOnce = 2;
 /** Without an answer for so long, a request has failed. */
 const hangMs = 20_000;
 /** A delivery that is later is missing. */
-const deliveryMaxMs = 5_000;
+export const deliveryMaxMs = 5_000;
 const failuresShown = 3;
 
 /** Values since the last time that they were taken. */
