@@ -60,6 +60,7 @@ async function parseInSlices(text: string, lines: LineCounter): Promise<Document
   const parser = new Parser(lines.addNewLine);
   const composer = new Composer({ lineCounter: lines, prettyErrors: false });
   const documents: Document[] = [];
+  lines.addNewLine(0);
   let sinceMs = performance.now();
   for (const lexeme of new Lexer().lex(text)) {
     for (const token of parser.next(lexeme)) documents.push(...composer.next(token));

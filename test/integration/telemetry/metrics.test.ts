@@ -115,7 +115,6 @@ describe("/metrics", () => {
     );
     expect(metricLines(await scrape(), "uis_requests_running")).toMatchObject({
       '{model="slow"}': 1,
-      '{model="m"}': 0,
     });
     leave.abort();
     await running.text().catch(() => {});
