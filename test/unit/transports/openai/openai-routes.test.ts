@@ -1,9 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
-import { createFairShares } from "../../../../src/domain/call/fair-shares.js";
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import { UsageQueries } from "../../../../src/domain/metering/usage-queries.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/crypto.js";
 import { createResponseWatch } from "../../../../src/transports/http/answer.js";
@@ -62,14 +60,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     bodies,
     uploads,
     watch,
-    usage: new UsageQueries({
-      usage: { groups: async () => ({ groups: [], next: null }) },
-      ledger: { inspect: async () => [], chargeRefused: async () => {} },
-      limitBook: { scopesOf: () => [] },
-      shares: createFairShares(),
-      clock,
-      now: () => clock.now(),
-    }),
+    usage: { query: async () => ({ buckets: [], next: null }) },
     webhookEndpoints: noWebhooks,
     storedResponses: null,
     keepAlive: "comment",
