@@ -10,6 +10,8 @@ export interface OperationRow {
   readonly need: Need;
   /** Set for the administrator's operations that change nothing: viewers may call them. */
   readonly isReading?: true;
+  /** Set where the answer may contain a new secret: no cache may store it (E-18). */
+  readonly hasSecret?: true;
   /** Method and path under `/v1`; `{id}` stands for any part of the path, slashes included. */
   readonly rest?: { readonly method: "GET" | "POST" | "DELETE"; readonly path: string };
   /** Full names of the RPCs: `package.Service/Method`. */
@@ -66,19 +68,19 @@ export const operations = {
   list_models: { need: "read", rest: { method: "GET", path: "/v1/models" }, rpcs: [`${catalog}/ListModels`] },
   get_model: { need: "read", rest: { method: "GET", path: "/v1/models/{id}" }, rpcs: [`${catalog}/GetModel`] },
   watch_models: { need: "read", rpcs: [`${catalog}/WatchModels`] },
-  create_api_key: { need: "administrator", rpcs: [`${apiKeys}/CreateApiKey`] },
+  create_api_key: { need: "administrator", hasSecret: true, rpcs: [`${apiKeys}/CreateApiKey`] },
   list_api_keys: { need: "administrator", isReading: true, rpcs: [`${apiKeys}/ListApiKeys`] },
   get_api_key: { need: "administrator", isReading: true, rpcs: [`${apiKeys}/GetApiKey`] },
   update_api_key: { need: "administrator", rpcs: [`${apiKeys}/UpdateApiKey`] },
-  rotate_api_key: { need: "administrator", rpcs: [`${apiKeys}/RotateApiKey`] },
+  rotate_api_key: { need: "administrator", hasSecret: true, rpcs: [`${apiKeys}/RotateApiKey`] },
   revoke_api_key: { need: "administrator", rpcs: [`${apiKeys}/RevokeApiKey`] },
-  complete_setup: { need: "none", rpcs: [`${sessions}/CompleteSetup`] },
-  sign_in: { need: "none", rpcs: [`${sessions}/SignIn`] },
+  complete_setup: { need: "none", hasSecret: true, rpcs: [`${sessions}/CompleteSetup`] },
+  sign_in: { need: "none", hasSecret: true, rpcs: [`${sessions}/SignIn`] },
   sign_out: { need: "administrator", isReading: true, rpcs: [`${sessions}/SignOut`] },
   list_sessions: { need: "administrator", isReading: true, rpcs: [`${sessions}/ListSessions`] },
   revoke_session: { need: "administrator", rpcs: [`${sessions}/RevokeSession`] },
   change_password: { need: "administrator", rpcs: [`${sessions}/ChangePassword`] },
-  create_setup_link: { need: "admin_token", rpcs: [`${sessions}/CreateSetupLink`] },
+  create_setup_link: { need: "admin_token", hasSecret: true, rpcs: [`${sessions}/CreateSetupLink`] },
   create_backup: { need: "administrator", rpcs: [`${system}/CreateBackup`] },
   get_system: { need: "administrator", isReading: true, rpcs: [`${system}/GetSystem`] },
   get_history: { need: "administrator", isReading: true, rpcs: [`${system}/GetHistory`] },
@@ -96,6 +98,7 @@ export const operations = {
   delete_threshold: { need: "administrator", rpcs: [`${thresholds}/DeleteThreshold`] },
   create_webhook_endpoint: {
     need: "read_write",
+    hasSecret: true,
     rest: { method: "POST", path: "/v1/webhooks" },
     rpcs: [`${webhooks}/CreateWebhookEndpoint`],
   },
@@ -115,7 +118,7 @@ export const operations = {
     rest: { method: "DELETE", path: "/v1/webhooks/{id}" },
     rpcs: [`${webhooks}/DeleteWebhookEndpoint`],
   },
-  rotate_webhook_secret: { need: "read_write", rpcs: [`${webhooks}/RotateWebhookSecret`] },
+  rotate_webhook_secret: { need: "read_write", hasSecret: true, rpcs: [`${webhooks}/RotateWebhookSecret`] },
   send_test_event: { need: "read_write", rpcs: [`${webhooks}/SendTestEvent`] },
   list_deliveries: { need: "administrator", isReading: true, rpcs: [`${deliveries}/ListDeliveries`] },
   get_delivery: { need: "administrator", isReading: true, rpcs: [`${deliveries}/GetDelivery`] },
@@ -173,6 +176,11 @@ const sessionOperations: ReadonlySet<Operation> = new Set(
   rows
     .filter(([, { need, rpcs }]) => need === "none" || rpcs.some((rpc) => rpc.startsWith(`${sessions}/`)))
     .map(([name]) => name),
+);
+
+/** Operations whose answers may contain a new secret. */
+export const secretOperations: ReadonlySet<Operation> = new Set(
+  rows.filter(([, { hasSecret }]) => hasSecret).map(([name]) => name),
 );
 
 /** The row of an operation, as the type that all rows share. */

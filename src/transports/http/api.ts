@@ -4,7 +4,7 @@ import { ListModelsRequestSchema } from "../../../gen/unified/catalog/v1/catalog
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { type Operation, operations } from "../../contract/operations.js";
+import { type Operation, operations, secretOperations } from "../../contract/operations.js";
 import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { quote, ServiceError, toServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
@@ -115,6 +115,7 @@ export function createApi(deps: ApiDeps, family: ApiFamily) {
           // Authorize before answering 405.
           serveCall(exchange, operation ?? anyOperation, (call) => {
             if (operation === undefined) throw methodNotAllowed(exchange, methods.keys());
+            if (secretOperations.has(operation)) res.setHeader("cache-control", "no-store");
             return handlers[operation](call, exchange, rawId);
           }).catch((thrown: unknown) => {
             log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");

@@ -28,8 +28,9 @@ async function make(fields: object = {}): Promise<Reply> {
 }
 
 describe("webhook endpoints over REST", () => {
-  it("are created with a secret that no later response shows, read, listed and deleted (WH-1, WH-2, WH-6)", async () => {
-    const { json: made } = await make({ description: "Bücher 📚", max_in_flight: 3 });
+  it("are created with a secret that no later response shows and no cache stores, read, listed and deleted (WH-1, WH-2, WH-6, E-18)", async () => {
+    const { json: made, headers } = await make({ description: "Bücher 📚", max_in_flight: 3 });
+    expect(headers.get("cache-control")).toBe("no-store");
     const { secret, ...shown } = made;
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -50,7 +51,7 @@ describe("webhook endpoints over REST", () => {
       updated_at: time,
     });
     const got = await api.get(`${path}/${made.id}`);
-    expect([got.status, got.json]).toEqual([200, shown]);
+    expect([got.status, got.json, got.headers.get("cache-control")]).toEqual([200, shown, null]);
     const listed = await api.get(path);
     expect([listed.status, listed.json]).toEqual([200, { object: "list", data: [shown] }]);
     const removed = await remove(made.id);

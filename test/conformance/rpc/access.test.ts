@@ -1,4 +1,4 @@
-import type { DescMethod } from "@bufbuild/protobuf";
+import type { DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
@@ -15,7 +15,7 @@ import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { DeliveryService } from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
 import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
-import { type Need, operationByRpcPath, operationRow } from "../../../src/contract/operations.js";
+import { type Need, operationByRpcPath, operationRow, secretOperations } from "../../../src/contract/operations.js";
 import { grpcPath } from "../../../src/lib/grpc-definition.js";
 import { eventually } from "../../support/eventually.js";
 import { type RunningService, startService } from "../../support/start-service.js";
@@ -38,6 +38,7 @@ const methods = [
   DeliveryService,
 ].flatMap((service): DescMethod[] => service.methods);
 const config = {
+  webhooks: { deliver: false, allow_private_cidrs: ["127.0.0.0/8"] },
   models: [
     { id: "a", engine: "scripted", scripted: { text: "One." } },
     { id: "b", engine: "scripted", scripted: { text: "One two.", hang_after_tokens: 1 } },
@@ -160,6 +161,28 @@ describe.each(wayNames)("access over %s", (name) => {
     expect((await way.call(createChatCompletion, chatOf("a"), own)).failure?.code).toBe(status.UNAUTHENTICATED);
   });
 
+  it("no cache stores a response with a new secret; other responses are not marked (E-18)", async () => {
+    const authorization = bearer(service.adminToken);
+    const cachingOf = async <M extends DescMethod>(method: M, request: MessageInitShape<M["input"]>) => {
+      const { messages, head, failure } = await way.call(method, request, { authorization });
+      expect([method.name, failure]).toEqual([method.name, null]);
+      return { message: messages[0], caching: head.get("cache-control") };
+    };
+    const { createApiKey, rotateApiKey, listApiKeys } = ApiKeyService.method;
+    const { createWebhookEndpoint, rotateWebhookSecret, deleteWebhookEndpoint } = WebhookEndpointService.method;
+    const key = await cachingOf(createApiKey, { name: "rotated", scope: Scope.READ });
+    const webhookEndpoint = { url: "https://127.0.0.1:9443/hook", events: ["request.completed"] };
+    const endpoint = await cachingOf(createWebhookEndpoint, { webhookEndpoint });
+    const id = endpoint.message?.webhookEndpoint?.id ?? "";
+    const rotated = await cachingOf(rotateApiKey, { id: key.message?.apiKey?.id ?? "" });
+    const secret = await cachingOf(rotateWebhookSecret, { id });
+    const link = await cachingOf(SessionService.method.createSetupLink, {});
+    const answers = [key, endpoint, rotated, secret, link];
+    expect(answers.map(({ caching }) => caching)).toEqual(answers.map(() => "no-store"));
+    const others = [await cachingOf(listApiKeys, {}), await cachingOf(deleteWebhookEndpoint, { id })];
+    expect(others.map(({ caching }) => caching)).toEqual([undefined, undefined]);
+  });
+
   it("a rejected request of the key service names its field", async () => {
     const authorization = bearer(service.adminToken);
     const { failure } = await way.call(ApiKeyService.method.createApiKey, { scope: Scope.READ }, { authorization });
@@ -193,5 +216,16 @@ describe.each(wayNames)("access over %s", (name) => {
       const { requests, streams } = await service.debugState();
       return Object.values(requests.by_stage).every((count) => count === 0) && streams === 0;
     }, "no call is left");
+  });
+});
+
+describe("the table of operations", () => {
+  it("marks every RPC whose response has a field for a secret (E-18)", () => {
+    const withSecret = methods.filter(({ output }) => output.fields.some(({ name }) => /(^|_)secret$/.test(name)));
+    expect(withSecret.length).toBeGreaterThanOrEqual(4);
+    for (const method of withSecret) {
+      const operation = operationByRpcPath.get(grpcPath(method));
+      expect([method.name, operation !== undefined && secretOperations.has(operation)]).toEqual([method.name, true]);
+    }
   });
 });
