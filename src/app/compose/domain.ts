@@ -5,7 +5,7 @@ import { Administrator, Passwords } from "../../domain/access/administrator.js";
 import { ApiKeys, RevocationReadBack } from "../../domain/access/api-keys.js";
 import { Audit } from "../../domain/access/audit.js";
 import { Authenticator } from "../../domain/access/authenticator.js";
-import { RevocationWatch } from "../../domain/access/key-cache.js";
+import { RevocationWatch } from "../../domain/access/revocation-watch.js";
 import { Sessions } from "../../domain/access/sessions.js";
 import { LiveRequests } from "../../domain/call/live-requests.js";
 import { Catalog } from "../../domain/catalog/catalog.js";
@@ -151,7 +151,7 @@ function composeAccess(context: Context, state: State, live: LiveRequests) {
   const { clock, backgroundClock, ids, log, adminTokens, lifecycle } = context;
   const { keys, settings, changes, now } = state;
   const sessions = new Sessions({ sessions: state.sessions, now, ids, log });
-  const watch = new RevocationWatch({ keys, sessions, live, changes, clock: backgroundClock, log });
+  const watch = new RevocationWatch({ keys, sessions, live, changes, clock: backgroundClock, now, log });
   lifecycle.onClose("revocation watch", () => watch.close());
   const readBack = new RevocationReadBack({ keys, changes, clock: backgroundClock, log });
   lifecycle.onClose("revocations", () => readBack.close());

@@ -127,8 +127,8 @@ export class Authenticator {
   }
 }
 
-function principalOf({ id, account, scope, models, limits }: ApiKeyRecord): Principal {
-  return Object.freeze({ kind: "api_key", keyId: id, account, scope, models, limits });
+function principalOf({ id, account, scope, models, limits, expiresAtMs }: ApiKeyRecord): Principal {
+  return Object.freeze({ kind: "api_key", keyId: id, account, scope, models, limits, expiresAtMs });
 }
 
 function isValid(record: ApiKeyRecord, nowMs: number): boolean {

@@ -1,9 +1,7 @@
 import { BoundedMap } from "../../lib/collections.js";
-import type { LiveRequests } from "../call/live-requests.js";
-import type { ChangeFeed, Clock, Logger, StateChange } from "../call/ports.js";
+import type { ChangeFeed, Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
 import { type ApiKeyRecord, frozenKey, type KeyStore } from "./key-store.js";
-import type { Sessions } from "./sessions.js";
 
 /**
  * Keys that are cached by their secret: the 110,000 that were used last are always among them. One takes about 1.2 KB,
@@ -170,94 +168,5 @@ export class KeyCache {
     }
     this.#known.delete(hash);
     if (link !== null) this.#unknownSinceMs.set(hash, nowMs);
-  }
-}
-
-/** Interval at which the keys of running requests are read again, in case a change was missed (KEY-13). */
-const sweepEveryMs = 10_000;
-
-interface RevocationWatchDeps {
-  readonly keys: Pick<KeyStore, "find">;
-  readonly sessions: Pick<Sessions, "list">;
-  readonly live: LiveRequests;
-  readonly changes: Pick<ChangeFeed, "subscribe">;
-  readonly clock: Pick<Clock, "after">;
-  readonly log: Logger;
-}
-
-/**
- * Ends running requests whose key was revoked or whose session ended on any replica: at once by the change feed, else
- * with the next sweep. Requests of expired keys may finish.
- */
-export class RevocationWatch {
-  readonly #deps: RevocationWatchDeps;
-  readonly #unsubscribe: () => void;
-  #cancelTimer: () => void = () => {};
-  /** Checks run one at a time. */
-  #checks: Promise<void> = Promise.resolve();
-  #failing = false;
-  #closed = false;
-
-  constructor(deps: RevocationWatchDeps) {
-    this.#deps = deps;
-    this.#unsubscribe = deps.changes.subscribe((change) => this.#onChange(change));
-    this.#sweepLater();
-  }
-
-  /** Resolves when no read is in progress. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    this.#unsubscribe();
-    this.#cancelTimer();
-    await this.#checks;
-  }
-
-  #onChange(change: StateChange): void {
-    const { live } = this.#deps;
-    if (change.kind === "key" && live.keyIds().has(change.id)) this.#enqueue(() => this.#checkKey(change.id));
-    else if (change.kind === "session") this.#enqueue(() => this.#checkSessions());
-    else if (change.kind === "lost_link") this.#enqueue(() => this.#checkAll());
-  }
-
-  #sweepLater(): void {
-    this.#cancelTimer = this.#deps.clock.after(sweepEveryMs, () => {
-      this.#enqueue(() => this.#checkAll());
-      this.#checks = this.#checks.then(() => {
-        if (!this.#closed) this.#sweepLater();
-      });
-    });
-  }
-
-  #enqueue(check: () => Promise<void>): void {
-    this.#checks = this.#checks.then(async () => {
-      if (this.#closed) return;
-      try {
-        await check();
-        this.#failing = false;
-      } catch (err) {
-        if (!this.#failing) this.#deps.log.warn({ err }, "keys of running requests could not be checked; retrying");
-        this.#failing = true;
-      }
-    });
-  }
-
-  /** One read per key. */
-  async #checkAll(): Promise<void> {
-    for (const id of this.#deps.live.keyIds()) await this.#checkKey(id);
-    await this.#checkSessions();
-  }
-
-  async #checkKey(id: string): Promise<void> {
-    const { keys, live } = this.#deps;
-    const record = await keys.find(id);
-    if (record === null || record.revokedAtMs !== null) live.abortKey(id);
-  }
-
-  async #checkSessions(): Promise<void> {
-    const { sessions, live } = this.#deps;
-    const running = live.sessionIds();
-    if (running.size === 0) return;
-    const active = new Set((await sessions.list()).map(({ id }) => id));
-    for (const id of running) if (!active.has(id)) live.abortSession(id);
   }
 }

@@ -49,7 +49,10 @@ export function errorOfEnd(reason: unknown): ServiceError {
     case "stalled":
       return new ServiceError("client_closed_request", "The client did not read its answer for too long.");
     case "key_revoked":
-      return new ServiceError("invalid_api_key", "The API key was revoked while the request ran.");
+      return new ServiceError(
+        "invalid_api_key",
+        "The API key or session ended while the request ran: it was revoked or replaced, has expired, or lost the model.",
+      );
     case "shutting_down": {
       const sentence = "The service is stopping. Send the request again.";
       return new ServiceError("server_shutting_down", sentence, { retryAfterMs: 1_000 });

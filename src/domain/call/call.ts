@@ -113,6 +113,10 @@ export class Call implements CallContext, LiveRequest {
     return this.#caller.address;
   }
 
+  get fallbackModel(): string | null {
+    return this.route?.fallbackModel ?? null;
+  }
+
   get refusesFallbacks(): boolean {
     return this.#caller.refusesFallbacks === true;
   }

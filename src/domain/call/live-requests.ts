@@ -10,6 +10,10 @@ export interface LiveRequest extends Placed {
   readonly requestId: string;
   readonly principal: Principal;
   readonly stage: Stage;
+  /** Id of the requested model; null until the request is validated. */
+  readonly model: string | null;
+  /** Id of the model that runs instead of the requested one; null: none does. */
+  readonly fallbackModel: string | null;
   /** Usage so far; null before admission. */
   readonly usedSoFar: UsageTotal | null;
   /** Ends the call; the first reason counts. */
@@ -63,14 +67,9 @@ export class LiveRequests {
     return new Set(this.#calls.all().flatMap(({ principal }) => sessionIdOf(principal) ?? []));
   }
 
-  /** Ends every call of a session. */
-  abortSession(sessionId: string): void {
-    this.#abortAll("key_revoked", ({ principal }) => sessionIdOf(principal) === sessionId);
-  }
-
-  /** Ends every call of a key (KEY-13). */
-  abortKey(keyId: string): void {
-    this.#abortAll("key_revoked", ({ principal }) => principal.keyId === keyId);
+  /** Ends the calls that their credential no longer allows (KEY-13). */
+  endExcluded(isExcluded: (call: LiveRequest) => boolean): void {
+    this.#abortAll("key_revoked", isExcluded);
   }
 
   /** Ends calls that only watch. */

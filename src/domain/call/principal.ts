@@ -19,6 +19,8 @@ export type Principal =
       readonly models: readonly string[];
       /** The key's own limits; null means the configured default for keys. */
       readonly limits: RateLimits;
+      /** When the key expires, in store time. Absent or null: never. */
+      readonly expiresAtMs?: number | null;
     }
   | {
       readonly kind: "administrator";
@@ -63,10 +65,21 @@ export function mayDo(principal: Principal, need: Need, isReading = need === "re
 
 /** Whether the principal may see and use a model (KEY-8). */
 export function mayUseModel(principal: Principal, modelId: string): boolean {
-  if (principal.kind !== "api_key" || principal.models.length === 0) return true;
-  return principal.models.some((allowed) =>
+  return principal.kind !== "api_key" || includesModel(principal.models, modelId);
+}
+
+/** Whether a key's list of models includes a model, or all models with a prefix `abc*`. An empty list includes all. */
+export function includesModel(models: readonly string[], modelId: string): boolean {
+  if (models.length === 0) return true;
+  return models.some((allowed) =>
     allowed.endsWith("*") ? modelId.startsWith(allowed.slice(0, -1)) : allowed === modelId,
   );
+}
+
+/** Whether a key's list of models includes all models of another list. */
+export function includesModels(models: readonly string[], others: readonly string[]): boolean {
+  if (models.length === 0) return true;
+  return others.length > 0 && others.every((other) => includesModel(models, other));
 }
 
 /**

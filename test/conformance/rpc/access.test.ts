@@ -161,6 +161,47 @@ describe.each(wayNames)("access over %s", (name) => {
     expect((await way.call(createChatCompletion, chatOf("a"), own)).failure?.code).toBe(status.UNAUTHENTICATED);
   });
 
+  it("rotation without overlap, expiry and narrowed models end running calls and watches within a second (E-17)", async () => {
+    const { apiKeys } = service.service.parts;
+    const startedAtMs = performance.now();
+    let begun = 0;
+    /** Calls with a new key; resolves to the error's reason and its time after the start of this test. */
+    const running = async <M extends DescMethod>(
+      method: M,
+      request: MessageInitShape<M["input"]>,
+      expiresAtMs: number | null = null,
+    ) => {
+      const { record, secret } = await apiKeys.create({
+        name: "ends",
+        scope: "read_write",
+        models: ["a", "b"],
+        expiresAtMs,
+      });
+      const onMessage = (count: number): void => {
+        if (count === 1) begun += 1;
+      };
+      const settings = { authorization: bearer(secret), onMessage };
+      const end = way.call(method, request, settings).then(({ failure }) => ({
+        reason: failure?.reason,
+        tookMs: performance.now() - startedAtMs,
+      }));
+      return { id: record.id, end };
+    };
+    const { watchModels } = CatalogService.method;
+    const lifeMs = 300;
+    const expiring = await running(streamChatCompletion, chatOf("b"), Date.now() + lifeMs);
+    const rotated = await running(watchModels, {});
+    const narrowed = await running(streamChatCompletion, chatOf("b"));
+    const watching = await running(watchModels, {});
+    await eventually(() => begun === 4, "all calls have begun");
+    await apiKeys.rotate({ id: rotated.id, overlapMs: 0, expiresAtMs: null });
+    for (const { id } of [narrowed, watching]) await apiKeys.update(id, { models: ["a"] });
+    const ends = await Promise.all([expiring, rotated, narrowed, watching].map(({ end }) => end));
+    expect(ends.map(({ reason }) => reason)).toEqual(ends.map(() => "INVALID_API_KEY"));
+    // The aim is a second after the change; machines with other work get five times as long.
+    for (const { tookMs } of ends) expect(tookMs).toBeLessThan(lifeMs + 5_000);
+  });
+
   it("no cache stores a response with a new secret; other responses are not marked (E-18)", async () => {
     const authorization = bearer(service.adminToken);
     const cachingOf = async <M extends DescMethod>(method: M, request: MessageInitShape<M["input"]>) => {

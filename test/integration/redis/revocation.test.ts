@@ -105,6 +105,33 @@ describe("two replicas over one Redis", () => {
     expect(await running).toContain("invalid_api_key");
   });
 
+  it("streams on one replica end within a second when the other one rotates or narrows their keys, or they expire (E-17)", async () => {
+    const { apiKeys } = one.service.parts;
+    const [rotated, narrowed, expiring] = [await newKey(), await newKey(), await newKey()];
+    const running = [rotated, narrowed, expiring].map(({ secret }) => stream(other, secret));
+    await eventually(async () => (await other.debugState()).requests.running === 3, "the streams run");
+    const changedAtMs = performance.now();
+    await apiKeys.update(expiring.record.id, { expiresAtMs: other.service.parts.state.now() + 200 });
+    await apiKeys.update(narrowed.record.id, { models: ["test-chat"] });
+    await apiKeys.rotate({ id: rotated.record.id, overlapMs: 0, expiresAtMs: null });
+    for (const text of await Promise.all(running)) expect(text).toContain("invalid_api_key");
+    // The aim is 1.2 s; machines with other work get five times as long, and a missed change would take up to 10 s.
+    expect(performance.now() - changedAtMs).toBeLessThan(6_000);
+  });
+
+  it("a watch of the dashboard on one replica ends when a new password on the other ends its session (E-17)", async () => {
+    const { sessions } = one.service.parts;
+    const { token } = await sessions.begin("admin", { address: "", userAgent: "" });
+    const url = `${other.http}/unified.admin.v1.SystemService/WatchOverview`;
+    const headers = { "content-type": "application/connect+json", cookie: `uis_session=${token}` };
+    const body = Buffer.from([0, 0, 0, 0, 2, ...Buffer.from("{}")]);
+    const watch = await fetch(url, { method: "POST", headers, body });
+    const changedAtMs = performance.now();
+    expect(await sessions.endOthers("admin", null)).toBe(1);
+    expect(await watch.text()).toContain("unauthenticated");
+    expect(performance.now() - changedAtMs).toBeLessThan(6_000);
+  });
+
   it("a changed key is read again after the subscription was cut (KEY-10, KEY-11)", async () => {
     const { record, secret } = await newKey();
     expect(await statusOf(other, secret)).toBe(200);

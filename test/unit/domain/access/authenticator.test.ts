@@ -36,6 +36,7 @@ describe("Authenticator", () => {
       scope: "read",
       models: ["a", "b*"],
       limits: { requestsPerMinute: 60, tokensPerMinute: null, concurrency: null },
+      expiresAtMs: null,
     });
   });
 

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { RevocationWatch } from "../../../../src/domain/access/key-cache.js";
+import { RevocationWatch } from "../../../../src/domain/access/revocation-watch.js";
+import type { EndReason } from "../../../../src/domain/call/call-context.js";
 import { type LiveRequest, LiveRequests } from "../../../../src/domain/call/live-requests.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandFeed } from "../../../support/hand-feed.js";
@@ -20,25 +21,45 @@ describe("RevocationWatch", () => {
     live = new LiveRequests();
     feed = new HandFeed();
     ends = [];
-    const { keys, sessions, clock, log } = access;
-    watch = new RevocationWatch({ keys, sessions, live, changes: feed, clock, log });
+    const { keys, sessions, clock, now, log } = access;
+    watch = new RevocationWatch({ keys, sessions, live, changes: feed, clock, now, log });
   });
   afterEach(() => watch.close());
 
-  function run(id: string, of: { keyId?: string; sessionId?: string }): void {
-    const call: LiveRequest = {
+  interface RunOf {
+    readonly keyId?: string;
+    readonly sessionId?: string;
+    readonly models?: readonly string[];
+    readonly expiresAtMs?: number;
+    readonly stage?: LiveRequest["stage"];
+    readonly model?: string;
+    readonly fallbackModel?: string;
+  }
+
+  /** A running request, whose model can be set later. */
+  function run(id: string, of: RunOf): { model: string | null } {
+    const { keyId, sessionId = null, models = [], expiresAtMs = null, stage = "running" } = of;
+    const call = {
       requestId: id,
       principal:
-        of.keyId === undefined
-          ? { kind: "administrator", keyId: null, account: "default", sessionId: of.sessionId ?? null, role: "admin" }
-          : { ...keyHolder(), keyId: of.keyId },
-      stage: "running",
+        keyId === undefined
+          ? ({ kind: "administrator", keyId: null, account: "default", sessionId, role: "admin" } as const)
+          : { ...keyHolder(), keyId, models, expiresAtMs },
+      stage,
+      model: of.model ?? null,
+      fallbackModel: of.fallbackModel ?? null,
       usedSoFar: null,
       place: -1,
-      abort: (why) => void ends.push(`${id}: ${why}`),
+      abort(why: EndReason): void {
+        ends.push(`${id}: ${why}`);
+        live.remove(call);
+      },
     };
     live.add(call);
+    return call;
   }
+
+  const changed = (id: string): void => feed.tell({ kind: "key", id });
 
   it("a revocation on the change feed ends the key's requests at once (KEY-13)", async () => {
     const { apiKeys, keys } = access;
@@ -118,6 +139,104 @@ describe("RevocationWatch", () => {
     feed.tell({ kind: "session", id: one.record.id });
     await eventually(() => ends.length === 1, "the request ended");
     expect(ends).toEqual(["r1: key_revoked"]);
+  });
+
+  it("a rotation without an overlap ends the key's requests at once, one with an overlap when it is over (E-17)", async () => {
+    const { apiKeys, clock, keys } = access;
+    const [one, two] = [await apiKeys.create(readWrite), await apiKeys.create(readWrite)];
+    run("r1", { keyId: one.record.id });
+    run("r2", { keyId: two.record.id });
+    await apiKeys.rotate({ id: one.record.id, overlapMs: 0, expiresAtMs: null });
+    changed(one.record.id);
+    await eventually(() => ends.length === 1, "the request ended");
+    await apiKeys.rotate({ id: two.record.id, overlapMs: 5_000, expiresAtMs: null });
+    changed(two.record.id);
+    await eventually(() => keys.answers === 2, "the key was read");
+    clock.advance(4_999);
+    expect(ends).toEqual(["r1: key_revoked"]);
+    clock.advance(1_001);
+    expect(ends).toEqual(["r1: key_revoked", "r2: key_revoked"]);
+  });
+
+  it("requests end within a second after their key expires, also while the store is unavailable (E-17)", async () => {
+    const { clock, keys } = access;
+    keys.down = true;
+    run("r1", { keyId: "key_1", expiresAtMs: clock.now() + 10_000 });
+    run("r2", { keyId: "key_2" });
+    clock.advance(9_999);
+    expect(ends).toEqual([]);
+    clock.advance(1_001);
+    expect(ends).toEqual(["r1: key_revoked"]);
+  });
+
+  it("a request continues when the expiry of its key was moved to later (E-17)", async () => {
+    const { apiKeys, clock, keys } = access;
+    const expiresAtMs = clock.now() + 5_000;
+    const { record } = await apiKeys.create({ ...readWrite, expiresAtMs });
+    run("r1", { keyId: record.id, expiresAtMs });
+    await apiKeys.update(record.id, { expiresAtMs: expiresAtMs + 2_000 });
+    changed(record.id);
+    await eventually(() => keys.answers === 1, "the key was read");
+    clock.advance(6_999);
+    expect(ends).toEqual([]);
+    clock.advance(1_001);
+    expect(ends).toEqual(["r1: key_revoked"]);
+  });
+
+  it("a narrowed list of models ends requests of other models and watches, within a second (E-17)", async () => {
+    const { apiKeys, clock } = access;
+    const { record } = await apiKeys.create({ ...readWrite, models: ["a", "b*"] });
+    const of = { keyId: record.id, models: record.models };
+    run("r1", { ...of, model: "a" });
+    run("r2", { ...of, model: "b-small" });
+    run("r3", { ...of, model: "a", fallbackModel: "b-large" });
+    run("r4", { ...of, stage: "watching" });
+    const late = run("r5", { ...of, stage: "receiving" });
+    run("other", { keyId: "key_other", models: ["b*"], model: "b-small" });
+    await apiKeys.update(record.id, { models: ["a"] });
+    changed(record.id);
+    await eventually(() => ends.length >= 3, "the requests ended");
+    expect(ends).toEqual(["r2", "r3", "r4"].map((id) => `${id}: key_revoked`));
+    late.model = "b-small";
+    clock.advance(500);
+    expect(ends.at(-1)).toBe("r5: key_revoked");
+    expect(live.size).toBe(2);
+  });
+
+  it("a wider list of models ends nothing, and requests that are opened after it use it (E-17)", async () => {
+    const { apiKeys, clock, keys } = access;
+    const { record } = await apiKeys.create({ ...readWrite, models: ["a"] });
+    run("r1", { keyId: record.id, models: ["a"], stage: "watching" });
+    for (const models of [["c"], ["a", "b"]]) await apiKeys.update(record.id, { models });
+    changed(record.id);
+    await eventually(() => keys.answers === 1, "the key was read");
+    run("r2", { keyId: record.id, models: ["a", "b"], model: "b" });
+    clock.advance(1_000);
+    await eventually(() => keys.answers === 2, "the key was read again");
+    expect(ends).toEqual([]);
+  });
+
+  it("a request that was opened during the change, and a read that failed, are checked again within a second (E-17)", async () => {
+    const { apiKeys, clock, keys, sessions } = access;
+    const { record } = await apiKeys.create(readWrite);
+    await apiKeys.revoke(record.id);
+    changed(record.id);
+    // Opened with what was read before the revocation.
+    run("late", { keyId: record.id });
+    clock.advance(500);
+    await eventually(() => ends.length === 1, "the late request ended");
+
+    const begun = await sessions.begin("admin", { address: "", userAgent: "" });
+    run("watch", { keyId: record.id });
+    run("page", { sessionId: begun.record.id });
+    keys.down = true;
+    changed(record.id);
+    await eventually(() => keys.finds.length === 2, "the read failed");
+    keys.down = false;
+    await sessions.end(begun.record.id);
+    feed.tell({ kind: "session", id: begun.record.id });
+    clock.advance(500);
+    await eventually(() => ends.length === 3, "both ended");
   });
 
   it("stops when it is closed", async () => {

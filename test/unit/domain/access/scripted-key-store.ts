@@ -10,6 +10,8 @@ export class ScriptedKeyStore implements KeyStore {
   readonly touches: KeyUse[] = [];
   /** Ids that were looked up. */
   readonly finds: string[] = [];
+  /** Look-ups by id that were answered. */
+  answers = 0;
   down = false;
   /** While set, look-ups return their result only after it resolves. */
   gate: Promise<void> | null = null;
@@ -35,7 +37,9 @@ export class ScriptedKeyStore implements KeyStore {
   async find(id: string): Promise<ApiKeyRecord | null> {
     this.finds.push(id);
     this.#refuseWhenDown();
-    return this.#keys.find(id);
+    const found = await this.#keys.find(id);
+    this.answers += 1;
+    return found;
   }
 
   update(id: string, change: KeyChange): Promise<ApiKeyRecord | null> {

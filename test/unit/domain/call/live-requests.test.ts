@@ -8,6 +8,8 @@ function call(id: string, keyId: string, stage: Stage, ends: string[]): LiveRequ
     requestId: id,
     principal: { ...keyHolder(), keyId },
     stage,
+    model: null,
+    fallbackModel: null,
     usedSoFar: null,
     place: -1,
     abort: (why: EndReason) => void ends.push(`${id}:${why}`),
@@ -15,13 +17,13 @@ function call(id: string, keyId: string, stage: Stage, ends: string[]): LiveRequ
 }
 
 describe("LiveRequests", () => {
-  it("ends the calls of one key and no others (KEY-13)", () => {
+  it("ends the calls that a credential no longer allows and no others (KEY-13)", () => {
     const ends: string[] = [];
     const live = new LiveRequests();
     live.add(call("r1", "k1", "running", ends));
     live.add(call("r2", "k2", "running", ends));
     live.add(call("r3", "k1", "queued", ends));
-    live.abortKey("k1");
+    live.endExcluded(({ principal }) => principal.keyId === "k1");
     expect(ends).toEqual(["r1:key_revoked", "r3:key_revoked"]);
   });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type OperationRow, operations } from "../../../../src/contract/operations.js";
 import {
+  includesModels,
   mayDo,
   mayUseModel,
   nobody,
@@ -60,5 +61,16 @@ describe("Principal", () => {
     }
     expect(mayUseModel(keyOf("read"), "anything")).toBe(true);
     expect(mayUseModel(tokenAdministrator, "anything")).toBe(true);
+  });
+
+  it("a list of models includes another one if it lists each of its models or a shorter prefix (KEY-8)", () => {
+    for (const wider of [[], ["*"], ["a", "b*"], ["b*", "a*", "c"]]) {
+      expect(includesModels(wider, ["a", "bc*", "b"]), String(wider)).toBe(true);
+    }
+    for (const narrower of [["a"], ["a", "bcd*", "b"], ["a", "b", "bc"]]) {
+      expect(includesModels(narrower, ["a", "bc*", "b"]), String(narrower)).toBe(false);
+    }
+    expect(includesModels(["a"], [])).toBe(false);
+    expect(includesModels([], [])).toBe(true);
   });
 });
