@@ -1,4 +1,4 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { FileCursor, malformedGguf } from "./file-cursor.js";
 import { defaultAlignment, ggufMagic, tensorTypes, valueTypes } from "./format.js";
 
@@ -34,6 +34,8 @@ const alignmentMax = 65_536;
  * any file. Throws ModelFileError.
  */
 export async function readGgufHeader(path: string): Promise<GgufHeader> {
+  // Opening a named pipe waits for a writer.
+  if (!(await stat(path)).isFile()) throw malformedGguf("it is not a regular file");
   const file = await open(path, "r");
   try {
     return await readHeader(file);

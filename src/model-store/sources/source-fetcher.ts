@@ -1,5 +1,5 @@
-import { constants, copyFile, open, realpath, stat } from "node:fs/promises";
-import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { constants, copyFile, lstat, open, realpath, stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { AddressRules } from "../../lib/address-rules.js";
 import { Downloader } from "../download/downloader.js";
 import { HttpClient } from "../download/http-client.js";
@@ -45,7 +45,7 @@ export class SourceFetcher {
     const { offline, pipEnvironment, pipTimeoutMs, freeBytes } = this.#options;
     const { folder, pins, isGuarded, onProgress, signal } = fetching;
     if (source.kind === "file") {
-      if (isGuarded) await requireInside(source.path, this.#options.importDirs);
+      if (isGuarded) await requireInside([source.path, ...encoderPaths(source.path)], this.#options.importDirs);
       return fetchFile(source, fetching, freeBytes);
     }
     if (offline) {
@@ -99,10 +99,8 @@ async function fetchFile({ path }: FileSource, fetching: Fetching, freeBytes: Fr
   const found = await stat(path).catch((cause: unknown) => {
     throw new ModelFileError("missing", `${path} cannot be read: check its name and its permissions`, { cause });
   });
-  if (found.isDirectory()) {
-    await requireRegular(encoderFiles.required.map((name) => join(path, name)));
-    return { kind: "encoder", folder: path };
-  }
+  await requireRegular(encoderPaths(path));
+  if (found.isDirectory()) return { kind: "encoder", folder: path };
   await requireRegular([path]);
   if (pins.file) requirePin(path, await sumFile(path, signal), pins.file);
   if (path.endsWith(`/${encoderFiles.weights}`)) return { kind: "encoder", folder: dirname(path) };
@@ -119,6 +117,13 @@ async function fetchFile({ path }: FileSource, fetching: Fetching, freeBytes: Fr
   return { kind: "gguf", path: to };
 }
 
+/** The files that are read if the path is an encoder's folder, or its weights. */
+function encoderPaths(path: string): readonly string[] {
+  const { weights, required, vocabularies, pooling } = encoderFiles;
+  const folder = path.endsWith(`/${weights}`) ? dirname(path) : path;
+  return [...required, ...vocabularies, pooling].map((name) => join(folder, name));
+}
+
 /** A named pipe or a device would be read without an end. A missing file is found later. */
 async function requireRegular(paths: readonly string[]): Promise<void> {
   for (const path of paths) {
@@ -131,18 +136,36 @@ async function requireRegular(paths: readonly string[]): Promise<void> {
 /**
  * Throws the same ModelFileError for every path outside of the folders, whether there is a file or not. Links are followed.
  */
-async function requireInside(path: string, folders: readonly string[]): Promise<void> {
-  const isBelow = (inner: string, folder: string): boolean => {
-    const way = relative(folder, inner);
-    return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
-  };
+async function requireInside(paths: readonly string[], folders: readonly string[]): Promise<void> {
+  for (const path of paths) if (!(await isInside(path, folders))) throw outside();
+}
+
+async function isInside(path: string, folders: readonly string[]): Promise<boolean> {
   for (const folder of folders) {
     if (!isBelow(path, resolve(folder))) continue;
-    const [real, realFolder] = await Promise.all([path, folder].map((one) => realpath(one).catch(() => null)));
-    // One that does not exist is reported as such.
-    if (real == null || (realFolder != null && isBelow(real, realFolder))) return;
+    const [real, realFolder] = await Promise.all([realPathOf(path), realpath(folder).catch(() => null)]);
+    if (real !== null && realFolder !== null && isBelow(real, realFolder)) return true;
   }
-  throw new ModelFileError(
+  return false;
+}
+
+function isBelow(inner: string, folder: string): boolean {
+  const way = relative(folder, inner);
+  return way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+}
+
+/** The path with its links followed as far as it exists; null for a link whose target does not exist. */
+async function realPathOf(path: string): Promise<string | null> {
+  const real = await realpath(path).catch(() => null);
+  if (real !== null) return real;
+  const found = await lstat(path).catch(() => null);
+  if (found !== null || dirname(path) === path) return null;
+  const parent = await realPathOf(dirname(path));
+  return parent === null ? null : join(parent, basename(path));
+}
+
+function outside(): ModelFileError {
+  return new ModelFileError(
     "blocked",
     "the dashboard imports only from the folders of model_store.import_dirs: use uis models import on the service's machine",
   );

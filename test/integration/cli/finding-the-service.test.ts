@@ -74,7 +74,7 @@ describe("a command that calls a service", () => {
     }
   });
 
-  it("sends the token of the data folder only to a service that proves that it holds the token (SEC-35)", async () => {
+  it("sends the token of the data folder only to a service that proves that it holds the token (SEC-35, E-14)", async () => {
     const received: string[] = [];
     const impostor = await elsewhere((request, response) => {
       received.push(`${request.method} ${request.url} ${JSON.stringify(request.headers)}`);

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readGgufHeader } from "../../../src/model-store/gguf/gguf-header.js";
 import { parseSource } from "../../../src/model-store/sources/source.js";
 import {
   defaultPullOptions,
@@ -51,7 +52,7 @@ const blocked = /is not open to pulls from the dashboard/;
 const url = () => `${hub.endpoint}/owner/repo/resolve/main/m.gguf`;
 
 describe("pulls of a dashboard session (SEC-36)", () => {
-  it("reach private addresses only if the operator lists them; the command line reaches all (SEC-36)", async () => {
+  it("reach private addresses only if the operator lists them; the command line reaches all (SEC-36, E-16)", async () => {
     expect(await fetched(url())).toMatch(blocked);
     expect(await fetched(url().replace("127.0.0.1", "localhost"))).toMatch(blocked);
     expect(await fetched(url().replace("127.0.0.1", "[::1]"))).toMatch(blocked);
@@ -67,14 +68,24 @@ describe("pulls of a dashboard session (SEC-36)", () => {
     expect(await fetched("hf:owner/repo/m.gguf")).toBe("weights");
   });
 
-  it("import from the listed folders only, and learn nothing of other paths (SEC-36)", async () => {
+  it("import from the listed folders only, and learn nothing of other paths (SEC-36, E-16)", async () => {
     const importDirs = [join(folder, "allowed")];
     const file = (name: string): string => `file:${join(folder, name)}`;
     expect(await fetched(file("allowed/inside.gguf"), { importDirs })).toBe("inside");
     expect(await fetched(file("allowed/missing.gguf"), { importDirs })).toContain("cannot be read");
     const refused = await fetched(file("outside.gguf"), { importDirs });
     expect(refused).toContain("only from the folders of model_store.import_dirs");
-    for (const name of ["missing.gguf", "allowed/../outside.gguf", "allowed/link.gguf", "allowed-not", "."]) {
+    // Links in a listed folder show nothing of their targets, whether these exist or not.
+    await symlink(folder, join(folder, "allowed", "up"));
+    await symlink(join(folder, "no-target"), join(folder, "allowed", "dangling.gguf"));
+    await mkdir(join(folder, "allowed", "encoder"));
+    await writeFile(join(folder, "allowed", "encoder", "config.json"), "{}");
+    await symlink(join(folder, "outside.gguf"), join(folder, "allowed", "encoder", "model.safetensors"));
+    for (const name of [
+      ...["missing.gguf", "allowed/../outside.gguf", "allowed/link.gguf", "allowed-not", "."],
+      ...["allowed/up/outside.gguf", "allowed/up/missing.gguf", "allowed/dangling.gguf", "allowed/dangling.gguf/x"],
+      ...["allowed/encoder", "allowed/encoder/model.safetensors"],
+    ]) {
       expect(await fetched(file(name), { importDirs }), name).toBe(refused);
     }
     expect(await fetched(file("allowed/inside.gguf"))).toBe(refused);
@@ -83,13 +94,20 @@ describe("pulls of a dashboard session (SEC-36)", () => {
 });
 
 describe("imports", () => {
-  it("refuse a named pipe, which would be read without an end", async () => {
+  it("refuse a named pipe, which would be read without an end (E-16)", async () => {
     const pipe = join(folder, "pipe.gguf");
     execFileSync("mkfifo", [pipe]);
     expect(await fetched(`file:${pipe}`, {}, false)).toContain("is not a regular file");
+    await expect(readGgufHeader(pipe)).rejects.toThrow("it is not a regular file");
     const encoder = join(folder, "encoder");
-    await mkdir(encoder);
-    execFileSync("mkfifo", [join(encoder, "config.json")]);
-    expect(await fetched(`file:${encoder}`, {}, false)).toContain("is not a regular file");
+    await mkdir(join(encoder, "1_Pooling"), { recursive: true });
+    for (const name of ["config.json", "vocab.txt", "tokenizer.json", "1_Pooling/config.json"]) {
+      execFileSync("mkfifo", [join(encoder, name)]);
+      await writeFile(join(encoder, "model.safetensors"), "");
+      for (const source of [encoder, join(encoder, "model.safetensors")]) {
+        expect(await fetched(`file:${source}`, {}, false), source).toContain(`${name} is not a regular file`);
+      }
+      await rm(join(encoder, name));
+    }
   });
 });
