@@ -82,8 +82,9 @@ describe.skipIf(!hasChromium).each(storesByTier)("sign-in page, state in %s", (s
     await signIn(visit, password);
     await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
     expect(await page.evaluate(() => document.cookie)).toBe("");
-    const cookies = await page.context().cookies();
-    expect(cookies).toMatchObject([{ name: "uis_session", httpOnly: true, sameSite: "Strict", path: "/" }]);
+    const cookies = (await page.context().cookies()).toSorted((a, b) => a.name.localeCompare(b.name));
+    const flags = { httpOnly: true, sameSite: "Strict", path: "/" };
+    expect(cookies).toMatchObject(["uis_browser", "uis_session"].map((name) => ({ name, ...flags })));
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("button", { name: "Sign in" }).waitFor();
     await page.context().addCookies(cookies);

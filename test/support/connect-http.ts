@@ -7,9 +7,9 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-/** Starts a request whose headers are sent at once; the caller writes and ends it. */
-export function startRequest(url: string, headers: OutgoingHttpHeaders, method = "POST") {
-  const req = http.request(url, { method, headers, agent: false });
+/** Starts a request whose headers are sent at once; the caller writes and ends it. `localAddress`: the client's own. */
+export function startRequest(url: string, headers: OutgoingHttpHeaders, method = "POST", localAddress?: string) {
+  const req = http.request(url, { method, headers, agent: false, localAddress });
   req.flushHeaders();
   const answer = new Promise<HttpAnswer>((resolve, reject) => {
     req.once("error", reject);
@@ -32,8 +32,10 @@ export function request(
   headers: OutgoingHttpHeaders,
   body: string | Uint8Array = "",
   method = "POST",
+  localAddress?: string,
 ): Promise<HttpAnswer> {
-  const { req, answer } = startRequest(url, { "content-length": Buffer.byteLength(body), ...headers }, method);
+  const sent = { "content-length": Buffer.byteLength(body), ...headers };
+  const { req, answer } = startRequest(url, sent, method, localAddress);
   req.end(body);
   return answer;
 }

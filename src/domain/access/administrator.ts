@@ -1,14 +1,14 @@
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { isSameDigest, sha256Hex } from "../../lib/crypto.js";
 import type { Clock, IdSource } from "../call/ports.js";
 import { checkLength, checkPresent, refuse, ServiceError } from "../call/service-error.js";
-import { AttemptLimit, networkOf } from "./authenticator.js";
+import { KnownSignIns, type SignInPlace } from "./known-sign-ins.js";
 import type { NewSession, Sessions, SignInOrigin } from "./sessions.js";
+import { type SignInAttempt, SignInThrottle } from "./sign-in-throttle.js";
 
 /** The only user name. */
 export const administratorName = "admin";
 
-/** Failed sign-ins per minute, by address and by name (KEY-21). */
-const attemptsPerMinute = 5;
 const overwriteTriesMax = 5;
 /** A set-up link is valid once, within an hour (KEY-20). */
 const linkValidMs = 3_600_000;
@@ -19,11 +19,34 @@ const linkForm = /^([0-9a-f]{64}):(\d{1,16})$/;
 /** The page that sets the password. Browsers do not send the fragment, which holds the token. */
 const pagePath = "/dashboard/setup";
 
+/** A program or browser that signs in. */
+export interface SignInCaller extends SignInOrigin, SignInPlace {
+  /** Aborts when the client leaves. */
+  readonly signal?: AbortFlag | null;
+}
+
+/** A new session, and the token for the cookie by which the browser is recognized at its next sign-in. */
+export interface SignedIn extends NewSession {
+  readonly browserToken: string;
+}
+
+/** A change of the password by a caller that is signed in. */
+export interface PasswordChange {
+  readonly current: string;
+  readonly next: string;
+  /** Null: the caller has the administrator's token. */
+  readonly sessionId: string | null;
+  /** Peer address without port. */
+  readonly address: string;
+  /** Aborts when the client leaves. */
+  readonly signal?: AbortFlag | null;
+}
+
 interface AdministratorDeps {
   readonly settings: SettingsStore;
   readonly sessions: Sessions;
   readonly passwords: Passwords;
-  readonly clock: Pick<Clock, "monotonic">;
+  readonly clock: Pick<Clock, "monotonic" | "after">;
   /** Store time. */
   readonly now: () => number;
   readonly ids: Pick<IdSource, "text">;
@@ -32,15 +55,17 @@ interface AdministratorDeps {
 /** The administrator's password, set-up links and sign-in. Only hashes of passwords and tokens are stored. */
 export class Administrator {
   readonly #deps: AdministratorDeps;
-  readonly #byAddress = new AttemptLimit(attemptsPerMinute);
-  readonly #byName = new AttemptLimit(attemptsPerMinute);
+  readonly #known: KnownSignIns;
+  readonly #throttle: SignInThrottle;
 
   constructor(deps: AdministratorDeps) {
     this.#deps = deps;
+    this.#known = new KnownSignIns(deps);
+    this.#throttle = new SignInThrottle(deps.clock);
   }
 
   async hasPassword(): Promise<boolean> {
-    return (await this.#passwordHash()) !== null;
+    return (await this.#password()) !== null;
   }
 
   /**
@@ -50,8 +75,8 @@ export class Administrator {
   async setPassword(password: string): Promise<boolean> {
     checkPassword(password, "password");
     const { passwords } = this.#deps;
-    const hash = await this.#passwordHash();
-    if (hash !== null && (await passwords.isRight(password, hash))) return false;
+    const hash = (await this.#password())?.value ?? null;
+    if (hash !== null && (await passwords.isRight(password, hash, true))) return false;
     await this.#replacePassword(await passwords.hash(password), null);
     return true;
   }
@@ -60,16 +85,25 @@ export class Administrator {
    * Rejects with `invalid_api_key`, the same and in the same time for an unknown name and a wrong password, or with
    * `rate_limit_exceeded`.
    */
-  async signIn(user: string, password: string, from: SignInOrigin): Promise<NewSession> {
-    await this.#prove(user, password, from.address);
-    return this.#deps.sessions.begin(user, from);
+  async signIn(user: string, password: string, from: SignInCaller): Promise<SignedIn> {
+    const { sessions } = this.#deps;
+    const knownAs = await this.#known.find(from);
+    const { address, signal = null } = from;
+    const version = await this.#prove({ user, password, knownAs, address, signal });
+    const browserToken = await this.#known.note(from);
+    const begun = await sessions.begin(user, from);
+    if ((await this.#password())?.version === version) return { ...begun, browserToken };
+    // The password was replaced meanwhile, which ended only the sessions that existed then.
+    await sessions.end(begun.record.id);
+    throw wrongPassword();
   }
 
   /** Ends all other sessions. Rejects as `signIn` does when `current` is wrong. */
-  async changePassword(current: string, next: string, address: string, keepSessionId: string | null): Promise<void> {
+  async changePassword({ current, next, sessionId, address, signal = null }: PasswordChange): Promise<void> {
     checkPassword(next, "new_password");
-    await this.#prove(administratorName, current, address);
-    await this.#replacePassword(await this.#deps.passwords.hash(next), keepSessionId);
+    const knownAs = sessionId === null ? "token" : `session ${sessionId}`;
+    await this.#prove({ user: administratorName, password: current, knownAs, address, signal });
+    await this.#replacePassword(await this.#deps.passwords.hash(next), sessionId);
   }
 
   /** Creates a one-time link that sets the password without the old one; the previous link becomes invalid. */
@@ -82,17 +116,19 @@ export class Administrator {
   }
 
   /** Sets the password with the token of a set-up link and signs in. Rejects with `invalid_api_key` for an invalid link. */
-  async completeSetup(token: string, password: string, from: SignInOrigin): Promise<NewSession> {
+  async completeSetup(token: string, password: string, from: SignInCaller): Promise<SignedIn> {
     const { settings, passwords, sessions } = this.#deps;
     checkPassword(password, "password");
-    const network = networkOf(from.address);
-    this.#take(this.#byAddress, network);
-    const version = await this.checkSetupToken(token);
+    // A valid token is never rejected for the wrong ones that others send: it cannot be guessed.
+    const version = await this.checkSetupToken(token).catch((error: unknown) => {
+      this.#throttle.countFailure(from.address);
+      throw error;
+    });
     const hash = await passwords.hash(password);
     if (!(await settings.put("admin.setup", "", version))) throw invalidLink();
-    this.#byAddress.giveBack(network);
     await this.#replacePassword(hash, null);
-    return sessions.begin(administratorName, from);
+    const browserToken = await this.#known.note(from);
+    return { ...(await sessions.begin(administratorName, from)), browserToken };
   }
 
   /** Version of the stored link of a token. Rejects with `invalid_api_key` for an invalid token. */
@@ -104,26 +140,23 @@ export class Administrator {
     return stored.version;
   }
 
-  async #prove(user: string, password: string, address: string): Promise<void> {
-    const network = networkOf(address);
-    this.#take(this.#byAddress, network);
-    this.#take(this.#byName, user);
-    const hash = await this.#passwordHash();
-    const isRight = await this.#deps.passwords.isRight(password, user === administratorName ? hash : null);
-    if (!isRight) throw new ServiceError("invalid_api_key", "Incorrect user name or password.");
-    this.#byAddress.giveBack(network);
-    this.#byName.giveBack(user);
+  /** Resolves to the version of the password that was right; null if none is stored. */
+  async #prove({ password, ...attempt }: Proof): Promise<number | null> {
+    const end = await this.#throttle.begin(attempt);
+    let isWrong = false;
+    try {
+      const stored = await this.#password();
+      const hash = attempt.user === administratorName ? (stored?.value ?? null) : null;
+      isWrong = !(await this.#deps.passwords.isRight(password, hash, attempt.knownAs !== null));
+      if (!isWrong) return stored?.version ?? null;
+    } finally {
+      end(isWrong);
+    }
+    throw wrongPassword();
   }
 
-  /** Counted before hashing, so that concurrent attempts cannot exceed the limit. */
-  #take(limit: AttemptLimit, caller: string): void {
-    const retryAfterMs = limit.take(caller, this.#deps.clock.monotonic());
-    if (retryAfterMs === null) return;
-    throw new ServiceError("rate_limit_exceeded", "Too many attempts to sign in. Wait a minute.", { retryAfterMs });
-  }
-
-  async #passwordHash(): Promise<string | null> {
-    return (await this.#deps.settings.get("admin.password"))?.value ?? null;
+  #password(): Promise<StoredSetting | null> {
+    return this.#deps.settings.get("admin.password");
   }
 
   /** The last writer wins. Sessions from an earlier password end. */
@@ -141,6 +174,15 @@ export class Administrator {
     }
     throw new ServiceError("conflict", "Other requests are changing the same setting. Try again.");
   }
+}
+
+/** A password to check, and its sender. */
+interface Proof extends SignInAttempt {
+  readonly password: string;
+}
+
+function wrongPassword(): ServiceError {
+  return new ServiceError("invalid_api_key", "Incorrect user name or password.");
 }
 
 function invalidLink(): ServiceError {
@@ -164,7 +206,7 @@ export interface StoredSetting {
   readonly version: number;
 }
 
-export type SettingName = "admin.password" | "admin.setup" | "secrets.canary";
+export type SettingName = "admin.password" | "admin.setup" | "admin.sign_ins" | "secrets.canary";
 
 /** Port of the settings store. Rejects with `storage_unavailable`. */
 export interface SettingsStore {
@@ -176,7 +218,10 @@ export interface SettingsStore {
 
 const passwordCharsMin = 12;
 const passwordCharsMax = 1_024;
-/** Maximum waiting hashes. Each takes 128 MiB, one core and some tenths of a second, so the last one waits some seconds. */
+/**
+ * Maximum waiting hashes of unknown callers. Each takes 128 MiB, one core and some tenths of a second, so the last one waits
+ * some seconds. Known callers have one each and come first.
+ */
 const waitingMax = 16;
 /** About the time until all waiting hashes are done. */
 const retryAfterMs = 5_000;
@@ -197,35 +242,40 @@ export interface PasswordHashing {
   readonly noPassword: string;
 }
 
-/** Hashes and compares passwords one at a time, to bound memory and cores. Rejects with `rate_limit_exceeded` when 16 wait. */
+/**
+ * Hashes and compares passwords one at a time, to bound memory and cores. Rejects an unknown caller with
+ * `rate_limit_exceeded` when 16 of them wait.
+ */
 export class Passwords {
   readonly #hashing: PasswordHashing;
   #isBusy = false;
+  readonly #waitingKnown: (() => void)[] = [];
   readonly #waiting: (() => void)[] = [];
 
   constructor(hashing: PasswordHashing) {
     this.#hashing = hashing;
   }
 
+  /** Only for callers that have proved who they are. */
   hash(password: string): Promise<string> {
-    return this.#queued(() => this.#hashing.hashPassword(password));
+    return this.#queued(() => this.#hashing.hashPassword(password), true);
   }
 
-  /** False, after the same time, when `hash` is null. */
-  async isRight(password: string, hash: string | null): Promise<boolean> {
+  /** False, after the same time, when `hash` is null. `isKnown`: the caller has signed in before. */
+  async isRight(password: string, hash: string | null, isKnown: boolean): Promise<boolean> {
     if (password.length > passwordCharsMax) return false;
     const { isPassword, noPassword } = this.#hashing;
-    const isSame = await this.#queued(() => isPassword(password, hash ?? noPassword));
+    const isSame = await this.#queued(() => isPassword(password, hash ?? noPassword), isKnown);
     return isSame && hash !== null;
   }
 
-  async #queued<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#isBusy) await this.#waitForTurn();
+  async #queued<T>(run: () => Promise<T>, isKnown: boolean): Promise<T> {
+    if (this.#isBusy) await this.#waitForTurn(isKnown);
     this.#isBusy = true;
     try {
       return await run();
     } finally {
-      const next = this.#waiting.shift();
+      const next = this.#waitingKnown.shift() ?? this.#waiting.shift();
       // Stays busy for the next waiting one, so that no other call starts in between.
       if (next === undefined) this.#isBusy = false;
       else next();
@@ -233,12 +283,13 @@ export class Passwords {
   }
 
   /** Resolves when the hash before it is done. */
-  #waitForTurn(): Promise<void> {
-    if (this.#waiting.length >= waitingMax) {
+  #waitForTurn(isKnown: boolean): Promise<void> {
+    const waiting = isKnown ? this.#waitingKnown : this.#waiting;
+    if (!isKnown && waiting.length >= waitingMax) {
       throw new ServiceError("rate_limit_exceeded", "Too many concurrent sign-ins. Try again in some seconds.", {
         retryAfterMs,
       });
     }
-    return new Promise((resolve) => this.#waiting.push(resolve));
+    return new Promise((resolve) => waiting.push(resolve));
   }
 }

@@ -6,6 +6,7 @@ import type { ChangeFeed, Clock, Logger } from "../call/ports.js";
 import { mayDo, type Principal, sessionIdOf, tokenAdministrator } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
 import { hashApiKey, isMistypedApiKey, isPresentable } from "./api-key.js";
+import { AttemptLimit, hostOf } from "./attempt-limit.js";
 import { KeyCache, knownKeysMax } from "./key-cache.js";
 import type { ApiKeyRecord, KeyStore, KeyUse } from "./key-store.js";
 import type { Sessions } from "./sessions.js";
@@ -97,7 +98,7 @@ export class Authenticator {
       return await found;
     } catch (thrown) {
       if (!(thrown instanceof ServiceError) || thrown.code !== "invalid_api_key") throw thrown;
-      const waitMs = this.#failures.take(networkOf(address), this.#deps.clock.monotonic());
+      const waitMs = this.#failures.take(hostOf(address), this.#deps.clock.monotonic());
       if (waitMs === null) throw thrown;
       const sentence = `More than ${failuresPerMinute} bad credentials came from this address within a minute. A valid one is served.`;
       throw new ServiceError("rate_limit_exceeded", sentence, { retryAfterMs: waitMs });
@@ -223,60 +224,4 @@ class LastUsed {
     }
     this.#isWriting = false;
   }
-}
-
-const windowMs = 60_000;
-/** Maximum addresses or names that are remembered; at least half of it. */
-const callersMax = 20_000;
-
-/** Fixed window of one minute per caller, in memory of this process. */
-export class AttemptLimit {
-  readonly #perMinute: number;
-  readonly #windows = new BoundedMap<string, { readonly startedAtMs: number; count: number }>(callersMax);
-
-  constructor(perMinute: number) {
-    this.#perMinute = perMinute;
-  }
-
-  /** Counts an attempt at `nowMs` (monotonic). Returns null, or the milliseconds until the next is allowed. */
-  take(caller: string, nowMs: number): number | null {
-    const window = this.#windows.get(caller);
-    if (window === undefined || nowMs - window.startedAtMs >= windowMs) {
-      this.#windows.set(caller, { startedAtMs: nowMs, count: 1 });
-      return null;
-    }
-    if (window.count >= this.#perMinute) return windowMs - (nowMs - window.startedAtMs);
-    window.count += 1;
-    return null;
-  }
-
-  /** Uncounts a successful attempt. */
-  giveBack(caller: string): void {
-    const window = this.#windows.get(caller);
-    if (window !== undefined && window.count > 0) window.count -= 1;
-  }
-}
-
-const mappedIpv4 = /^::ffff:(\d{1,3}(?:\.\d{1,3}){3})$/i;
-/** Groups of an IPv6 address that identify a network: a host usually owns a whole /64. */
-const networkGroups = 4;
-
-/** Key of a caller in a limit by address: an IPv4 address, or the /64 of an IPv6 address. */
-export function networkOf(address: string): string {
-  if (!address.includes(":")) return address;
-  const ipv4 = mappedIpv4.exec(address)?.[1];
-  if (ipv4 !== undefined) return ipv4;
-  const [plain = ""] = address.toLowerCase().split("%");
-  const [head = "", tail] = plain.split("::");
-  const groups = groupsOf(head);
-  if (tail !== undefined) {
-    const rest = groupsOf(tail);
-    while (groups.length + rest.length < 8) groups.push("0");
-    groups.push(...rest);
-  }
-  return `${groups.slice(0, networkGroups).join(":")}::/64`;
-}
-
-function groupsOf(text: string): string[] {
-  return text === "" ? [] : text.split(":").map((group) => group.replace(/^0+(?=.)/, ""));
 }

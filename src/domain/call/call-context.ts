@@ -129,8 +129,12 @@ export interface Browser {
   readonly isSameOrigin: boolean | undefined;
   /** `User-Agent`, at most 256 characters; empty if absent. */
   readonly userAgent: string;
+  /** Value of the cookie that the last sign-in of this browser has set. It opens nothing (E-13). */
+  readonly knownToken?: string | undefined;
   /** Sets the session cookie for `forMs`, or clears it if `token` is null; call it before the answer is written. */
   keepSession(token: string | null, forMs: number): void;
+  /** Sets the cookie that is `knownToken` at the next sign-in. */
+  keepKnown(token: string, forMs: number): void;
 }
 
 /**

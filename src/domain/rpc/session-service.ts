@@ -1,9 +1,10 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Role as RoleValue } from "../../../gen/unified/admin/v1/session_pb.js";
 import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
-import { type Administrator, administratorName } from "../access/administrator.js";
+import { type Administrator, administratorName, type SignedIn, type SignInCaller } from "../access/administrator.js";
 import type { Audit, AuditAction } from "../access/audit.js";
-import { type NewSession, type SessionRecord, type Sessions, sessionAgeMs } from "../access/sessions.js";
+import { knownForMs } from "../access/known-sign-ins.js";
+import { type SessionRecord, type Sessions, sessionAgeMs } from "../access/sessions.js";
 import type { CallContext } from "../call/call-context.js";
 import { sessionIdOf } from "../call/principal.js";
 import { checkLength, checkPresent, refuse, ServiceError, toServiceError } from "../call/service-error.js";
@@ -17,22 +18,24 @@ export interface SessionServiceDeps {
 
 /** `unified.admin.v1.SessionService`: sign-in and the end of sessions. */
 export function createSessionService({ administrator, sessions, audit }: SessionServiceDeps): RpcService {
-  /** Signs in by `prove` and sets the session cookie. Success and failure are recorded in the audit log. */
+  /** Signs in by `prove` and sets the cookies of the session and of the known browser. Success and failure are recorded in the audit log. */
   async function signIn(
     ctx: CallContext,
     action: AuditAction,
     user: string,
-    prove: (from: { address: string; userAgent: string }) => Promise<NewSession>,
+    prove: (from: SignInCaller) => Promise<SignedIn>,
   ) {
-    const { address, browser } = ctx;
+    const { address, browser, signal } = ctx;
     if (browser === null) {
       throw new ServiceError(
         "method_not_allowed",
         "A session is a cookie: sign in over Connect or gRPC-Web on the HTTP listener.",
       );
     }
-    const begun = await recordingRefusal(ctx, action, user, () => prove({ address, userAgent: browser.userAgent }));
+    const { userAgent, knownToken: browserToken } = browser;
+    const begun = await recordingRefusal(ctx, action, user, () => prove({ address, userAgent, browserToken, signal }));
     browser.keepSession(begun.token, sessionAgeMs);
+    browser.keepKnown(begun.browserToken, knownForMs);
     await audit.record(ctx, action, begun.record.id, { user: begun.record.user });
     return sessionFields(begun.record, begun.record.id);
   }
@@ -94,8 +97,10 @@ export function createSessionService({ administrator, sessions, audit }: Session
     async changePassword({ currentPassword, newPassword }, ctx) {
       checkText(currentPassword, "current_password");
       const action = "administrator.change_password";
+      const { address, signal } = ctx;
+      const sessionId = sessionIdOf(ctx.principal);
       await recordingRefusal(ctx, action, administratorName, () =>
-        administrator.changePassword(currentPassword, newPassword, ctx.address, sessionIdOf(ctx.principal)),
+        administrator.changePassword({ current: currentPassword, next: newPassword, sessionId, address, signal }),
       );
       await audit.record(ctx, action, administratorName);
       return {};

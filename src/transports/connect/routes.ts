@@ -144,8 +144,10 @@ function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {
 }
 
 const userAgentCharsMax = 256;
-const plainName = "uis_session";
-const secureName = `__Host-${plainName}`;
+const sessionName = "uis_session";
+/** Marks a browser that has signed in before; it outlives the session. */
+const knownName = "uis_browser";
+const securePrefix = "__Host-";
 
 /**
  * What the browser sent, and how to set the cookie of its dashboard session (KEY-22). Where the browser uses TLS, with
@@ -157,18 +159,22 @@ export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
   const isTls = req.socket instanceof TLSSocket;
   // Behind a proxy that terminates TLS the origin is still https: browsers send it with every call of the dashboard.
   const isSecure = isTls || origin?.toLowerCase() === `https://${host?.toLowerCase()}`;
-  const name = isSecure ? secureName : plainName;
+  const prefix = isSecure ? securePrefix : "";
+  const setCookie = (name: string, value: string, forMs: number): void => {
+    const attributes = `Path=/; Max-Age=${Math.floor(forMs / 1_000)}; HttpOnly; SameSite=Strict`;
+    res.appendHeader("set-cookie", `${prefix}${name}=${value}; ${attributes}${isSecure ? "; Secure" : ""}`);
+    res.setHeader("cache-control", "no-store");
+  };
   return {
     // Requests from other origins behind such a proxy are recognised by their session, too, and rejected for the origin.
-    sessionToken: cookieOf(cookie, name) ?? (isTls ? undefined : cookieOf(cookie, secureName)),
+    sessionToken:
+      cookieOf(cookie, `${prefix}${sessionName}`) ??
+      (isTls ? undefined : cookieOf(cookie, `${securePrefix}${sessionName}`)),
+    knownToken: cookieOf(cookie, `${prefix}${knownName}`),
     isSameOrigin: isSameOrigin(req, isTls),
     userAgent: (req.headers["user-agent"] ?? "").slice(0, userAgentCharsMax),
-    keepSession(token, forMs) {
-      const seconds = token === null ? 0 : Math.floor(forMs / 1_000);
-      const attributes = `Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`;
-      res.setHeader("set-cookie", `${name}=${token ?? ""}; ${attributes}`);
-      res.setHeader("cache-control", "no-store");
-    },
+    keepSession: (token, forMs) => setCookie(sessionName, token ?? "", token === null ? 0 : forMs),
+    keepKnown: (token, forMs) => setCookie(knownName, token, forMs),
   };
 }
 

@@ -5,10 +5,16 @@ import type { RunningService } from "../../support/start-service.js";
 /** The browser of a dashboard user: keeps its cookie and sends its origin. */
 export class DashboardClient {
   readonly #service: Pick<RunningService, "http">;
+  readonly #localAddress: string | undefined;
+  /** The session cookie; null without a session. */
   cookie: string | null = null;
+  /** The cookie of a browser that has signed in before. */
+  browserCookie: string | null = null;
 
-  constructor(service: Pick<RunningService, "http">) {
+  /** `localAddress`: address that it connects from, any of 127.0.0.0/8. */
+  constructor(service: Pick<RunningService, "http">, localAddress?: string) {
     this.#service = service;
+    this.#localAddress = localAddress;
   }
 
   /** One RPC in Connect's JSON; `more` are headers in addition, or in the place of its own. */
@@ -17,12 +23,17 @@ export class DashboardClient {
     const headers = {
       "content-type": "application/json",
       origin: http,
-      ...(this.cookie === null ? {} : { cookie: this.cookie }),
+      cookie: [this.cookie, this.browserCookie].filter((cookie) => cookie !== null).join("; ") || undefined,
       ...more,
     };
-    const answer = await request(`${http}/unified.admin.v1.${rpc}`, withoutUndefined(headers), JSON.stringify(message));
-    const [kept] = answer.headers["set-cookie"] ?? [];
-    if (kept !== undefined) this.cookie = kept.includes("Max-Age=0") ? null : (kept.split(";")[0] ?? null);
+    const url = `${http}/unified.admin.v1.${rpc}`;
+    const body = JSON.stringify(message);
+    const answer = await request(url, withoutUndefined(headers), body, "POST", this.#localAddress);
+    for (const kept of answer.headers["set-cookie"] ?? []) {
+      const cookie = kept.includes("Max-Age=0") ? null : (kept.split(";")[0] ?? null);
+      if (kept.startsWith("uis_browser=")) this.browserCookie = cookie;
+      else this.cookie = cookie;
+    }
     return answer;
   }
 }

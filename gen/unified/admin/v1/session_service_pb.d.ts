@@ -490,7 +490,8 @@ export declare const SessionService: GenService<{
     output: typeof CompleteSetupResponseSchema;
   },
   /**
-   * Signs in with the password: at most 5 attempts per minute for one address and for one name.
+   * Signs in with the password. After 5 wrong ones within a minute from one address, or 20 from its network, further
+   * attempts are rejected; those from an address or a browser that has signed in before are delayed instead.
    *
    * @generated from rpc unified.admin.v1.SessionService.SignIn
    */

@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { Administrator, type PasswordHashing, Passwords } from "../../../../src/domain/access/administrator.js";
+import {
+  Administrator,
+  type PasswordHashing,
+  Passwords,
+  type SignInCaller,
+} from "../../../../src/domain/access/administrator.js";
+import { Ended } from "../../../../src/domain/call/call-context.js";
+import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { sha256Hex } from "../../../../src/lib/crypto.js";
+import { eventually } from "../../../support/eventually.js";
 import { createAccess } from "./access-fixture.js";
 
 const password = "correct horse battery";
@@ -13,11 +21,11 @@ const cheap: PasswordHashing = {
   noPassword: "",
 };
 
-function open() {
+function open(hashing: PasswordHashing = cheap) {
   const access = createAccess();
   const { state, sessions, clock, now, ids } = access;
   const { settings } = state;
-  const administrator = new Administrator({ settings, sessions, passwords: new Passwords(cheap), clock, now, ids });
+  const administrator = new Administrator({ settings, sessions, passwords: new Passwords(hashing), clock, now, ids });
   return { ...access, administrator };
 }
 
@@ -92,9 +100,10 @@ describe("Administrator", () => {
       await administrator.signIn("admin", password, from),
     ];
     const next = "another long password";
-    const wrong = administrator.changePassword("not the password", next, from.address, mine.record.id);
+    const change = { next, sessionId: mine.record.id, address: from.address };
+    const wrong = administrator.changePassword({ ...change, current: "not the password" });
     await expect(wrong).rejects.toMatchObject({ code: "invalid_api_key" });
-    await administrator.changePassword(password, next, from.address, mine.record.id);
+    await administrator.changePassword({ ...change, current: password });
     await sessions.authenticate(mine.token);
     await expect(sessions.authenticate(other.token)).rejects.toMatchObject({ code: "invalid_api_key" });
     await administrator.signIn("admin", next, from);
@@ -116,17 +125,141 @@ describe("Administrator", () => {
     await administrator.signIn("admin", password, from);
   });
 
-  it("the 6th wrong attempt for a name is rejected, whatever the address; successful ones do not count (KEY-21)", async () => {
+  it("after five wrong set-up links an address is rejected, unless its link is valid (KEY-21, E-13)", async () => {
+    const { administrator } = open();
+    const { token } = await administrator.createSetupLink();
+    for (const code of [...Array.from({ length: 5 }, () => "invalid_api_key"), "rate_limit_exceeded"]) {
+      await expect(administrator.completeSetup("guess", password, from)).rejects.toMatchObject({ code });
+    }
+    await administrator.completeSetup(token, password, from);
+  });
+
+  it("the 21st wrong attempt of a network within a minute is rejected, and other networks are not (KEY-21, E-13)", async () => {
     const { administrator } = open();
     await administrator.setPassword(password);
-    for (let turn = 0; turn < 6; turn++) await administrator.signIn("admin", password, from);
-    const attempts = [0, 1, 2, 3, 4].map((host) =>
-      administrator.signIn("admin", "not the password", { ...from, address: `198.51.100.${host}` }),
-    );
-    for (const attempt of await Promise.allSettled(attempts)) {
-      expect(attempt).toMatchObject({ reason: { code: "invalid_api_key" } });
+    const wrong = (host: number) =>
+      administrator.signIn(`name-${host}`, "not the password", { ...from, address: `198.51.100.${host}` });
+    for (let host = 0; host < 20; host++) await expect(wrong(host)).rejects.toMatchObject({ code: "invalid_api_key" });
+    await expect(wrong(20)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+    await administrator.signIn("admin", password, { ...from, address: "198.51.101.1" });
+  });
+
+  it("many wrong passwords for a name delay unknown callers, and reject no right password (KEY-21, E-13)", async () => {
+    const { administrator, clock } = open();
+    await administrator.setPassword(password);
+    for (let host = 0; host < 5; host++) {
+      const attempt = administrator.signIn("admin", "not the password", { ...from, address: `198.51.${host}.1` });
+      await expect(attempt).rejects.toMatchObject({ code: "invalid_api_key" });
     }
-    await expect(administrator.signIn("admin", password, from)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+    const right = administrator.signIn("admin", password, from);
+    const order: string[] = [];
+    void right.then(() => order.push("signed in"));
+    await eventually(() => clock.pending === 1, "the attempt is delayed");
+    clock.advance(2_999);
+    order.push("three seconds");
+    clock.advance(1);
+    await right;
+    expect(order).toEqual(["three seconds", "signed in"]);
+    // Its address has signed in now.
+    await administrator.signIn("admin", password, from);
+  });
+
+  it("an address and a browser that have signed in before are never rejected for wrong passwords of others (KEY-21, E-13)", async () => {
+    const { administrator, clock } = open();
+    await administrator.setPassword(password);
+    const { browserToken } = await administrator.signIn("admin", password, from);
+    const wrong = (caller: SignInCaller) => administrator.signIn("admin", "not the password", caller);
+    for (let tries = 0; tries < 5; tries++)
+      await expect(wrong(from)).rejects.toMatchObject({ code: "invalid_api_key" });
+    // Somebody else at the same address: the browser is counted by itself and not delayed.
+    await administrator.signIn("admin", password, { ...from, browserToken });
+    // Without the browser's cookie the address is delayed.
+    const sixth = wrong(from);
+    const seventh = administrator.signIn("admin", password, from);
+    for (const [attempt, isRight] of [
+      [sixth, false],
+      [seventh, true],
+    ] as const) {
+      const outcome = Promise.allSettled([attempt]);
+      await eventually(() => clock.pending === 1, "the attempt is delayed");
+      clock.advance(3_000);
+      expect((await outcome)[0].status).toBe(isRight ? "fulfilled" : "rejected");
+    }
+
+    const elsewhere = { ...from, address: "203.0.113.9" };
+    for (let tries = 0; tries < 5; tries++) {
+      await expect(wrong(elsewhere)).rejects.toMatchObject({ code: "invalid_api_key" });
+    }
+    await expect(administrator.signIn("admin", password, elsewhere)).rejects.toMatchObject({
+      code: "rate_limit_exceeded",
+    });
+    const known = await administrator.signIn("admin", password, { ...elsewhere, browserToken });
+    expect(known.browserToken).toBe(browserToken);
+    // A made-up token opens nothing.
+    const madeUp = { ...from, address: "203.0.113.10", browserToken: "x".repeat(43) };
+    expect((await administrator.signIn("admin", password, madeUp)).browserToken).not.toBe(madeUp.browserToken);
+  });
+
+  it("at most 8 attempts of a known caller wait, and a client that leaves gives up its attempt (E-13)", async () => {
+    const { administrator, clock } = open();
+    await administrator.setPassword(password);
+    await administrator.signIn("admin", password, from);
+    const wrong = (signal?: AbortSource) =>
+      administrator.signIn("admin", "not the password", signal === undefined ? from : { ...from, signal });
+    for (let tries = 0; tries < 5; tries++) await expect(wrong()).rejects.toMatchObject({ code: "invalid_api_key" });
+    const leaving = new AbortSource();
+    const first = wrong(leaving);
+    await eventually(() => clock.pending === 1, "the attempt is delayed");
+    const waiting = Array.from({ length: 8 }, () => Promise.allSettled([wrong()]));
+    await expect(wrong()).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+    leaving.abort(new Ended("client_left"));
+    await expect(first).rejects.toMatchObject({ code: "client_closed_request" });
+    for (const outcome of waiting) {
+      await eventually(() => clock.pending === 1, "the attempt is delayed");
+      clock.advance(3_000);
+      expect((await outcome)[0]).toMatchObject({ reason: { code: "invalid_api_key" } });
+    }
+  });
+
+  it("known addresses and browsers are kept as digests of tokens for 90 days, and at most 100 of them (E-13)", async () => {
+    const { administrator, clock, state } = open();
+    await administrator.setPassword(password);
+    const { browserToken } = await administrator.signIn("admin", password, from);
+    const stored = async () => (await state.settings.get("admin.sign_ins"))?.value ?? "";
+    expect(await stored()).toContain(from.address);
+    expect(await stored()).not.toContain(browserToken);
+    for (let host = 0; host < 100; host++) {
+      clock.advance(1_000);
+      await administrator.signIn("admin", password, { ...from, address: `10.${host}.0.1` });
+    }
+    const { hosts, browsers } = JSON.parse(await stored()) as Record<string, unknown[]>;
+    expect([hosts?.length, browsers?.length]).toEqual([100, 100]);
+    expect(await stored()).not.toContain(from.address);
+    clock.advance(91 * 86_400_000);
+    await administrator.signIn("admin", password, from);
+    expect(JSON.parse(await stored())).toMatchObject({ hosts: [[from.address, clock.now()]] });
+  });
+
+  it("a sign-in whose password is replaced meanwhile begins no session (E-17)", async () => {
+    let replace = async (): Promise<void> => {};
+    const isPassword = async (text: string, kept: string): Promise<boolean> => {
+      const isSame = await cheap.isPassword(text, kept);
+      await replace();
+      return isSame;
+    };
+    const { administrator, sessions, state } = open({ ...cheap, isPassword });
+    await administrator.setPassword(password);
+    replace = async () => {
+      const { settings } = state;
+      await settings.put(
+        "admin.password",
+        sha256Hex("another"),
+        (await settings.get("admin.password"))?.version ?? null,
+      );
+      await sessions.endOthers("admin", null);
+    };
+    await expect(administrator.signIn("admin", password, from)).rejects.toMatchObject({ code: "invalid_api_key" });
+    expect(await sessions.list()).toEqual([]);
   });
 
   it("an unknown name and a wrong password give the same error (KEY-21)", async () => {

@@ -32,22 +32,39 @@ function createSlow() {
 }
 
 describe("Passwords", () => {
-  it("computes one hash at a time, queues 16 and rejects the others (KEY-21)", async () => {
+  it("compares one at a time, queues 16 of unknown callers and rejects the others (KEY-21)", async () => {
     const { passwords, endAll, runningMax } = createSlow();
-    const hashes = Array.from({ length: 20 }, (_, number) => passwords.hash(`password ${number}`));
-    const settled = Promise.allSettled(hashes);
+    const checks = Array.from({ length: 20 }, (_, number) =>
+      passwords.isRight(`password ${number}`, "kept one", false),
+    );
+    const settled = Promise.allSettled(checks);
     await endAll();
     const outcomes = (await settled).map((outcome) =>
       outcome.status === "fulfilled" ? outcome.value : (outcome.reason as { code: string }).code,
     );
     expect(runningMax()).toBe(1);
-    expect(outcomes.slice(0, 17)).toEqual(Array.from({ length: 17 }, (_, number) => `kept password ${number}`));
+    expect(outcomes.slice(0, 17)).toEqual(Array.from({ length: 17 }, () => false));
     expect(outcomes.slice(17)).toEqual(Array.from({ length: 3 }, () => "rate_limit_exceeded"));
+  });
+
+  it("checks known callers before unknown ones that wait, and never rejects them (E-13)", async () => {
+    const { passwords, endAll } = createSlow();
+    const order: string[] = [];
+    const check = (name: string, isKnown: boolean) =>
+      passwords.isRight(name, "kept one", isKnown).then(
+        () => order.push(name),
+        () => order.push(`${name} rejected`),
+      );
+    const checks = Array.from({ length: 18 }, (_, number) => check(`unknown ${number}`, false));
+    checks.push(check("known", true));
+    await endAll();
+    await Promise.all(checks);
+    expect(order.slice(0, 3)).toEqual(["unknown 17 rejected", "unknown 0", "known"]);
   });
 
   it("also computes a hash if no password is stored, and never accepts one (KEY-21)", async () => {
     const { passwords, endAll, compared } = createSlow();
-    const isRight = passwords.isRight("nothing", null);
+    const isRight = passwords.isRight("nothing", null, false);
     await endAll();
     expect(await isRight).toBe(false);
     expect(compared()).toEqual(["kept nothing"]);

@@ -22,7 +22,7 @@ const key: Principal = {
 };
 
 function from(isSameOrigin: boolean | undefined): Browser {
-  return { sessionToken: "token", isSameOrigin, userAgent: "", keepSession: () => {} };
+  return { sessionToken: "token", isSameOrigin, userAgent: "", keepSession: () => {}, keepKnown: () => {} };
 }
 
 const isAllowed = (operation: Operation, principal: Principal, browser?: Browser): boolean => {

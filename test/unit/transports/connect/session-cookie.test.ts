@@ -45,6 +45,18 @@ describe("session cookie", () => {
     expect([browser.sessionToken, browser.isSameOrigin]).toEqual(["secure", false]);
   });
 
+  it("stands beside the cookie of a browser that has signed in before, which has the same attributes (E-13)", () => {
+    const { res, browser } = open({ cookie: "__Host-uis_browser=known; uis_browser=planted" }, true);
+    expect([browser.knownToken, browser.sessionToken]).toEqual(["known", undefined]);
+    browser.keepSession("abc", 5_000);
+    browser.keepKnown("def", 9_000);
+    expect(res.getHeader("set-cookie")).toEqual([
+      "__Host-uis_session=abc; Path=/; Max-Age=5; HttpOnly; SameSite=Strict; Secure",
+      "__Host-uis_browser=def; Path=/; Max-Age=9; HttpOnly; SameSite=Strict; Secure",
+    ]);
+    expect(res.getHeader("cache-control")).toBe("no-store");
+  });
+
   it.each([
     [undefined, undefined],
     ["", undefined],
