@@ -9,15 +9,20 @@ const checkEveryMs = 500;
 /** Checks between two reads of the keys of all running requests, in case a change was missed (KEY-13): 10 s. */
 const checksPerSweep = 20;
 
-/** What a key allows, as last read; null once it is revoked. */
-type KeyRights = Pick<ApiKeyRecord, "models" | "expiresAtMs"> | null;
+/** What a key allows, as last read. */
+interface KeyRights {
+  /** Null: it is revoked. */
+  readonly key: Pick<ApiKeyRecord, "models" | "expiresAtMs"> | null;
+  /** When it was read. Requests that arrived later were opened with rights that are as new. */
+  readonly readAtMs: number;
+}
 
 interface RevocationWatchDeps {
   readonly keys: Pick<KeyStore, "find">;
   readonly sessions: Pick<Sessions, "list">;
   readonly live: LiveRequests;
   readonly changes: Pick<ChangeFeed, "subscribe">;
-  readonly clock: Pick<Clock, "after">;
+  readonly clock: Pick<Clock, "after" | "now">;
   /** Store time, which decides what has expired. */
   readonly now: () => number;
   readonly log: Logger;
@@ -64,8 +69,6 @@ export class RevocationWatch {
   #onChange(change: StateChange): void {
     switch (change.kind) {
       case "key":
-        // Rights from before this change must not end requests that are opened after it.
-        this.#rights.delete(change.id);
         this.#recentKeys.add(change.id);
         if (this.#deps.live.keyIds().has(change.id)) this.#changed.add(change.id);
         break;
@@ -142,16 +145,18 @@ export class RevocationWatch {
 
   async #readKey(id: string, unread: Set<string>): Promise<void> {
     unread.delete(id);
-    const record = await this.#deps.keys.find(id).catch((error: unknown) => {
+    const { keys, clock } = this.#deps;
+    const readAtMs = clock.now();
+    const record = await keys.find(id).catch((error: unknown) => {
       unread.add(id);
       throw error;
     });
     // A change during the read: the key is read again.
     if (this.#changed.has(id)) return;
-    const rights = record === null || record.revokedAtMs !== null ? null : record;
-    this.#rights.set(id, rights);
+    const isRevoked = record === null || record.revokedAtMs !== null;
+    this.#rights.set(id, { key: isRevoked ? null : record, readAtMs });
     // One pass over all requests for each key would be too much for a sweep; the next check applies what else it found.
-    if (unread === this.#changed || rights === null) this.#endExcluded();
+    if (unread === this.#changed || isRevoked) this.#endExcluded();
   }
 
   /** One read for all sessions. */
@@ -172,13 +177,14 @@ export class RevocationWatch {
 
 /** Whether a request's key no longer allows it. A request whose model is not known yet is checked again later. */
 function isExcluded(request: LiveRequest, read: ReadonlyMap<string, KeyRights>, nowMs: number): boolean {
-  const { principal, model, fallbackModel, stage } = request;
+  const { principal, receivedAtMs, model, fallbackModel, stage } = request;
   if (principal.kind !== "api_key") return false;
-  const rights = read.get(principal.keyId);
+  const last = read.get(principal.keyId);
+  const rights = last !== undefined && receivedAtMs <= last.readAtMs ? last.key : principal;
   if (rights === null) return true;
-  const { models, expiresAtMs = null } = rights ?? principal;
+  const { models, expiresAtMs = null } = rights;
   if (expiresAtMs !== null && expiresAtMs <= nowMs) return true;
-  if (rights === undefined || models.length === 0) return false;
+  if (rights === principal || models.length === 0) return false;
   if (stage === "watching") return !includesModels(models, principal.models);
   return [model, fallbackModel].some((used) => used !== null && !includesModel(models, used));
 }

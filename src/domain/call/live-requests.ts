@@ -9,6 +9,8 @@ export type Stage = "receiving" | "queued" | "running" | "delivering" | "watchin
 export interface LiveRequest extends Placed {
   readonly requestId: string;
   readonly principal: Principal;
+  /** Wall-clock time of its arrival. */
+  readonly receivedAtMs: number;
   readonly stage: Stage;
   /** Id of the requested model; null until the request is validated. */
   readonly model: string | null;

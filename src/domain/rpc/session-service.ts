@@ -18,7 +18,10 @@ export interface SessionServiceDeps {
 
 /** `unified.admin.v1.SessionService`: sign-in and the end of sessions. */
 export function createSessionService({ administrator, sessions, audit }: SessionServiceDeps): RpcService {
-  /** Signs in by `prove` and sets the cookies of the session and of the known browser. Success and failure are recorded in the audit log. */
+  /**
+   * Signs in by `prove` and sets the cookies of the session and of the known browser. Success and failure are recorded in
+   * the audit log.
+   */
   async function signIn(
     ctx: CallContext,
     action: AuditAction,

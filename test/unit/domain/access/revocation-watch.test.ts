@@ -45,6 +45,7 @@ describe("RevocationWatch", () => {
         keyId === undefined
           ? ({ kind: "administrator", keyId: null, account: "default", sessionId, role: "admin" } as const)
           : { ...keyHolder(), keyId, models, expiresAtMs },
+      receivedAtMs: access.clock.now(),
       stage,
       model: of.model ?? null,
       fallbackModel: of.fallbackModel ?? null,
@@ -207,12 +208,14 @@ describe("RevocationWatch", () => {
     const { apiKeys, clock, keys } = access;
     const { record } = await apiKeys.create({ ...readWrite, models: ["a"] });
     run("r1", { keyId: record.id, models: ["a"], stage: "watching" });
-    for (const models of [["c"], ["a", "b"]]) await apiKeys.update(record.id, { models });
+    await apiKeys.update(record.id, { models: ["a", "b"] });
     changed(record.id);
     await eventually(() => keys.answers === 1, "the key was read");
-    run("r2", { keyId: record.id, models: ["a", "b"], model: "b" });
-    clock.advance(1_000);
-    await eventually(() => keys.answers === 2, "the key was read again");
+    // The message of the next change is lost, so the rights that were read last are older than this request.
+    clock.advance(1);
+    await apiKeys.update(record.id, { models: ["a", "b", "c"] });
+    run("r2", { keyId: record.id, models: ["a", "b", "c"], model: "c" });
+    clock.advance(9_000);
     expect(ends).toEqual([]);
   });
 

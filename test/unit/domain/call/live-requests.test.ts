@@ -7,6 +7,7 @@ function call(id: string, keyId: string, stage: Stage, ends: string[]): LiveRequ
   return {
     requestId: id,
     principal: { ...keyHolder(), keyId },
+    receivedAtMs: 0,
     stage,
     model: null,
     fallbackModel: null,
