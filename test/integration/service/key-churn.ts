@@ -1,10 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { ServiceClient } from "../../support/service-client.js";
 
-/** A key that the service has acknowledged, at a time of `performance.now()`. */
+/** A key that the service has acknowledged. Times are those of `performance.now()`. */
 export interface CreatedKey {
   readonly id: string;
   readonly secret: string;
+  readonly askedAtMs: number;
   readonly acknowledgedAtMs: number;
 }
 
@@ -58,10 +59,11 @@ export class KeyChurn {
 
   async #create(): Promise<void> {
     while (!this.#isOver) {
+      const askedAtMs = performance.now();
       const { status, json } = await this.#ask("CreateApiKey", { name: "k", scope: "SCOPE_READ" });
       const acknowledgedAtMs = performance.now();
       const { apiKey, secret } = json as { apiKey: ListedKey; secret: string };
-      if (status === 200) this.created.push({ id: apiKey.id, secret, acknowledgedAtMs });
+      if (status === 200) this.created.push({ id: apiKey.id, secret, askedAtMs, acknowledgedAtMs });
       await delay(pauseMs);
     }
   }
