@@ -73,20 +73,23 @@ function endOfScalar(text: string, at: number): number {
 /** Position of a value in the text: `[start, end)`. */
 type Span = readonly [start: number, end: number];
 
-const whitespace = /[ \t\n\r]*/y;
-const quoteOrBracket = /["[\]{}]/g;
+const isWhitespace = new Uint8Array(128);
+for (const character of " \t\n\r") isWhitespace[character.charCodeAt(0)] = 1;
 
 /**
  * Finds the source text of single values in JSON: parsing and printing a schema again would change numbers beyond 2^53
- * and the order of keys. The text must be valid JSON.
+ * and the order of keys. The text must be valid JSON. Takes one pass over the text for all values together.
  */
 export class JsonSource {
   readonly #text: string;
-  /** Members of objects and items of arrays, by the container's start. Each container is scanned once. */
+  /** End of each object and array, by its start. */
+  readonly #ends: ReadonlyMap<number, number>;
+  /** Members of objects and items of arrays, by the container's start: of those on a path that was asked for. */
   readonly #children = new Map<number, ReadonlyMap<string, Span>>();
 
   constructor(text: string) {
     this.#text = text;
+    this.#ends = endsOfContainers(text);
   }
 
   /**
@@ -109,45 +112,49 @@ export class JsonSource {
     const text = this.#text;
     const children = new Map<string, Span>();
     this.#children.set(start, children);
-    const isObject = text[start] === "{";
-    if (!isObject && text[start] !== "[") return children;
+    const isObject = text.charCodeAt(start) === openBrace;
+    const containerEnd = this.#ends.get(start);
+    if (containerEnd === undefined) return children;
+    const last = containerEnd - 1;
     let at = this.#skipWhitespace(start + 1);
-    while (at < text.length && text[at] !== "}" && text[at] !== "]") {
+    while (at < last) {
       let key = String(children.size);
       if (isObject) {
         const keyEnd = endOfString(text, at);
-        key = JSON.parse(text.slice(at, keyEnd));
+        const name = text.slice(at + 1, keyEnd - 1);
+        key = name.includes("\\") ? JSON.parse(text.slice(at, keyEnd)) : name;
         at = this.#skipWhitespace(this.#skipWhitespace(keyEnd) + 1);
       }
       const end = this.#endOf(at);
       children.set(key, [at, end]);
       at = this.#skipWhitespace(end);
-      if (text[at] === ",") at = this.#skipWhitespace(at + 1);
+      if (at < last) at = this.#skipWhitespace(at + 1);
     }
     return children;
   }
 
   /** End of the value that begins at `at`. */
   #endOf(at: number): number {
-    const first = this.#text[at];
-    if (first === '"') return endOfString(this.#text, at);
-    if (first !== "{" && first !== "[") return endOfScalar(this.#text, at);
-    let depth = 0;
-    let next = at;
-    do {
-      quoteOrBracket.lastIndex = next;
-      const found = quoteOrBracket.exec(this.#text);
-      if (found === null) return this.#text.length;
-      next = found.index + 1;
-      if (found[0] === '"') next = endOfString(this.#text, found.index);
-      else depth += found[0] === "{" || found[0] === "[" ? 1 : -1;
-    } while (depth > 0);
-    return next;
+    if (this.#text.charCodeAt(at) === quote) return endOfString(this.#text, at);
+    return this.#ends.get(at) ?? endOfScalar(this.#text, at);
   }
 
-  #skipWhitespace(at: number): number {
-    whitespace.lastIndex = at;
-    whitespace.test(this.#text);
-    return whitespace.lastIndex;
+  #skipWhitespace(from: number): number {
+    let at = from;
+    while (isWhitespace[this.#text.charCodeAt(at)] === 1) at += 1;
+    return at;
   }
+}
+
+/** End of each object and array of JSON, by its start. */
+function endsOfContainers(text: string): ReadonlyMap<number, number> {
+  const ends = new Map<number, number>();
+  const open: number[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === quote) at = endOfString(text, at) - 1;
+    else if (code === openBrace || code === openBracket) open.push(at);
+    else if (code === closeBrace || code === closeBracket) ends.set(open.pop() ?? 0, at + 1);
+  }
+  return ends;
 }

@@ -22,6 +22,22 @@ describe("text of JSON values", () => {
     for (const path of ["b", "a[1]", "a[0].b", "a.x"]) expect(source.textAt(path)).toBeUndefined();
   });
 
+  it("takes one pass over the text, however deep the values are and however many are asked for (E-4)", () => {
+    const depth = 40;
+    const padding = '"text","text",'.repeat(5_000);
+    const levels = Array.from({ length: depth }, () => `{"pad":[${padding}0],"next":`);
+    const text = `{"first":{"a":1},"deep":${levels.join("")}1${"}".repeat(depth)}}`;
+    const costMs = (path: string): number => {
+      const costs = Array.from({ length: 4 }, () => {
+        const { user } = process.cpuUsage();
+        new JsonSource(text).textAt(path);
+        return (process.cpuUsage().user - user) / 1_000;
+      });
+      return Math.min(...costs);
+    };
+    expect(costMs(`deep${".next".repeat(depth)}`)).toBeLessThan(5 * Math.max(costMs("first.a"), 1));
+  });
+
   it("finds every value of any JSON", () => {
     const key = fc.string({ minLength: 1 }).filter((text) => !/[.[\]]/.test(text) && text !== "__proto__");
     const value = fc.letrec((tie) => ({
