@@ -171,14 +171,19 @@ export function createJsonReader(deps: JsonReaderDeps) {
 
 const namesMax = 1_000;
 const nameCharsMax = 64;
+const printableName = /^[A-Za-z0-9_.-]+$/;
 
-/** Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9). */
+/**
+ * Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9). A name
+ * with other characters than those of identifiers is not written to the log.
+ */
 function createFieldLog(log: Logger) {
   const seen = new Set<string>();
   return (body: JsonObject, known: ReadonlySet<string>, path: string): void => {
     for (const name of body.names) {
       if (known.has(name) || seen.size >= namesMax) continue;
-      const field = name.slice(0, nameCharsMax);
+      const short = name.slice(0, nameCharsMax);
+      const field = printableName.test(short) ? short : "(unprintable)";
       if (seen.has(field)) continue;
       seen.add(field);
       log.info({ field, path }, "unknown request field ignored");

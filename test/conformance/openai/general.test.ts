@@ -124,6 +124,13 @@ describe("requests in general", () => {
     expect(names).toEqual(["field_of_the_future", "another"]);
   });
 
+  it("names of unknown fields are logged with at most 64 harmless characters (E-6)", async () => {
+    const before = service.logs.length;
+    for (const name of ["x".repeat(100), "two\nlines", "\u001b[31m", "", "ключ", "a.b-c_D9"]) await api.chat({ [name]: 1 });
+    const names = service.logs.slice(before).flatMap(({ field }) => (field === undefined ? [] : [field]));
+    expect(names).toEqual(["x".repeat(64), "(unprintable)", "a.b-c_D9"]);
+  });
+
   it("a body that is not JSON is 400 with an error object, and the last one of repeated keys counts (GEN-11, ERR-7)", async () => {
     for (const body of ["", "{", "nope", "{'a':1}", '{"model":"test-chat",}', "\u0000"]) {
       expectError(await api.send("POST", chatPath, body), 400, "invalid_json");
