@@ -32,7 +32,7 @@ describe("scripted model: tool calls", () => {
     expect(answerOf(await run(model, offers([], { mode: "none" })))).toMatchObject({ text: "Hello.", calls: [] });
   });
 
-  it("answers with its text once the conversation ends with a tool's result, and calls again for the next question", async () => {
+  it("answers with its text once the conversation ends with a tool's result, and calls again for the next question (E-8)", async () => {
     const model = await load({ text: "Hello.", tool_call: weather });
     const answer = async (...messages: readonly Message[]) =>
       answerOf(await run(model, offers(["weather"], { mode: "auto" }, { messages })));
