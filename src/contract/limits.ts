@@ -75,6 +75,9 @@ export const fixedLimits = {
   rerankQueryCharsMax: 65_536,
   /** Query and documents of a rerank request together, in UTF-8. */
   rerankBytesMax: 8 * 1024 * 1024,
+  /** A schema, regular expression, grammar or all choices of a constraint in fields of other servers. */
+  constraintCharsMax: 65_536,
+  constraintChoicesMax: 1_000,
   metadataPairsMax: 16,
   metadataKeyCharsMax: 64,
   metadataValueCharsMax: 512,

@@ -1,6 +1,7 @@
 import type { Message, Tool } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import type { NativeRequest } from "./native-request.js";
+import type { Constraint, TextFormat } from "./text-format.js";
 import type { NativeApi } from "./upstream.js";
 
 /**
@@ -101,6 +102,10 @@ export interface Capabilities {
   readonly jsonObject: boolean;
   readonly jsonSchema: "none" | "subset" | "full";
   readonly grammar: boolean;
+  /** Constraints of answers beside JSON that it keeps. Absent: none. */
+  readonly constraints?: readonly Constraint[];
+  /** Names of request fields outside the contract that reach its server. Absent: none. */
+  readonly passedFields?: ReadonlySet<string>;
   /** Maximum number of alternatives per position; 0: no log probabilities. */
   readonly logprobs: number;
   readonly echoLogprobs: boolean;
@@ -160,9 +165,11 @@ export interface GenerateRequest {
   /** Alternatives per position; absent: no log probabilities. */
   readonly logprobs?: number;
   readonly echo?: boolean;
-  readonly format?:
-    | { readonly type: "json_object" }
-    | { readonly type: "json_schema"; readonly name: string; readonly schemaJson: string; readonly strict: boolean };
+  readonly format?: TextFormat;
+  /** Tokens before the model may end the answer; absent: none. Stop strings end it all the same. */
+  readonly minTokens?: number;
+  /** Whether the answer goes on until its limit of tokens. */
+  readonly ignoreEos?: boolean;
   readonly reasoningEffort?: string;
   readonly chatTemplateKwargsJson?: string;
   /** Absent when the client set none of these fields. */

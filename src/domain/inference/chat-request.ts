@@ -17,6 +17,7 @@ import type {
   RequestDefaults,
   ToolChoiceSpec,
 } from "../engine/engine.js";
+import { addConstraints } from "./constraints.js";
 
 /** Builds the engine request of a valid chat request. Throws ServiceError for what the model cannot do. */
 export function toChatRequest(
@@ -57,6 +58,7 @@ export function toChatRequest(
   if (params.chatTemplateKwargsJson !== undefined) request.chatTemplateKwargsJson = params.chatTemplateKwargsJson;
   const passOn = passOnOf(params);
   if (passOn !== null) request.passOn = passOn;
+  if (hasKeys(params.passThroughJson)) addConstraints(request, params.passThroughJson, caps, params.model);
   return request;
 }
 
@@ -75,7 +77,7 @@ function passOnOf(params: ChatCompletionParams): PassOn | null {
   return hasKeys(passOn) ? passOn : null;
 }
 
-function hasKeys(object: object): boolean {
+export function hasKeys(object: object): boolean {
   for (const _ in object) return true;
   return false;
 }
@@ -202,17 +204,18 @@ export function refuseValueUnlessAble(able: boolean, what: string, param: string
 
 /**
  * Throws for token ids if the model takes only text (EMB-2): ids of another vocabulary would give a wrong answer
- * unnoticed. The hint names the client setting that sends them by default.
+ * unnoticed. The hint names the setting of the client that sends them.
  */
-export function refuseUnlessTokenInput(able: boolean, param: string, model: string): void {
+export function refuseUnlessTokenInput(able: boolean, param: "input" | "prompt", model: string): void {
   if (able) return;
-  refuse(
-    "token_input_not_supported",
-    param,
-    `The model '${model}' takes '${param}' as text, not as token ids. With LangChain for Python, set ` +
-      "check_embedding_ctx_length=False.",
-  );
+  const sentence = `The model '${model}' takes '${param}' as text, not as token ids. ${tokenInputHints[param]}`;
+  refuse("token_input_not_supported", param, sentence);
 }
+
+const tokenInputHints = {
+  input: "With LangChain for Python, set check_embedding_ctx_length=False.",
+  prompt: "With lm-eval, set tokenized_requests=False.",
+} as const;
 
 /** One engine run, with the number of its first choice in the request. */
 export interface Prompt {

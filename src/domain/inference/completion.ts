@@ -14,7 +14,14 @@ import type { UsageTotal } from "../call/live-requests.js";
 import { checkCount, checkInteger, checkLength, checkPresent, refuse, refuseValue } from "../call/service-error.js";
 import type { Capabilities, GenEvent, GenerateRequest, RequestDefaults, TokenLogprobInfo } from "../engine/engine.js";
 import { type AnswerIdentity, type Choice, type StreamAssembly, usageMessage } from "./chat-answer.js";
-import { refuseUnlessAble, refuseUnlessTokenInput, refuseValueUnlessAble, toGenerate } from "./chat-request.js";
+import {
+  hasKeys,
+  refuseUnlessAble,
+  refuseUnlessTokenInput,
+  refuseValueUnlessAble,
+  toGenerate,
+} from "./chat-request.js";
+import { addConstraints } from "./constraints.js";
 import { validateSampling, validateTokenLists } from "./validate-chat.js";
 
 const logprobsMax = 5;
@@ -86,10 +93,11 @@ export function toCompletionRequests(
   const request = toGenerate({ prompt: prompts[0] ?? "" }, params, options, caps, defaults);
   if (echo === true) request.echo = echo;
   const { user, passThroughJson: fieldsJson } = params;
-  const hasFields = Object.keys(fieldsJson).length > 0;
+  const hasFields = hasKeys(fieldsJson);
   if (user !== undefined || hasFields) {
     request.passOn = { ...(user === undefined ? {} : { user }), ...(hasFields ? { fieldsJson } : {}) };
   }
+  if (hasFields) addConstraints(request, fieldsJson, caps, model);
   return prompts.map((prompt) => ({ ...request, input: { prompt } }));
 }
 

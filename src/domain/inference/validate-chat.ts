@@ -267,7 +267,7 @@ interface SchemaField {
  * Throws unless the JSON Schema is an object with at most 2,000 values and 32 levels that refers to no other document.
  * The caller bounds the length of the text.
  */
-function checkSchema(text: string, field: SchemaField): void {
+export function checkSchema(text: string, field: SchemaField): void {
   const schema = parse(text, field);
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) {
     const kind = schema === null ? "null" : Array.isArray(schema) ? "an array" : `a ${typeof schema}`;

@@ -175,6 +175,7 @@ function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts:
     jsonObject: isChat,
     jsonSchema: isChat ? "subset" : "none",
     grammar: isChat,
+    ...(isChat ? { constraints: ["choice", "regex", "grammar", "min_tokens", "ignore_eos"] } : {}),
     logprobs: isChat ? logprobsMax : 0,
     echoLogprobs: false,
     logitBias: isChat,

@@ -13,7 +13,7 @@ import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import { Upstream } from "./connection/upstream.js";
 import { discoverModels, isHealthy } from "./discovery.js";
 import { OpenAiModel, type OpenAiModelSpec } from "./openai-model.js";
-import { capabilitiesOf, kindProfiles, type ModelFacts } from "./protocol/kinds.js";
+import { capabilitiesOf, kindProfiles, type ModelFacts, passedFieldsOf } from "./protocol/kinds.js";
 
 export interface OpenAiEngineDeps {
   readonly clock: Clock;
@@ -54,8 +54,10 @@ async function load(
   const { upstream: settings, model, passThrough, contextLength, capabilities, listed } = options as UpstreamModel;
   const { kind } = settings;
   const upstream = upstreams.take(settings);
+  const { dialect } = kindProfiles[kind];
   const facts: ModelFacts = {
     model,
+    passThrough,
     contextLength: contextLength ?? listed?.contextLength ?? null,
     embeddingDims: listed?.embeddingDims ?? null,
     images: listed?.images ?? null,
@@ -65,7 +67,7 @@ async function load(
   const spec: OpenAiModelSpec = {
     id,
     slots,
-    body: { model, dialect: kindProfiles[kind].dialect, passThrough },
+    body: { model, dialect, passThrough: [...new Set([...passThrough, ...passedFieldsOf(kind)])] },
     messages: listed?.messages ?? null,
     caps: { ...capabilitiesOf(kind, facts), native: settings.native },
   };

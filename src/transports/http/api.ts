@@ -8,6 +8,7 @@ import { type Operation, operations, secretOperations } from "../../contract/ope
 import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { quote, ServiceError, toServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
+import { constraintOf } from "../../domain/inference/constraints.js";
 import { type BodyDeps, checkAnnouncedSize, readBody } from "./body.js";
 import {
   type ApiFamily,
@@ -174,14 +175,14 @@ const nameCharsMax = 64;
 const printableName = /^[A-Za-z0-9_.-]+$/;
 
 /**
- * Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9). A name
- * with other characters than those of identifiers is not written to the log.
+ * Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9), except
+ * constraints, which are kept or refused. A name with other characters than those of identifiers is not written to the log.
  */
 function createFieldLog(log: Logger) {
   const seen = new Set<string>();
   return (body: JsonObject, known: ReadonlySet<string>, path: string): void => {
     for (const name of body.names) {
-      if (known.has(name) || seen.size >= namesMax) continue;
+      if (known.has(name) || constraintOf(name) !== undefined || seen.size >= namesMax) continue;
       const short = name.slice(0, nameCharsMax);
       const field = printableName.test(short) ? short : "(unprintable)";
       if (seen.has(field)) continue;

@@ -1,11 +1,14 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { ErrorCode } from "../../../src/contract/errors.js";
 import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
 import { type LlamaService, startLlamaService } from "../../support/llama-service.js";
 import { randomSchema } from "../../support/schemas/random-schema.js";
 import { rounds } from "../../support/tier.js";
 import { hermesTemplate } from "../../unit/engines/llama/text/templates.js";
 import { type Api, createApi, expectError } from "../openai/api.js";
+import { chatOf, createChatCompletion, streamChatCompletion } from "../rpc/chat-requests.js";
+import { openWay, wayNames } from "../rpc/ways.js";
 import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-answer.js";
 
 const schemas = rounds(200);
@@ -34,6 +37,8 @@ const both = async (fields: object): Promise<readonly ChatAnswer[]> => {
   const asked = { model: "m", ...fields };
   return [wholeAnswer(await api.chat(asked)), streamedAnswer(await api.chat({ ...asked, ...streaming }))];
 };
+
+const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
 
 const validator = (schema: object) =>
   new Ajv2020({ strict: false, validateFormats: false, ownProperties: true }).compile(schema);
@@ -107,6 +112,68 @@ describe("json_object", () => {
     const plain = wholeAnswer(await api.chat(asked));
     expect(wholeAnswer(await api.chat({ ...asked, response_format: { type: "text" } })).content).toBe(plain.content);
   });
+});
+
+describe("constraints of other servers", () => {
+  const choices = ["yes", "no", "not sure"];
+  const food = /^(?:Pizza|Pasta)$/;
+  const code = /^[a-f]{3}-\d{2}$/;
+  const list = 'root ::= item{2} end\nitem ::= "- " [a-z]{1,8} "\\n"\nend ::= "(" end ")" | "."';
+  const listed = /^(?:- [a-z]{1,8}\n){2}\(*\.\)*$/;
+  const schema = { type: "object", properties: { ok: { enum: ["yes", "no"] } }, required: ["ok"] };
+  const isAnswer = (text: string): boolean => ["yes", "no"].includes(JSON.parse(text).ok);
+  const cases: readonly (readonly [object, (text: string) => boolean])[] = [
+    [{ guided_choice: choices }, (text) => choices.includes(text)],
+    [{ structured_outputs: { choice: choices } }, (text) => choices.includes(text)],
+    [{ structured_outputs: { regex: "(Pizza|Pasta)" } }, (text) => food.test(text)],
+    [{ guided_regex: "^[a-f]{3}-\\d{2}$" }, (text) => code.test(text)],
+    [{ grammar: list }, (text) => listed.test(text)],
+    [{ guided_json: { ...schema, additionalProperties: false } }, isAnswer],
+    [{ json_schema: JSON.stringify({ ...schema, additionalProperties: false }) }, isAnswer],
+  ];
+
+  it("hold for every chat, streamed or not, and for text completions (E-5, CHAT-30, RF-8)", async () => {
+    for (const [fields, holds] of cases) {
+      for (let seed = 0; seed < rounds(20); seed++) {
+        const asked = { ...fields, seed, max_tokens: 400 };
+        const answers = await both(asked);
+        const completion = await api.completion({ model: "m", prompt: "Hi", ...asked });
+        const texts = [...answers.map(({ content }) => content), completion.json.choices[0].text];
+        expect([fields, texts, texts.map(holds)]).toEqual([fields, texts, [true, true, true]]);
+        expect(answers.map(({ finishReason }) => finishReason)).toEqual(["stop", "stop"]);
+      }
+    }
+  });
+
+  it.each(wayNames)("hold on %s (E-5, CHAT-30)", async (name) => {
+    const way = openWay(name, service);
+    const request = chatOf("m", { passThroughJson: { guided_choice: JSON.stringify(choices) } });
+    const whole = await way.call(createChatCompletion, request);
+    expect(choices).toContain(whole.messages[0]?.completion?.choices[0]?.message?.content);
+    const streamed = await way.call(streamChatCompletion, request);
+    const deltas = streamed.messages.flatMap(
+      ({ chunk }) => chunk?.choices.map(({ delta }) => delta?.content ?? "") ?? [],
+    );
+    expect(choices).toContain(deltas.join(""));
+    way.close();
+  });
+
+  it.each<[object, string, ErrorCode, string]>([
+    [{ guided_regex: "(?=a)a" }, "guided_regex", "invalid_value", "look-around"],
+    [{ structured_outputs: { regex: "(a" } }, "structured_outputs.regex", "invalid_value", "not closed"],
+    [{ guided_grammar: "start: /x/" }, "guided_grammar", "invalid_value", "Lark"],
+    [{ guided_json: { type: "string", pattern: "^a" } }, "guided_json", "invalid_json_schema", "'pattern'"],
+    [{ guided_choice: choices, min_tokens: 3 }, "min_tokens", "unsupported_parameter", "required form"],
+    [{ guided_choice: choices, tools }, "guided_choice", "unsupported_parameter", "'tools'"],
+    [{ prompt_logprobs: 1 }, "prompt_logprobs", "unsupported_parameter", "'m'"],
+  ])(
+    "that cannot be kept are rejected with the field and the reason: %j (E-5, CHAT-30)",
+    async (fields, param, code, why) => {
+      const reply = await api.chat({ model: "m", ...fields });
+      expectError(reply, 400, code, param);
+      expect(reply.json.error.message).toContain(why);
+    },
+  );
 });
 
 describe("tools together with a response format", () => {

@@ -23,6 +23,33 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => service.close());
 
+const letters = Array.from({ length: 64 }, (_, i) => String.fromCodePoint(0x4e00 + i));
+
+/** Constraints that take exponential time or memory in an engine that follows every path of them. */
+const hostileConstraints: readonly { readonly name: string; readonly fields: object }[] = [
+  { name: "states that double", fields: { guided_regex: "(a|b)*a(a|b){20}" } },
+  { name: "nested repetitions", fields: { guided_regex: "(((.{0,99}){99}){99})*" } },
+  { name: "a long regular expression", fields: { guided_regex: "(a?b?)*".repeat(9_000) } },
+  {
+    name: "many alternatives at each place",
+    fields: { guided_regex: `(${letters.map((letter) => `${letter}.*`).join("|")})*` },
+  },
+  { name: "many choices", fields: { guided_choice: letters.flatMap((a) => letters.slice(0, 15).map((b) => a + b)) } },
+  { name: "choices that begin alike", fields: { guided_choice: Array.from({ length: 300 }, (_, i) => "a".repeat(i)) } },
+  { name: "paths that double", fields: { grammar: 'root ::= "a" root b | "a" root c | "a"\nb ::= "x"?\nc ::= "x"*' } },
+  { name: "ambiguous recursion", fields: { grammar: 'root ::= s s\ns ::= " " s | s2 s | " "\ns2 ::= " " | "  " s2' } },
+  {
+    name: "rules that double",
+    fields: {
+      grammar: `${letters.map((_, i) => `r${i} ::= r${i + 1} r${i + 1}`).join("\n")}\nr64 ::= " "?\nroot ::= r0`,
+    },
+  },
+  { name: "left recursion behind empty rules", fields: { grammar: 'root ::= e root "x" | "y"\ne ::= " "*' } },
+  { name: "endless nesting", fields: { grammar: 'root ::= "[" root* "]"' } },
+  { name: "a repetition of nothing", fields: { grammar: 'root ::= (""*)* ("" "")* "a"{2000}' } },
+  { name: "an unknown notation", fields: { grammar: '?start: "a"\n%import common.WS' } },
+];
+
 /** The ways in which a request can carry the schema. */
 function requests(schema: unknown): readonly (readonly [way: string, fields: object])[] {
   return [true, false].flatMap((strict) => [
@@ -63,4 +90,16 @@ describe("hostile schemas over REST", () => {
     expect({ restarts: service.restarts("m"), pids: service.pids("m") }).toEqual({ restarts: 0, pids: [pid] });
     expect((await api.chat({ model: "m", max_tokens: 3 })).status).toBe(200);
   });
+
+  it.each(hostileConstraints)(
+    "a hostile constraint is answered in bounded time, and the process survives: $name (E-5, SEC-10)",
+    async ({ fields }) => {
+      const [pid] = service.pids("m");
+      const sinceMs = performance.now();
+      const reply = await api.chat({ model: "m", max_tokens: 48, seed: 1, ...fields });
+      expect([200, 400], reply.text).toContain(reply.status);
+      expect(performance.now() - sinceMs).toBeLessThan(leniency * answerMs);
+      expect({ restarts: service.restarts("m"), pids: service.pids("m") }).toEqual({ restarts: 0, pids: [pid] });
+    },
+  );
 });

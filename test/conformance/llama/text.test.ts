@@ -45,6 +45,18 @@ describe("the text of an answer", () => {
     }
   });
 
+  it("goes on for min_tokens, and with ignore_eos until the limit of tokens (E-5, CHAT-30)", async () => {
+    const longer = words + 5;
+    for (const answer of await both({ ignore_eos: true, max_tokens: longer })) {
+      expect(answer).toMatchObject({ finishReason: "length", usage: { completion_tokens: longer } });
+      expect(answer.content.startsWith(script)).toBe(true);
+    }
+    for (const { usage } of await both({ min_tokens: longer, max_tokens: 2 * longer })) {
+      expect(usage.completion_tokens).toBeGreaterThanOrEqual(longer);
+    }
+    for (const answer of await both({ min_tokens: 2 })) expect(answer).toMatchObject({ content: script });
+  });
+
   it("withholds a code point of several tokens until it is complete (SSE-10)", async () => {
     const text = "日本語 🙂 é";
     const schema = { enum: [text] };

@@ -126,7 +126,8 @@ describe("requests in general", () => {
 
   it("names of unknown fields are logged with at most 64 harmless characters (E-6)", async () => {
     const before = service.logs.length;
-    for (const name of ["x".repeat(100), "two\nlines", "\u001b[31m", "", "ключ", "a.b-c_D9"]) await api.chat({ [name]: 1 });
+    for (const name of ["x".repeat(100), "two\nlines", "\u001b[31m", "", "ключ", "a.b-c_D9"])
+      await api.chat({ [name]: 1 });
     const names = service.logs.slice(before).flatMap(({ field }) => (field === undefined ? [] : [field]));
     expect(names).toEqual(["x".repeat(64), "(unprintable)", "a.b-c_D9"]);
   });

@@ -303,6 +303,9 @@ const rows: readonly Row[] = [
     good: [{}, { enable_thinking: false }],
     bad: wrongTypes("{}", []),
   },
+  { rules: "CHAT-30, E-5", field: "guided_regex", good: [""], bad: [["a+", "unsupported_parameter"]] },
+  { rules: "CHAT-30, E-5", field: "min_tokens", good: [0], bad: [[1, "unsupported_parameter"]] },
+  { rules: "CHAT-30, E-5", field: "prompt_logprobs", good: [], bad: [[0, "unsupported_parameter"]] },
   { rules: "CHAT-28, GEN-10, DEC-9", field: "never_heard_of", good: [1, "x", { a: [] }, []], bad: [] },
 ];
 

@@ -2,8 +2,10 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { configSchema } from "../../../src/app/config/schema.js";
+import type { Constraint } from "../../../src/domain/engine/text-format.js";
 import { upstreamKinds } from "../../../src/domain/engine/upstream.js";
-import { type KindProfile, kindProfiles } from "../../../src/engines/openai/protocol/kinds.js";
+import { keptConstraints } from "../../../src/engines/openai/protocol/format-fields.js";
+import { type KindProfile, kindProfiles, type RequestDialect } from "../../../src/engines/openai/protocol/kinds.js";
 
 const page = readFileSync("docs/upstreams.md", "utf8");
 
@@ -22,6 +24,11 @@ const needs: readonly (readonly [string, (profile: KindProfile) => string])[] = 
     ({ api, abilities }) =>
       api === "messages" ? "by model" : { full: "", subset: "partly", none: "no" }[abilities.jsonSchema],
   ],
+  [
+    "`guided_choice`, `grammar`, `ignore_eos`",
+    ({ dialect }) => no(keeps(dialect, ["choice", "grammar", "ignore_eos"])),
+  ],
+  ["`guided_regex`, `min_tokens`", ({ dialect }) => no(keeps(dialect, ["regex", "min_tokens"]))],
   ["`logprobs`", ({ abilities }) => no(abilities.logprobs > 0)],
   ["`echo` with `logprobs`", ({ abilities }) => no(abilities.echoLogprobs)],
   ["`logit_bias`", ({ abilities }) => no(abilities.logitBias)],
@@ -38,6 +45,10 @@ const needs: readonly (readonly [string, (profile: KindProfile) => string])[] = 
   ["`reasoning_effort`", ({ dialect }) => leftOut(dialect.reasoningEffort)],
   ["a list of models", ({ listsModels }) => no(listsModels)],
 ];
+
+function keeps({ formatFields }: RequestDialect, constraints: readonly Constraint[]): boolean {
+  return formatFields !== null && constraints.every((name) => keptConstraints[formatFields].includes(name));
+}
 
 const no = (can: boolean): string => (can ? "" : "no");
 const leftOut = (has: boolean): string => (has ? "" : "left out");

@@ -240,7 +240,9 @@ export declare type ChatCompletionParams = Message$1<"unified.inference.v1.ChatC
 
   /**
    * Fields outside this contract, as JSON by name. A deployment on an upstream server passes on those that its
-   * configuration lists under `pass_through`; the others are ignored. At most 64 fields. Default none.
+   * configuration lists under `pass_through`. Constraints of other servers are kept, or rejected where the model cannot
+   * keep them: structured_outputs, guided_json, guided_regex, guided_choice, guided_grammar, json_schema, grammar, regex,
+   * ebnf, min_tokens, ignore_eos and others. All other fields are ignored. At most 64 fields. Default none.
    *
    * @generated from field: map<string, string> pass_through_json = 32;
    */
@@ -475,7 +477,9 @@ export declare type ChatCompletionParamsJson = {
 
   /**
    * Fields outside this contract, as JSON by name. A deployment on an upstream server passes on those that its
-   * configuration lists under `pass_through`; the others are ignored. At most 64 fields. Default none.
+   * configuration lists under `pass_through`. Constraints of other servers are kept, or rejected where the model cannot
+   * keep them: structured_outputs, guided_json, guided_regex, guided_choice, guided_grammar, json_schema, grammar, regex,
+   * ebnf, min_tokens, ignore_eos and others. All other fields are ignored. At most 64 fields. Default none.
    *
    * @generated from field: map<string, string> pass_through_json = 32;
    */

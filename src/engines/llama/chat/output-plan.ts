@@ -1,8 +1,9 @@
-import { EngineError, type GenerateRequest } from "../../../domain/engine/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
+import type { TextFormat } from "../../../domain/engine/text-format.js";
 import type { ChildInput, TemplateTool } from "../protocol/protocol.js";
 import { GrammarBuilder } from "../structure/grammar-builder.js";
 import { LruCache } from "../structure/lru-cache.js";
-import { responseForm, responseGrammar } from "../structure/response-grammar.js";
+import { isJsonFormat, plainGrammar, responseForm, responseGrammar } from "../structure/response-grammar.js";
 import type { ChatTemplate } from "./chat-template.js";
 import { HermesReader } from "./hermes-reader.js";
 import { EitherReader, type OutputReader, PlainReader, StructuredReader, ThinkingReader } from "./output-reader.js";
@@ -17,7 +18,6 @@ import {
 } from "./tool-calls.js";
 
 type ChatInput = Extract<ChildInput, { type: "chat" }>;
-type Format = NonNullable<GenerateRequest["format"]>;
 
 /** How one answer is requested from the model, constrained and read. */
 export interface OutputPlan {
@@ -33,12 +33,12 @@ export interface OutputPlan {
 
 /**
  * Plans an answer. Without a template or a chat only the format matters. With the choice `auto`, tools are ignored if the
- * template has no format for calls. Throws EngineError `bad_schema` with param `tools[i].function.parameters` or
- * `response_format`, and `bad_input` for the choice of a tool that is not offered.
+ * template has no format for calls. Throws EngineError `bad_schema` with param `tools[i].function.parameters` or the field of
+ * the format, and `bad_input` for a format that cannot be enforced and for the choice of a tool that is not offered.
  */
 export function planOutput(
   input: ChildInput,
-  format: GenerateRequest["format"],
+  format: TextFormat | undefined,
   template: ChatTemplate | null,
   nextCallId: () => string,
 ): OutputPlan {
@@ -80,7 +80,7 @@ function forcedPlan(request: ToolRequest): OutputPlan {
 }
 
 /** Calls or text, by the model's choice. */
-function autoPlan(request: ToolRequest, format: GenerateRequest["format"]): OutputPlan {
+function autoPlan(request: ToolRequest, format: TextFormat | undefined): OutputPlan {
   const shown = { templateTools: request.tools.map(({ tool }) => tool), extraSystem: null };
   if (format !== undefined) return { ...shown, ...callsOrAnswer(request, format) };
   refuseUnenforceable(request.tools);
@@ -112,20 +112,35 @@ function offered({ tools, toolChoice }: ChatInput): readonly PlacedTool[] {
 }
 
 /** An answer without calls; `newFree` reads it if it has no format. */
-function answer(format: GenerateRequest["format"], newFree: NewReader): Constrained {
+function answer(format: TextFormat | undefined, newFree: NewReader): Constrained {
   if (format === undefined) return { grammar: null, newReader: newFree };
-  const { gbnf, check } = refusing("response_format", () => responseGrammar(format));
+  const param = fieldOf(format);
+  if (!isJsonFormat(format)) {
+    return { grammar: refusing(param, () => plainGrammar(format)), newReader: () => new PlainReader() };
+  }
+  const { gbnf, check } = refusing(param, () => responseGrammar(format));
   return { grammar: gbnf, newReader: () => new StructuredReader(check) };
 }
 
+/** The field of the request that required the format. */
+export function fieldOf({ param = "response_format" }: TextFormat): string {
+  return param;
+}
+
 /** Calls, or a text that follows the format (RF-6). */
-function callsOrAnswer(request: ToolRequest, format: Format): Constrained {
+function callsOrAnswer(request: ToolRequest, format: TextFormat): Constrained {
+  const param = fieldOf(format);
+  if (!isJsonFormat(format)) {
+    throw new EngineError("unsupported", `'${param}' must not be given together with 'tools' that may be called.`, {
+      param,
+    });
+  }
   const newCalls = hermes(request, { forced: true });
-  const { addTo, check } = refusing("response_format", () => responseForm(format));
+  const { addTo, check } = refusing(param, () => responseForm(format));
   const grammar = grammars.get(["either", request.tools, isParallel(request), format], () => {
     const builder = new GrammarBuilder();
     const calls = addCalls(builder, request.tools, isParallel(request));
-    const text = refusing("response_format", () => addTo(builder));
+    const text = refusing(param, () => addTo(builder));
     return builder.build(builder.rule("answer", `${calls} | ${text}`));
   });
   return {

@@ -1,6 +1,7 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import type { TemplateTool } from "../protocol/protocol.js";
 import type { GrammarBuilder } from "../structure/grammar-builder.js";
+import { PatternUnsupported } from "../structure/pattern.js";
 import { compileCheck } from "../structure/schema-check.js";
 import { SchemaUnsupported } from "../structure/schema-document.js";
 import { gbnfLiteral } from "../structure/string-grammar.js";
@@ -39,13 +40,17 @@ export function addArguments(builder: GrammarBuilder, { at, tool }: PlacedTool):
   return refusing(`tools[${at}].function.parameters`, () => builder.addSchema(argumentsSchema(tool), mode));
 }
 
-/** Converts SchemaUnsupported to EngineError `bad_schema` with the name of the field. */
+/** Converts SchemaUnsupported to EngineError `bad_schema`, and PatternUnsupported to `bad_input`, with the name of the field. */
 export function refusing<T>(param: string, code: () => T): T {
   try {
     return code();
   } catch (thrown) {
-    if (!(thrown instanceof SchemaUnsupported)) throw thrown;
-    throw new EngineError("bad_schema", thrown.message, { param, cause: thrown });
+    if (thrown instanceof SchemaUnsupported) {
+      throw new EngineError("bad_schema", thrown.message, { param, cause: thrown });
+    }
+    if (!(thrown instanceof PatternUnsupported)) throw thrown;
+    const message = `The constraint in '${param}' cannot be enforced: ${thrown.message}.`;
+    throw new EngineError("bad_input", message, { param, cause: thrown });
   }
 }
 

@@ -1,7 +1,7 @@
 import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { createRandomIds } from "../../../lib/crypto.js";
 import { ChatTemplate } from "../chat/chat-template.js";
-import { type OutputPlan, planOutput } from "../chat/output-plan.js";
+import { fieldOf, type OutputPlan, planOutput } from "../chat/output-plan.js";
 import { controlTextsOf } from "../chat/prompt-pieces.js";
 import { abortedError, type ChildGenerate, type ChildInput, type ChildModel } from "../protocol/protocol.js";
 import { LruCache } from "../structure/lru-cache.js";
@@ -45,6 +45,11 @@ export class ChatHost {
     const { vocabulary } = model;
     const spelling = new TokenSpelling(vocabulary, (token) => model.detokenize([token]));
     const newBans = createGrammarBans(vocabulary, spelling, (token) => model.isEnd(token));
+    let endTokens: ReadonlySet<number> | null = null;
+    const ends = (): ReadonlySet<number> => {
+      endTokens ??= new Set([...vocabulary.tokens.keys()].filter((token) => model.isEnd(token)));
+      return endTokens;
+    };
     const tokenizer = new SlicedTokenizer(model, controlTextsOf(vocabulary.controlTexts));
     const { contextLength, batcher } = deps;
     const { longestBytes: longestTokenBytes } = spelling;
@@ -56,7 +61,7 @@ export class ChatHost {
     this.contextLength = contextLength;
     this.longestTokenBytes = longestTokenBytes;
     this.#slots = new SlotPool(sequences, batcher);
-    this.#deps = { ...deps, model, spelling, newBans };
+    this.#deps = { ...deps, model, spelling, newBans, endTokens: ends };
     this.#prompts = { vocabulary, template, tokenizer, contextLength, longestTokenBytes };
   }
 
@@ -98,8 +103,8 @@ export class ChatHost {
     try {
       return this.#grammars.get(gbnf, () => this.#deps.model.parseGrammar(gbnf));
     } catch (cause) {
-      const param = request.format === undefined ? "tools" : "response_format";
-      const message = `The schema in '${param}' cannot be enforced: it allows too much at once.`;
+      const param = request.format === undefined ? "tools" : fieldOf(request.format);
+      const message = `The constraint in '${param}' cannot be enforced: it allows too much at once.`;
       throw new EngineError("bad_schema", message, { param, cause });
     }
   }

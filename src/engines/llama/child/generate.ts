@@ -18,6 +18,8 @@ export interface GenerationDeps {
   readonly pace: PrefillPace;
   readonly spelling: TokenSpelling;
   readonly newBans: () => AnswerBans;
+  /** Tokens that end an answer. */
+  readonly endTokens: () => ReadonlySet<number>;
 }
 
 export interface GenerationTask {
@@ -38,7 +40,7 @@ export class Generation {
   readonly #tokensMax: number;
   #cachedTokens = 0;
 
-  /** Throws EngineError: `context_overflow`, `bad_input`. */
+  /** Throws EngineError: `context_overflow`, `bad_input`, `unsupported`. */
   constructor(deps: GenerationDeps, { request, prompt, plan, grammar }: GenerationTask) {
     const { model, contextLength, spelling } = deps;
     const { tokens, param } = prompt;
@@ -57,13 +59,26 @@ export class Generation {
       spelling,
       detokenize: (ofAnswer, before) => model.detokenize(ofAnswer, [...tokens.slice(-3), ...before]),
     });
+    if (grammar !== null) refuseLength(request);
     const bans = grammar === null ? null : deps.newBans();
     this.#bans = bans;
     this.#sampling = toChoiceSampling(
       request,
       { vocabSize: model.vocabulary.size, contextLength },
-      { grammar, banned: bans === null ? null : () => bans.tokens, produced: () => this.#output.tokens },
+      {
+        grammar,
+        banned: bans === null ? this.#endBans(deps.endTokens) : () => bans.tokens,
+        produced: () => this.#output.tokens,
+      },
     );
+  }
+
+  /** Keeps the model from ending the answer too early; null: it may end at any time. */
+  #endBans(endTokens: () => ReadonlySet<number>): (() => ReadonlySet<number>) | null {
+    const { minTokens = 0, ignoreEos = false } = this.#request;
+    if (minTokens === 0 && !ignoreEos) return null;
+    const ends = endTokens();
+    return () => (ignoreEos || this.#output.tokens.length < minTokens ? ends : noTokens);
   }
 
   get produced(): ProducedTokens {
@@ -142,6 +157,15 @@ export class Generation {
   #throwIfAborted(signal: AbortSignal): void {
     if (signal.aborted) throw abortedError(signal, this.produced);
   }
+}
+
+const noTokens: ReadonlySet<number> = new Set();
+
+/** A grammar decides where an answer ends, so nothing could follow there. */
+function refuseLength({ minTokens = 0, ignoreEos = false }: ChildGenerate): void {
+  if (minTokens === 0 && !ignoreEos) return;
+  const param = ignoreEos ? "ignore_eos" : "min_tokens";
+  throw new EngineError("unsupported", `'${param}' must not be given for an answer of a required form.`, { param });
 }
 
 /** Part of the fingerprint; to be raised when the same request would give other tokens than before. */

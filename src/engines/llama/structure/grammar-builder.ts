@@ -19,7 +19,7 @@ import {
  * Length of a whole grammar, in UTF-16 code units. The native parser, which blocks all answers meanwhile, takes some ten
  * milliseconds for the largest ones that schemas make.
  */
-const grammarCharsMax = 512 * 1024;
+export const grammarCharsMax = 512 * 1024;
 
 /** Elements that the bounded repetitions of all schemas add to one grammar. */
 const repetitionsMax = 60_000;

@@ -1,12 +1,25 @@
+import type { TextFormat } from "../../../domain/engine/text-format.js";
 import { isObject } from "../../../lib/json-string.js";
+import { rulesOfGbnf } from "./gbnf-syntax.js";
 import { GrammarBuilder } from "./grammar-builder.js";
 import { LruCache } from "./lru-cache.js";
+import { grammarOfRules } from "./pattern-grammar.js";
+import { patternOfRegex } from "./regex-syntax.js";
 import { compileCheck } from "./schema-check.js";
 import { SchemaUnsupported } from "./schema-document.js";
+import { oneOfTexts } from "./string-grammar.js";
 
-type Format =
+/** Formats whose texts are JSON. */
+type JsonFormat =
   | { readonly type: "json_object" }
   | { readonly type: "json_schema"; readonly schemaJson: string; readonly strict: boolean };
+
+/** Formats of other texts. */
+type PlainFormat = Exclude<TextFormat, JsonFormat>;
+
+export function isJsonFormat(format: TextFormat): format is Extract<TextFormat, JsonFormat> {
+  return format.type === "json_object" || format.type === "json_schema";
+}
 
 /** Form of an answer: the rules for its text, and the check of its finished value. */
 export interface ResponseForm {
@@ -17,7 +30,7 @@ export interface ResponseForm {
 }
 
 /** One JSON object of up to 8 levels, or a value of a JSON Schema. Throws SchemaUnsupported. */
-export function responseForm(format: Format): ResponseForm {
+export function responseForm(format: JsonFormat): ResponseForm {
   if (format.type === "json_object") {
     return {
       addTo: (builder) => builder.anyObject(),
@@ -32,12 +45,32 @@ export function responseForm(format: Format): ResponseForm {
 const grammars = new LruCache<ResponseForm & { readonly gbnf: string }>();
 
 /** The form and a grammar for an answer that consists of it alone. Throws SchemaUnsupported. */
-export function responseGrammar(format: Format): ResponseForm & { readonly gbnf: string } {
+export function responseGrammar(format: JsonFormat): ResponseForm & { readonly gbnf: string } {
   return grammars.get(format.type === "json_object" ? format.type : [format.schemaJson, format.strict], () => {
     const form = responseForm(format);
     const builder = new GrammarBuilder();
     return { ...form, gbnf: builder.build(form.addTo(builder)) };
   });
+}
+
+const plainGrammars = new LruCache<string>();
+
+/** A grammar for an answer of this format. Throws PatternUnsupported. */
+export function plainGrammar(format: PlainFormat): string {
+  switch (format.type) {
+    case "choice":
+      return plainGrammars.get(["choice", format.choices], () => {
+        const builder = new GrammarBuilder();
+        const body = oneOfTexts(format.choices, "choice", (hint, rule) => builder.rule(hint, rule));
+        return builder.build(body);
+      });
+    case "regex":
+      return plainGrammars.get(["regex", format.regex], () =>
+        grammarOfRules(new Map([["root", patternOfRegex(format.regex)]]), "root"),
+      );
+    case "grammar":
+      return plainGrammars.get(["grammar", format.grammar], () => grammarOfRules(rulesOfGbnf(format.grammar), "root"));
+  }
 }
 
 function parsed(schemaJson: string): unknown {

@@ -31,7 +31,7 @@ const plainRanges: readonly (readonly [number, number])[] = [
   [0x10000, 0x10ffff],
 ];
 
-function rangeText(first: number, last: number): string {
+export function rangeText(first: number, last: number): string {
   return first === last ? codePointText(first) : `${codePointText(first)}-${codePointText(last)}`;
 }
 

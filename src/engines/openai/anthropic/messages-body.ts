@@ -90,6 +90,10 @@ function outputConfig(effort: string | null, format: GenerateRequest["format"]):
     });
   }
   if (effort === null && format === undefined) return null;
+  if (format !== undefined && format.type !== "json_schema") {
+    const { param = "response_format" } = format;
+    throw new EngineError("unsupported", `'${param}' is not supported by Anthropic's API.`, { param });
+  }
   const schema = format && checkedJson(format.schemaJson, "response_format.json_schema.schema");
   return new JsonObject()
     .text("effort", effort ?? undefined)

@@ -5,6 +5,7 @@ import type {
   UpstreamCapabilities,
   UpstreamKind,
 } from "../../../domain/engine/upstream.js";
+import { type FormatFields, keptConstraints, knownFields } from "./format-fields.js";
 
 /** What a kind of server differs in. Everything else about it is the OpenAI protocol. */
 export interface KindProfile {
@@ -76,6 +77,8 @@ export interface RequestDialect {
   readonly paddedChunks: boolean;
   /** Whether the server implements `echo`; otherwise this engine puts the prompt before the text. */
   readonly echo: boolean;
+  /** Its fields for constraints of a text; null: it has only `response_format`. */
+  readonly formatFields: FormatFields | null;
 }
 
 const abilities: Abilities = {
@@ -114,6 +117,7 @@ const dialect: RequestDialect = {
   promptProgress: false,
   paddedChunks: false,
   echo: true,
+  formatFields: null,
 };
 
 const withoutExtensions = { topK: null, minP: null, repetitionPenalty: null, chatTemplateKwargs: false } as const;
@@ -154,14 +158,14 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
   vllm: {
     ...generic,
     abilities: { ...abilities, rerank: true, nativeN: true, audio: true, echoLogprobs: true },
-    dialect: { ...dialect, continuousUsage: true },
+    dialect: { ...dialect, continuousUsage: true, formatFields: "vllm" },
     healthPath: "/health",
     version: { path: "/version", member: "version" },
   },
   sglang: {
     ...generic,
     abilities: { ...abilities, rerank: true, nativeN: true },
-    dialect: { ...dialect, continuousUsage: true },
+    dialect: { ...dialect, continuousUsage: true, formatFields: "sglang" },
     healthPath: "/health",
     version: { path: "/get_server_info", member: "version" },
   },
@@ -171,6 +175,7 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
     abilities: { ...abilities, rerank: true, jsonSchema: "subset", shortenableEmbeddings: false },
     dialect: {
       ...dialect,
+      formatFields: "llama-server",
       repetitionPenalty: "repeat_penalty",
       namedToolChoice: false,
       promptProgress: true,
@@ -221,6 +226,8 @@ export interface ModelFacts {
   readonly images: boolean | null;
   /** From the configuration, complete; null: those of the kind, and operations by the id. */
   readonly capabilities: UpstreamCapabilities | null;
+  /** Names of further fields that the configuration passes on. */
+  readonly passThrough: readonly string[];
   readonly messages?: MessagesFacts | undefined;
 }
 
@@ -251,11 +258,18 @@ function configuredOperations(kind: UpstreamKind, model: string): readonly Deplo
   return guessed.length > 0 ? guessed : ["chat"];
 }
 
+/** Request fields outside the contract that servers of a kind keep or reject: they get them as the client sent them. */
+export function passedFieldsOf(kind: UpstreamKind): readonly string[] {
+  const { formatFields } = kindProfiles[kind].dialect;
+  return formatFields === null ? [] : knownFields[formatFields];
+}
+
 export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilities {
-  const { model, contextLength, embeddingDims, images, capabilities, messages } = facts;
+  const { model, contextLength, embeddingDims, images, capabilities, passThrough, messages } = facts;
   const bound = messages?.jsonSchema === true ? ({ jsonSchema: "full", grammar: true } as const) : {};
   const listed = { ...kindProfiles[kind].abilities, ...bound, ...(images === null ? {} : { vision: images }) };
   const { tokenInput, shortenableEmbeddings, ...found } = configured(listed, capabilities);
+  const { formatFields } = kindProfiles[kind].dialect;
   const operations = capabilities?.operations ?? configuredOperations(kind, model);
   const embeddings = operations.includes("embeddings");
   const generates = operations.includes("chat") || operations.includes("completions");
@@ -271,6 +285,8 @@ export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilit
     ...(embeddings && embeddingDims !== null ? { embeddingDims } : {}),
     ...(embeddings && contextLength !== null ? { maxEmbedTokens: contextLength } : {}),
     tokenInput: tokenInput === "all" || (tokenInput === "prompts" && generates),
+    ...(formatFields === null ? {} : { constraints: keptConstraints[formatFields] }),
+    passedFields: new Set([...passThrough, ...passedFieldsOf(kind)]),
   };
 }
 

@@ -8,7 +8,9 @@ import {
   type RerankRequest,
   type ToolChoiceSpec,
 } from "../../../domain/engine/engine.js";
+import type { TextFormat } from "../../../domain/engine/text-format.js";
 import { jsonString } from "../../../lib/json-string.js";
+import { formatField } from "./format-fields.js";
 import type { RequestDialect } from "./kinds.js";
 import { parseJson } from "./upstream-failure.js";
 
@@ -70,12 +72,25 @@ export function generateBody(request: GenerateRequest, settings: BodySettings): 
     .number("seed", request.seed)
     .number("frequency_penalty", request.frequencyPenalty)
     .number("presence_penalty", request.presencePenalty)
+    .number("min_tokens", request.minTokens)
+    .add("ignore_eos", request.ignoreEos === true ? "true" : null)
     .add("logit_bias", request.logitBias && JSON.stringify(Object.fromEntries(request.logitBias)))
     .add("stream", "true")
     .add("stream_options", streamOptions(dialect))
     .add("return_progress", dialect.promptProgress ? "true" : null);
+  if (request.format !== undefined) addFormat(body, request.format, "messages" in request.input, dialect);
   if (request.passOn !== undefined) addPassOn(body, request.passOn, settings.passThrough);
   return body.toString();
+}
+
+/** Only chats have `response_format`, and only for JSON. */
+function addFormat(body: JsonObject, format: TextFormat, isChat: boolean, { formatFields }: RequestDialect): void {
+  if (format.type === "json_schema") {
+    checkedJson(format.schemaJson, format.param ?? "response_format.json_schema.schema");
+  }
+  const ofChat = isChat ? formatJson(format) : null;
+  if (ofChat === null) body.add(...formatField(format, formatFields));
+  else body.add("response_format", ofChat);
 }
 
 function streamOptions({ continuousUsage, paddedChunks }: RequestDialect): string {
@@ -94,7 +109,6 @@ function addChat(body: JsonObject, request: GenerateRequest, input: ChatInput, d
   body
     .add("messages", `[${input.messages.map((message) => messageJson(message, dialect)).join()}]`)
     .number(maxTokensField === "as_sent" ? asSent : maxTokensField, request.maxTokens ?? undefined)
-    .add("response_format", formatJson(request.format))
     .text("reasoning_effort", dialect.reasoningEffort ? request.reasoningEffort : undefined)
     .add(
       "chat_template_kwargs",
@@ -254,12 +268,13 @@ function toolChoiceJson(choice: ToolChoiceSpec, dialect: RequestDialect): string
   return dialect.namedToolChoice ? `{"type":"function","function":{"name":${jsonString(choice.name)}}}` : '"required"';
 }
 
-function formatJson(format: GenerateRequest["format"]): string | null {
-  if (format === undefined) return null;
+/** Null for a form that is not JSON. */
+function formatJson(format: TextFormat): string | null {
   if (format.type === "json_object") return '{"type":"json_object"}';
+  if (format.type !== "json_schema") return null;
   const schema = new JsonObject()
     .text("name", format.name)
-    .add("schema", checkedJson(format.schemaJson, "response_format.json_schema.schema"))
+    .add("schema", format.schemaJson)
     .add("strict", format.strict ? "true" : null);
   return `{"type":"json_schema","json_schema":${schema}}`;
 }

@@ -85,7 +85,7 @@ describe("toChatRequest", () => {
 
   it("fields for an upstream server stay as the client sent them", () => {
     const fields = { user: "u", promptCacheKey: "k", metadata: { a: "b" }, store: true, verbosity: "low" };
-    const passThroughJson = { guided_choice: '["a"]' };
+    const passThroughJson = { own_field: '["a"]' };
     expect(build({ ...fields, maxCompletionTokens: 5, passThroughJson }).passOn).toEqual({
       ...fields,
       hasMaxCompletionTokens: true,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { toCompletionRequests } from "../../../../src/domain/inference/completion.js";
 import { caps } from "../../../support/capabilities.js";
-import { completion, outcome } from "./params.js";
+import { completion, outcome, refusal } from "./params.js";
 
 const build = (changes: Parameters<typeof completion>[0] = {}, able: Parameters<typeof caps>[0] = {}) =>
   toCompletionRequests(completion(changes), caps(able), null);
@@ -36,6 +36,12 @@ describe("toCompletionRequests", () => {
     expect(check({ prompt: [], promptTokens: [{ ids: [1] }] }, { tokenInput: false })).toBe(
       "token_input_not_supported prompt",
     );
+  });
+
+  it("the error for token ids names the setting of clients of this API, not that of embeddings (E-8)", () => {
+    const error = refusal(() => build({ prompt: [], promptTokens: [{ ids: [1] }] }, { tokenInput: false }));
+    expect(error?.message).toContain("tokenized_requests=False");
+    expect(error?.message).not.toContain("check_embedding_ctx_length");
   });
 
   it("logprobs and echo reach an engine that supports them (CMPL-7, CMPL-8)", () => {

@@ -8,6 +8,7 @@ const facts = (changes: Partial<ModelFacts> = {}): ModelFacts => ({
   embeddingDims: null,
   images: null,
   capabilities: null,
+  passThrough: [],
   ...changes,
 });
 
