@@ -20,7 +20,9 @@ interface LimitStatus {
 export function limitHeaders({ limits, degraded }: LimitStatus): Readonly<Record<string, string>> {
   const fields: string[] = [];
   addLimits(fields, limits, degraded);
-  return toRecord(fields);
+  const record: Record<string, string> = {};
+  for (let i = 0; i < fields.length; i += 2) record[fields[i] ?? ""] = fields[i + 1] ?? "";
+  return record;
 }
 
 /** Adds names and values in turn: on the way to HTTP an object with these keys would cost 3 microseconds per answer. */
@@ -38,12 +40,6 @@ function addLimits(fields: string[], limits: LimitSnapshot | undefined, degraded
     fields.push(headers.resetTokens, goDuration(Math.ceil(resetMs)));
   }
   if (degraded) fields.push(headers.limitsDegraded, "1");
-}
-
-function toRecord(fields: readonly string[]): Readonly<Record<string, string>> {
-  const record: Record<string, string> = {};
-  for (let i = 0; i < fields.length; i += 2) record[fields[i] ?? ""] = fields[i + 1] ?? "";
-  return record;
 }
 
 /** Error for a request rejected by a rate limit or budget (state RL-8, state RL-9, state RL-10; USE-7). */
@@ -120,22 +116,20 @@ export function addAnswerHeaders(fields: string[], head: AnswerHead): void {
   addLimits(fields, head.limits, head.degraded);
 }
 
-/** The same as metadata. */
-export function answerMetadata(head: AnswerHead): Readonly<Record<string, string>> {
-  if (head.attempts > 0 && head.limits === undefined && !head.degraded) return routeHeaders(head);
+/** The same as metadata of an RPC. */
+export function answerMetadata(head: AnswerHead): readonly string[] {
+  if (head.attempts > 0 && head.limits === undefined && !head.degraded) return routeFields(head);
   const fields: string[] = [];
   addAnswerHeaders(fields, head);
-  return toRecord(fields);
+  return fields;
 }
 
-const routeFields = rememberFirstTry(({ deployment, attempts, fallbackModel }): readonly string[] => [
+/** Metadata or trailers that name the deployment and, if it is not the requested one, the model; names and values in turn. */
+export const routeFields = rememberFirstTry(({ deployment, attempts, fallbackModel }): readonly string[] => [
   ...[headers.deployment, headerText(deployment)],
   ...[headers.attempts, String(attempts)],
   ...(fallbackModel === null ? [] : [headers.answeringModel, headerText(fallbackModel)]),
 ]);
-
-/** Metadata or trailers that name the deployment and, if it is not the requested one, the model. */
-export const routeHeaders = rememberFirstTry((route) => toRecord(routeFields(route)));
 
 const visibleAscii = /^[\x21-\x7e]*$/;
 

@@ -11,7 +11,7 @@ import {
 import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Core } from "../core.js";
-import { answerMetadata, routeHeaders } from "../metering/limit-response.js";
+import { answerMetadata, routeFields } from "../metering/limit-response.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /**
@@ -30,7 +30,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
       sendHead(answerMetadata(head));
       return {
         items: mapItems(items, (chunk) => create(StreamChatCompletionResponseSchema, { chunk })),
-        trailers: () => routeHeaders(route()),
+        trailers: () => routeFields(route()),
         merge: (waiting, next) => {
           if (waiting.chunk === undefined || next.chunk === undefined) return null;
           const chunk = mergeChatChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);
@@ -48,7 +48,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
       sendHead(answerMetadata(head));
       return {
         items: mapItems(items, (chunk) => create(StreamCompletionResponseSchema, { chunk })),
-        trailers: () => routeHeaders(route()),
+        trailers: () => routeFields(route()),
         merge: (waiting, next) => {
           if (waiting.chunk === undefined || next.chunk === undefined) return null;
           const chunk = mergeCompletionChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);

@@ -18,12 +18,12 @@ export interface RpcStream<O> {
   readonly items: AsyncIterable<O>;
   /** Merges two messages for readers that are slower than the engine; null: keep both. */
   readonly merge?: (waiting: O, next: O) => O | null;
-  /** Metadata to send after the last message, or with the error of a stream that failed. */
-  readonly trailers?: () => Readonly<Record<string, string>>;
+  /** Metadata to send after the last message, or with the error of a stream that failed; names and values in turn. */
+  readonly trailers?: () => readonly string[];
 }
 
-/** Sets metadata of the response; call it before the implementation's promise resolves. */
-export type RpcHead = (metadata: Readonly<Record<string, string>>) => void;
+/** Sets metadata of the response, names and values in turn; call it before the implementation's promise resolves. */
+export type RpcHead = (metadata: readonly string[]) => void;
 
 /** The implementation of one RPC. A unary one returns the fields of its response. Rejects with ServiceError. */
 export type RpcMethod<M extends DescMethod> =
@@ -76,7 +76,7 @@ function uncached(handler: Extract<RpcHandler, { kind: "unary" }>): RpcHandler {
   return {
     ...handler,
     call(request, ctx, head) {
-      head({ "cache-control": "no-store" });
+      head(["cache-control", "no-store"]);
       return handler.call(request, ctx, head);
     },
   };

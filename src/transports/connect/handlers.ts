@@ -1,122 +1,74 @@
-import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import type { Message } from "@bufbuild/protobuf";
-import {
-  createConnectRouter,
-  createContextKey,
-  createContextValues,
-  type HandlerContext,
-  type ServiceImpl,
-} from "@connectrpc/connect";
-import { createAsyncIterable, type UniversalHandler, type UniversalServerResponse } from "@connectrpc/connect/protocol";
-import { universalRequestFromNodeRequest } from "@connectrpc/connect-node";
-import type { RpcHandler, RpcHead, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
+import { create, type Message } from "@bufbuild/protobuf";
+import { headers } from "../../contract/headers.js";
+import type { ServiceError } from "../../domain/call/service-error.js";
+import type { RpcHandler, RpcStream } from "../../domain/rpc/rpc-service.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
-import { Call } from "../http/call.js";
-import { timeoutHeaders, toConnectError } from "./protocol.js";
+import { drained, writeText } from "../http/answer.js";
+import type { Call } from "../http/call.js";
+import { encodeMessage } from "./messages.js";
+import { endEnvelope, enveloped, type RpcForm } from "./protocol.js";
 
-/** A call of an RPC. The signal of Connect's handlers is not used: it aborts on success, too. */
-export class RpcCall extends Call {
-  /** Connect has read the message: from now on the operation answers. */
-  isMessageRead = false;
-}
+type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
 
-const callKey = createContextKey<RpcCall | undefined>(undefined);
-
-/**
- * Connect's handlers of the services, by request path, for Connect and gRPC-Web. gRPC itself has its own listener, and
- * messages are not compressed: inference answers are small or are streamed.
- */
-export function createRpcHandlers(
-  services: readonly RpcService[],
-  messageBytesMax: number,
-): ReadonlyMap<string, UniversalHandler> {
-  const router = createConnectRouter({
-    grpc: false,
-    acceptCompression: [],
-    readMaxBytes: messageBytesMax,
-    // Unknown fields are dropped: each one that is kept becomes an object.
-    binaryOptions: { readUnknownFields: false },
-  });
-  for (const { desc, handlers } of services) {
-    const methods = handlers.map((handler) => [handler.method.localName, implementationOf(handler)]);
-    router.service(desc, Object.fromEntries(methods) as ServiceImpl<typeof desc>);
-  }
-  return new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
-}
-
-function implementationOf(handler: RpcHandler) {
-  const failure = (call: RpcCall, thrown: unknown) => toConnectError(rpcStatus(call.failed(thrown), handler.method));
-  if (handler.kind === "unary") {
-    return async (request: Message, context: HandlerContext) => {
-      const call = callOf(context);
-      try {
-        return await handler.call(request, call.ctx, headOf(context));
-      } catch (thrown) {
-        throw failure(call, thrown);
-      }
-    };
-  }
-  return async function* (request: Message, context: HandlerContext): AsyncIterable<Message> {
-    const call = callOf(context);
-    let stream: RpcStream<Message> | undefined;
-    try {
-      stream = await handler.call(request, call.ctx, headOf(context));
-      yield* stream.items;
-    } catch (thrown) {
-      throw failure(call, thrown);
-    } finally {
-      setAll(context.responseTrailer, stream?.trailers?.());
-    }
+/** Calls a handler with the message of a request, and writes its answer. Rejects only while no answer has begun. */
+export async function answerCall(handler: RpcHandler, form: RpcForm, call: Call, request: Message): Promise<void> {
+  /** Headers of the answer, names and values in turn. */
+  const head = ["content-type", form.contentType, headers.requestId, call.requestId];
+  const addToHead = (fields: readonly string[]): void => {
+    for (const text of fields) head.push(text);
   };
+  if (handler.kind === "server_streaming") {
+    const stream = await handler.call(request, call.ctx, addToHead);
+    call.watch();
+    call.res.writeHead(200, head);
+    await writeStream(handler, form, call, stream);
+    return;
+  }
+  const { output } = handler.method;
+  const response = create(output, await handler.call(request, call.ctx, addToHead));
+  writeUnary(call.res, form, head, encodeMessage(form, output, response));
 }
 
-function headOf({ responseHeader }: HandlerContext): RpcHead {
-  return (metadata) => setAll(responseHeader, metadata);
+/** The end of every unary answer of gRPC-Web. */
+const grpcWebEnd = endEnvelope("grpc_web", null);
+
+function writeUnary(res: ServerResponse, form: RpcForm, head: string[], message: Uint8Array | string): void {
+  if (res.headersSent || res.destroyed) return;
+  const body = form.protocol === "grpc_web" ? Buffer.concat([enveloped(0, message), grpcWebEnd]) : message;
+  const bytes = Buffer.byteLength(body);
+  head.push("content-length", `${bytes}`);
+  res.writeHead(200, head);
+  // As text it is sent in one piece with the head.
+  writeText(res, typeof body === "string" ? body : latin1Of(body), bytes);
+  res.end();
 }
 
-function setAll(headers: Headers, fields: Readonly<Record<string, string>> = {}): void {
-  for (const [name, value] of Object.entries(fields)) headers.set(name, value);
-}
-
-function callOf({ values }: HandlerContext): RpcCall {
-  const call = values.get(callKey);
-  if (call === undefined) throw new Error("a request reached its handler without an open call");
-  call.isMessageRead = true;
-  return call;
+function latin1Of({ buffer, byteOffset, length }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, length).toString("latin1");
 }
 
 /**
- * Passes a call to its handler. With `writeResponse` this replaces Connect's own adapter for Node, which reads the
- * request itself, writes to the console and takes no signal that ends a request.
+ * Writes the messages of a stream in envelopes, with backpressure. From here on a failure is the end of the stream, which
+ * a slow reader still receives.
  */
-export function callHandler(
-  handler: UniversalHandler,
-  call: RpcCall,
-  body: Uint8Array,
-): Promise<UniversalServerResponse> {
-  const values = createContextValues().set(callKey, call);
-  const request = universalRequestFromNodeRequest(call.req, call.res, undefined, values);
-  // The core enforces the deadline; a second timer would only abort the handler's own signal, which is unused.
-  for (const name of Object.values(timeoutHeaders)) request.header.delete(name);
-  return handler({ ...request, body: createAsyncIterable([body]) });
-}
-
-/** Writes the response of a handler with backpressure. */
-export async function writeResponse(
-  { status, header, body }: UniversalServerResponse,
-  res: ServerResponse,
-  signal: AbortSignal,
+async function writeStream(
+  { method }: Streaming,
+  form: RpcForm,
+  call: Call,
+  stream: RpcStream<Message>,
 ): Promise<void> {
-  res.writeHead(status, Object.fromEntries(header ?? []));
-  for await (const bytes of body ?? []) {
-    if (res.write(bytes)) continue;
-    try {
-      await once(res, "drain", { signal });
-    } catch (thrown) {
-      // After an abort the body ends by itself with an error, which a slow reader still receives.
-      if (!signal.aborted) throw thrown;
+  const { res, signal } = call;
+  let failure: ServiceError | null = null;
+  try {
+    for await (const item of stream.items) {
+      res.write(enveloped(0, encodeMessage(form, method.output, item)));
+      if (res.writableNeedDrain) await drained(res, signal);
+      if (res.destroyed) return;
     }
+  } catch (thrown) {
+    failure = call.failed(thrown);
   }
-  res.end();
+  if (res.destroyed || form.protocol === "connect_unary") return;
+  res.end(endEnvelope(form.protocol, failure && rpcStatus(failure, method), stream.trailers?.()));
 }

@@ -1,61 +1,68 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { DescMethod } from "@bufbuild/protobuf";
-import { Code, ConnectError } from "@connectrpc/connect";
-import { encodeEnvelope, type UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { ConnectError } from "@connectrpc/connect";
 import {
   codeToHttpStatus,
   createEndStreamSerialization,
   endStreamFlag,
-  endStreamFromJson,
-  errorFromJsonBytes,
   errorToJsonBytes,
   parseTimeout as parseConnectTimeout,
   parseContentType as parseConnectType,
 } from "@connectrpc/connect/protocol-connect";
-import { findTrailerError, parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
+import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import {
   parseContentType as parseGrpcWebType,
   setTrailerStatus,
-  trailerParse,
+  trailerFlag,
+  trailerSerialize,
 } from "@connectrpc/connect/protocol-grpc-web";
-import { ServiceError } from "../../domain/call/service-error.js";
+import { headers } from "../../contract/headers.js";
 import type { StatusParts } from "../../domain/rpc/rpc-status.js";
 import { answerAndLinger } from "../http/answer.js";
 
 /** Protocol of a request. */
 export type RpcProtocol = "connect_unary" | "connect_stream" | "grpc_web";
 
-/** Bytes around the one message of an enveloped request: a flag and the message's length. */
-const envelopeBytes = 5;
+/** Protocol and codec of a request, which are also those of its answer. */
+export interface RpcForm {
+  readonly protocol: RpcProtocol;
+  /** Messages are JSON; else binary protobuf. */
+  readonly isJson: boolean;
+  /** Content type of the answer. */
+  readonly contentType: string;
+}
 
-/** The protocol of a content type; null for one that is not served here. */
-export function protocolOf(contentType: string | undefined): RpcProtocol | null {
-  if (contentType === undefined) return null;
+const forms: readonly RpcForm[] = [
+  { protocol: "connect_unary", isJson: true, contentType: "application/json" },
+  { protocol: "connect_unary", isJson: false, contentType: "application/proto" },
+  { protocol: "connect_stream", isJson: true, contentType: "application/connect+json" },
+  { protocol: "connect_stream", isJson: false, contentType: "application/connect+proto" },
+  { protocol: "grpc_web", isJson: true, contentType: "application/grpc-web+json" },
+  { protocol: "grpc_web", isJson: false, contentType: "application/grpc-web+proto" },
+];
+const formsByType = new Map(forms.map((form) => [form.contentType, form]));
+
+/** The form of a request with this content type; null for one that is not served here. */
+export function formOf(contentType: string | undefined): RpcForm | null {
+  return contentType === undefined ? null : (formsByType.get(contentType) ?? formOfVariant(contentType));
+}
+
+/** The form of a content type in other spellings: with a charset, or with capitals. */
+function formOfVariant(contentType: string): RpcForm | null {
   const grpcWeb = parseGrpcWebType(contentType);
-  if (grpcWeb !== undefined) return grpcWeb.text ? null : "grpc_web";
+  if (grpcWeb !== undefined) return grpcWeb.text ? null : formWith("grpc_web", !grpcWeb.binary);
   const connect = parseConnectType(contentType);
   if (connect === undefined) return null;
-  return connect.stream ? "connect_stream" : "connect_unary";
+  return formWith(connect.stream ? "connect_stream" : "connect_unary", !connect.binary);
+}
+
+function formWith(protocol: RpcProtocol, isJson: boolean): RpcForm | null {
+  return forms.find((form) => form.protocol === protocol && form.isJson === isJson) ?? null;
 }
 
 /** Whether a method can be called in a protocol: Connect has one for unary calls and one for streams. */
 export function isServedIn(protocol: RpcProtocol, { methodKind }: DescMethod): boolean {
   return protocol !== (methodKind === "unary" ? "connect_stream" : "connect_unary");
-}
-
-/** Whether the messages of a content type are JSON; other messages are binary protobuf. */
-export function isJsonType(contentType: string | undefined): boolean {
-  return contentType !== undefined && /[/+]json\b/i.test(contentType);
-}
-
-/** The encoded message of a whole body, without the envelope around it. */
-export function messageIn<B extends Uint8Array>(body: B, protocol: RpcProtocol): B {
-  return protocol === "connect_unary" ? body : (body.subarray(envelopeBytes) as B);
-}
-
-/** Size limit of a request body whose message may have `messageBytesMax`. */
-export function bodyBytesMax(protocol: RpcProtocol, messageBytesMax: number): number {
-  return protocol === "connect_unary" ? messageBytesMax : messageBytesMax + envelopeBytes;
 }
 
 /** Names of the headers with the client's own deadline. */
@@ -74,12 +81,47 @@ export function timeoutMsOf(protocol: RpcProtocol, headers: IncomingHttpHeaders)
   return error === undefined && timeoutMs !== undefined ? timeoutMs : null;
 }
 
-/** The error object that Connect's protocol code renders: as JSON, as an end-of-stream message or as trailers. */
-export function toConnectError({ code, message, details, metadata }: StatusParts): ConnectError {
-  return new ConnectError(message, code, metadata, details);
+/** Bytes around each message of an enveloped protocol: a flag and the message's length. */
+export const envelopeBytes = 5;
+
+/** Flag of the envelope that ends a request or an answer. */
+export const endFlags: Readonly<Record<Exclude<RpcProtocol, "connect_unary">, number>> = {
+  connect_stream: endStreamFlag,
+  grpc_web: trailerFlag,
+};
+
+/** A message in its envelope. */
+export function enveloped(flags: number, message: Uint8Array | string): Buffer {
+  const length = Buffer.byteLength(message);
+  const bytes = Buffer.allocUnsafe(envelopeBytes + length);
+  bytes[0] = flags;
+  bytes.writeUInt32BE(length, 1);
+  if (typeof message === "string") bytes.write(message, envelopeBytes);
+  else bytes.set(message, envelopeBytes);
+  return bytes;
 }
 
 const endOfStream = createEndStreamSerialization(undefined);
+
+/**
+ * The last bytes of an answer in envelopes: its trailers, names and values in turn, and its error; null: it succeeded.
+ */
+export function endEnvelope(
+  protocol: Exclude<RpcProtocol, "connect_unary">,
+  failure: StatusParts | null,
+  trailers: readonly string[] = [],
+): Buffer {
+  const metadata = new Headers();
+  for (let i = 0; i < trailers.length; i += 2) metadata.append(trailers[i] ?? "", trailers[i + 1] ?? "");
+  const error = failure === null ? undefined : connectErrorOf(failure);
+  if (protocol === "grpc_web") return enveloped(trailerFlag, trailerSerialize(setTrailerStatus(metadata, error)));
+  return enveloped(endStreamFlag, endOfStream.serialize({ metadata, ...(error && { error }) }));
+}
+
+/** The error object that Connect's protocol code renders: as JSON, as an end-of-stream message or as trailers. */
+function connectErrorOf({ code, message, details, metadata }: StatusParts): ConnectError {
+  return new ConnectError(message, code, metadata, details);
+}
 
 /**
  * Responds with an error in the form of the protocol: a status and JSON, an end-of-stream message, or trailers only.
@@ -90,61 +132,20 @@ export function answerError(
   res: ServerResponse,
   protocol: RpcProtocol | null,
   status: StatusParts,
+  requestId: string,
   httpStatus: number | null,
 ): void {
-  const error = toConnectError(status);
   const contentType = req.headers["content-type"] ?? "";
+  const id = [headers.requestId, requestId];
   if (protocol === "connect_stream") {
-    const end = endOfStream.serialize({ metadata: new Headers(), error });
-    answerAndLinger(req, res, 200, { "content-type": contentType }, encodeEnvelope(endStreamFlag, end));
+    const own = ["content-type", contentType, ...id];
+    answerAndLinger(req, res, 200, own, endEnvelope(protocol, status));
   } else if (protocol === "grpc_web") {
-    const trailers = setTrailerStatus(new Headers({ "content-type": contentType }), error);
-    answerAndLinger(req, res, 200, Object.fromEntries(trailers), "");
+    const trailers = setTrailerStatus(new Headers({ "content-type": contentType }), connectErrorOf(status));
+    answerAndLinger(req, res, 200, [...id, ...[...trailers].flat()], "");
   } else {
-    const headers = { "content-type": "application/json", ...status.metadata };
-    const body = errorToJsonBytes(error, undefined);
-    answerAndLinger(req, res, httpStatus ?? codeToHttpStatus(error.code), headers, body);
-  }
-}
-
-/**
- * The error of Connect's handler for a message that it cannot read. The handler exposes it nowhere but in its finished
- * response.
- */
-export async function readError({ body }: UniversalServerResponse, protocol: RpcProtocol): Promise<ConnectError> {
-  const parts: Uint8Array[] = [];
-  for await (const part of body ?? []) parts.push(part);
-  const answer = messageIn(Buffer.concat(parts), protocol);
-  const unknown = new ConnectError("it does not match the request type of this RPC", Code.InvalidArgument);
-  if (protocol === "connect_stream") return endStreamFromJson(answer).error ?? unknown;
-  if (protocol === "grpc_web") return findTrailerError(trailerParse(answer)) ?? unknown;
-  return errorFromJsonBytes(answer, undefined, unknown);
-}
-
-const encodingHeaders = ["content-encoding", "connect-content-encoding", "grpc-encoding"] as const;
-
-/** The error of this service for a message that Connect cannot read. */
-export function errorOfUnread(
-  { code, rawMessage }: ConnectError,
-  { headers }: IncomingMessage,
-  requestMessage: Buffer,
-): ServiceError {
-  const encoding = encodingHeaders.map((name) => headers[name]).find((value) => value !== undefined);
-  if (code === Code.Unimplemented && encoding !== undefined) {
-    const message = `Compressed messages ('${encoding}') are not supported: send the message with the encoding 'identity'.`;
-    return new ServiceError("unsupported_media_type", message);
-  }
-  const message = `The request's message cannot be read: ${rawMessage}`;
-  if (code === Code.ResourceExhausted) return new ServiceError("request_too_large", message);
-  const isBroken = isJsonType(headers["content-type"]) && !isJson(requestMessage);
-  return new ServiceError(isBroken ? "invalid_json" : "invalid_value", message);
-}
-
-function isJson(message: Buffer): boolean {
-  try {
-    JSON.parse(message.toString());
-    return true;
-  } catch {
-    return false;
+    const own = ["content-type", "application/json", ...id, ...Object.entries(status.metadata).flat()];
+    const body = errorToJsonBytes(connectErrorOf(status), undefined);
+    answerAndLinger(req, res, httpStatus ?? codeToHttpStatus(status.code), own, body);
   }
 }

@@ -1,34 +1,20 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
-import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { errorRow } from "../../contract/errors.js";
-import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { messageBytesMax, type Operation, operationByRpcPath } from "../../contract/operations.js";
 import type { Browser } from "../../domain/call/call-context.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
-import type { RpcService } from "../../domain/rpc/rpc-service.js";
+import type { RpcHandler, RpcService } from "../../domain/rpc/rpc-service.js";
 import { isRpcPath, rpcStatus, unknownRpc } from "../../domain/rpc/rpc-status.js";
+import { grpcPath } from "../../lib/grpc-definition.js";
 import { type BodyDeps, readBody } from "../http/body.js";
-import { type CallDeps, callerFromHeaders, headerOf } from "../http/call.js";
-import { checkJsonBounds } from "../http/json-scan.js";
+import { Call, type CallDeps, callerFromHeaders, headerOf } from "../http/call.js";
 import { pathOf, type Route } from "../http/routes.js";
-import { callHandler, createRpcHandlers, RpcCall, writeResponse } from "./handlers.js";
-import {
-  answerError,
-  bodyBytesMax,
-  errorOfUnread,
-  isJsonType,
-  isServedIn,
-  messageIn,
-  protocolOf,
-  type RpcProtocol,
-  readError,
-  timeoutHeaders,
-  timeoutMsOf,
-} from "./protocol.js";
+import { answerCall } from "./handlers.js";
+import { bodyBytesMax, checkEncoding, readMessage, UnreadableMessage } from "./messages.js";
+import { answerError, formOf, isServedIn, type RpcForm, timeoutHeaders, timeoutMsOf } from "./protocol.js";
 
 export interface ConnectDeps extends CallDeps, BodyDeps {
   readonly services: readonly RpcService[];
@@ -43,95 +29,68 @@ export interface ConnectDeps extends CallDeps, BodyDeps {
  */
 export function createConnectRoutes(deps: ConnectDeps) {
   const { services, limits, ids } = deps;
-  let handlersBytesMax = limits.bodyBytesMax;
-  let handlers = createRpcHandlers(services, handlersBytesMax);
 
-  function handlerOf(path: string): UniversalHandler {
-    // Connect's handlers are given the size limit once, so they are created again when it has changed.
-    if (handlersBytesMax !== limits.bodyBytesMax) {
-      handlersBytesMax = limits.bodyBytesMax;
-      handlers = createRpcHandlers(services, handlersBytesMax);
-    }
-    const handler = handlers.get(path);
-    if (handler === undefined) throw new Error(`${path} has no handler`);
-    return handler;
-  }
-
-  function routeOf(path: string): Route {
+  function routeOf(handler: RpcHandler): Route {
+    const path = grpcPath(handler.method);
     const operation = operationByRpcPath.get(path);
     if (operation === undefined) throw new Error(`${path} is missing from the table of operations`);
-    return { path, handle: (req, res) => void serve(handlerOf(path), operation, req, res) };
+    return { path, handle: (req, res) => void serve(handler, operation, req, res) };
   }
 
-  function serve(
-    handler: UniversalHandler,
-    operation: Operation,
-    req: IncomingMessage,
-    res: ServerResponse,
-  ): Promise<void> {
+  function serve(handler: RpcHandler, operation: Operation, req: IncomingMessage, res: ServerResponse): Promise<void> {
     const requestId = ids.requestId();
-    res.setHeader(headers.requestId, requestId);
     const { method } = handler;
-    const requested = requestedProtocol(req);
-    const protocol = requested !== null && isServedIn(requested, method) ? requested : null;
-    const timeoutMs = protocol === null ? Number.POSITIVE_INFINITY : timeoutMsOf(protocol, req.headers);
-    const call = new RpcCall(deps, req, res, requestId, timeoutMs ?? Number.POSITIVE_INFINITY);
-    call.watch();
+    const requested = requestedForm(req);
+    const form = requested !== null && isServedIn(requested.protocol, method) ? requested : null;
+    const timeoutMs = form === null ? Number.POSITIVE_INFINITY : timeoutMsOf(form.protocol, req.headers);
+    const call = new Call(deps, req, res, requestId, timeoutMs ?? Number.POSITIVE_INFINITY);
     const caller = callerFromHeaders((name) => headerOf(req, name), {
       deadlineAtMs: call.deadlineAtMs,
       abort: call.signal,
-      transport: protocol === "grpc_web" ? "grpc_web" : "connect",
+      transport: form?.protocol === "grpc_web" ? "grpc_web" : "connect",
       address: req.socket.remoteAddress ?? "",
       browser: browserOf(req, res),
       requestId,
     });
 
     async function answer(): Promise<void> {
-      if (protocol === null) throw wrongRequest(req, res);
+      if (form === null) throw wrongRequest(req, res);
+      const { protocol } = form;
       if (timeoutMs === null) {
         const message = `The header '${timeoutHeaders[protocol]}' is not a valid timeout.`;
         throw new ServiceError("invalid_value", message);
       }
+      checkEncoding(protocol, req);
       const bytesMax = bodyBytesMax(protocol, messageBytesMax(operation, limits));
-      const body = await readBody(deps, call, bytesMax, (bytes) => bytes);
-      const message = messageIn(body, protocol);
-      // A message that would become too many objects is refused before it is decoded.
-      if (isJsonType(req.headers["content-type"])) checkJsonBounds(message.toString("latin1"), limits);
-      else checkMessageBounds(method.input, message, limits);
-      const response = await callHandler(handler, call, body);
-      if (call.isMessageRead) {
-        await writeResponse(response, res, call.signal.signal);
-        return;
-      }
-      const own = await readError(response, protocol);
-      const error = call.failed(errorOfUnread(own, req, message));
-      // The code is the protocol's: clients expect `internal` for bytes that are not a message.
-      answerError(req, res, protocol, { ...rpcStatus(error, method), code: own.code }, null);
+      const request = await readBody(deps, call, bytesMax, (body) => readMessage(form, method.input, body, limits));
+      await answerCall(handler, form, call, request);
     }
 
-    return call.run(operation, caller, answer, (error) =>
-      answerError(req, res, protocol, rpcStatus(error, method), protocol === null ? errorRow(error.code).http : null),
-    );
+    return call.run(operation, caller, answer, (error) => {
+      const status = rpcStatus(error, method);
+      const code = error instanceof UnreadableMessage ? error.rpcCode : status.code;
+      const httpStatus = form === null ? errorRow(error.code).http : null;
+      answerError(req, res, form?.protocol ?? null, { ...status, code }, requestId, httpStatus);
+    });
   }
 
   return {
-    routes: [...handlers.keys()].map(routeOf),
+    routes: services.flatMap(({ handlers }) => handlers.map(routeOf)),
 
     /** Answers a path that has no route, if it was called as an RPC; else false. */
     refuseUnknown(req: IncomingMessage, res: ServerResponse): boolean {
       const path = pathOf(req);
-      const protocol = isRpcPath(path) ? requestedProtocol(req) : null;
-      if (protocol === null) return false;
-      res.setHeader(headers.requestId, ids.requestId());
+      const form = isRpcPath(path) ? requestedForm(req) : null;
+      if (form === null) return false;
       const error = unknownRpc(path);
-      answerError(req, res, protocol, rpcStatus(error, null), errorRow(error.code).http);
+      answerError(req, res, form.protocol, rpcStatus(error, null), ids.requestId(), errorRow(error.code).http);
       return true;
     },
   };
 }
 
-function requestedProtocol(req: IncomingMessage): RpcProtocol | null {
-  return req.method === "POST" ? protocolOf(req.headers["content-type"]) : null;
+function requestedForm(req: IncomingMessage): RpcForm | null {
+  return req.method === "POST" ? formOf(req.headers["content-type"]) : null;
 }
 
 function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {

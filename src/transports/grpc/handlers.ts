@@ -91,8 +91,9 @@ function intoMetadata(head: Metadata): RpcHead {
   return (metadata) => setAll(head, metadata);
 }
 
-function setAll(metadata: Metadata, fields: Readonly<Record<string, string>> = {}): void {
-  for (const [name, value] of Object.entries(fields)) metadata.set(name, value);
+/** `fields`: names and values in turn. */
+function setAll(metadata: Metadata, fields: readonly string[] = []): void {
+  for (let i = 0; i < fields.length; i += 2) metadata.set(fields[i] ?? "", fields[i + 1] ?? "");
 }
 
 type SendingCall = Pick<OpenCall, "abort" | "readerFellBehind" | "readerCaughtUp">;

@@ -10,6 +10,7 @@ import { errorRow } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { retryAdvice, retryHeaders, ServiceError } from "../../domain/call/service-error.js";
 import { limitHeaders } from "../../domain/metering/limit-response.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { createSampler } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
 
@@ -38,6 +39,36 @@ function marked(marks: readonly OutgoingHttpHeader[], headers: Headers = []): Ou
 
 function listOf(headers: OutgoingHttpHeaders): OutgoingHttpHeader[] {
   return Object.entries(headers).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
+}
+
+/**
+ * Writes the whole body of an answer of `bytes` bytes, after its head; the caller then ends it. `end(body)` alone would make
+ * Node gather the answer and an empty write after it into a vector, which costs more than sending the answer does; so the
+ * body is written, with its head before it, as one piece of text while the socket is corked. Bytes are given as Latin-1.
+ */
+export function writeText(res: ServerResponse, text: string, bytes: number): void {
+  const { socket } = res;
+  socket?.cork();
+  // One byte per character is ASCII, and as Latin-1 it is copied instead of encoded.
+  res.write(text, bytes === text.length ? "latin1" : "utf8");
+  socket?.uncork();
+}
+
+/** Resolves when the reader of a response is no longer behind, when the response is closed, or when `signal` aborts. */
+export async function drained(res: ServerResponse, signal: AbortFlag): Promise<void> {
+  while (res.writableNeedDrain && !signal.aborted && !res.destroyed) await drainOrEnd(res, signal);
+}
+
+function drainOrEnd(res: ServerResponse, signal: AbortFlag): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      res.off("drain", done).off("close", done);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    res.on("drain", done).on("close", done);
+    signal.addEventListener("abort", done);
+  });
 }
 
 /** The status and the headers of an error, the same in every API family. */

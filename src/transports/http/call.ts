@@ -16,7 +16,7 @@ import type { Core } from "../../domain/core.js";
 import { addAnswerHeaders } from "../../domain/metering/limit-response.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { JsonText } from "../../lib/json-string.js";
-import { answerAndLinger, errorHead, type ResponseWatch, type Watched } from "./answer.js";
+import { answerAndLinger, errorHead, type ResponseWatch, type Watched, writeText } from "./answer.js";
 import { pathOf } from "./routes.js";
 
 export interface CallDeps {
@@ -243,11 +243,7 @@ export class Exchange {
     if (limits !== undefined) this.#family.addLimitHeaders?.(own, limits, this.#clock.now());
   }
 
-  /**
-   * Answers with a whole JSON body; a string is JSON already. `end(body)` alone would make Node gather the answer and an
-   * empty write after it into a vector, which costs more than sending the answer does; so the body is written, with its
-   * head before it, as one piece of text while we cork the socket.
-   */
+  /** Answers with a whole JSON body; a string is JSON already. */
   json(status: number, body: object | string | JsonText): void {
     const { req, res } = this;
     if (res.headersSent || res.destroyed) return;
@@ -255,13 +251,7 @@ export class Exchange {
     const text = isJsonText ? body.text : typeof body === "string" ? body : JSON.stringify(body);
     const bytes = isJsonText && body.isAscii ? text.length : Buffer.byteLength(text);
     res.writeHead(status, this.jsonHeaders("content-length", `${bytes}`));
-    if (req.method !== "HEAD" && bytes > 0) {
-      const { socket } = res;
-      socket?.cork();
-      // One byte per character is ASCII, and as Latin-1 it is copied instead of encoded.
-      res.write(text, bytes === text.length ? "latin1" : "utf8");
-      socket?.uncork();
-    }
+    if (req.method !== "HEAD" && bytes > 0) writeText(res, text, bytes);
     res.end();
   }
 

@@ -28,15 +28,20 @@ export function checkMediaType({ headers }: IncomingMessage): void {
  * `invalid_type` when the body is JSON but not an object.
  */
 export function parseJsonBody(body: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): JsonObject {
-  const hasByteOrderMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
-  const bytes = hasByteOrderMark ? body.subarray(3) : body;
-  if (bytes.length === 0) throw new ServiceError("invalid_json", "The body is empty; a JSON object is needed.");
-  const text = decode(bytes);
-  if (!isSmall(text, limits.jsonDepthMax, limits.jsonTokensMax)) checkJsonBounds(text, limits);
+  const text = jsonTextOf(body, limits);
+  if (text.length === 0) throw new ServiceError("invalid_json", "The body is empty; a JSON object is needed.");
   const value = parse(text);
   // A forbidden key can be spelled literally or with escapes.
   if (text.includes("proto") || text.includes("\\u")) refuseForbiddenKeys(value);
   return JsonObject.ofBody(value, text);
+}
+
+/** The text of JSON within the bounds, without a byte order mark. Throws ServiceError `invalid_json`. */
+export function jsonTextOf(body: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): string {
+  const hasByteOrderMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
+  const text = decode(hasByteOrderMark ? body.subarray(3) : body);
+  if (!isSmall(text, limits.jsonDepthMax, limits.jsonTokensMax)) checkJsonBounds(text, limits);
+  return text;
 }
 
 /** Most bodies are ASCII, which is copied instead of decoded. */

@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { drained } from "./answer.js";
 import type { Call, Exchange } from "./call.js";
 
 /** Start and end of an event. Data is one line: clients with a parser of their own expect exactly this. */
@@ -59,9 +60,7 @@ export class SseWriter {
   /** Resolves when the reader is no longer behind, when the response is closed, or when `signal` aborts. */
   async drained(signal: AbortFlag): Promise<void> {
     this.#flush();
-    while (this.#res.writableNeedDrain && !signal.aborted && !this.#res.destroyed) {
-      await drainOrEnd(this.#res, signal);
-    }
+    await drained(this.#res, signal);
     this.#flush();
   }
 
@@ -79,18 +78,6 @@ export class SseWriter {
     this.#collected = "";
     this.#written();
   }
-}
-
-function drainOrEnd(res: ServerResponse, signal: AbortFlag): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      res.off("drain", done).off("close", done);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    res.on("drain", done).on("close", done);
-    signal.addEventListener("abort", done);
-  });
 }
 
 /** Data sent on a silent stream (SSE-9). */

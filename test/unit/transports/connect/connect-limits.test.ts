@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.js";
 import {
   CreateChatCompletionRequestSchema,
@@ -222,6 +222,26 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     call.caller.abort.abort(new Ended("deadline"));
     expect(errorOf(await pending)).toMatchObject({ code: Code.DeadlineExceeded, reason: "UPSTREAM_TIMEOUT" });
   });
+});
+
+it("a unary call is answered without the objects of Connect's handlers, which cost more than the call (E-40)", async () => {
+  const { url } = await startServer();
+  const original = globalThis.Headers;
+  let created = 0;
+  globalThis.Headers = class extends original {
+    constructor(init?: HeadersInit) {
+      super(init);
+      created += 1;
+    }
+  };
+  onTestFinished(() => {
+    globalThis.Headers = original;
+  });
+  for (const { path, type, frame, encode } of ways.filter(({ path }) => path === unaryPath)) {
+    const headers = { "content-type": type, authorization: handCredential };
+    expect((await request(url + path, headers, frame(encode("m")))).status).toBe(200);
+  }
+  expect(created).toBe(0);
 });
 
 it("JSON that does not match the message is rejected with the field, and not as malformed JSON (GRPC-9)", async () => {

@@ -1,0 +1,110 @@
+import type { IncomingMessage } from "node:http";
+import {
+  type DescMessage,
+  fromBinary,
+  fromJson,
+  type JsonValue,
+  type Message,
+  toBinary,
+  toJsonString,
+} from "@bufbuild/protobuf";
+import { Code } from "@connectrpc/connect";
+import type { ErrorCode } from "../../contract/errors.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
+import { jsonTextOf } from "../http/json-object.js";
+import { endFlags, envelopeBytes, type RpcForm, type RpcProtocol } from "./protocol.js";
+
+/** An error for a request whose message cannot be read. */
+export class UnreadableMessage extends ServiceError {
+  /** The code of the protocol: clients expect `internal` for bytes that are not a message. */
+  readonly rpcCode: Code;
+
+  constructor(code: ErrorCode, rpcCode: Code, text: string) {
+    super(code, text);
+    this.rpcCode = rpcCode;
+  }
+}
+
+function unreadable(code: ErrorCode, rpcCode: Code, reason: unknown): UnreadableMessage {
+  const text = reason instanceof Error ? reason.message : String(reason);
+  return new UnreadableMessage(code, rpcCode, `The request's message cannot be read: ${text}`);
+}
+
+/** Header that names the compression of messages. */
+const encodingHeaders: Readonly<Record<RpcProtocol, string>> = {
+  connect_unary: "content-encoding",
+  connect_stream: "connect-content-encoding",
+  grpc_web: "grpc-encoding",
+};
+
+/** Throws for messages that are compressed: inference answers are small or are streamed. */
+export function checkEncoding(protocol: RpcProtocol, { headers }: IncomingMessage): void {
+  const encoding = headers[encodingHeaders[protocol]];
+  if (encoding === undefined || encoding === "identity") return;
+  const text = `Compressed messages ('${encoding}') are not supported: send the message with the encoding 'identity'.`;
+  throw new UnreadableMessage("unsupported_media_type", Code.Unimplemented, text);
+}
+
+/** Size limit of a request body whose message may have `messageBytesMax`. */
+export function bodyBytesMax(protocol: RpcProtocol, messageBytesMax: number): number {
+  return protocol === "connect_unary" ? messageBytesMax : messageBytesMax + envelopeBytes;
+}
+
+/** The one message of a whole body. Throws ServiceError, also for one that would become too many objects. */
+export function readMessage(form: RpcForm, desc: DescMessage, body: Buffer, limits: ServiceLimits): Message {
+  const { protocol, isJson } = form;
+  const message = protocol === "connect_unary" ? body : messageInEnvelope(body, endFlags[protocol]);
+  if (isJson) return readJson(desc, message, limits);
+  checkMessageBounds(desc, message, limits);
+  try {
+    // Of a plain array: fields of type bytes of a Buffer would be Buffers, whose slice() does not copy. Unknown fields are
+    // dropped: each one that is kept becomes an object.
+    const bytes = new Uint8Array(message.buffer, message.byteOffset, message.length);
+    return fromBinary(desc, bytes, { readUnknownFields: false });
+  } catch (thrown) {
+    throw unreadable("invalid_value", Code.Internal, thrown);
+  }
+}
+
+function readJson(desc: DescMessage, message: Buffer, limits: ServiceLimits): Message {
+  let value: JsonValue;
+  try {
+    value = JSON.parse(jsonTextOf(message, limits));
+  } catch (thrown) {
+    throw unreadable("invalid_json", Code.InvalidArgument, thrown);
+  }
+  try {
+    return fromJson(desc, value, { ignoreUnknownFields: true });
+  } catch (thrown) {
+    throw unreadable("invalid_value", Code.InvalidArgument, thrown);
+  }
+}
+
+/** Flag of an envelope with a compressed message. */
+const compressedFlag = 1;
+
+/** The one message between the envelopes of a body. Envelopes with `endFlag` are skipped. */
+function messageInEnvelope(body: Buffer, endFlag: number): Buffer {
+  let message: Buffer | null = null;
+  for (let at = 0; at < body.length; ) {
+    const start = at + envelopeBytes;
+    const end = start > body.length ? Number.POSITIVE_INFINITY : start + body.readUInt32BE(at + 1);
+    if (end > body.length) throw unreadable("invalid_value", Code.InvalidArgument, "its envelope is incomplete");
+    const flags = body[at] ?? 0;
+    if ((flags & compressedFlag) !== 0) throw unreadable("invalid_value", Code.Internal, "it is compressed");
+    if ((flags & endFlag) === 0) {
+      if (message !== null) throw unreadable("invalid_value", Code.Unimplemented, "the body has more than one message");
+      message = body.subarray(start, end);
+    }
+    at = end;
+  }
+  if (message === null) throw unreadable("invalid_value", Code.Unimplemented, "the body has no message");
+  return message;
+}
+
+/** A message of an answer. Throws when it does not fit its descriptor. */
+export function encodeMessage({ isJson }: RpcForm, desc: DescMessage, message: Message): Uint8Array | string {
+  return isJson ? toJsonString(desc, message) : toBinary(desc, message);
+}
