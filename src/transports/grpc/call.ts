@@ -18,6 +18,7 @@ import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
+import type { Placed } from "../../lib/collections.js";
 import type { BodyBudget, UploadWatch } from "../http/body.js";
 import { closeHalfOpen, connectionOf, cutOff, isClosed, limitMessages, onBytes } from "./http2.js";
 
@@ -31,7 +32,43 @@ export interface OpenCallDeps {
   readonly log: Logger;
 }
 
-type PartialStatus = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
+type SendStatus = ServerInterceptingCallInterface["sendStatus"];
+type PartialStatus = Parameters<SendStatus>[0];
+
+/**
+ * The property of grpc-js's innermost call, and of the metadata that its handler gets, with their OpenCall. A WeakMap of
+ * all calls would make young garbage survive scavenges.
+ */
+const openCallKey = Symbol("OpenCall");
+
+interface Marked {
+  [openCallKey]?: OpenCall;
+}
+
+/** The call to which a metadata object was delivered. */
+export function openCallOf(metadata: Metadata): OpenCall {
+  const open = (metadata as Marked)[openCallKey];
+  if (open === undefined) throw new Error("a call reached its handler before it was opened");
+  return open;
+}
+
+const wrappedPrototypes = new WeakSet<object>();
+
+/**
+ * Wraps `sendStatus` on the prototype of grpc-js's innermost calls, once: a function of its own on each call would make
+ * young garbage survive scavenges. Calls without an OpenCall are not affected.
+ */
+function wrapStatuses(call: ServerInterceptingCallInterface): void {
+  const prototype: { sendStatus: SendStatus } = Object.getPrototypeOf(call);
+  if (wrappedPrototypes.has(prototype)) return;
+  wrappedPrototypes.add(prototype);
+  const send = prototype.sendStatus;
+  prototype.sendStatus = function (this: Marked & ServerInterceptingCallInterface, status) {
+    const open = this[openCallKey];
+    if (open === undefined) send.call(this, status);
+    else open.passStatus(status, send);
+  };
+}
 
 /**
  * One call, from its metadata to its end: tracks how it ends and builds its status.
@@ -39,11 +76,13 @@ type PartialStatus = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0
  * grpc-js signals "cancelled" at the end of every call, also after success. A call counts as cancelled only if it ended
  * before our status was sent.
  */
-export class OpenCall {
+export class OpenCall implements Placed {
   readonly requestId: string;
   readonly abort = new AbortSource();
   /** The client's deadline on our clock; Infinity without one. */
   readonly deadlineAtMs: number;
+  /** Index in the list of open calls. */
+  place = -1;
   /** A status was sent or is on its way. */
   isAnswered = false;
   readonly #deps: OpenCallDeps;
@@ -73,7 +112,8 @@ export class OpenCall {
     this.#call = call;
     this.requestId = requestId;
     this.deadlineAtMs = Number(call.getDeadline());
-    this.#explainOwnStatuses();
+    wrapStatuses(call);
+    (call as Marked)[openCallKey] = this;
     this.#cancelUploadTimer = deps.clock.after(deps.limits.requestTimeoutMs, () => {
       this.refuse(new ServiceError("request_timeout", "The request took too long to arrive."));
     });
@@ -84,13 +124,14 @@ export class OpenCall {
     return this.#ctx;
   }
 
-  /** Records that the core has accepted the call. False when the client has left meanwhile. */
-  opened(ctx: CallContext): boolean {
+  /** Records that the core has accepted the call of this metadata. False when the client has left meanwhile. */
+  opened(ctx: CallContext, metadata: Metadata): boolean {
     if (this.#over) {
       ctx.close();
       return false;
     }
     this.#ctx = ctx;
+    (metadata as Marked)[openCallKey] = this;
     // While the request arrives only this listener observes the signal; afterwards the operation does.
     this.abort.addEventListener("abort", () => this.refuse(errorOfEnd(this.abort.reason)));
     this.#receive(ctx);
@@ -189,21 +230,19 @@ export class OpenCall {
   }
 
   /**
-   * grpc-js ends calls by itself on a deadline, an oversized or an unreadable message, on the innermost call and without
-   * details. Details are added here, so that code 8 for a large message differs from code 8 for a rate limit.
+   * Sends a status of the innermost call with `send`. grpc-js ends calls by itself on a deadline, an oversized or an
+   * unreadable message, and without details. They are added here, so that code 8 for a large message differs from code 8
+   * for a rate limit.
    */
-  #explainOwnStatuses(): void {
+  passStatus(status: PartialStatus, send: SendStatus): void {
     const call = this.#call;
-    const send = call.sendStatus.bind(call);
-    call.sendStatus = (status) => {
-      if (this.isAnswered) {
-        send(status);
-      } else if (!isClosed(call)) {
-        send(this.#explain(status));
-        this.abort.abort(new Ended(status.code === statusCode.DEADLINE_EXCEEDED ? "deadline" : "failed"));
-      }
-      if (!this.#requestComplete) closeHalfOpen(call);
-    };
+    if (this.isAnswered) {
+      send.call(call, status);
+    } else if (!isClosed(call)) {
+      send.call(call, this.#explain(status));
+      this.abort.abort(new Ended(status.code === statusCode.DEADLINE_EXCEEDED ? "deadline" : "failed"));
+    }
+    if (!this.#requestComplete) closeHalfOpen(call);
   }
 
   #explain(status: PartialStatus): PartialStatus {

@@ -1,10 +1,11 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
-import { type Metadata, Server, ServerCredentials, type ServerInterceptor, type ServerOptions } from "@grpc/grpc-js";
+import { Server, ServerCredentials, type ServerInterceptor, type ServerOptions } from "@grpc/grpc-js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { Ended } from "../../domain/call/call-context.js";
 import type { Clock } from "../../domain/call/ports.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
+import { MemberList } from "../../lib/collections.js";
 import type { TlsFiles } from "../../lib/network.js";
 import type { ConnectionLimit } from "../http/connection-limit.js";
 import type { OpenCall } from "./call.js";
@@ -38,11 +39,11 @@ const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 3
  */
 export function createGrpcListener(deps: GrpcListenerDeps) {
   const { services, limits, clock, connectionClock = clock } = deps;
-  const calls = { live: new Set<OpenCall>(), byMetadata: new WeakMap<Metadata, OpenCall>() };
+  const calls = new MemberList<OpenCall>();
   const watches = new OpenWatches();
   const grpc = new Server(serverOptions(limits, createOpenInterceptor(deps, services, calls, watches)));
   for (const service of services) {
-    grpc.addService(boundedDefinition(service.desc, limits), grpcHandlers(service, calls.byMetadata));
+    grpc.addService(boundedDefinition(service.desc, limits), grpcHandlers(service));
   }
   const descriptors = services.map(({ desc }) => desc);
   const setServing = addHealth(grpc, descriptors);
@@ -119,7 +120,7 @@ export function createGrpcListener(deps: GrpcListenerDeps) {
       const gone = isGone() ? Promise.resolve() : new Promise<void>((resolve) => onGone.push(resolve));
       sessions.drain();
       if (!(await within(graceMs, gone))) {
-        for (const call of [...calls.live]) call.abort.abort(new Ended("shutting_down"));
+        for (const call of calls.all()) call.abort.abort(new Ended("shutting_down"));
         if (!(await within(lastStatusMs, gone))) for (const socket of sockets) socket.destroy();
       }
       await gone;

@@ -14,7 +14,7 @@ import { type ServiceError, toServiceError } from "../../domain/call/service-err
 import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
 import type { RpcHandler, RpcHead, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
 import { grpcDefinition } from "../../lib/grpc-definition.js";
-import type { OpenCall } from "./call.js";
+import { type OpenCall, openCallOf } from "./call.js";
 
 type Unary = Extract<RpcHandler, { kind: "unary" }>;
 type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
@@ -23,22 +23,14 @@ type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
  * The handlers of a service in the form of grpc-js, by lower-camel name. grpc-js passes the metadata object that was
  * delivered to it to the handler, so the object identifies the call.
  */
-export function grpcHandlers(
-  { handlers }: RpcService,
-  openCalls: WeakMap<Metadata, OpenCall>,
-): UntypedServiceImplementation {
-  const openOf = (metadata: Metadata): OpenCall => {
-    const open = openCalls.get(metadata);
-    if (open === undefined) throw new Error("a call reached its handler before it was opened");
-    return open;
-  };
+export function grpcHandlers({ handlers }: RpcService): UntypedServiceImplementation {
   return Object.fromEntries(
     handlers.map((handler) => [
       handler.method.localName,
       handler.kind === "unary"
         ? (call: ServerUnaryCall<Message, Message>, done: sendUnaryData<Message>) =>
-            void answerUnary(handler, openOf(call.metadata), call, done)
-        : (call: ServerWritableStream<Message, Message>) => void answerStream(handler, openOf(call.metadata), call),
+            void answerUnary(handler, openCallOf(call.metadata), call, done)
+        : (call: ServerWritableStream<Message, Message>) => void answerStream(handler, openCallOf(call.metadata), call),
     ]),
   );
 }

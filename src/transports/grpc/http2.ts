@@ -78,6 +78,8 @@ export function keepSessions(grpc: Server, clock: Clock) {
       stream.once("close", () => {
         tracked.openStreams -= 1;
         if (tracked.isRetired && tracked.openStreams === 0) session.close();
+        // Its session keeps a closed stream past the next collections, which would keep all objects of its call.
+        stream.removeAllListeners();
       });
     });
     session.once("close", () => sessions.delete(tracked));

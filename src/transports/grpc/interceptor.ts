@@ -1,9 +1,11 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import {
   type Metadata,
+  type MetadataValue,
   ServerInterceptingCall,
   type ServerInterceptingCallInterface,
   type ServerInterceptor,
+  type ServerListener,
   ServerListenerBuilder,
 } from "@grpc/grpc-js";
 import type { ServiceLimits } from "../../contract/limits.js";
@@ -13,18 +15,13 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { unknownRpc } from "../../domain/rpc/rpc-status.js";
+import type { MemberList } from "../../lib/collections.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
 import { callerFromHeaders } from "../http/call.js";
 import { grpcStatus, OpenCall, type OpenCallDeps } from "./call.js";
 import { RefusedMessage } from "./handlers.js";
 import { closeHalfOpen, unknownRpcHeader, unknownRpcPath } from "./http2.js";
 import type { OpenWatches } from "./standard-services.js";
-
-/** The open calls of our services. */
-interface OpenCalls {
-  readonly live: Set<OpenCall>;
-  readonly byMetadata: WeakMap<Metadata, OpenCall>;
-}
 
 export interface OpenInterceptorDeps extends OpenCallDeps {
   readonly core: Pick<Core, "open">;
@@ -39,7 +36,7 @@ export interface OpenInterceptorDeps extends OpenCallDeps {
 export function createOpenInterceptor(
   deps: OpenInterceptorDeps,
   services: readonly RpcService[],
-  calls: OpenCalls,
+  calls: MemberList<OpenCall>,
   watches: OpenWatches,
 ): ServerInterceptor {
   const rpcs = new Map<string, { method: DescMethod; operation: Operation }>();
@@ -62,7 +59,7 @@ export function createOpenInterceptor(
 function refuseUnknown(call: ServerInterceptingCallInterface, requestId: string): ServerInterceptingCall {
   const listener = new ServerListenerBuilder()
     .withOnReceiveMetadata((metadata) => {
-      const error = unknownRpc(textOf(metadata, unknownRpcHeader) ?? "");
+      const error = unknownRpc(textOf(metadata.get(unknownRpcHeader)) ?? "");
       call.sendStatus(grpcStatus(error, null, requestId));
       closeHalfOpen(call);
     })
@@ -75,16 +72,17 @@ function openOnMetadata(
   method: DescMethod,
   operation: Operation,
   call: ServerInterceptingCallInterface,
-  calls: OpenCalls,
+  calls: MemberList<OpenCall>,
 ): ServerInterceptingCall {
   const bytesMax = messageBytesMax(operation, deps.limits);
   const open = new OpenCall(deps, method, call, deps.ids.requestId(), bytesMax);
-  calls.live.add(open);
+  calls.add(open);
 
   async function openCall(metadata: Metadata, deliver: (metadata: Metadata) => void): Promise<void> {
     try {
-      checkMetadataSize(metadata, deps.limits.http2HeaderBytesMax);
-      const caller = callerFromHeaders((name) => textOf(metadata, name), {
+      const fields = metadata.toJSON();
+      checkMetadataSize(fields, deps.limits.http2HeaderBytesMax);
+      const caller = callerFromHeaders((name) => textOf(fields[name]), {
         deadlineAtMs: open.deadlineAtMs,
         abort: open.abort,
         transport: "grpc",
@@ -92,32 +90,31 @@ function openOnMetadata(
         browser: undefined,
         requestId: open.requestId,
       });
-      if (!open.opened(await deps.core.open(operation, caller))) return;
+      if (!open.opened(await deps.core.open(operation, caller), metadata)) return;
     } catch (thrown) {
       open.refuse(thrown);
       return;
     }
-    calls.byMetadata.set(metadata, open);
     deliver(metadata);
   }
 
-  const listener = new ServerListenerBuilder()
-    .withOnReceiveMetadata((metadata, deliver) => void openCall(metadata, deliver))
-    .withOnReceiveMessage((message, deliver) => {
+  const listener: ServerListener = {
+    onReceiveMetadata: (metadata, deliver) => void openCall(metadata, deliver),
+    onReceiveMessage(message, deliver) {
       if (message instanceof RefusedMessage) open.refuse(message.error);
       else deliver(message);
-    })
-    .withOnReceiveHalfClose((deliver) => {
+    },
+    onReceiveHalfClose(deliver) {
       // A refused call has its status; grpc-js would add one for the missing message.
       if (open.isAnswered) return;
       open.requestComplete();
       deliver();
-    })
-    .withOnCancel(() => {
-      calls.live.delete(open);
+    },
+    onCancel() {
+      calls.delete(open);
       open.over();
-    })
-    .build();
+    },
+  };
   return new ServerInterceptingCall(call, {
     start: (next) => next(listener),
     sendStatus: (status, next) => {
@@ -127,14 +124,16 @@ function openOnMetadata(
   });
 }
 
+type MetadataFields = ReturnType<Metadata["toJSON"]>;
+
 /** Overhead of each entry in the size of a header list (RFC 9113, section 6.5.2). */
 const entryOverheadBytes = 32;
 
 /** Checks the size of the metadata as an HTTP/2 header list, without pseudo headers and those that grpc-js removes. */
-function checkMetadataSize(metadata: Metadata, bytesMax: number): void {
+function checkMetadataSize(fields: MetadataFields, bytesMax: number): void {
   let bytes = 0;
-  for (const name of Object.keys(metadata.getMap())) {
-    for (const value of metadata.get(name)) {
+  for (const name of Object.keys(fields)) {
+    for (const value of fields[name] ?? []) {
       // Values of `-bin` entries are sent as base64.
       const encoded = typeof value === "string" ? value.length : Math.ceil(value.length / 3) * 4;
       bytes += entryOverheadBytes + name.length + encoded;
@@ -145,7 +144,8 @@ function checkMetadataSize(metadata: Metadata, bytesMax: number): void {
   throw new ServiceError("request_headers_too_large", message);
 }
 
-function textOf(metadata: Metadata, name: string): string | undefined {
-  const [value] = metadata.get(name);
+/** The first value of an entry, if it is text. */
+function textOf(values: readonly MetadataValue[] | undefined): string | undefined {
+  const value = values?.[0];
   return typeof value === "string" ? value : undefined;
 }
