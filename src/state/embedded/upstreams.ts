@@ -12,7 +12,7 @@ import {
   sqliteCode,
   text,
 } from "./database/sqlite.js";
-import { databaseFile } from "./database/state-file.js";
+import { databaseFile, findLostStore } from "./database/state-file.js";
 import type { StoreLink } from "./database/worker-link.js";
 
 const selectUpstreams = "SELECT record_json FROM upstreams ORDER BY name";
@@ -27,7 +27,7 @@ function toUpstreams(rows: readonly SqlRow[]): readonly StoredUpstream[] {
  */
 export function readStoredUpstreams(dataDir: string): readonly StoredUpstream[] {
   const file = databaseFile(dataDir);
-  if (!existsSync(file)) return [];
+  if (!existsSync(file) || findLostStore(dataDir) !== null) return [];
   let db: SqliteDatabase | null = null;
   try {
     db = openSqlite(file);

@@ -13,12 +13,14 @@ import { createVerbs, type DeliveryBounds } from "./verbs.js";
 export interface WorkerStart {
   readonly dataDir: string;
   readonly bounds: DeliveryBounds;
+  /** Whether an empty state replaces a lost one. */
+  readonly newStore: boolean;
 }
 
 invariant(parentPort !== null, "the store's worker runs in a thread");
 try {
-  const { dataDir, bounds } = workerData as WorkerStart;
-  const { db, warnings } = openStateFile(dataDir);
+  const { dataDir, bounds, newStore } = workerData as WorkerStart;
+  const { db, warnings } = openStateFile(dataDir, { newStore });
   serveLink(parentPort, createRunBatch(db, createVerbs(db, bounds)), () => db.close());
   parentPort.postMessage({ kind: "opened", warnings } satisfies FromWorker);
 } catch (error) {

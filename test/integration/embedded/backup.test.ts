@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { migrate } from "../../../src/state/embedded/database/migrations.js";
+import { restoreEmbeddedState } from "../../../src/state/embedded/database/restore.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
-import { restoreEmbeddedState } from "../../../src/state/embedded/database/state-file.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { keyRecord, listKeys } from "../../suites/api-key-records.js";
 import { storedResponse } from "../../support/records.js";
@@ -33,6 +34,14 @@ async function backUpAndGoOn(): Promise<void> {
   await state.backup(file);
   await state.keys.insert(keyRecord(2));
   await state.close();
+}
+
+/** Creates a backup of a version with a change. */
+function createBackup(change: string, version?: number): void {
+  const db = openSqlite(file);
+  migrate(db, 1_000, version);
+  db.exec(change);
+  db.close();
 }
 
 async function keyIds(): Promise<string[]> {
@@ -189,6 +198,41 @@ describe("backups of the embedded state", () => {
     refused("newer.db", /newer version/);
     expect(await readdir(dataDir)).toEqual(["uis.db"]);
     expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
+  });
+
+  it("rejects a backup with another schema than that of its version, and changes nothing (E-25)", async () => {
+    const faults = {
+      "trigger undo is added": "CREATE TRIGGER undo AFTER UPDATE ON api_keys BEGIN SELECT 1; END",
+      "view keys is added": "CREATE VIEW keys AS SELECT * FROM api_keys",
+      "table words is added": "CREATE VIRTUAL TABLE words USING fts5(word)",
+      "index one_name is added": "CREATE UNIQUE INDEX one_name ON api_keys (name)",
+      "index responses_by_age is missing": "DROP INDEX responses_by_age",
+      "table api_keys is changed": "ALTER TABLE api_keys ADD COLUMN note TEXT",
+    };
+    for (const [fault, sql] of Object.entries(faults)) {
+      createBackup(sql);
+      expect(() => restoreEmbeddedState({ dataDir, file, nowMs: 1 })).toThrow(
+        `${file} has a schema that is not this service's: ${fault}`,
+      );
+      await rm(file);
+    }
+    expect(await readdir(dataDir)).toEqual([]);
+  });
+
+  it("restores a backup of an earlier version, and one with statistics of SQLite's planner (E-25)", async () => {
+    createBackup("ANALYZE", 4);
+    restoreEmbeddedState({ dataDir, file, nowMs: 1 });
+    expect(await readdir(dataDir)).toEqual(["uis.db"]);
+  });
+
+  it("keeps the log of a lost file when it restores (E-24)", async () => {
+    createBackup("SELECT 1");
+    await mkdir(dataDir);
+    await writeFile(join(dataDir, "uis.db"), "");
+    await writeFile(join(dataDir, "uis.db-wal"), "all that is left");
+    const kept = restoreEmbeddedState({ dataDir, file, nowMs: 1 });
+    expect(await readFile(`${kept}-wal`, "utf8")).toBe("all that is left");
+    expect(await readFile(join(dataDir, "uis.db"))).toEqual(await readFile(file));
   });
 
   it("overwrites no file, and leaves nothing behind if it cannot write", async () => {

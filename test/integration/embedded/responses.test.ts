@@ -7,8 +7,9 @@ import { StoredResponses } from "../../../src/domain/responses/stored-responses.
 import type { State } from "../../../src/domain/service/state.js";
 import { SecretBox } from "../../../src/lib/crypto.js";
 import { migrate } from "../../../src/state/embedded/database/migrations.js";
+import { restoreEmbeddedState } from "../../../src/state/embedded/database/restore.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
-import { databaseFile, restoreEmbeddedState } from "../../../src/state/embedded/database/state-file.js";
+import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { FakeClock } from "../../support/fake-clock.js";
 import { storedResponse } from "../../support/records.js";

@@ -131,6 +131,10 @@ describe("the file of the embedded state", () => {
     await writeFile(join(dataDir, "uis.db"), "certainly not a database".repeat(100));
     await expect(open()).rejects.toMatchObject({ message: expect.stringContaining("not a valid database") });
     dataDir = join(dataDir, "uis.db", "below-a-file");
-    await expect(open()).rejects.toMatchObject({ name: "StateOpenError", fix: expect.stringContaining("writable") });
+    await expect(open()).rejects.toMatchObject({
+      name: "StateOpenError",
+      message: expect.stringContaining("a file is where a folder is expected"),
+      fix: expect.stringContaining("--data-dir"),
+    });
   });
 });

@@ -44,15 +44,19 @@ const journalBytes = { from: 18, to: 20, withoutLog: 1 } as const;
 /** Backups of the database file while it is in use, one at a time. Requests are served and settled meanwhile (E-15). */
 export class StateBackups {
   readonly #link: StoreLink<ReturnType<typeof createBackupVerbs>>;
-  readonly #database: string;
-  /** Kept open: closing any descriptor of the file releases this process's lock on it. */
-  #source: FileHandle | null = null;
+  /** Open as long as the database: closing any descriptor of the file releases this process's lock on it. */
+  readonly #source: FileHandle;
   #last: Promise<void> = Promise.resolve();
   #isClosing = false;
 
-  constructor(link: StoreLink<ReturnType<typeof createBackupVerbs>>, database: string) {
+  /** Opens the file once, so that it can be copied after it was deleted or moved (E-23). */
+  static async open(link: StoreLink<ReturnType<typeof createBackupVerbs>>, database: string): Promise<StateBackups> {
+    return new StateBackups(link, await open(database, "r"));
+  }
+
+  private constructor(link: StoreLink<ReturnType<typeof createBackupVerbs>>, source: FileHandle) {
     this.#link = link;
-    this.#database = database;
+    this.#source = source;
   }
 
   /**
@@ -72,8 +76,7 @@ export class StateBackups {
   }
 
   async release(): Promise<void> {
-    await this.#source?.close();
-    this.#source = null;
+    await this.#source.close();
   }
 
   async #write(file: string): Promise<void> {
@@ -98,7 +101,6 @@ export class StateBackups {
   }
 
   async #copyTo(file: string): Promise<void> {
-    this.#source ??= await open(this.#database, "r");
     const target = await open(file, "wx", 0o600);
     try {
       await this.#copy(await this.#link.read("beginCopy"), this.#source, target);

@@ -1,6 +1,6 @@
 import { StateOpenError } from "../../../domain/service/state.js";
 import { migrationSteps } from "./migration-steps.js";
-import type { SqliteDatabase } from "./sqlite.js";
+import { openSqlite, type SqliteDatabase, text, textOrNull } from "./sqlite.js";
 
 /** The number of the last step in this version. */
 export const newestMigration = migrationSteps.length;
@@ -25,4 +25,36 @@ export function migrate(db: SqliteDatabase, nowMs: number, newest = newestMigrat
     note.run(applied + position + 1, nowMs);
     db.exec("COMMIT");
   });
+}
+
+/**
+ * Tables, indexes and triggers in which the file differs from one that the first `step` steps have created; each as
+ * `trigger undo_revocation is added`. Statistics that SQLite keeps for its planner do not count.
+ */
+export function schemaDifferences(db: SqliteDatabase, step: number): readonly string[] {
+  const own = openSqlite(":memory:");
+  try {
+    migrate(own, 0, step);
+    const expected = objectsOf(own);
+    const found = objectsOf(db);
+    const differing = [...found].filter(([name, sql]) => expected.get(name) !== sql);
+    return [
+      ...differing.map(([name]) => `${name} is ${expected.has(name) ? "changed" : "added"}`),
+      ...[...expected.keys()].filter((name) => !found.has(name)).map((name) => `${name} is missing`),
+    ];
+  } finally {
+    own.close();
+  }
+}
+
+/** SQL by type and name. White space is not compared. */
+function objectsOf(db: SqliteDatabase): ReadonlyMap<string, string> {
+  const rows = db.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema").all();
+  const own = rows.filter((row) => !/^sqlite_stat\d$/.test(text(row, "name")));
+  return new Map(
+    own.map((row) => {
+      const sql = `${text(row, "tbl_name")}: ${textOrNull(row, "sql")?.replace(/\s+/g, " ") ?? ""}`;
+      return [`${text(row, "type")} ${text(row, "name")}`, sql];
+    }),
+  );
 }

@@ -1,9 +1,6 @@
 import {
   chmodSync,
-  chownSync,
   closeSync,
-  constants,
-  copyFileSync,
   existsSync,
   fsyncSync,
   linkSync,
@@ -16,18 +13,26 @@ import {
 import { join } from "node:path";
 import process from "node:process";
 import { StateOpenError } from "../../../domain/service/state.js";
-import { migrate, newestMigration } from "./migrations.js";
-import { removeAdmissionJournal } from "./running-requests.js";
-import { integer, openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes, text } from "./sqlite.js";
+import { fileFaultOf } from "../../../lib/file-faults.js";
+import { migrate } from "./migrations.js";
+import { openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes } from "./sqlite.js";
+
+interface OpenOptions {
+  /** Begins with an empty state where the former one is lost, and moves what is left of it aside. */
+  readonly newStore?: boolean;
+}
 
 /**
- * Opens `<dataDir>/uis.db`. Creates missing ones with mode 0700 and 0600 (SEC-31). Throws StateOpenError. An existing
- * directory that other users can read keeps its mode, with a warning.
+ * Opens `<dataDir>/uis.db`. Creates missing ones with mode 0700 and 0600 (SEC-31). Throws StateOpenError, also for a folder
+ * whose store is lost (E-24). An existing directory that other users can read keeps its mode, with a warning.
  */
-export function openStateFile(dataDir: string): { db: SqliteDatabase; warnings: readonly string[] } {
+export function openStateFile(
+  dataDir: string,
+  { newStore = false }: OpenOptions = {},
+): { db: SqliteDatabase; warnings: readonly string[] } {
   const file = databaseFile(dataDir);
   try {
-    const warnings = prepareFiles(dataDir, file);
+    const warnings = prepareFiles(dataDir, file, newStore);
     const db = openSqlite(file);
     applySettings(db);
     migrate(db, Date.now());
@@ -37,16 +42,105 @@ export function openStateFile(dataDir: string): { db: SqliteDatabase; warnings: 
   }
 }
 
-function prepareFiles(dataDir: string, file: string): readonly string[] {
+function prepareFiles(dataDir: string, file: string, newStore: boolean): readonly string[] {
+  const warnings: string[] = [];
+  const lost = findLostStore(dataDir);
+  if (lost !== null && !newStore) throw lostStoreError(dataDir, lost);
+  if (lost !== null) warnings.push(`The files of the lost state are kept in ${setAside(dataDir, lost)}.`);
+  else if (newStore && existsSync(file)) warnings.push("--new-store has no effect: the data directory has a state.");
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   // Only if missing: closing any descriptor of the file releases this process's locks on it.
-  if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
+  if (!existsSync(file)) createDatabase(file);
   // SQLite gives its other files the mode of this one.
   if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
   syncDirectory(dataDir);
   // An existing directory may serve other purposes too (`--data-dir /tmp`), so it gets a warning and keeps its mode.
-  if (process.platform === "win32" || (statSync(dataDir).mode & 0o077) === 0) return [];
-  return [`The data directory ${dataDir} is open to other users of this machine. Run: chmod 700 '${dataDir}'`];
+  if (process.platform === "win32" || (statSync(dataDir).mode & 0o077) === 0) return warnings;
+  return [
+    ...warnings,
+    `The data directory ${dataDir} is open to other users of this machine. Run: chmod 700 '${dataDir}'`,
+  ];
+}
+
+/** The file appears when it has its tables: an empty one would be taken for a lost store after a crash or on a full disk. */
+function createDatabase(file: string): void {
+  const unfinished = `${file}.creating-${process.pid}`;
+  try {
+    rmSync(unfinished, { force: true });
+    closeSync(openSync(unfinished, "wx", 0o600));
+    const db = openSqlite(unfinished);
+    try {
+      // One sync at the end instead of several for each step.
+      db.exec("PRAGMA synchronous = OFF");
+      migrate(db, Date.now());
+    } finally {
+      db.close();
+    }
+    syncFile(unfinished);
+    placeNew(unfinished, file);
+  } finally {
+    rmSync(unfinished, { force: true });
+    removeLogs(unfinished);
+  }
+}
+
+/** A file that another process has created meanwhile stays: that process may be writing it. */
+function placeNew(unfinished: string, file: string): void {
+  try {
+    linkSync(unfinished, file);
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") return;
+    if (!noLinks.has(code)) throw error;
+    renameSync(unfinished, file);
+  }
+}
+
+/** Codes of a file system without hard links. */
+export const noLinks: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
+
+/** Only a folder that had a store has these. A clean stop leaves the folder `spool`. */
+const signsOfStore = ["uis.db-wal", "uis.db-journal", "uis.live-a", "uis.live-b", "spool"] as const;
+
+/** A data folder without its database. */
+interface LostStore {
+  /** The file is there, without content. */
+  readonly isEmpty: boolean;
+  /** Names of what is left beside it. */
+  readonly left: readonly string[];
+}
+
+/** Null: the database is there, or the folder never had one. Opens nothing, because SQLite deletes the log of an empty file. */
+export function findLostStore(dataDir: string): LostStore | null {
+  const bytes = statSync(databaseFile(dataDir), { throwIfNoEntry: false })?.size ?? null;
+  if (bytes !== null && bytes > 0) return null;
+  const left = signsOfStore.filter((name) => existsSync(join(dataDir, name)));
+  return bytes === null && left.length === 0 ? null : { isEmpty: bytes === 0, left };
+}
+
+/** The refusal to start without the former state. */
+export function lostStoreError(dataDir: string, { isEmpty, left }: LostStore): StateOpenError {
+  const beside = left.length === 0 ? "" : `, beside ${left.join(", ")} of a former service`;
+  return new StateOpenError(
+    `the state is lost: ${databaseFile(dataDir)} is ${isEmpty ? "empty" : "missing"}${beside}`,
+    "nothing was changed: bring back a file that uis backup wrote with uis restore FILE, or set REDIS_URL if that service " +
+      "used Redis, or begin with an empty state with uis serve --new-store",
+  );
+}
+
+/** Moves what is left of a store into a new folder, which it returns. */
+function setAside(dataDir: string, { left }: LostStore): string {
+  const folder = join(dataDir, `replaced-${nameOfTime(Date.now())}`);
+  mkdirSync(folder, { mode: 0o700 });
+  for (const name of ["uis.db", "uis.db-shm", ...left]) {
+    if (existsSync(join(dataDir, name))) renameSync(join(dataDir, name), join(folder, name));
+  }
+  return folder;
+}
+
+/** A time as part of a file name. */
+export function nameOfTime(ms: number): string {
+  return new Date(ms).toISOString().replaceAll(":", "-");
 }
 
 /**
@@ -89,19 +183,31 @@ function applySettings(db: SqliteDatabase): void {
   db.exec("COMMIT");
 }
 
-function toOpenError(cause: unknown, dataDir: string, file: string): StateOpenError {
+/** A fault of the files as a refusal to start, with cause and fix. */
+export function toOpenError(cause: unknown, dataDir: string, file: string): StateOpenError {
   if (cause instanceof StateOpenError) return cause;
   const detail = cause instanceof Error ? cause.message : String(cause);
   const refuse = (what: string, fix: string) => new StateOpenError(what, fix, { cause });
+  const fault = fileFaultOf(cause);
+  if (fault !== null) {
+    const fix = `${fault.fix}, or choose another directory with --data-dir`;
+    return refuse(`${fault.path ?? file} cannot be opened: ${fault.cause}`, fix);
+  }
   switch (sqliteCode(cause)) {
     case sqliteCodes.BUSY:
     case sqliteCodes.LOCKED:
       return inUse(dataDir, "stop the service that runs there, or choose another directory with --data-dir", cause);
     case sqliteCodes.CORRUPT:
     case sqliteCodes.NOTADB:
-      return refuse(`${file} is not a valid database: ${detail}`, "restore it from a backup, or move it away");
+      return refuse(
+        `${file} is not a valid database: ${detail}`,
+        "bring back a file that uis backup wrote with uis restore FILE, which keeps the damaged one",
+      );
     case sqliteCodes.FULL:
-      return refuse(`the disk of ${dataDir} is full`, "free some space, or choose another directory with --data-dir");
+      return refuse(
+        `${file} cannot be written: the disk is full`,
+        "free some space on it, or choose another directory with --data-dir",
+      );
     default:
       return refuse(
         `${file} cannot be opened: ${detail}`,
@@ -110,14 +216,14 @@ function toOpenError(cause: unknown, dataDir: string, file: string): StateOpenEr
   }
 }
 
-function inUse(dataDir: string, fix: string, cause: unknown): StateOpenError {
+export function inUse(dataDir: string, fix: string, cause: unknown): StateOpenError {
   return new StateOpenError(`the data directory ${dataDir} is in use by another process`, fix, { cause });
 }
 
 /** Whether another process holds the database of this directory, as a service does while it runs. */
 export function isStateInUse(dataDir: string): boolean {
   const file = databaseFile(dataDir);
-  if (!existsSync(file)) return false;
+  if (!existsSync(file) || findLostStore(dataDir) !== null) return false;
   let db: SqliteDatabase | null = null;
   try {
     db = openSqlite(file);
@@ -139,11 +245,11 @@ export function databaseFile(dataDir: string): string {
 }
 
 /** Without it a power cut can lose the name of a new file, and all acknowledged writes with it. */
-function syncDirectory(directory: string): void {
+export function syncDirectory(directory: string): void {
   if (process.platform !== "win32") syncFile(directory, "r");
 }
 
-function syncFile(file: string, flags = "r+"): void {
+export function syncFile(file: string, flags = "r+"): void {
   const opened = openSync(file, flags);
   try {
     fsyncSync(opened);
@@ -152,139 +258,7 @@ function syncFile(file: string, flags = "r+"): void {
   }
 }
 
-interface RestoreRequest {
-  readonly dataDir: string;
-  /** The backup. */
-  readonly file: string;
-  readonly nowMs: number;
-}
-
-/**
- * Replaces the state in `dataDir` by a copy of a backup, while the service is stopped. The directory always contains either
- * the whole former state or the whole restored one. Returns the file with the former state; null when there was none.
- * Throws StateOpenError and changes nothing when the file is not a valid backup or is of a newer version, or when the directory
- * is in use.
- */
-export function restoreEmbeddedState({ dataDir, file, nowMs }: RestoreRequest): string | null {
-  const target = databaseFile(dataDir);
-  const copy = `${target}.restoring`;
-  try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    copyBackup(file, copy, dataDir);
-    checkBackup(copy, file);
-    const release = lockFormer(dataDir, target);
-    try {
-      const replaced = existsSync(target) ? linkFormer(target, nowMs) : null;
-      renameSync(copy, target);
-      removeAdmissionJournal(dataDir);
-      syncDirectory(dataDir);
-      return replaced;
-    } finally {
-      release();
-    }
-  } catch (cause) {
-    if (cause instanceof StateOpenError) throw cause;
-    const detail = cause instanceof Error ? cause.message : String(cause);
-    throw new StateOpenError(
-      `${file} cannot be restored: ${detail}`,
-      "check that this user can read the file and write the data directory, and that there is space for both",
-      { cause },
-    );
-  } finally {
-    removeDatabase(copy);
-  }
-}
-
-/** Chowns the copy to the data directory's owner, the user of the service. */
-function copyBackup(file: string, copy: string, dataDir: string): void {
-  removeDatabase(copy);
-  copyFileSync(file, copy, constants.COPYFILE_EXCL);
-  chmodSync(copy, 0o600);
-  const { uid, gid } = statSync(dataDir);
-  if (process.getuid?.() === 0) chownSync(copy, uid, gid);
-  syncFile(copy);
-}
-
-function checkBackup(copy: string, file: string): void {
-  const refuse = (what: string, cause?: unknown): StateOpenError =>
-    new StateOpenError(`${file} ${what}`, "name a file that `uis backup` has written", { cause });
-  const db = openSqlite(copy);
-  try {
-    const [found] = db.prepare("PRAGMA integrity_check").all();
-    const verdict = found === undefined ? "no answer" : text(found, "integrity_check");
-    if (verdict !== "ok") throw refuse(`is damaged: ${verdict}`);
-    const version = db.prepare("SELECT max(number) AS number FROM migrations").get();
-    const number = version === undefined ? 0 : integer(version, "number");
-    if (number < 1) throw refuse("is a database without state of this service");
-    if (number <= newestMigration) return;
-    throw new StateOpenError(
-      `${file} was written by a newer version: it is at step ${number}, this version ends at step ${newestMigration}`,
-      "restore it with the version that wrote it",
-    );
-  } catch (cause) {
-    if (cause instanceof StateOpenError || sqliteCode(cause) === null) throw cause;
-    throw refuse(`is not a backup of this service: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
-  } finally {
-    db.close();
-  }
-}
-
-/**
- * Locks the former state like a running service, and writes its log back into its file: a remaining log would be applied to
- * the restored state. Returns the function that releases the lock.
- */
-function lockFormer(dataDir: string, target: string): () => void {
-  if (!existsSync(target)) {
-    removeLogs(target);
-    return () => {};
-  }
-  const db = openSqlite(target);
-  try {
-    lockAlone(db);
-    removeLogs(target);
-  } catch (cause) {
-    db.close();
-    const code = sqliteCode(cause);
-    if (code === sqliteCodes.BUSY || code === sqliteCodes.LOCKED) {
-      throw inUse(dataDir, "stop the service that runs there, then restore", cause);
-    }
-    if (code !== sqliteCodes.CORRUPT && code !== sqliteCodes.NOTADB) throw cause;
-    // A damaged file is a reason for a restore, and its log is useless.
-    removeLogs(target);
-    return () => {};
-  }
-  return () => db.close();
-}
-
-/** Links the former state to a second name with the time. A link takes no space and does not affect the lock. */
-function linkFormer(target: string, nowMs: number): string {
-  const kept = `${target}.replaced-${new Date(nowMs).toISOString().replaceAll(":", "-")}`;
-  try {
-    linkSync(target, kept);
-  } catch (error) {
-    const { code = "" } = error as NodeJS.ErrnoException;
-    if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"].includes(code)) throw error;
-    // A file system without hard links.
-    copyFileSync(target, kept, constants.COPYFILE_EXCL);
-  }
-  return kept;
-}
-
-function lockAlone(db: SqliteDatabase): void {
-  db.exec("PRAGMA busy_timeout = 0");
-  db.prepare("PRAGMA locking_mode = exclusive").get();
-  db.exec("BEGIN EXCLUSIVE");
-  db.exec("COMMIT");
-  // Leaving the log mode writes the log back and removes it, and keeps the lock.
-  db.prepare("PRAGMA journal_mode = delete").get();
-}
-
-function removeDatabase(file: string): void {
-  rmSync(file, { force: true });
-  removeLogs(file);
-}
-
 /** Removes the files beside the database, of every journal mode. */
-function removeLogs(file: string): void {
+export function removeLogs(file: string): void {
   for (const suffix of ["-wal", "-shm", "-journal"]) rmSync(`${file}${suffix}`, { force: true });
 }
