@@ -94,3 +94,62 @@ export function createSampler<T extends Placed>(intervalMs: () => number, look: 
     },
   };
 }
+
+/** Longest lead of store time over the clock by default. */
+export const defaultLeadMaxMs = 300_000;
+
+interface StoreTimeOptions {
+  /** Newest time in the store. */
+  readonly seenAtMs?: number;
+  /** A longer lead is given up. */
+  readonly leadMaxMs?: number;
+  /** Called for each step of the clock by more than that; negative: back. */
+  readonly onJump?: (byMs: number) => void;
+}
+
+/**
+ * Wall-clock time that follows a clock set back only where it was set back by more than `leadMaxMs` (E-22). It starts at
+ * the newest stored settlement. While it is ahead of the clock it runs at half speed, so that the clock catches up.
+ */
+export class StoreTime {
+  readonly #clock: Pick<SystemClock, "now" | "monotonic">;
+  readonly #leadMaxMs: number;
+  readonly #onJump: (byMs: number) => void;
+  #storeMs: number;
+  /** The newest time that was ever given out or stored. */
+  #newestMs: number;
+  #clockMs: number;
+  #monotonicMs: number;
+
+  constructor(clock: Pick<SystemClock, "now" | "monotonic">, options: StoreTimeOptions = {}) {
+    const { seenAtMs = 0, leadMaxMs = defaultLeadMaxMs, onJump = () => {} } = options;
+    this.#clock = clock;
+    this.#leadMaxMs = leadMaxMs;
+    this.#onJump = onJump;
+    this.#clockMs = clock.now();
+    this.#monotonicMs = clock.monotonic();
+    this.#newestMs = Math.max(seenAtMs, this.#clockMs);
+    this.#storeMs = this.#newestMs - this.#clockMs > leadMaxMs ? this.#clockMs : this.#newestMs;
+  }
+
+  /** Whole milliseconds since 1970. */
+  readonly now = (): number => {
+    const clockMs = this.#clock.now();
+    const monotonicMs = this.#clock.monotonic();
+    const passedMs = monotonicMs - this.#monotonicMs;
+    const steppedMs = clockMs - this.#clockMs - passedMs;
+    const slowMs = this.#storeMs + passedMs / 2;
+    this.#clockMs = clockMs;
+    this.#monotonicMs = monotonicMs;
+    this.#storeMs = slowMs - clockMs > this.#leadMaxMs ? clockMs : Math.max(clockMs, slowMs);
+    if (this.#storeMs > this.#newestMs) this.#newestMs = this.#storeMs;
+    if (Math.abs(steppedMs) > this.#leadMaxMs) this.#onJump(steppedMs);
+    return Math.floor(this.#storeMs);
+  };
+
+  /** How far the newest time is ahead of the machine's clock, which was set back; 0 otherwise. */
+  aheadMs(): number {
+    this.now();
+    return Math.max(0, Math.floor(this.#newestMs) - this.#clockMs);
+  }
+}

@@ -5,7 +5,7 @@ import { UpstreamMetrics } from "../../src/telemetry/metrics/upstream-metrics.js
 export const metricsAtRest: MetricSources = {
   models: () => [],
   spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
-  isStoreUp: async () => true,
+  stateHealth: async () => ({ ok: true, writeFault: null, clock: { jumps: 0, aheadMs: 0 } }),
   areLimitsDegraded: () => false,
   fairShares: {},
   auditRecordsLost: () => 0,

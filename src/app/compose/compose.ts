@@ -55,9 +55,9 @@ type ListenerDeps = Context & Domain & Pick<Parameters<typeof createOpenAiRoutes
 
 /** Settings of the HTTP listener with its one route table: RPCs, REST, the dashboard and the pages about the API. */
 async function httpSettings(deps: ListenerDeps) {
-  const { config, lifecycle, ids, spooled, folderToken } = deps;
+  const { config, lifecycle, ids, spooled, state, folderToken } = deps;
   const connect = createConnectRoutes(deps);
-  const pages = publicPages(lifecycle, spooled, folderToken);
+  const pages = publicPages(lifecycle, { spooled, fileFault: state.fileFault }, folderToken);
   const { keep_alive: keepAlive } = config.sse;
   const openAi = createOpenAiRoutes({ ...deps, keepAlive, pages, otherPaths: anthropicPaths });
   const anthropic = createAnthropicRoutes({ ...deps, keepAlive });
@@ -80,10 +80,7 @@ function composeMetrics({ observer, shares: fairShares, clock }: Context, domain
         return { id: model.id, running, waiting, engineRestarts, triesDenied };
       }),
     spooled,
-    isStoreUp: async () => {
-      const { ok, writeFault } = await state.health();
-      return ok && writeFault === null;
-    },
+    stateHealth: () => state.health(),
     areLimitsDegraded,
     fairShares,
     auditRecordsLost: () => audit.lost,

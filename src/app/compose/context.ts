@@ -41,6 +41,8 @@ export interface ComposeInput {
     readonly models: ModelStore;
     readonly signal: AbortSignal;
   }) => Promise<readonly Finding[]>;
+  /** Whether an empty embedded state replaces a lost one. */
+  readonly newStore: boolean;
   readonly log: Logger;
   readonly lifecycle: Lifecycle;
 }

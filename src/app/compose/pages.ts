@@ -43,13 +43,13 @@ const home: Page = { status: 200, body: { service: "unified-inference", links } 
  */
 export function publicPages(
   process: { readonly phase: Phase },
-  spooled: () => SpoolLevel,
+  { spooled, fileFault }: Pick<State, "fileFault"> & { readonly spooled: () => SpoolLevel },
   folderToken: string,
 ): ReadonlyMap<string, (target: string) => Page> {
   const readiness = (): Page => {
     const spool = spooled();
-    const isReady = acceptsInference(process.phase, spool);
-    const isStored = spool.fault === null && spool.memoryOnly === 0;
+    const isReady = acceptsInference(process.phase, spool, fileFault());
+    const isStored = spool.fault === null && spool.memoryOnly === 0 && fileFault() === null;
     const body = { status: isReady ? "ready" : "not_ready", ...(!isStored && { reason: "storage_unavailable" }) };
     return { status: isReady ? 200 : 503, body };
   };
@@ -72,12 +72,12 @@ function identity(folderToken: string, target: string): Page {
 /**
  * `/ready` of the operations listener. An unavailable store is shown and leaves the service ready: inference continues, and
  * taking every replica out of the load balancer would not help. A replica that rejects inference because its disk and its
- * memory are full is not ready.
+ * memory are full, or whose data files were deleted or moved, is not ready.
  */
-export async function readiness(phase: Phase, state: Pick<State, "kind" | "health">, spool: SpoolLevel) {
+export async function readiness(phase: Phase, state: Pick<State, "kind" | "health" | "fileFault">, spool: SpoolLevel) {
   const { ok, latencyMs, durability, writeFault, warnings } = await state.health();
   return {
-    ready: acceptsInference(phase, spool),
+    ready: acceptsInference(phase, spool, state.fileFault()),
     detail: {
       status: phase,
       reason: storageReason(writeFault, spool),
@@ -87,8 +87,8 @@ export async function readiness(phase: Phase, state: Pick<State, "kind" | "healt
   };
 }
 
-function acceptsInference(phase: Phase, spool: SpoolLevel): boolean {
-  return phase === "ready" && !(spool.fault !== null && spool.size >= spool.sizeMax);
+function acceptsInference(phase: Phase, spool: SpoolLevel, fileFault: string | null): boolean {
+  return phase === "ready" && fileFault === null && !(spool.fault !== null && spool.size >= spool.sizeMax);
 }
 
 function storageReason(writeFault: string | null, spool: SpoolLevel): string | null {

@@ -8,10 +8,13 @@ import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import { ResilientLedger, SpoolReplay } from "../../domain/metering/resilient-ledger.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import type { StoredUpstream } from "../../domain/upstreams/upstream-store.js";
+import { restoreEmbeddedState } from "../../state/embedded/database/restore.js";
 import { openSqlite } from "../../state/embedded/database/sqlite.js";
-import { databaseFile, isStateInUse, restoreEmbeddedState } from "../../state/embedded/database/state-file.js";
+import { inspectStateFile } from "../../state/embedded/database/state-check.js";
+import { databaseFile, isStateInUse } from "../../state/embedded/database/state-file.js";
 import { openMemoryState } from "../../state/embedded/memory-state.js";
 import { openEmbeddedState } from "../../state/embedded/state.js";
+import { repairTimes } from "../../state/embedded/time-repair.js";
 import { readStoredUpstreams } from "../../state/embedded/upstreams.js";
 import { FileSpool } from "../../state/spool/file-spool.js";
 import type { Config } from "../config/schema.js";
@@ -42,13 +45,17 @@ interface StateTools {
   readonly lifecycle?: Pick<Lifecycle, "phase">;
   /** How long to wait for Redis; default: `state.start_timeout`. */
   readonly openWithinMs?: number;
+  /** Whether an empty embedded state replaces a lost one. */
+  readonly newStore?: boolean;
 }
 
 /** Opens the store of the configuration. Rejects with StateOpenError. */
-export async function openState(config: Config, { clock, log, lifecycle, openWithinMs }: StateTools): Promise<State> {
+export async function openState(config: Config, tools: StateTools): Promise<State> {
+  const { clock, log, lifecycle, openWithinMs, newStore = false } = tools;
   const { redis_url: url, redis_tls, durability, allow_volatile: allowVolatile } = config.state;
-  if (durability === "none") return openMemoryState({ clock });
-  if (url === null) return await openEmbeddedState({ dataDir: config.data_dir, log, clock });
+  const { clock_lead_max: clockLeadMaxMs } = config.state;
+  if (durability === "none") return openMemoryState({ clock, log, clockLeadMaxMs });
+  if (url === null) return await openEmbeddedState({ dataDir: config.data_dir, log, clock, clockLeadMaxMs, newStore });
   const tls = {
     caFile: redis_tls.ca_file,
     certFile: redis_tls.cert_file,
@@ -128,7 +135,7 @@ export async function backUpStoppedState(dataDir: string, file: string, tools: S
   }
 }
 
-export { isStateInUse, restoreEmbeddedState };
+export { inspectStateFile, isStateInUse, repairTimes, restoreEmbeddedState };
 
 /** The stored upstreams, without starting a service. Empty if the store cannot be read, for which there are other checks. */
 export async function listStoredUpstreams(config: Config, tools: StateTools): Promise<readonly StoredUpstream[]> {

@@ -75,6 +75,11 @@ const stateSettings = z.strictObject({
   start_timeout: duration(100, 600_000)
     .prefault("30s")
     .describe("How long a start waits for a Redis that is absent or slow before it fails."),
+  clock_lead_max: duration(10_000, 86_400_000)
+    .prefault("5m")
+    .describe(
+      "How far the store's time may be ahead of this machine's clock after the clock was set back. Beyond it the clock is used.",
+    ),
   when_away: oneOf(["local", "deny", "allow"])
     .prefault("local")
     .describe("Limits while Redis is unavailable: `local`: a share per process; `deny`: 503; `allow`: unlimited."),

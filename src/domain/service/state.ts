@@ -14,6 +14,7 @@ import type { ResponseStore } from "../responses/response-store.js";
 import type { UpstreamStore } from "../upstreams/upstream-store.js";
 import type { DeliveryQueue } from "../webhooks/delivery-queue.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
+import type { ClockHealth } from "./clock-jumps.js";
 
 /** Health of the store, for `/ready` with detail and `uis doctor`. */
 export interface StateHealth {
@@ -25,6 +26,7 @@ export interface StateHealth {
   readonly durability: "every-write" | "one-second" | "none";
   /** Why the last write failed while reading goes on; null when writes work. */
   readonly writeFault: string | null;
+  readonly clock: ClockHealth;
   /** Problems for the operator, each with its remedy. */
   readonly warnings: readonly string[];
 }
@@ -61,6 +63,8 @@ export interface State {
   readonly backup: ((file: string) => Promise<void>) | null;
   /** Never rejects: a store that does not answer is `ok: false`. */
   health(): Promise<StateHealth>;
+  /** Why the open files are not those of the data folder any more, and writes are rejected; null: they are, or there are none. */
+  fileFault(): string | null;
   /** Waits for pending writes; later ones reject with `storage_unavailable`. */
   close(): Promise<void>;
 }

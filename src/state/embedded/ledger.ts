@@ -12,6 +12,7 @@ import type {
 } from "../../domain/metering/ledger.js";
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import type { UsageReader } from "../../domain/metering/usage-store.js";
+import type { StoreTime } from "../../lib/clock.js";
 import { BoundedMap } from "../../lib/collections.js";
 import type { RunningRequests } from "./database/running-requests.js";
 import type { MovedSum, NewSettlement, SettledRow } from "./database/settlement-row.js";
@@ -261,34 +262,4 @@ function add(
   sums.requests += sign;
   sums.tokens += sign * BigInt(promptTokens + completionTokens);
   sums.cost += sign * BigInt(costNano);
-}
-
-/**
- * Wall-clock time that never goes back, neither when the machine's clock is set back nor after a restart: it starts at the
- * newest stored settlement. While it is ahead of the clock it runs at half speed, so that the clock catches up.
- */
-export class StoreTime {
-  readonly #clock: Clock;
-  #wallMs: number;
-  #monotonicMs: number;
-
-  constructor(clock: Clock, seenAtMs: number) {
-    this.#clock = clock;
-    this.#wallMs = Math.max(seenAtMs, clock.now());
-    this.#monotonicMs = clock.monotonic();
-  }
-
-  /** Whole milliseconds since 1970. */
-  readonly now = (): number => {
-    const monotonicMs = this.#clock.monotonic();
-    const slowMs = this.#wallMs + (monotonicMs - this.#monotonicMs) / 2;
-    this.#monotonicMs = monotonicMs;
-    this.#wallMs = Math.max(this.#clock.now(), slowMs);
-    return Math.floor(this.#wallMs);
-  };
-
-  /** Lead over the machine's clock, which was set back; 0 otherwise. */
-  aheadMs(): number {
-    return this.now() - this.#clock.now();
-  }
 }

@@ -1,4 +1,4 @@
-import type { Clock } from "../../domain/call/ports.js";
+import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { State } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
@@ -16,30 +16,37 @@ import {
   sqliteCodes,
 } from "./database/sqlite.js";
 import { settleAll } from "./database/worker-link.js";
-import { StoreTime } from "./ledger.js";
-import { createStores } from "./state.js";
+import { clockHealth, createStoreClock, createStores } from "./state.js";
 import { createVerbs, type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
 
 export interface MemoryStateDeps extends Partial<DeliveryBounds> {
   /** Default: the system's. */
   readonly clock?: Clock;
+  /** Reports jumps of the clock; default: they are only counted. */
+  readonly log?: Logger;
+  /** Longest lead of store time over the clock; default 5 minutes. */
+  readonly clockLeadMaxMs?: number;
 }
 
+const noLog: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const volatileWarning =
+  "State is kept in memory and is lost at the next start. Remove state.durability: none to keep it.";
+
 /** State in an SQLite database in memory (`state.durability: none`), for tests and demonstrations. */
-export function openMemoryState({ clock = createSystemClock(), ...bounds }: MemoryStateDeps = {}): State {
+export function openMemoryState(deps: MemoryStateDeps = {}): State {
+  const { clock = createSystemClock(), log = noLog, clockLeadMaxMs, ...bounds } = deps;
   const link = new MemoryLink({ ...deliveryBounds, ...bounds });
-  const time = new StoreTime(clock, 0);
+  const { time, jumps } = createStoreClock({ clock, log, link, seenAtMs: 0, clockLeadMaxMs });
   return {
-    ...createStores({ link, clock, time, former: [], running: null, endpointCounts: [] }),
+    ...createStores({ link, clock, time, jumps, former: [], running: null, endpointCounts: [] }),
     kind: "volatile",
     backup: null,
-    health: async () => ({
-      ok: true,
-      latencyMs: 0,
-      durability: "none",
-      writeFault: null,
-      warnings: ["State is kept in memory and is lost at the next start. Remove state.durability: none to keep it."],
-    }),
+    async health() {
+      const { clock: jumped, clockWarnings } = clockHealth(time, jumps);
+      const warnings = [volatileWarning, ...clockWarnings];
+      return { ok: true, latencyMs: 0, durability: "none", writeFault: null, clock: jumped, warnings };
+    },
+    fileFault: () => null,
     close: async () => link.close(),
   };
 }

@@ -1,8 +1,11 @@
 import type { ChangeFeed, Clock, Logger, StateChange } from "../../domain/call/ports.js";
-import type { State, StateHealth } from "../../domain/service/state.js";
-import { createSystemClock } from "../../lib/clock.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import { ClockJumps } from "../../domain/service/clock-jumps.js";
+import { type State, type StateHealth, StateOpenError } from "../../domain/service/state.js";
+import { createSystemClock, StoreTime } from "../../lib/clock.js";
 import { startWorker } from "../../lib/start-worker.js";
 import { StateBackups } from "./database/backup.js";
+import { FileWatch } from "./database/file-watch.js";
 import { AdmissionJournal, createRunningRequests, readAdmissionJournal } from "./database/running-requests.js";
 import { databaseFile } from "./database/state-file.js";
 import { type StoreLink, WorkerLink } from "./database/worker-link.js";
@@ -11,7 +14,7 @@ import { createEndpointStore, DueListeners } from "./deliveries/endpoints.js";
 import { createDeliveryLog } from "./deliveries/listing.js";
 import { createRetries } from "./deliveries/retrying.js";
 import { createKeyStore } from "./keys.js";
-import { createEmbeddedLedger, type EmbeddedLedgerDeps, StoreTime } from "./ledger.js";
+import { createEmbeddedLedger, type EmbeddedLedgerDeps } from "./ledger.js";
 import { createLimitStore, createThresholdStore } from "./limits.js";
 import { createRequestLogStore } from "./request-logs.js";
 import { createResponseStore } from "./responses.js";
@@ -27,28 +30,55 @@ export interface EmbeddedStateDeps extends Partial<DeliveryBounds> {
   readonly log: Logger;
   /** Default: the system's. */
   readonly clock?: Clock;
+  /** Longest lead of store time over the clock; default 5 minutes. */
+  readonly clockLeadMaxMs?: number;
+  /** Whether an empty state replaces a lost one; else the opening fails. */
+  readonly newStore?: boolean;
+  /** Interval of the checks of the files; default a second. */
+  readonly checkEveryMs?: number;
 }
 
 /** Lead of the store's time that causes a warning: periods and expiries are late by as much. */
 const aheadWarnMs = 60_000;
+const aheadFix =
+  "Set the clock. If it is right, stop the service and run uis state repair-time, or wait: the difference shrinks by itself.";
+/** A clock that jumps forward by mistake must not delete what is kept for days. */
+const purgePauseMs = 3_600_000;
+const defaultCheckEveryMs = 1_000;
 
 /**
  * Opens the state kept in `<dataDir>/uis.db`: one file, one connection, one worker thread. One process at a time.
  * Rejects with StateOpenError, which names the cause and the fix.
  */
 export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State> {
-  const { dataDir, log, clock = createSystemClock() } = deps;
-  const { openDeliveriesMax, deliveredKeptMax } = { ...deliveryBounds, ...deps };
-  const bounds = { openDeliveriesMax, deliveredKeptMax };
-  const worker = await WorkerLink.open(startWorker(import.meta.url, { dataDir, bounds } satisfies WorkerStart), log);
-  const link: StoresDeps["link"] = worker;
+  const { dataDir, log, openDeliveriesMax, deliveredKeptMax, newStore = false } = { ...deliveryBounds, ...deps };
+  const start: WorkerStart = { dataDir, bounds: { openDeliveriesMax, deliveredKeptMax }, newStore };
+  const worker = await WorkerLink.open(startWorker(import.meta.url, start), log);
   for (const warning of worker.openWarnings) log.warn({ data_dir: dataDir }, warning);
+  try {
+    return await openOn(worker, deps);
+  } catch (cause) {
+    await worker.close();
+    if (!(cause instanceof ServiceError)) throw cause;
+    // Parts of a damaged file are read only here.
+    const fix = "free space on its disk or make it writable; a damaged file is replaced by uis restore FILE";
+    throw new StateOpenError(`${databaseFile(dataDir)} cannot be used: ${cause.message}`, fix, { cause });
+  }
+}
+
+async function openOn(worker: WorkerLink, deps: EmbeddedStateDeps): Promise<State> {
+  const { dataDir, log, clock = createSystemClock(), checkEveryMs = defaultCheckEveryMs } = deps;
+  const link: StoresDeps["link"] = worker;
   const [newestSettlementAtMs, rows, endpointCounts] = await Promise.all([
     link.read("newestSettlementAtMs"),
     link.read("liveRequests"),
     link.read("endpointCounts"),
   ]);
-  const time = new StoreTime(clock, newestSettlementAtMs);
+  const { time, jumps } = createStoreClock({ ...deps, clock, link, seenAtMs: newestSettlementAtMs });
+  if (time.now() < newestSettlementAtMs) {
+    log.warn({ ahead_ms: time.aheadMs() }, "stored times are ahead of this machine's clock, which is used");
+    await link.write("reschedule", time.now());
+  }
   const noted = readAdmissionJournal(dataDir);
   if (noted.unreadable > 0) {
     log.error({ lines: noted.unreadable }, "skipped damaged lines of the journal of running requests");
@@ -64,13 +94,18 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
   const journal = new AdmissionJournal(dataDir, () => clock.monotonic(), log);
   const running = createRunningRequests({ link: worker, journal, clock });
   const former = [...rows, ...unknown];
-  const backups = new StateBackups(link, databaseFile(dataDir));
+  const backups = await StateBackups.open(link, databaseFile(dataDir));
+  const stores = createStores({ link, clock, time, jumps, former, running, endpointCounts });
+  const onChange = (fault: string | null): void => worker.refuseWrites(fault);
+  const files = new FileWatch({ dataDir, log, everyMs: checkEveryMs, onChange });
   return {
-    ...createStores({ link, clock, time, former, running, endpointCounts }),
+    ...stores,
     kind: "embedded",
     backup: (file) => backups.write(file),
-    health: () => healthOf(worker, time),
+    health: () => healthOf(worker, time, jumps),
+    fileFault: () => files.fault,
     async close() {
+      files.close();
       await backups.stop();
       await worker.close();
       await backups.release();
@@ -79,15 +114,50 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
   };
 }
 
+interface StoreClockDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly link: Pick<StoreLink<StoreVerbs>, "write">;
+  readonly seenAtMs: number;
+  readonly clockLeadMaxMs?: number | undefined;
+}
+
+/** Store time, and the jumps of the clock. After one back, deliveries that were due later by it are due as planned. */
+export function createStoreClock({ clock, log, link, seenAtMs, clockLeadMaxMs: leadMaxMs }: StoreClockDeps) {
+  const jumps = new ClockJumps({ whose: "this machine's clock", monotonic: () => clock.monotonic(), log });
+  const time = new StoreTime(clock, {
+    seenAtMs,
+    ...(leadMaxMs !== undefined && { leadMaxMs }),
+    onJump(byMs) {
+      jumps.note(byMs);
+      if (byMs > 0) return;
+      link
+        .write("reschedule", time.now())
+        .catch((err: unknown) => log.warn({ err }, "deliveries could not be rescheduled after a jump of the clock"));
+    },
+  });
+  return { time, jumps };
+}
+
+/** A part of the health of the store. */
+export function clockHealth(time: StoreTime, jumps: ClockJumps) {
+  const aheadMs = time.aheadMs();
+  return {
+    clock: { jumps: jumps.count, aheadMs },
+    clockWarnings: jumps.warnings(aheadMs, aheadWarnMs, aheadFix),
+  };
+}
+
 interface StoresDeps extends Omit<EmbeddedLedgerDeps, "link" | "readUsed" | "onDue"> {
   readonly link: StoreLink<StoreVerbs> & EmbeddedLedgerDeps["link"];
+  readonly jumps: Pick<ClockJumps, "isWithin">;
   /** Number of endpoints of each account that has any. */
   readonly endpointCounts: readonly (readonly [string, number])[];
 }
 
 /** The stores on a link to the database, in a file or in memory: verbs, and a notification after each change. */
-export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | "health" | "close"> {
-  const { link, time, endpointCounts } = deps;
+export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | "health" | "fileFault" | "close"> {
+  const { link, time, jumps, endpointCounts } = deps;
   const changes = new LocalChanges();
   const notify = (change: StateChange): void => changes.notify(change);
   const due = new DueListeners();
@@ -117,11 +187,12 @@ export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | 
     changes,
     now,
     replicas: () => 1,
-    purge: (max, budgetMs) => link.write("purge", max, now(), budgetMs),
+    purge: async (max, budgetMs) =>
+      jumps.isWithin(purgePauseMs) ? 0 : await link.write("purge", max, now(), budgetMs),
   };
 }
 
-async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth> {
+async function healthOf(link: WorkerLink, time: StoreTime, jumps: ClockJumps): Promise<StateHealth> {
   const askedAtMs = performance.now();
   // Without other writes, a fault that is over would still be reported.
   if (link.writeFault !== null) await link.write("probe").catch(() => {});
@@ -129,18 +200,14 @@ async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth>
     () => null,
     (error: Error) => error.message,
   );
-  const warnings = [...link.openWarnings];
+  const { writeFault, openWarnings } = link;
+  const warnings = [...openWarnings];
   if (problem !== null) warnings.push(problem);
-  if (link.writeFault !== null) warnings.push(`The last write failed: ${link.writeFault}.`);
-  const aheadMs = time.aheadMs();
-  if (aheadMs > aheadWarnMs) {
-    warnings.push(
-      `The store's time is ${Math.round(aheadMs / 1000)} s ahead of this machine's clock, which was set back. ` +
-        "Set the clock; if it is right, the difference shrinks by itself.",
-    );
-  }
+  if (writeFault !== null) warnings.push(`The last write failed: ${writeFault}.`);
+  const { clock, clockWarnings } = clockHealth(time, jumps);
+  warnings.push(...clockWarnings);
   const latencyMs = performance.now() - askedAtMs;
-  return { ok: problem === null, latencyMs, durability: "every-write", writeFault: link.writeFault, warnings };
+  return { ok: problem === null, latencyMs, durability: "every-write", writeFault, clock, warnings };
 }
 
 /**

@@ -17,6 +17,7 @@ import {
 } from "./deliveries/endpoints.js";
 import { createListVerbs } from "./deliveries/listing.js";
 import { createRetryVerbs } from "./deliveries/retrying.js";
+import { createReschedule, createTimeRepair } from "./future-times.js";
 import { createKeyVerbs } from "./keys.js";
 import { createLimitVerbs } from "./limits.js";
 import { createRequestLogVerbs } from "./request-logs.js";
@@ -93,6 +94,8 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...settlements.writes,
       /** Changes nothing, and fails when nothing can be written. */
       probe: () => void rewriteOne.run(),
+      reschedule: createReschedule(db),
+      repairTimes: createTimeRepair(db),
       purge: createPurge(db, queues, bounds.deliveredKeptMax),
     },
   };

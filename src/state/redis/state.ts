@@ -1,4 +1,5 @@
 import { type Clock, type Logger, pause } from "../../domain/call/ports.js";
+import { ClockJumps } from "../../domain/service/clock-jumps.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import { createRedisAuditLog } from "./audit.js";
 import { RedisChangeFeed } from "./connection/change-feed.js";
@@ -65,8 +66,9 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     ...{ url, tls, log, clock, patience },
     isStarting: () => isOpening || isStarting(),
   });
-  const storeTime = createStoreTime(clock, timeShiftMs);
-  const health = createRedisHealth({ connection, storeTime, clock });
+  const jumps = new ClockJumps({ whose: "the clock of Redis", monotonic: () => clock.monotonic(), log });
+  const storeTime = createStoreTime(clock, timeShiftMs, (byMs) => jumps.note(byMs));
+  const health = createRedisHealth({ connection, storeTime, jumps, clock });
   const changes = new RedisChangeFeed({ connection, clock, log });
   const replicas = new ReplicaCount({ client: connection, clock, changes });
   const untilMs = clock.monotonic() + openWithinMs;
@@ -130,6 +132,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     },
     backup: null,
     health: () => health.now(),
+    fileFault: () => null,
     async close() {
       deliveries.close();
       await replicas.close();

@@ -158,6 +158,8 @@ export class FileSpool implements SettlementSpool {
   }
 
   async close(): Promise<number> {
+    await this.#written();
+    await this.#takeBackDeleted();
     await this.persist();
     if (this.#memoryOnly.length > 0 && this.#spillFolder !== null) await this.#spill(this.#spillFolder);
     await this.#current?.close();
@@ -217,11 +219,24 @@ export class FileSpool implements SettlementSpool {
       this.#noteFault(null);
       return true;
     } catch (cause) {
+      if (this.#fault === null) await this.#takeBackDeleted();
       this.#noteFault(cause instanceof Error ? cause.message : String(cause));
       // Its content beyond the last sync is unknown, so the next write begins a new segment.
       await this.#endCurrent().catch((err: unknown) => this.#log.debug({ err }, "a segment was not closed"));
       return false;
     }
+  }
+
+  /** Entries of segments that were deleted are in memory alone from now on. */
+  async #takeBackDeleted(): Promise<void> {
+    const open = this.#entries.slice(this.#first);
+    const deleted = new Set<Segment>();
+    for (const segment of new Set(open.map((entry) => entry.segment))) {
+      if (segment !== null && !(await segment.isInPlace())) deleted.add(segment);
+    }
+    const takenBack = open.filter(({ segment }) => segment !== null && deleted.has(segment));
+    for (const entry of takenBack) entry.segment = null;
+    this.#memoryOnly = [...takenBack, ...this.#memoryOnly].sort((a, b) => a.number - b.number);
   }
 
   async #spill(folder: string): Promise<void> {

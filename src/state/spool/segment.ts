@@ -1,4 +1,4 @@
-import { type FileHandle, open, readdir, readFile, rm } from "node:fs/promises";
+import { type FileHandle, open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Settlement } from "../../domain/metering/ledger.js";
 import { fromCheckedLine, toCheckedLine } from "../../lib/crypto.js";
@@ -28,7 +28,18 @@ export class Segment {
     this.#file ??= await open(this.#path, "ax", 0o600);
     await this.#file.appendFile(text);
     await this.#file.datasync();
+    // A file that was deleted takes writes, and no later start finds them.
+    if (!(await this.isInPlace())) throw new Error("its file was deleted");
     this.#bytes += Buffer.byteLength(text);
+  }
+
+  /** False: the file was deleted. A moved one that is open counts as in place. */
+  async isInPlace(): Promise<boolean> {
+    try {
+      return (await (this.#file === null ? stat(this.#path) : this.#file.stat())).nlink > 0;
+    } catch {
+      return false;
+    }
   }
 
   /** Whole lines, without their line breaks. */

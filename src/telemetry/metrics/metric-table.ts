@@ -124,6 +124,16 @@ export const metricTable = {
     help: "Work that waits for its share of a resource that all accounts use: webhooks, lookups, usage_reads, lists or tokenizing.",
   },
   uis_store_up: { type: "gauge", labels: [], help: "1 when the store answers and accepts writes." },
+  uis_clock_jumps_total: {
+    type: "counter",
+    labels: [],
+    help: "Jumps of the store's clock by more than state.clock_lead_max, or with Redis by more than 5 minutes.",
+  },
+  uis_store_time_ahead_seconds: {
+    type: "gauge",
+    labels: [],
+    help: "How far times in the store are ahead of its clock, which was set back; else 0.",
+  },
   uis_limits_degraded: {
     type: "gauge",
     labels: [],

@@ -3,6 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
 import { inferenceNames } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
+import type { StateHealth } from "../../domain/service/state.js";
 import { genAiOperations, genAiProvider } from "../traces/span-writer.js";
 import { type Buckets, bounds, type CallMetrics, type CallSeries } from "./call-metrics.js";
 import {
@@ -34,7 +35,7 @@ export interface MetricSources {
   readonly models: () => readonly ModelState[];
   /** Settlements that wait for the store. */
   readonly spooled: () => { readonly size: number; readonly memoryOnly: number; readonly oldestAtMs: number | null };
-  readonly isStoreUp: () => Promise<boolean>;
+  readonly stateHealth: () => Promise<Pick<StateHealth, "ok" | "writeFault" | "clock">>;
   readonly areLimitsDegraded: () => boolean;
   /** Resources that the accounts share, and how many entries wait for each. */
   readonly fairShares: Readonly<Record<string, { readonly waiting: number }>>;
@@ -99,12 +100,21 @@ function register(registry: Registry, name: MetricName, collect: Collect): void 
   registry.registerMetric(metric as unknown as Metric);
 }
 
+const healthFreshMs = 500;
+
 function stateSamples(calls: CallMetrics, sources: MetricSources) {
-  const { models, spooled, isStoreUp, areLimitsDegraded, auditRecordsLost, requestLogsDropped, now } = sources;
+  const { models, spooled, stateHealth, areLimitsDegraded, auditRecordsLost, requestLogsDropped, now } = sources;
   const byModel = (countOf: (model: ModelState) => number | null, isAtRestShown: boolean): Collect => {
     return () => samplesBy("model", sumsByLabel(calls, models(), countOf, isAtRestShown));
   };
   const { loopDelay } = processMetrics();
+  let read: { readonly atMs: number; readonly health: ReturnType<typeof stateHealth> } | null = null;
+  /** One round trip to the store for all metrics of a page. */
+  const health = () => {
+    const atMs = performance.now();
+    if (read === null || atMs - read.atMs > healthFreshMs) read = { atMs, health: stateHealth() };
+    return read.health;
+  };
   return {
     uis_requests_running: byModel(({ running }) => running, true),
     uis_requests_waiting: byModel(({ waiting }) => waiting, true),
@@ -113,7 +123,12 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
     uis_usage_spool_size: () => single(spooled().size),
     uis_usage_memory_only: () => single(spooled().memoryOnly),
     uis_usage_spool_oldest_seconds: () => single(ageSeconds(spooled().oldestAtMs, now())),
-    uis_store_up: async () => single(Number(await isStoreUp())),
+    uis_store_up: async () => {
+      const { ok, writeFault } = await health();
+      return single(Number(ok && writeFault === null));
+    },
+    uis_clock_jumps_total: async () => single((await health()).clock.jumps),
+    uis_store_time_ahead_seconds: async () => single((await health()).clock.aheadMs / 1_000),
     uis_limits_degraded: () => single(Number(areLimitsDegraded())),
     uis_audit_records_lost_total: () => single(auditRecordsLost()),
     uis_request_logs_dropped_total: () => single(requestLogsDropped()),

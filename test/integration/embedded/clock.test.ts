@@ -3,11 +3,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { periodAt } from "../../../src/domain/events/events.js";
+import type { Claim } from "../../../src/domain/webhooks/delivery-queue.js";
+import { integer, openSqlite } from "../../../src/state/embedded/database/sqlite.js";
+import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
+import { repairTimes } from "../../../src/state/embedded/time-repair.js";
+import { attemptResult, event, retryIn } from "../../suites/delivery-records.js";
+import { endpoint } from "../../support/records.js";
 import { silentLog } from "../../support/silent-log.js";
 import { numberedAdmission, numberedSettlement } from "./ledger-requests.js";
 
-const hourMs = 3_600_000;
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
 const noonMs = Date.UTC(2026, 2, 31, 12);
 
 let root: string;
@@ -19,12 +27,15 @@ afterEach(() => rm(root, { recursive: true }));
 /** A machine whose clock can be set; `jumpMs` is the size of the jump. */
 function machine(wallMs: number) {
   const time = { jumpMs: 0, passedMs: 0 };
+  const warned: string[] = [];
+  const log = { ...silentLog, warn: (_: object, message: string) => void warned.push(message) };
   const clock = {
     now: () => wallMs + time.passedMs + time.jumpMs,
     monotonic: () => time.passedMs,
     after: () => () => {},
   };
-  return { time, open: () => openEmbeddedState({ dataDir: join(root, "data"), log: silentLog, clock }) };
+  const dataDir = join(root, "data");
+  return { time, warned, dataDir, now: () => clock.now(), open: () => openEmbeddedState({ dataDir, log, clock }) };
 }
 
 const owner = { kind: "account", id: "acme" } as const;
@@ -51,7 +62,7 @@ describe("the embedded state when the machine's clock is set", () => {
     await first.ledger.settle(numberedSettlement(1));
     time.passedMs += 120_000;
     await first.ledger.settle(numberedSettlement(2));
-    time.jumpMs = -hourMs;
+    time.jumpMs = -4 * minuteMs;
     await first.ledger.settle(numberedSettlement(3));
     await first.close();
     const second = await open();
@@ -77,3 +88,75 @@ describe("the embedded state when the machine's clock is set", () => {
     await state.close();
   });
 });
+
+describe("one jump of the clock by 40 days, after which it is right again", () => {
+  const account = { kind: "account", id: "acme" } as const;
+  const withEvent = (number: number) => numberedSettlement(number, { event: event(number) });
+
+  it("is reported and forgotten: usage and deliveries follow the clock, also after a restart; a file is mended (E-22)", async () => {
+    const { time, warned, dataDir, open, now } = machine(noonMs);
+    const first = await open();
+    await first.endpoints.insert(endpoint("we_1", { account: "acme" }), 10);
+    await first.ledger.settle(numberedSettlement(1));
+    time.jumpMs = 40 * dayMs;
+    await first.ledger.settle(withEvent(2));
+    const [held] = (await first.deliveries.claim({ max: 1, leaseMs: 15_000 })).claims;
+    await first.deliveries.finish({
+      claim: held as Claim,
+      result: attemptResult({ startedAtMs: first.now() }),
+      outcome: retryIn(30_000),
+    });
+    await first.ledger.settle(withEvent(3));
+    expect(await first.purge(100)).toBe(0);
+
+    time.jumpMs = 0;
+    time.passedMs += 1_000;
+    expect(first.now()).toBe(now());
+    await first.ledger.settle(numberedSettlement(4));
+    const today = await first.usage.used("acme", account, periodAt("day", noonMs));
+    expect(today.requests).toBe(2n);
+    expect((await first.deliveries.claim({ max: 10, leaseMs: 15_000 })).claims.map(({ eventId }) => eventId)).toEqual([
+      event(3).id,
+    ]);
+    time.passedMs += 30_000;
+    expect((await first.deliveries.claim({ max: 10, leaseMs: 15_000 })).claims.map(({ eventId }) => eventId)).toContain(
+      event(2).id,
+    );
+    expect(warned).toEqual([
+      expect.stringContaining("was set forward by 40 d"),
+      expect.stringContaining("was set back by 40 d"),
+    ]);
+    const { clock, warnings } = await first.health();
+    expect(clock).toEqual({ jumps: 2, aheadMs: 40 * dayMs - 31_000 });
+    expect(warnings).toEqual([
+      expect.stringMatching(/clock was set back by 40 d .* ago/),
+      expect.stringMatching(/up to 40 d ahead of this machine's clock.*uis state repair-time/),
+    ]);
+    await first.close();
+
+    const second = await open();
+    expect(second.now()).toBe(now());
+    expect(warned.at(-1)).toContain("stored times are ahead of this machine's clock");
+    expect((await second.health()).warnings).toEqual([expect.stringContaining("uis state repair-time")]);
+    await second.close();
+
+    const { changed, kept } = await repairTimes({ dataDir, nowMs: noonMs + hourMs, log: silentLog });
+    expect(changed).toMatchObject({ settled: 2, usage_hours: 1, usage_days: 1, period_sums: 4, deliveries: 2 });
+    expect(hoursIn(databaseFile(dataDir))).toEqual([
+      [noonMs, 2],
+      [noonMs + hourMs, 2],
+    ]);
+    expect(hoursIn(kept ?? "")).toEqual([
+      [noonMs, 2],
+      [noonMs + 40 * dayMs, 2],
+    ]);
+  });
+});
+
+/** Requests by the start of their hour. */
+function hoursIn(file: string): number[][] {
+  const db = openSqlite(file);
+  const rows = db.prepare("SELECT start_ms, requests FROM usage_hours ORDER BY start_ms").all();
+  db.close();
+  return rows.map((row) => [integer(row, "start_ms"), integer(row, "requests")]);
+}

@@ -73,7 +73,7 @@ describe("retention of the embedded state", () => {
     const nowMs = state.now();
     await state.ledger.settle(numberedSettlement(2));
     await state.close();
-    clock = new FakeClock(nowMs - 5 * dayMs);
+    clock = new FakeClock(nowMs - 240_000);
     state = await openEmbeddedState({ dataDir, log: silentLog, clock });
     expect(state.now()).toBeGreaterThanOrEqual(nowMs);
   });

@@ -68,6 +68,7 @@ export class WorkerLink {
   /** Rows of running requests that the file does not have yet. */
   #carried = new Map<string, LostRequest>();
   #writeFault: string | null = null;
+  #writeRefusal: string | null = null;
 
   /** Waits until the worker has opened the file. Rejects with StateOpenError when it could not. */
   static async open(worker: Worker, log: Logger): Promise<WorkerLink> {
@@ -98,9 +99,14 @@ export class WorkerLink {
     worker.on("exit", () => this.#fail(new Error("the store's thread ended")));
   }
 
-  /** Why the last write failed; null when it did not. */
+  /** Why the last write failed, or all are rejected; null when they succeed. */
   get writeFault(): string | null {
-    return this.#writeFault;
+    return this.#writeRefusal ?? this.#writeFault;
+  }
+
+  /** Rejects writes for this reason; null: accepts them again. */
+  refuseWrites(reason: string | null): void {
+    this.#writeRefusal = reason;
   }
 
   read(verb: string, ...values: readonly unknown[]): Promise<never> {
@@ -118,7 +124,8 @@ export class WorkerLink {
   /** Settles a request with the next batch. Resolves after its commit, for nearly all with null: see SettledRow. */
   settle(settlement: NewSettlement): Promise<SettledRow | null> {
     return new Promise((resolve, reject) => {
-      if (this.#refusal !== null) return reject(unavailable(this.#refusal));
+      const refusal = this.#refusal ?? this.#writeRefusal;
+      if (refusal !== null) return reject(unavailable(refusal));
       if (this.#settlements.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
       this.#settlements.push({ ...settlement, resolve, reject });
       this.#startSoon();
@@ -156,7 +163,8 @@ export class WorkerLink {
 
   #ask(request: Request, isWrite: boolean, isSynced: boolean): Promise<never> {
     return new Promise((resolve, reject) => {
-      if (this.#refusal !== null) return reject(unavailable(this.#refusal));
+      const refusal = this.#refusal ?? (isWrite ? this.#writeRefusal : null);
+      if (refusal !== null) return reject(unavailable(refusal));
       if (this.#waiting.length >= waitingMax) return reject(unavailable(`${waitingMax} requests wait for it`));
       this.#waiting.push({ request, isWrite, isSynced, resolve, reject });
       this.#startBatch();

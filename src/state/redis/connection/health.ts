@@ -1,4 +1,5 @@
 import type { Clock } from "../../../domain/call/ports.js";
+import type { ClockJumps } from "../../../domain/service/clock-jumps.js";
 import { type StateHealth, StateOpenError } from "../../../domain/service/state.js";
 import type { RedisConnection } from "./connection.js";
 import { checkPermissions, isDenial } from "./permissions.js";
@@ -68,11 +69,17 @@ async function inspectServers(
 interface RedisHealthDeps {
   readonly connection: RedisConnection;
   readonly storeTime: StoreTime;
+  readonly jumps: ClockJumps;
   readonly clock: Clock;
 }
 
+/** Lead of observed times over the clock of Redis that causes a warning. */
+const aheadWarnMs = 60_000;
+const aheadFix =
+  "Set its clock. Times that were stored meanwhile, such as those of retries, stay until the clock reaches them.";
+
 /** Health of the store: one round trip, and the settings as last read. */
-export function createRedisHealth({ connection, storeTime, clock }: RedisHealthDeps) {
+export function createRedisHealth({ connection, storeTime, jumps, clock }: RedisHealthDeps) {
   let report: ServerReport = { durability: "one-second", warnings: [], refusal: null };
   let reportAtMs = Number.NEGATIVE_INFINITY;
 
@@ -97,6 +104,8 @@ export function createRedisHealth({ connection, storeTime, clock }: RedisHealthD
     ];
   };
 
+  const clockHealth = () => ({ jumps: jumps.count, aheadMs: storeTime.aheadMs() });
+
   return {
     /**
      * Returns the warnings about a usable server. Rejects with StateOpenError for one that must not be used, and with
@@ -120,11 +129,14 @@ export function createRedisHealth({ connection, storeTime, clock }: RedisHealthD
         }
         const { durability, refusal } = report;
         const faults = refusal === null ? [] : [`${refusal.message}: ${refusal.fix}.`];
-        return { ok: true, latencyMs, durability, writeFault: null, warnings: [...faults, ...report.warnings] };
+        const clockWarnings = jumps.warnings(storeTime.aheadMs(), aheadWarnMs, aheadFix);
+        const warnings = [...faults, ...report.warnings, ...clockWarnings];
+        return { ok: true, latencyMs, durability, writeFault: null, clock: clockHealth(), warnings };
       } catch (error) {
         const latencyMs = clock.monotonic() - sentAtMs;
         const problem = error instanceof Error ? error.message : String(error);
-        return { ok: false, latencyMs, durability: report.durability, writeFault: null, warnings: [problem] };
+        const { durability } = report;
+        return { ok: false, latencyMs, durability, writeFault: null, clock: clockHealth(), warnings: [problem] };
       }
     },
   };

@@ -1,5 +1,6 @@
 import type { Clock } from "../../../domain/call/ports.js";
 import { ServiceError } from "../../../domain/call/service-error.js";
+import { defaultLeadMaxMs } from "../../../lib/clock.js";
 import type { RedisClient, Script } from "./client.js";
 
 /**
@@ -13,22 +14,34 @@ export interface StoreTime {
   observe(storeMs: number, sentAtMs: number, receivedAtMs: number): void;
   /** Monotonic time in milliseconds, for `observe`. */
   monotonic(): number;
+  /** How far the newest observed time is ahead of the store's, which was set back; else 0. */
+  aheadMs(): number;
   /** Added to the server's time by scripts and by `now`; 0 outside of tests. */
   readonly shiftMs: number;
 }
 
-/** `shiftMs` moves the store's time in tests. */
-export function createStoreTime(clock: Pick<Clock, "now" | "monotonic">, shiftMs = () => 0): StoreTime {
+/** `shiftMs` moves the store's time in tests. `onJump` is called for steps of the store's clock by minutes; negative: back. */
+export function createStoreTime(
+  clock: Pick<Clock, "now" | "monotonic">,
+  shiftMs = () => 0,
+  onJump: (byMs: number) => void = () => {},
+): StoreTime {
   /** Store's unshifted time minus monotonic time; null before the first answer. */
   let offsetMs: number | null = null;
+  let newestMs = 0;
+  const now = (): number => Math.floor((offsetMs === null ? clock.now() : clock.monotonic() + offsetMs) + shiftMs());
   return {
-    now: () => Math.floor((offsetMs === null ? clock.now() : clock.monotonic() + offsetMs) + shiftMs()),
+    now,
+    aheadMs: () => Math.max(0, newestMs - now()),
     observe(storeMs, sentAtMs, receivedAtMs) {
       // The store read its clock after the sending and before the receipt, so the true offset is between the two. An
       // estimate in this range stays, so that slow answers do not move it; a step of the store's clock does.
       const least = storeMs - shiftMs() - receivedAtMs;
       const most = storeMs - shiftMs() - sentAtMs;
-      offsetMs = offsetMs === null ? least : Math.min(Math.max(offsetMs, least), most);
+      const before = offsetMs ?? least;
+      offsetMs = Math.min(Math.max(before, least), most);
+      if (storeMs > newestMs) newestMs = storeMs;
+      if (Math.abs(offsetMs - before) > defaultLeadMaxMs) onJump(offsetMs - before);
     },
     monotonic: () => clock.monotonic(),
     get shiftMs() {

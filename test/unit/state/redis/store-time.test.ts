@@ -32,6 +32,25 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(2_000_000);
   });
 
+  it("reports steps of the store's clock by more than five minutes (E-22)", () => {
+    const clock = { now: () => 0, monotonic: () => 0 };
+    const jumps: number[] = [];
+    const time = createStoreTime(
+      clock,
+      () => 0,
+      (byMs) => void jumps.push(byMs),
+    );
+    const dayMs = 86_400_000;
+    time.observe(1_000_000, 0, 0);
+    time.observe(1_290_000, 0, 0);
+    expect([jumps, time.aheadMs()]).toEqual([[], 0]);
+    time.observe(40 * dayMs, 0, 0);
+    time.observe(1_290_000, 0, 0);
+    expect(jumps).toEqual([40 * dayMs - 1_290_000, 1_290_000 - 40 * dayMs]);
+    expect(time.aheadMs()).toBe(40 * dayMs - 1_290_000);
+    expect(time.now()).toBe(1_290_000);
+  });
+
   it("is the process's time until the first answer", () => {
     const { time } = atMonotonic(7);
     expect(time.now()).toBe(3_600_000);

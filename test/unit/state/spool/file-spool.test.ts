@@ -127,6 +127,26 @@ describe("FileSpool", () => {
     expect(await ids(await open())).toEqual(["req_1", "req_2"]);
   });
 
+  it("keeps settlements in memory whose file was deleted after it was written (E-23)", async () => {
+    const spillDir = join(folder, "spill");
+    const spool = await open(1_000, spillDir);
+    for (const number of [1, 2]) await spool.append(settlement(number));
+    await rm(join(folder, "spool"), { recursive: true });
+    await spool.append(settlement(3));
+    expect([spool.memoryOnly, spool.fault]).toEqual([3, expect.stringContaining("deleted")]);
+    await spool.append(settlement(4));
+    expect(spool.memoryOnly).toBe(4);
+    expect(await spool.close()).toBe(0);
+    expect(await ids(await open(1_000, spillDir))).toEqual(["req_1", "req_2", "req_3", "req_4"]);
+  });
+
+  it("counts settlements whose files are deleted before it closes (E-23)", async () => {
+    const spool = await open();
+    for (const number of [1, 2]) await spool.append(settlement(number));
+    await rm(join(folder, "spool"), { recursive: true });
+    expect(await spool.close()).toBe(2);
+  });
+
   it("leaves no empty files behind while the disk cannot be written (E-21)", async () => {
     const spool = await open();
     await rm(join(folder, "spool"), { recursive: true });

@@ -36,7 +36,7 @@ it("shows an unavailable store, settlements that wait for it, and lost records",
   calls.usageLost();
   const lines = await pageOf(
     {
-      isStoreUp: async () => false,
+      stateHealth: async () => ({ ok: true, writeFault: "the disk is full", clock: { jumps: 2, aheadMs: 90_000 } }),
       areLimitsDegraded: () => true,
       spooled: () => ({ size: 12, memoryOnly: 0, oldestAtMs: 57_500 }),
       auditRecordsLost: () => 4,
@@ -45,6 +45,8 @@ it("shows an unavailable store, settlements that wait for it, and lost records",
     calls,
   );
   expect(lines("uis_store_up")).toEqual({ "": 0 });
+  expect(lines("uis_clock_jumps_total")).toEqual({ "": 2 });
+  expect(lines("uis_store_time_ahead_seconds")).toEqual({ "": 90 });
   expect(lines("uis_limits_degraded")).toEqual({ "": 1 });
   expect(lines("uis_usage_spool_size")).toEqual({ "": 12 });
   expect(lines("uis_usage_spool_oldest_seconds")).toEqual({ "": 2.5 });
