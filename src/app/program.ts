@@ -47,6 +47,7 @@ export function createProgram(io: CliIo, setExitCode: (code: number) => void): C
   addWebhooks(program, commands);
   addAdmin(program, commands);
   addBackup(program, commands);
+  addState(program, commands);
   addConfig(program, commands);
   addCompletion(program, commands);
   const doctor = program.command("doctor").description("check this machine and the configuration");
@@ -78,6 +79,7 @@ function addServe(program: Command, commands: CommandSet): void {
     .addOption(new Option("--role <role>", "role of this process").choices(["all", "core", "gateway"]))
     .option("--model <source>", "chat model instead of the default one: hf:…, https://…, pypi:… or file:…")
     .option("--upstream <server>", "also serve the models of openai (OPENAI_API_KEY), ollama, or the server at a URL")
+    .option("--new-store", "begin with an empty state where the former one is lost; its files are moved aside")
     .addOption(jsonOption("print exactly one line of JSON on stdout when the service is ready"));
   commands.plain(
     serve,
@@ -121,6 +123,18 @@ function addBackup(program: Command, commands: CommandSet): void {
     async () => (await import("./commands/backup.js")).restore,
     "uis restore /backups/uis-2026-01-31.db",
   );
+}
+
+function addState(program: Command, commands: CommandSet): void {
+  const summary = "the files of the embedded state";
+  const repair = addGroup(program, "state", { summary }, "uis state repair-time")
+    .command("repair-time")
+    .summary("move times ahead of the clock back; the service must be stopped")
+    .description(
+      "move stored times that are ahead of this machine's clock back to the present, after the clock was wrong; the service " +
+        "must be stopped",
+    );
+  commands.onMachine(repair, async () => (await import("./commands/backup.js")).repairTime, "uis state repair-time");
 }
 
 function addCompletion(program: Command, commands: CommandSet): void {

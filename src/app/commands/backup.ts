@@ -6,7 +6,7 @@ import { StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { createLogger } from "../../telemetry/logger.js";
 import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
-import { backUpStoppedState, restoreEmbeddedState } from "../compose/state.js";
+import { backUpStoppedState, repairTimes, restoreEmbeddedState } from "../compose/state.js";
 import type { Config } from "../config/schema.js";
 import { type CommandOptions, loadForCommand } from "./load-for-command.js";
 import {
@@ -84,6 +84,28 @@ function restoreInto(dataDir: string, file: string): string | null {
 function explain(error: unknown): never {
   if (error instanceof StateOpenError) throw new CommandError(`${error.message}: ${error.fix}`, { cause: error });
   throw error;
+}
+
+/** `uis state repair-time`: the service must be stopped. */
+export async function repairTime(io: CliIo, options: CommandOptions): Promise<void> {
+  const { config } = await loadForCommand(io, options);
+  const dataDir = resolve(io.cwd, config.data_dir);
+  if (config.state.redis_url !== null) {
+    throw new CommandError(
+      "the state is in Redis, whose times follow its own clock; this command repairs the embedded file",
+    );
+  }
+  await requireUnused(dataDir);
+  const nowMs = Date.now();
+  const log = createLogger({ level: "error", sink: io.stderr });
+  const { changed, kept } = await repairTimes({ dataDir, nowMs, log }).catch(explain);
+  const now = new Date(nowMs).toISOString();
+  const rows = Object.entries(changed).map(([table, count]) => `  ${table}: ${count}`);
+  const lines =
+    kept === null
+      ? [`No time in ${dataDir} is ahead of this machine's clock, ${now}.`]
+      : [`Moved to ${now}, rows by table:`, ...rows, `The state before is kept in ${kept}.`];
+  print(io, options, { data_dir: dataDir, now, changed, kept }, ...lines);
 }
 
 /** `uis admin link` */

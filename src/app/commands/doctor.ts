@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
+import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { UpstreamService } from "../../../gen/unified/admin/v1/upstream_service_pb.js";
 import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
@@ -11,6 +12,7 @@ import type { Config } from "../config/schema.js";
 import type { Secrets } from "../config/secrets.js";
 import { type Check, fail, ok, warn } from "../doctor/check.js";
 import { examineInstallation, examineMachine } from "../doctor/examine.js";
+import { runningChecks } from "../doctor/running.js";
 import { fallbackChecks } from "../doctor/settings.js";
 import { storedUpstreamChecks, upstreamChecks } from "../doctor/upstreams.js";
 import { readServiceFile } from "../process/data-folder.js";
@@ -29,6 +31,7 @@ export async function doctor(io: CliIo, options: CommandOptions): Promise<number
     ]);
     // Afterwards, because it uses Redis, whose latency was measured.
     checks.push(...installation, ...configured, ...(await checkStored(io, options, config, loaded.secrets)));
+    checks.push(...(await checkRunning(io, options, config, checks)));
   }
   const paint = paintFor(io.stdout, io.env);
   print(io, options, checks, ...checks.map((one) => formatCheck(one, paint)));
@@ -58,6 +61,29 @@ async function checkStored(
     return [
       warn("upstream", `stored upstreams are not checked: ${error.message}`, "use the data folder of the service"),
       ...withoutService,
+    ];
+  }
+}
+
+/** The findings of the service that uses the data folder; none without one. */
+async function checkRunning(
+  io: CliIo,
+  options: CommandOptions,
+  { data_dir: dataDir }: Config,
+  known: readonly Check[],
+): Promise<readonly Check[]> {
+  if ((await readServiceFile(dataDir)) === null) return [];
+  try {
+    const { system } = await callAsAdministrator(io, options, SystemService, (client) => client.getSystem({}));
+    return system === undefined ? [] : runningChecks(system, known);
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    return [
+      warn(
+        "service",
+        `the findings of the running service are missing: ${error.message}`,
+        "use the data folder of the service",
+      ),
     ];
   }
 }

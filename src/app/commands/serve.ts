@@ -16,6 +16,8 @@ interface ServeOptions extends CommandOptions {
   readonly model?: string;
   /** Server of an upstream in addition to those of the configuration. */
   readonly upstream?: string;
+  /** Begins with an empty state where the former one is lost. */
+  readonly newStore?: boolean;
 }
 
 /** `uis serve`: resolves when the service has stopped. */
@@ -48,6 +50,7 @@ export async function serve(io: CliIo, given: ServeOptions): Promise<void> {
       log,
       environment: io.env,
       chatModel: options.model,
+      newStore: options.newStore,
     });
     const warnOfFallbacks = (loaded: Config): void => {
       for (const warning of fallbackWarnings(loaded, servedIds(service.parts))) log.warn({}, warning);

@@ -5,6 +5,7 @@ import type { SettingsStore } from "../../domain/access/administrator.js";
 import type { State } from "../../domain/service/state.js";
 import { SecretBox, UnsealError } from "../../lib/crypto.js";
 import { errorText } from "../../lib/display-text.js";
+import { fileFaultOf } from "../../lib/file-faults.js";
 import { StartError } from "../process/lifecycle.js";
 
 const keyForm = /^[A-Za-z0-9+/]{43}=$/;
@@ -69,11 +70,10 @@ function codeOf(cause: unknown): unknown {
 }
 
 function unusable(file: string, cause: unknown): StartError {
-  return new StartError(
-    `the master key cannot be stored in ${file}: ${errorText(cause)}`,
-    "make the data folder writable, or set UIS_MASTER_KEY",
-    { cause },
-  );
+  const fault = fileFaultOf(cause);
+  const fix = fault?.fix ?? "make the data folder writable";
+  const text = `the master key in ${file} cannot be read or written: ${fault?.cause ?? errorText(cause)}`;
+  return new StartError(text, `${fix}, or set UIS_MASTER_KEY`, { cause });
 }
 
 /** The setting that holds a sealed text, and the owner for which it is sealed. */

@@ -5,6 +5,7 @@ import type { ModelPulls } from "../../domain/catalog/model-pulls.js";
 import type { ModelStore, PullProgress, StoredModel } from "../../domain/catalog/model-store.js";
 import { EngineError, type LoadProgress, type RequestDefaults } from "../../domain/engine/engine.js";
 import { defaultChatModels } from "../../model-store/default-models.js";
+import { ModelFileError } from "../../model-store/files/model-files.js";
 import { type GgufHeader, type ModelKind, modelKind, readGgufHeader } from "../../model-store/gguf/gguf-header.js";
 import { ModelPuller } from "../../model-store/puller.js";
 import { defaultPullOptions, type PullOptions } from "../../model-store/sources/source-fetcher.js";
@@ -28,6 +29,11 @@ export async function openModelStore(
   const puller = new ModelPuller(store, toPullOptions(config, environment));
   const damaged: readonly { readonly model: { readonly id: string }; readonly reason: string }[] = store.damaged;
   return { ...createStoredModels(store, puller), damaged, close: () => puller.close() };
+}
+
+/** Why the index of the models cannot be read, with its remedy; null for any other error. */
+export function modelIndexFault(error: unknown): string | null {
+  return error instanceof ModelFileError ? error.message : null;
 }
 
 function toPullOptions(config: Pick<Config, "offline" | "model_store">, environment: Variables): PullOptions {

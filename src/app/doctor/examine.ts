@@ -5,9 +5,24 @@ import type { Config } from "../config/schema.js";
 import { type Check, clockCheck } from "./check.js";
 import { engineCheck } from "./engine.js";
 import { graphicsCheck } from "./graphics.js";
-import { examineRedis, examineState, openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "./machine.js";
+import {
+  examineRedis,
+  examineState,
+  examineStateFile,
+  openFilesCheck,
+  processorCheck,
+  runtimeCheck,
+  sqliteCheck,
+} from "./machine.js";
 import { examineModels, listInFolder } from "./models.js";
-import { certificateCheck, dataFolderCheck, opsTokenChecks, portChecks, settingChecks } from "./settings.js";
+import {
+  certificateCheck,
+  dataFilesCheck,
+  dataFolderCheck,
+  opsTokenChecks,
+  portChecks,
+  settingChecks,
+} from "./settings.js";
 
 interface RunningParts {
   readonly state: Pick<State, "kind" | "health" | "now">;
@@ -30,7 +45,7 @@ export async function examineInstallation(
   env: Variables,
   running: RunningParts | null,
 ): Promise<readonly Check[]> {
-  const [folder, engine, gpu, models, ports, certificate, opsToken, redis] = await Promise.all([
+  const [folder, engine, gpu, models, ports, certificate, opsToken, state] = await Promise.all([
     dataFolderCheck(config.data_dir),
     engineCheck(config, env, running?.signal),
     graphicsCheck(config, env),
@@ -38,9 +53,9 @@ export async function examineInstallation(
     running === null ? portChecks(config) : [],
     certificateCheck(config, Date.now()),
     opsTokenChecks(config),
-    running === null ? examineRedis(config) : examineState(running.state),
+    running === null ? examineStopped(config) : examineState(running.state),
   ]);
-  const clock = clockCheck(Date.now(), redis.clock ?? models.clock);
+  const clock = clockCheck(Date.now(), state.clock ?? models.clock);
   const settings = settingChecks(config, env);
   return [
     folder,
@@ -50,8 +65,16 @@ export async function examineInstallation(
     ...ports,
     certificate,
     ...opsToken,
-    ...redis.checks,
+    ...state.checks,
     clock,
     ...settings,
   ];
+}
+
+/** The store without a running service, and the files beside it. */
+async function examineStopped(config: Config): Promise<Awaited<ReturnType<typeof examineRedis>>> {
+  const files = await dataFilesCheck(config.data_dir);
+  if (files.status === "fail") return { checks: [files], clock: null };
+  const redis = await examineRedis(config);
+  return { ...redis, checks: [files, ...examineStateFile(config), ...redis.checks] };
 }

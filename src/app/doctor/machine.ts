@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { errorText } from "../../lib/display-text.js";
-import { commandTimeoutMs, openState, sqliteVersion } from "../compose/state.js";
+import { commandTimeoutMs, inspectStateFile, openState, sqliteVersion } from "../compose/state.js";
 import type { Config } from "../config/schema.js";
 import { openFilesFix, openFilesLimit, openFilesMin } from "../process/open-files.js";
 import { type Check, fail, type OtherClock, ok, silentLog, warn } from "./check.js";
@@ -119,9 +119,29 @@ export async function examineRedis(config: Config): Promise<RedisFindings> {
   }
 }
 
-/** The Redis checks for an open state; none if the state is not in Redis. */
+/** The file of the embedded state while no service uses it; no check for other kinds of state. `config.data_dir` absolute. */
+export function examineStateFile({ data_dir: dataDir, state }: Config): readonly Check[] {
+  if (state.redis_url !== null || state.durability === "none") return [];
+  const problem = inspectStateFile(dataDir, { nowMs: Date.now(), leadMaxMs: state.clock_lead_max });
+  if (problem === null) return [ok("state", `the state in ${dataDir} is usable, or will be created`)];
+  return [(problem.isFatal ? fail : warn)("state", problem.message, problem.fix)];
+}
+
+const writeFix = "make the data folder writable and give it space; the log has the whole error";
+const stateFix = "see docs/failures.md";
+
+/** The checks for an open state: for Redis with its latency and clock. */
 export async function examineState(state: Pick<State, "kind" | "health" | "now">): Promise<RedisFindings> {
-  if (state.kind !== "redis") return { checks: [], clock: null };
+  // State in memory is a setting, which has its own check.
+  if (state.kind === "volatile") return { checks: [], clock: null };
+  if (state.kind === "embedded") {
+    const { ok: answers, writeFault, warnings } = await state.health();
+    if (!answers || writeFault !== null) {
+      return { checks: [fail("state", writeFault ?? warnings.join("; "), writeFix)], clock: null };
+    }
+    const found = warnings.map((warning) => warn("state", warning, stateFix));
+    return { checks: found.length > 0 ? found : [ok("state", "the store answers and accepts writes")], clock: null };
+  }
   const { ok: answers, latencyMs, durability, warnings } = await state.health();
   if (!answers) {
     const reason = warnings.join("; ") || "it does not answer";

@@ -9,7 +9,7 @@ import type { Variables } from "../config/expand.js";
 import { discoversModels, unconfiguredFallbacks } from "../config/model-references.js";
 import type { Config } from "../config/schema.js";
 import { isOffSchedule } from "../config/webhook-settings.js";
-import { isOpenToOthers } from "../process/data-folder.js";
+import { checkDataFiles, isOpenToOthers } from "../process/data-folder.js";
 import { StartError } from "../process/lifecycle.js";
 import { loadOpsToken, loadTls, reachableHost } from "../process/listeners.js";
 import { type Check, fail, ok, warn } from "./check.js";
@@ -34,6 +34,17 @@ export async function dataFolderCheck(path: string): Promise<Check> {
     return ok("data_dir", exists ? path : `${path} will be created`);
   } catch (error) {
     return fail("data_dir", `${path}: ${errorText(error)}`, choose);
+  }
+}
+
+/** Whether the service can use its own files in the data folder. `path` absolute. */
+export async function dataFilesCheck(path: string): Promise<Check> {
+  try {
+    await checkDataFiles(path);
+    return ok("data_files", "files of the data folder are of the right kind and readable");
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    return fail("data_files", error.message, error.fix);
   }
 }
 

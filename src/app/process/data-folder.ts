@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
+import type { Stats } from "node:fs";
 import { access, chmod, constants, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { errorText } from "../../lib/display-text.js";
+import { fileFaultOf } from "../../lib/file-faults.js";
 import { StartError } from "./lifecycle.js";
 
 /** Files in the data folder that commands on the same machine read. */
@@ -94,6 +96,55 @@ export async function openDataDir(path: string): Promise<void> {
     const fix = "make the user of this process its owner, or choose another with --data-dir (UIS_DATA_DIR)";
     throw new StartError(`the data folder ${path} cannot be used: ${errorText(cause)}`, fix, { cause });
   }
+}
+
+/** What the service itself keeps in its data folder, and the access that it needs. */
+const ownEntries: readonly { readonly name: string; readonly kind: "file" | "folder"; readonly mode: number }[] = [
+  { name: "uis.db", kind: "file", mode: constants.R_OK | constants.W_OK },
+  { name: "uis.db-wal", kind: "file", mode: constants.R_OK | constants.W_OK },
+  { name: "uis.live-a", kind: "file", mode: constants.R_OK | constants.W_OK },
+  { name: "uis.live-b", kind: "file", mode: constants.R_OK | constants.W_OK },
+  { name: "master.key", kind: "file", mode: constants.R_OK },
+  { name: tokenFile, kind: "file", mode: constants.F_OK },
+  { name: serviceFile, kind: "file", mode: constants.F_OK },
+  { name: "spool", kind: "folder", mode: constants.R_OK | constants.W_OK | constants.X_OK },
+  { name: "models", kind: "folder", mode: constants.R_OK | constants.X_OK },
+  { name: "models/index.json", kind: "file", mode: constants.R_OK },
+];
+
+/**
+ * Rejects with StartError for the first entry of the data folder that is of another kind, or that this user may not access
+ * (E-29). Absent ones are created later.
+ */
+export async function checkDataFiles(dataDir: string): Promise<void> {
+  for (const { name, kind, mode } of ownEntries) await checkEntry(join(dataDir, name), kind, mode);
+  const spool = join(dataDir, "spool");
+  const names = await readdir(spool).catch(() => []);
+  for (const name of names.filter((each) => each.endsWith(".jsonl"))) {
+    await checkEntry(join(spool, name), "file", constants.R_OK);
+  }
+}
+
+async function checkEntry(path: string, kind: "file" | "folder", mode: number): Promise<void> {
+  let found: Stats;
+  try {
+    found = await stat(path);
+    if (kind === "file" ? found.isFile() : found.isDirectory()) return await access(path, mode);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return;
+    throw toStartError(cause, path);
+  }
+  const is = found.isFile() ? "a file" : found.isDirectory() ? "a folder" : "neither a file nor a folder";
+  throw new StartError(`${path} cannot be used: it is ${is}, and must be a ${kind}`, "move it away");
+}
+
+/** Cause and fix of an error of the file system as a refusal to start; any other error stays as it is. */
+export function toStartError(error: unknown, dataDir: string): unknown {
+  const fault = fileFaultOf(error);
+  if (fault === null) return error;
+  const path = fault.path ?? dataDir;
+  const fix = `${fault.fix}, or choose another data folder with --data-dir (UIS_DATA_DIR)`;
+  return new StartError(`${path} cannot be used: ${fault.cause}`, fix, { cause: error });
 }
 
 /** Whether other users than the owner can access the folder; false if it does not exist, and on Windows, which has no modes. */

@@ -10,6 +10,7 @@ import { recordPull } from "../../domain/rpc/model-admin-service.js";
 import { isLoopback } from "../../lib/network.js";
 import { compose, type Parts } from "../compose/compose.js";
 import { fillCatalog } from "../compose/model-catalog.js";
+import { modelIndexFault } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";
 import { toServiceLimits } from "../config/limits-settings.js";
 import type { Config } from "../config/schema.js";
@@ -18,7 +19,14 @@ import { ok } from "../doctor/check.js";
 import { examineInstallation, examineMachine } from "../doctor/examine.js";
 import { fallbackChecks, warningsExceptState } from "../doctor/settings.js";
 import { upstreamChecks } from "../doctor/upstreams.js";
-import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "../process/data-folder.js";
+import {
+  checkDataFiles,
+  newAdminToken,
+  openDataDir,
+  toStartError,
+  writeAdminToken,
+  writeServiceFile,
+} from "../process/data-folder.js";
 import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
 import { type ListenAddresses, listenAll, loadOpsToken, loadTls } from "../process/listeners.js";
 import { connectionsWithin, openFilesLimit } from "../process/open-files.js";
@@ -34,6 +42,8 @@ interface ServiceInput {
   readonly environment: Variables;
   /** Source of a chat model that replaces the default one; only without `models` in the configuration. */
   readonly chatModel?: string | undefined;
+  /** Whether an empty state replaces a lost one. */
+  readonly newStore?: boolean | undefined;
 }
 
 /** A running service. */
@@ -81,8 +91,25 @@ export async function startService(input: ServiceInput): Promise<Service> {
     return await open(input, limits, lifecycle);
   } catch (error) {
     await lifecycle.close();
-    throw error;
+    throw toRefusal(error, config);
   }
+}
+
+/** A fault of the data folder with its cause and fix; any other error stays as it is. */
+function toRefusal(error: unknown, { data_dir: dataDir, state }: Config): unknown {
+  const damagedIndex = modelIndexFault(error);
+  if (damagedIndex !== null) {
+    return new StartError(damagedIndex, "or choose another data folder with --data-dir (UIS_DATA_DIR)", {
+      cause: error,
+    });
+  }
+  const isEmbedded = state.redis_url === null && state.durability !== "none";
+  if (!(isEmbedded && error instanceof ServiceError && error.code === "storage_unavailable")) {
+    return toStartError(error, dataDir);
+  }
+  const what = error.message.replace(/\.$/, "");
+  const fix = "free some space on its disk, and make it writable for this user";
+  return new StartError(`the data folder ${dataDir} cannot be used: ${what}`, fix, { cause: error });
 }
 
 async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycle): Promise<Service> {
@@ -92,6 +119,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   const tls = await loadTls(config.server.tls);
   const opsToken = await loadOpsToken(config.server);
   await openDataDir(config.data_dir);
+  await checkDataFiles(config.data_dir);
   const adminToken = newAdminToken();
   const adminTokens = secrets.adminToken === null ? [adminToken] : [adminToken, secrets.adminToken];
   const { masterKey } = secrets;
@@ -113,6 +141,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
       ...(await upstreamChecks(config, parts.upstreams.definitions)),
       ...fallbackChecks(config, servedIds(parts)),
     ],
+    newStore: input.newStore === true,
     log,
     lifecycle,
   });

@@ -52,7 +52,7 @@ describe("uis doctor", () => {
         "pip",
         "disk",
       ],
-      ...["port_http", "port_grpc", "port_ops", "tls", "clock", "bind", "webhook_egress"],
+      ...["port_http", "port_grpc", "port_ops", "tls", "data_files", "state", "clock", "bind", "webhook_egress"],
     ]);
     for (const check of checks) {
       expect(Object.keys(check)).toEqual(["check", "status", "detail", "fix"]);

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { appendFile } from "node:fs/promises";
+import { appendFile, rename } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -7,6 +7,7 @@ import { eventually } from "../../support/eventually.js";
 import { needsInstalled } from "../../support/missing-program.js";
 import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
+import { usageOverRest } from "./usage-sums.js";
 
 let served: ServiceFolder;
 beforeEach(async () => {
@@ -70,6 +71,31 @@ describe("a low limit of open files", () => {
     await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "it serves again");
     expect(logs().filter(({ msg }) => msg.startsWith("the limit of connections is reached"))).toHaveLength(1);
     expect(child.exitCode).toBeNull();
+  });
+});
+
+describe("a data folder that is moved while the service runs", () => {
+  it("makes the service not ready until it is back; what is answered meanwhile is counted (E-23)", async () => {
+    const service = await served.start({ models }, { env });
+    const { line, stderr } = service;
+    const client = new ServiceClient(line.api, service.key);
+    const ready = async (base: string): Promise<[number, string]> => {
+      const answer = await fetch(new URL("/ready", base));
+      return [answer.status, await answer.text()];
+    };
+    expect((await client.chat("m")).status).toBe(200);
+    expect((await ready(line.api))[0]).toBe(200);
+    const away = `${served.dataDir}-away`;
+    await rename(served.dataDir, away);
+    await eventually(async () => (await ready(line.api))[0] === 503, "it is not ready");
+    expect((await ready(line.api))[1]).toContain("storage_unavailable");
+    expect(await ready(line.ops)).toEqual([503, expect.stringContaining("uis.db was deleted or moved")]);
+    await eventually(() => /refuses writes, because uis\.db was deleted or moved/.test(stderr()), "the log says so");
+    expect((await client.chat("m")).status).toBe(200);
+    await rename(away, served.dataDir);
+    await eventually(async () => (await ready(line.api))[0] === 200, "it is ready again");
+    const counted = async () => (await usageOverRest(service, service.key))["m"]?.requests;
+    await eventually(async () => (await counted()) === 2, "both requests are counted");
   });
 });
 

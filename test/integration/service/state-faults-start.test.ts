@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
@@ -30,6 +30,26 @@ describe("a second service on the data folder of a running one", () => {
     expect((await client.chat("m")).status).toBe(200);
     // Commands still find the first one's token.
     expect(await readFile(join(served.dataDir, "admin.token"), "utf8")).toContain("uis-admin-");
+  });
+});
+
+describe("a data folder that cannot be used", () => {
+  it("refuses the start with exit code 2 and one line: path, cause and fix (E-24, E-29)", async () => {
+    await mkdir(served.dataDir);
+    await writeFile(join(served.dataDir, "spool"), "");
+    const { exited, stderr } = served.spawn({ env });
+    expect(await exited).toBe(2);
+    expect(stderr()).toBe(
+      `uis: ${served.dataDir}/spool cannot be used: it is a file, and must be a folder; move it away\n`,
+    );
+    await rm(join(served.dataDir, "spool"));
+    await mkdir(join(served.dataDir, "spool"));
+    const lost = await served.refused(config, { env });
+    expect(lost).toEqual({
+      code: 2,
+      line: expect.stringMatching(/uis\.db is missing, beside spool.*uis serve --new-store$/),
+    });
+    expect(await readdir(served.dataDir)).toEqual(["spool"]);
   });
 });
 

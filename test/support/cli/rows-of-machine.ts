@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
+import { restoreEmbeddedState } from "../../../src/state/embedded/database/restore.js";
 import { eventually } from "../eventually.js";
 import * as answers from "./answers.js";
 import type { CommandRows } from "./command-row.js";
@@ -252,6 +253,23 @@ export const rowsOfMachine: CommandRows = {
     text: /^The state in .* is that of /,
     wrong: { words: [], says: "missing required argument 'file'" },
     failing: async (scene) => ({ words: [await scene.backup()], says: "stop" }),
+    asksService: false,
+  },
+  "state repair-time": {
+    async done(scene) {
+      const dataDir = scene.file();
+      restoreEmbeddedState({ dataDir, file: await scene.backup(), nowMs: Date.now() });
+      return { words: [], env: { UIS_DATA_DIR: dataDir } };
+    },
+    answer: z.strictObject({
+      data_dir: z.string(),
+      now: z.string(),
+      changed: z.record(z.string(), z.number()),
+      kept: z.string().nullable(),
+    }),
+    text: /^No time in .* is ahead of this machine's clock/,
+    wrong: { words: ["now"], says: "too many arguments" },
+    failing: (scene) => ({ words: [], env: { UIS_DATA_DIR: scene.file() }, says: "there is no state" }),
     asksService: false,
   },
 };
