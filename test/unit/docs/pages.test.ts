@@ -14,6 +14,7 @@ const handWritten = [
   "docs/agents.md",
   "docs/alerts.md",
   "docs/dashboard.md",
+  "docs/failures.md",
   "docs/gpus.md",
   "docs/grpc.md",
   "docs/hardening.md",
