@@ -1,0 +1,387 @@
+import { appendFile, copyFile, mkdir, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { restoreEmbeddedState } from "../../../src/state/embedded/database/restore.js";
+import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
+import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
+import { eventually } from "../../support/eventually.js";
+import { metricLines } from "../../support/metrics-text.js";
+import { needsInstalled } from "../../support/missing-program.js";
+import { MovableClock } from "../../support/movable-clock.js";
+import { type LastingDisk, lastingDisk, needsOwnMounts } from "../../support/own-disk.js";
+import { seededPick } from "../../support/random-numbers.js";
+import { ReadOnlyDisk } from "../../support/read-only-disk.js";
+import { ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
+import { rounds } from "../../support/tier.js";
+
+/**
+ * Faults of the storage, each repeated: what was answered is counted after the fault, or the service has said how much is
+ * not.
+ */
+const roundCount = rounds(20);
+/** A round with two starts and a stop that waits 10 s for the disk. */
+const testMs = roundCount * 30_000;
+const patienceMs = 30_000;
+
+const admin = "admin-token-of-this-test";
+const key = "an-own-key-of-this-test";
+const env = { UIS_ADMIN_TOKEN: admin, UIS_BOOTSTRAP_API_KEY: key, LOG_LEVEL: "error" };
+const config = { models: [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }] };
+const atOnce = 25;
+
+let served: ServiceFolder;
+beforeEach(async () => {
+  served = await ServiceFolder.create();
+});
+afterEach(() => served.remove());
+
+const seed = Math.floor(Math.random() * 2 ** 31);
+const pick = seededPick(seed);
+
+/** Sends chats; all must be answered. */
+async function chats(service: ServiceProcess, count: number): Promise<number> {
+  const client = new ServiceClient(service.line.api, key);
+  for (let sent = 0; sent < count; sent += atOnce) {
+    const answers = await Promise.all(Array.from({ length: Math.min(atOnce, count - sent) }, () => client.chat("m")));
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+  }
+  return count;
+}
+
+async function metric(service: ServiceProcess, name: string): Promise<number> {
+  return metricLines(await (await fetch(`${service.ops}/metrics`)).text(), name)[""] ?? Number.NaN;
+}
+
+const dayS = 86_400;
+
+/** Requests that are counted around now and around the days to come. */
+async function counted(service: ServiceProcess, ...daysAhead: readonly number[]): Promise<number> {
+  const client = new ServiceClient(service.line.api, key);
+  let sum = 0;
+  for (const days of [0, ...daysAhead]) {
+    const middleS = Math.floor(Date.now() / 1_000) + days * dayS;
+    const range = `start_time=${middleS - dayS}&end_time=${middleS + dayS}`;
+    const { json } = await client.get(`/v1/usage?bucket_width=1d&limit=4&${range}`);
+    const buckets = json["data"] as { results: { num_model_requests: number }[] }[];
+    for (const { results } of buckets) sum += results[0]?.num_model_requests ?? 0;
+  }
+  return sum;
+}
+
+/** Requests that are counted once the spool is empty. */
+async function countedInAll(service: ServiceProcess): Promise<number> {
+  await eventually(async () => (await metric(service, "uis_usage_spool_size")) === 0, "the spool is empty", patienceMs);
+  return await counted(service);
+}
+
+/** Runs services on a private disk that outlives them. */
+async function onDisk(
+  use: (disk: LastingDisk, start: (more?: object) => Promise<ServiceProcess>) => Promise<void>,
+): Promise<void> {
+  await mkdir(served.dataDir);
+  const disk = await lastingDisk(served.dataDir, 4);
+  const args = ["--json", "--config", join(served.folder, "uis.yaml"), "--data-dir", served.dataDir];
+  const start = (more: object = {}) =>
+    served.start(config, { env: { ...env, ...more }, args, under: (command) => disk.under(command) });
+  try {
+    await use(disk, start);
+  } finally {
+    await served.stopAll();
+    await disk.remove();
+  }
+}
+
+describe(`a full disk, ${roundCount} times`, () => {
+  it("and freed, then kill -9: it starts again, and lacks at most what was in memory only (E-20, E-21)", {
+    timeout: testMs,
+  }, async (context) => {
+    needsOwnMounts(context);
+    let lost = 0;
+    await onDisk(async (disk, start) => {
+      let service = await start();
+      let answered = 0;
+      for (let round = 0; round < roundCount; round++) {
+        answered += await chats(service, 25);
+        const emptyDisk = await disk.fill();
+        answered += await chats(service, 50);
+        await emptyDisk();
+        await delay(pick(600));
+        const memoryOnly = await metric(service, "uis_usage_memory_only");
+        await service.kill();
+        service = await start();
+        const found = await countedInAll(service);
+        expect(answered - found).toBeLessThanOrEqual(memoryOnly);
+        expect(found).toBeLessThanOrEqual(answered);
+        lost += answered - found;
+        answered = found;
+      }
+    });
+    await context.annotate(`${lost} of ${roundCount * 75} answered requests were only in memory; seed ${seed}`);
+  });
+
+  it("then SIGTERM: all is in UIS_SPILL_DIR, or the exit code is 1 and the count is exact (E-21)", {
+    timeout: testMs,
+  }, async (context) => {
+    needsOwnMounts(context);
+    const spill = { UIS_SPILL_DIR: join(served.folder, "spill") };
+    await onDisk(async (disk, start) => {
+      let answered = 0;
+      for (let round = 0; round < roundCount; round++) {
+        const hasSpill = round % 2 === 0;
+        const service = await start(hasSpill ? spill : {});
+        expect(await countedInAll(service)).toBe(answered);
+        answered += await chats(service, 25);
+        const emptyDisk = await disk.fill();
+        answered += await chats(service, 50);
+        const code = await service.stop();
+        const [, said = "0"] = /the usage of (\d+) finished requests is lost/.exec(service.stderr()) ?? [];
+        expect([code, Number(said) > 0]).toEqual(hasSpill ? [0, false] : [Number(said) > 0 ? 1 : 0, Number(said) > 0]);
+        answered -= Number(said);
+        await emptyDisk();
+      }
+      expect(await countedInAll(await start(spill))).toBe(answered);
+    });
+  });
+});
+
+describe("a disk that is full at the start", () => {
+  it("refuses it with one line: path, cause and fix; also the first start, which leaves nothing behind (E-29)", async (context) => {
+    needsOwnMounts(context);
+    await onDisk(async (disk, start) => {
+      const refused = async (): Promise<string> => {
+        const failed = await start().then(
+          () => "it has started",
+          (error: Error) => error.message,
+        );
+        return failed.replace("serve ended with ", "");
+      };
+      const line =
+        /^2: uis: \S+ cannot be (used|written|opened): the disk is full; free some space on it.*--data-dir.*\n$/;
+      const emptyNew = await disk.fill();
+      expect(await refused()).toMatch(line);
+      await emptyNew();
+      const service = await start();
+      await service.stop();
+      const empty = await disk.fill();
+      expect(await refused()).toMatch(line);
+      await empty();
+      await start();
+    });
+  });
+});
+
+describe(`a file system that turns read-only under traffic, ${roundCount} times`, () => {
+  it("serves on, says how much is in memory only, and counts everything once it is writable (E-21)", {
+    timeout: testMs,
+  }, async () => {
+    needsInstalled("gcc");
+    const disk = new ReadOnlyDisk(served.dataDir);
+    try {
+      let answered = 0;
+      let service = await served.start(config, { env: { ...env, ...disk.env } });
+      for (let round = 0; round < roundCount; round++) {
+        answered += await chats(service, 25);
+        disk.set(true);
+        answered += await chats(service, 50);
+        expect(await metric(service, "uis_store_up")).toBe(0);
+        expect(await metric(service, "uis_usage_memory_only")).toBeGreaterThan(0);
+        await delay(pick(300));
+        disk.set(false);
+        expect(await countedInAll(service)).toBe(answered);
+        if (round % 4 !== 3) continue;
+        // With everything written again, a kill loses nothing.
+        await service.kill();
+        service = await served.start(config, { env: { ...env, ...disk.env } });
+        expect(await countedInAll(service)).toBe(answered);
+      }
+    } finally {
+      await served.stopAll();
+      disk.remove();
+    }
+  });
+});
+
+describe(`a clock that jumps once and is right again, ${roundCount} times`, () => {
+  it.each([
+    ["40 days forward", 40 * dayS],
+    ["2 hours forward", 7_200],
+    ["2 hours back", -7_200],
+  ])(
+    "%s: keys and usage follow it at once, and every answer is counted (E-22)",
+    { timeout: testMs },
+    async (_, jumpS) => {
+      needsInstalled("gcc");
+      const clock = new MovableClock();
+      try {
+        const service = await served.start(config, { env: { ...env, ...clock.env } });
+        const administrator = new ServiceClient(service.line.api, admin);
+        const created = await administrator.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", {
+          name: "expires in an hour",
+          scope: "SCOPE_READ_WRITE",
+          expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
+        });
+        const expiring = new ServiceClient(service.line.api, String(created.json["secret"]));
+        let answered = 0;
+        for (let round = 0; round < roundCount; round++) {
+          answered += await chats(service, 5);
+          clock.set(jumpS);
+          const during = (await expiring.chat("m")).status;
+          expect(during).toBe(jumpS > 3_600 ? 401 : 200);
+          answered += during === 200 ? 1 : 0;
+          answered += await chats(service, 5);
+          clock.set(0);
+          expect((await expiring.chat("m")).status).toBe(200);
+          answered += 1 + (await chats(service, 5));
+        }
+        await eventually(
+          async () => (await counted(service, ...(jumpS > dayS ? [40] : []))) === answered,
+          "all is counted",
+        );
+        const { warnings } = (
+          (await (await fetch(`${service.ops}/ready`)).json()) as { state: { warnings: readonly string[] } }
+        ).state;
+        expect(warnings.join()).toMatch(/clock was set (back|forward)/);
+        expect(await metric(service, "uis_clock_jumps_total")).toBe(2 * roundCount);
+      } finally {
+        await served.stopAll();
+        clock.remove();
+      }
+    },
+  );
+});
+
+describe(`data files of a running service, ${roundCount} times`, () => {
+  const isReady = async (service: ServiceProcess): Promise<boolean> =>
+    (await fetch(`${service.http}/ready`)).status === 200;
+
+  it("deleted: it is not ready, a backup has what was answered before, and the spool the rest (E-23, E-24)", {
+    timeout: testMs,
+  }, async () => {
+    let answered = 0;
+    for (let round = 0; round < roundCount; round++) {
+      const service = await served.start(config, { env });
+      answered += await chats(service, 25);
+      for (const suffix of ["", "-wal"]) await rm(databaseFile(served.dataDir) + suffix, { force: true });
+      await eventually(async () => !(await isReady(service)), "it is not ready");
+      answered += await chats(service, 25);
+      const path = join(served.folder, `saved-${round}.db`);
+      const administrator = new ServiceClient(service.line.api, admin);
+      expect(await administrator.rpc("unified.admin.v1.SystemService/CreateBackup", { path })).toMatchObject({
+        status: 200,
+      });
+      expect(await service.stop()).toBe(0);
+      expect(await served.refused(config, { env })).toEqual({
+        code: 2,
+        line: expect.stringMatching(/uis\.db is missing, beside .*spool/),
+      });
+      restoreEmbeddedState({ dataDir: served.dataDir, file: path, nowMs: Date.now() });
+      const again = await served.start(config, { env });
+      expect(await countedInAll(again)).toBe(answered);
+      await again.kill();
+    }
+  });
+
+  it("deleted with their folder: later usage goes to UIS_SPILL_DIR, or the exit code is 1 with its count (E-21, E-23)", {
+    timeout: testMs,
+  }, async () => {
+    const spill = { UIS_SPILL_DIR: join(served.folder, "spill") };
+    for (let round = 0; round < roundCount; round++) {
+      const hasSpill = round % 2 === 0;
+      const service = await served.start(config, { env: { ...env, ...(hasSpill ? spill : {}) } });
+      const before = await chats(service, 25);
+      await rm(served.dataDir, { recursive: true });
+      await eventually(async () => !(await isReady(service)), "it is not ready");
+      const after = await chats(service, 25);
+      const path = join(served.folder, `saved-${round}.db`);
+      const administrator = new ServiceClient(service.line.api, admin);
+      expect(await administrator.rpc("unified.admin.v1.SystemService/CreateBackup", { path })).toMatchObject({
+        status: 200,
+      });
+      const code = await service.stop();
+      const [, said = "0"] = /the usage of (\d+) finished requests is lost/.exec(service.stderr()) ?? [];
+      expect([code, Number(said)]).toEqual(hasSpill ? [0, 0] : [1, after]);
+      restoreEmbeddedState({ dataDir: served.dataDir, file: path, nowMs: Date.now() });
+      const again = await served.start(config, { env: { ...env, ...spill } });
+      expect(await countedInAll(again)).toBe(before + after - Number(said));
+      await again.kill();
+      await rm(served.dataDir, { recursive: true });
+    }
+  });
+
+  it("moved and brought back: it is not ready meanwhile, and every answer is counted (E-23)", {
+    timeout: testMs,
+  }, async () => {
+    const away = `${served.dataDir}-away`;
+    let service = await served.start(config, { env });
+    let answered = 0;
+    for (let round = 0; round < roundCount; round++) {
+      answered += await chats(service, 25);
+      await rename(served.dataDir, away);
+      await eventually(async () => !(await isReady(service)), "it is not ready");
+      answered += await chats(service, 25);
+      await rename(away, served.dataDir);
+      await eventually(() => isReady(service), "it is ready again");
+      expect(await countedInAll(service)).toBe(answered);
+      if (round % 4 !== 3) continue;
+      await service.kill();
+      service = await served.start(config, { env });
+      expect(await countedInAll(service)).toBe(answered);
+    }
+  });
+});
+
+describe(`data files of a stopped service, ${roundCount} times`, () => {
+  const file = () => databaseFile(served.dataDir);
+  const cut = async (): Promise<void> => {
+    const bytes = (await readFile(file())).length;
+    await truncate(file(), 4_096 * (1 + pick(bytes / 4_096 - 1)));
+  };
+  const zero = async (): Promise<void> => writeFile(file(), Buffer.alloc((await readFile(file())).length));
+  const newer = async (): Promise<void> => {
+    const db = openSqlite(file());
+    db.exec("INSERT INTO migrations (number, applied_at_ms) VALUES (999, 0)");
+    db.close();
+  };
+
+  it.each([
+    ["emptied", () => truncate(file()), /uis\.db is empty.*uis restore FILE/],
+    ["deleted", () => rm(file()), /uis\.db is missing.*uis restore FILE/],
+    ["truncated", cut, /uis\.db is not a valid database.*uis restore FILE/],
+    ["zeroed", zero, /uis\.db is not a valid database.*uis restore FILE/],
+    ["of a newer version", newer, /written by a newer version.*start the version that wrote it/],
+    [
+      "with a line that is none in its spool",
+      () => appendFile(join(served.dataDir, "spool", "000000000001.jsonl"), "odd\n"),
+      null,
+    ],
+  ])(
+    "%s: the start is refused with one line and exit code 2 and changes nothing, or goes on (E-20, E-24, E-29)",
+    {
+      timeout: testMs,
+    },
+    async (_, damage, refusal) => {
+      const saved = join(served.folder, "whole.db");
+      let answered = 0;
+      for (let round = 0; round < roundCount; round++) {
+        const service = await served.start(config, { env });
+        answered += await chats(service, 25);
+        expect(await countedInAll(service)).toBe(answered);
+        expect(await service.stop()).toBe(0);
+        await copyFile(file(), saved);
+        await damage();
+        if (refusal === null) continue;
+        const before = await readFile(file()).catch(() => null);
+        const { exited, stderr } = served.spawn({ env });
+        expect(await exited).toBe(2);
+        expect(stderr()).toMatch(refusal);
+        expect(stderr().trimEnd().split("\n")).toHaveLength(1);
+        expect(await readFile(file()).catch(() => null)).toEqual(before);
+        if (refusal.source.includes("newer")) await copyFile(saved, file());
+        else restoreEmbeddedState({ dataDir: served.dataDir, file: saved, nowMs: Date.now() + round });
+      }
+      expect(await countedInAll(await served.start(config, { env }))).toBe(answered);
+    },
+  );
+});
