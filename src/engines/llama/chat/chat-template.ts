@@ -3,14 +3,14 @@ import { RanTooLong, runBounded } from "../../../lib/bounded-run.js";
 import type { TemplateMessage, TemplateTool } from "../protocol/protocol.js";
 import {
   Environment,
-  type JinjaProgram,
+  type JinjaNode,
   parseTemplate,
-  TemplateInterpreter,
   TemplateRefusal,
   TemplateTooLarge,
   templateCharsMax,
   templateGlobals,
 } from "./jinja.js";
+import { TemplateInterpreter } from "./jinja-interpreter.js";
 
 export interface SpecialTexts {
   readonly bos: string;
@@ -22,6 +22,18 @@ export interface TemplateInput {
   readonly tools: readonly TemplateTool[];
   /** Variables of the template; its globals take precedence. */
   readonly variables: Readonly<Record<string, unknown>>;
+}
+
+/** An input whose contents may be lists of parts. */
+interface AnyInput extends Omit<TemplateInput, "messages"> {
+  readonly messages: readonly { readonly role: string; readonly content: unknown }[];
+}
+
+/** A text that no template contains. */
+const probe = "probe-1d0c";
+
+function partsOf(text: unknown): readonly object[] {
+  return [{ type: "text", text }];
 }
 
 /** Time limit of compiling, and of one `render` with all its attempts. */
@@ -38,9 +50,11 @@ export class ChatTemplate {
   readonly toolFormat: "hermes" | null;
   /** Whether the model may think before it answers. */
   readonly thinks: boolean;
-  readonly #program: JinjaProgram;
+  readonly #program: JinjaNode;
   readonly #special: SpecialTexts;
   readonly #now: () => Date;
+  /** Whether the template takes contents as lists of parts only; null: not known yet. */
+  #takesParts: boolean | null = null;
 
   /** ChatML replaces a `source` that is null or does not compile. */
   constructor(source: string | null, special: SpecialTexts, now: () => Date = () => new Date()) {
@@ -61,6 +75,7 @@ export class ChatTemplate {
    */
   render(input: TemplateInput): string {
     const untilMs = performance.now() + timeMsMax;
+    this.#takesParts ??= !this.#writes(probe, untilMs) && this.#writes(partsOf(probe), untilMs);
     let refusal: TemplateRefusal | null = null;
     for (const messages of systemForms(input.messages)) {
       const outcome = this.#attempt({ ...input, messages }, untilMs);
@@ -79,6 +94,16 @@ export class ChatTemplate {
     return this.thinks && endsInThinking(this.render({ ...greeting, variables }));
   }
 
+  /** Whether the probe comes into the prompt. Templates for images too may take parts only, and drop a plain text. */
+  #writes(content: unknown, untilMs: number): boolean {
+    try {
+      return this.#run({ ...greeting, messages: [{ role: "user", content }] }, untilMs).includes(probe);
+    } catch {
+      // The template refuses it, or is at fault: the attempt that follows finds out.
+      return false;
+    }
+  }
+
   #attempt(input: TemplateInput, untilMs: number): string | TemplateRefusal {
     try {
       return this.#run(input, untilMs);
@@ -89,7 +114,7 @@ export class ChatTemplate {
     }
   }
 
-  #run(input: TemplateInput, untilMs: number): string {
+  #run(input: AnyInput, untilMs: number): string {
     return runBounded(() => {
       const environment = new Environment();
       for (const [name, value] of Object.entries(this.#names(input))) environment.set(name, value);
@@ -98,11 +123,15 @@ export class ChatTemplate {
     }, untilMs - performance.now());
   }
 
-  #names({ messages, tools, variables }: TemplateInput): Readonly<Record<string, unknown>> {
+  #names({ messages, tools, variables }: AnyInput): Readonly<Record<string, unknown>> {
     return {
+      documents: null,
       ...variables,
       ...templateGlobals(this.#now),
-      messages,
+      messages:
+        this.#takesParts === true
+          ? messages.map((message) => ({ ...message, content: partsOf(message.content) }))
+          : messages,
       tools: tools.length === 0 ? null : tools.map(withoutStrict),
       bos_token: this.#special.bos,
       eos_token: this.#special.eos,
@@ -132,7 +161,7 @@ export function endsInThinking(prompt: string): boolean {
   return prompt.trimEnd().endsWith("<think>");
 }
 
-function compile(source: string): JinjaProgram | null {
+function compile(source: string): JinjaNode | null {
   try {
     return runBounded(() => parseTemplate(source), timeMsMax);
   } catch {

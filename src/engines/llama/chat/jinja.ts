@@ -1,38 +1,106 @@
 import * as jinja from "@huggingface/jinja";
 
-/** A value while a template runs. */
+/** A value while a template runs. `type` is the name of its class. */
 export interface JinjaValue {
   readonly type: string;
   readonly value: unknown;
+  /** Its truth, as in Python. */
+  __bool__(): { readonly value: boolean };
+  toString(): string;
 }
 
 export interface JinjaEnvironment {
-  /** Declares a variable; throws if the name exists. */
-  set(name: string, value: unknown): unknown;
+  /** Converts a value and declares a variable with it, which it returns; throws if the name exists. */
+  set(name: string, value: unknown): JinjaValue;
+  setVariable(name: string, value: JinjaValue): JinjaValue;
+  /** The variable in this scope or an outer one, or an undefined value. */
+  lookupVariable(name: string): JinjaValue;
 }
 
+/** A node of a parsed template. */
+export interface JinjaNode {
+  readonly type: string;
+}
+
+export interface NameNode extends JinjaNode {
+  readonly value: string;
+}
+
+export interface TupleNode extends JinjaNode {
+  readonly value: readonly JinjaNode[];
+}
+
+export interface ForNode extends JinjaNode {
+  readonly loopvar: NameNode | TupleNode;
+  readonly iterable: JinjaNode;
+  readonly body: readonly JinjaNode[];
+  /** Runs if there are no items. */
+  readonly defaultBlock: readonly JinjaNode[];
+}
+
+/** The items of a loop with a condition. */
+export interface SelectNode extends JinjaNode {
+  readonly lhs: JinjaNode;
+  readonly test: JinjaNode;
+}
+
+export interface BinaryNode extends JinjaNode {
+  readonly operator: { readonly value: string };
+  readonly left: JinjaNode;
+  readonly right: JinjaNode;
+}
+
+export interface MemberNode extends JinjaNode {
+  readonly object: JinjaNode;
+  /** A name, if it is not computed. */
+  readonly property: JinjaNode;
+  readonly computed: boolean;
+}
+
+export interface CallNode extends JinjaNode {
+  readonly callee: JinjaNode;
+  readonly args: readonly JinjaNode[];
+}
+
+export interface TestNode extends JinjaNode {
+  readonly operand: JinjaNode;
+  readonly negate: boolean;
+  readonly test: NameNode;
+}
+
+/** The library's methods that evaluate nodes, which the library's own `evaluate` calls. */
 export interface JinjaInterpreter {
-  run(program: JinjaProgram): JinjaValue;
-  evaluate(statement: unknown, environment: JinjaEnvironment): JinjaValue;
+  run(program: JinjaNode): JinjaValue;
+  evaluate(node: JinjaNode | undefined, environment: JinjaEnvironment): JinjaValue;
+  evaluateBlock(statements: readonly JinjaNode[], environment: JinjaEnvironment): JinjaValue;
+  evaluateFor(node: ForNode, environment: JinjaEnvironment): JinjaValue;
+  evaluateBinaryExpression(node: BinaryNode, environment: JinjaEnvironment): JinjaValue;
+  evaluateMemberExpression(node: MemberNode, environment: JinjaEnvironment): JinjaValue;
+  evaluateCallExpression(node: CallNode, environment: JinjaEnvironment): JinjaValue;
+  evaluateTestExpression(node: TestNode, environment: JinjaEnvironment): JinjaValue;
+  /** Values of arguments by position, and by name. */
+  evaluateArguments(
+    args: readonly JinjaNode[],
+    environment: JinjaEnvironment,
+  ): readonly [readonly JinjaValue[], ReadonlyMap<string, JinjaValue>];
+  /** `filter`: its name, or a call with its name. */
+  applyFilter(operand: JinjaValue, filter: NameNode | CallNode, environment: JinjaEnvironment): JinjaValue;
 }
-
-/** A parsed template, opaque to its users. */
-export type JinjaProgram = { readonly type: string };
 
 /**
  * The parts of @huggingface/jinja below its `Template`. Its declaration files import each other without file names, which
- * module resolution of Node does not follow, so their types are stated here.
+ * module resolution of Node does not follow, so their types are stated here. Its version is pinned.
  */
-export const Environment: new () => JinjaEnvironment = jinja.Environment;
+export const Environment: new (parent?: JinjaEnvironment) => JinjaEnvironment = jinja.Environment;
 export const Interpreter: new (environment: JinjaEnvironment) => JinjaInterpreter = jinja.Interpreter;
 const tokenize: (source: string, options: object) => readonly unknown[] = jinja.tokenize;
-const parse: (tokens: readonly unknown[]) => JinjaProgram = jinja.parse;
+const parse: (tokens: readonly unknown[]) => JinjaNode = jinja.parse;
 
 /**
  * Parses a template; throws if the text is invalid. Blocks remove the white space around them, as all chat templates
  * expect.
  */
-export function parseTemplate(source: string): JinjaProgram {
+export function parseTemplate(source: string): JinjaNode {
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
 }
 
@@ -43,25 +111,7 @@ export class TemplateTooLarge extends Error {
 
 /** 4 MiB of UTF-16 code units: more text than the context of any model holds. */
 export const templateCharsMax = 4 * 1024 * 1024;
-const templateItemsMax = 100_000;
-
-/**
- * Refuses any text or list above its bound as soon as it exists. The time limit is not enough: a list that doubles
- * itself takes all memory within a second.
- */
-export class TemplateInterpreter extends Interpreter {
-  override evaluate(statement: unknown, environment: JinjaEnvironment): JinjaValue {
-    const result = super.evaluate(statement, environment);
-    const { value } = result;
-    if (typeof value === "string" && value.length > templateCharsMax) {
-      throw new TemplateTooLarge(`a text of more than ${templateCharsMax} characters`);
-    }
-    if (Array.isArray(value) && value.length > templateItemsMax) {
-      throw new TemplateTooLarge(`a list of more than ${templateItemsMax} items`);
-    }
-    return result;
-  }
-}
+export const templateItemsMax = 100_000;
 
 /** The template called `raise_exception`, because it cannot express the conversation. */
 export class TemplateRefusal extends Error {

@@ -81,7 +81,7 @@ describe("ChatTemplate", () => {
       "{{ bos_token }}{{ messages | length }}{{ add_generation_prompt }}{{ extra }}{{ strftime_now('%d %b %Y, %I:%M %p') }}";
     const template = new ChatTemplate(source, special, () => new Date("2026-03-07T15:04:05Z"));
     const variables = { messages: [], bos_token: "?", add_generation_prompt: false, true: 1, range: 2, extra: "!" };
-    expect(template.render({ ...hello, variables })).toBe("<s>1true!07 Mar 2026, 03:04 PM");
+    expect(template.render({ ...hello, variables })).toBe("<s>1True!07 Mar 2026, 03:04 PM");
   });
 
   it("moves system messages if the template refuses their position (MSG-10)", () => {
