@@ -164,6 +164,7 @@ export interface GenerateRequest {
   readonly logitBias?: ReadonlyMap<number, number>;
   /** Alternatives per position; absent: no log probabilities. */
   readonly logprobs?: number;
+  /** Whether the text begins with the prompt; with `logprobs`, its tokens have log probabilities before all samplers. */
   readonly echo?: boolean;
   readonly format?: TextFormat;
   /** Tokens before the model may end the answer; absent: none. Stop strings end it all the same. */
@@ -205,9 +206,9 @@ export interface TokenLogprobInfo extends TokenLogprob {
 
 export interface TokenLogprob {
   readonly token: string;
-  /** Finite; -9999.0 stands for "never" (RESP-9). */
+  /** -9999.0 stands for "never" (RESP-9); NaN only for the first token of an echoed prompt, which follows nothing. */
   readonly logprob: number;
-  /** Set for a token that is a part of a character; otherwise the bytes are those of `token`. */
+  /** Set for a token that is a part of a character, or whose text is not shown; otherwise the bytes are those of `token`. */
   readonly bytes?: readonly number[];
 }
 

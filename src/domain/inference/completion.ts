@@ -164,7 +164,10 @@ export function wholeCompletion(identity: AnswerIdentity, choices: readonly Choi
   });
 }
 
-/** Log probabilities of text completions (CMPL-7); `offset` is the position of the first token in characters. */
+/**
+ * Log probabilities of text completions (CMPL-7); `offset` is the position of the first token in characters. The first
+ * token of an echoed prompt has NaN and no alternatives (CMPL-8).
+ */
 export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: number): CompletionLogprobs {
   let position = offset;
   return create(CompletionLogprobsSchema, {
@@ -172,7 +175,9 @@ export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: 
     tokenLogprobs: tokens.map(({ logprob }) => logprob),
     topLogprobs: tokens.map(({ token, logprob, top }) =>
       create(TokenAlternativesSchema, {
-        logprobs: Object.fromEntries([...top.map((other) => [other.token, other.logprob]), [token, logprob]]),
+        logprobs: Number.isNaN(logprob)
+          ? {}
+          : Object.fromEntries([...top.map((other) => [other.token, other.logprob]), [token, logprob]]),
       }),
     ),
     textOffset: tokens.map(({ token, bytes }) => {

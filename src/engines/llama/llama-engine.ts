@@ -177,7 +177,7 @@ function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts:
     grammar: isChat,
     ...(isChat ? { constraints: ["choice", "regex", "grammar", "min_tokens", "ignore_eos"] } : {}),
     logprobs: isChat ? logprobsMax : 0,
-    echoLogprobs: false,
+    echoLogprobs: isChat,
     logitBias: isChat,
     penalties: isChat,
     nativeN: false,

@@ -231,6 +231,7 @@ export class OpenAiModel implements LoadedModel {
     return {
       choices: request.n,
       logprobs: isEchoOnly ? undefined : request.logprobs,
+      isEchoedByServer: request.echo === true && !isEchoed,
       isForced: isChat && input.tools.length > 0 && ["required", "named"].includes(input.toolChoice.mode),
       parallelToolCalls: !isChat || input.parallelToolCalls,
       joins: request.deltas === "joined",

@@ -65,7 +65,9 @@ export class TextChoice {
   #takeEcho(): string {
     const echo = this.#echo;
     this.#echo = "";
-    if (this.#logprobs !== null) for (const token of splitTokens(echo)) this.#logprobs.add(token);
+    if (this.#logprobs !== null) {
+      for (const [at, token] of splitTokens(echo).entries()) this.#logprobs.add(token, at === 0);
+    }
     return echo;
   }
 
@@ -99,7 +101,7 @@ const firstAlternative = -4;
 /** Log probabilities of tokens whose text is held back: they are emitted with the text, or never. */
 class HeldLogprobs {
   readonly #alternatives: number;
-  #held: { readonly start: number; readonly token: string }[] = [];
+  #held: { readonly start: number; readonly info: TokenLogprobInfo }[] = [];
   #added = 0;
   #shown = 0;
 
@@ -107,8 +109,12 @@ class HeldLogprobs {
     this.#alternatives = alternatives;
   }
 
-  add(token: string): void {
-    this.#held.push({ start: this.#added, token });
+  /** `followsNothing`: the first token of an echoed prompt, which has no log probability. */
+  add(token: string, followsNothing = false): void {
+    const info = followsNothing
+      ? { token, logprob: Number.NaN, top: [] }
+      : { token, logprob: tokenLogprob, top: this.#top(token) };
+    this.#held.push({ start: this.#added, info });
     this.#added += token.length;
   }
 
@@ -117,7 +123,7 @@ class HeldLogprobs {
     this.#shown += chars;
     const shown = this.#held.filter((entry) => entry.start < this.#shown);
     this.#held = this.#held.slice(shown.length);
-    return shown.map(({ token }) => ({ token, logprob: tokenLogprob, top: this.#top(token) }));
+    return shown.map(({ info }) => info);
   }
 
   /** The token itself and made-up alternatives, most likely first. */

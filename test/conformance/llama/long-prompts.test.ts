@@ -67,6 +67,21 @@ class Neighbour {
   }
 }
 
+describe("a prompt with log probabilities", () => {
+  it("is scored while another stream continues without a gap over 100 ms (E-7)", async () => {
+    const neighbour = new Neighbour();
+    const prompt = "the people of this world ".repeat(60);
+    const gapMs = await neighbour.during(async () => {
+      const asked = { model: "m", prompt, echo: true, logprobs: 1, max_tokens: 1, ...endless };
+      const { choices, usage } = (await api.completion(asked)).json;
+      expect(choices[0].logprobs.tokens).toHaveLength(usage.total_tokens);
+      expect(usage.prompt_tokens).toBeGreaterThan(300);
+    });
+    neighbour.leave();
+    expect(gapMs).toBeLessThan(gapMaxMs);
+  });
+});
+
 describe("a prompt above the context", () => {
   it("is tokenized while another stream continues without a gap over 100 ms (E-3)", async () => {
     const neighbour = new Neighbour();

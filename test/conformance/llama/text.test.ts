@@ -3,7 +3,7 @@ import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
 import { writeScriptedGguf } from "../../support/gguf/scripted-gguf.js";
 import { type LlamaService, startLlamaService } from "../../support/llama-service.js";
 import { type Api, createApi, eventsOf, expectError } from "../openai/api.js";
-import { chatOf, createChatCompletion, streamChatCompletion } from "../rpc/chat-requests.js";
+import { chatOf, createChatCompletion, createCompletion, streamChatCompletion } from "../rpc/chat-requests.js";
 import { openWay, wayNames } from "../rpc/ways.js";
 import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-answer.js";
 
@@ -173,9 +173,50 @@ describe("echo", () => {
     }
   });
 
-  it("is rejected if log probabilities of the prompt are requested, which this engine does not compute (CMPL-8)", async () => {
-    const reply = await api.completion({ model: "m", prompt: "a", echo: true, logprobs: 1 });
-    expectError(reply, 400, "unsupported_value", "logprobs");
+  it("has the log probability of each token of the prompt, null for the first, with max_tokens 0 or 1 (E-7, CMPL-7, CMPL-8)", async () => {
+    const prompt = "Once upon a time!日";
+    for (const max_tokens of [0, 1]) {
+      const asked = { model: "m", prompt, echo: true, logprobs: 1, max_tokens };
+      const { choices, usage } = (await api.completion(asked)).json;
+      const [{ text, logprobs, finish_reason }] = choices;
+      expect({ text: text.slice(0, prompt.length), finish_reason }).toEqual({ text: prompt, finish_reason: "length" });
+      // Words are tokens of this vocabulary, other characters are bytes.
+      const { tokens, token_logprobs, top_logprobs, text_offset } = logprobs;
+      expect(tokens.slice(0, 6)).toEqual(["Once", " upon", " a", " time", "!", "bytes:\\xe6"]);
+      expect(text_offset.slice(0, 8)).toEqual([0, 4, 9, 11, 16, 17, 18, 18]);
+      expect(usage).toMatchObject({ prompt_tokens: 8, completion_tokens: max_tokens });
+      for (const list of [tokens, token_logprobs, top_logprobs, text_offset]) expect(list).toHaveLength(8 + max_tokens);
+      expect([token_logprobs[0], top_logprobs[0]]).toEqual([null, null]);
+      for (const likely of [1, 2, 3]) expect(token_logprobs[likely]).toBeCloseTo(0, 3);
+      expect(token_logprobs[4]).toBeLessThan(-20);
+      expect(Object.keys(top_logprobs[4])).toEqual([" 河の水", "!"]);
+      const stream = await api.completion({ ...asked, stream: true });
+      const ofStream = eventsOf(stream.text)
+        .slice(0, -1)
+        .flatMap((chunk) => chunk.choices[0]?.logprobs ?? []);
+      const joined = (list: string) => ofStream.flatMap((lists) => lists[list]);
+      expect([joined("tokens"), joined("text_offset")]).toEqual([tokens, text_offset]);
+    }
+  });
+
+  it("has them over gRPC and Connect too, where the first is not a number (E-7, GRPC-2)", async () => {
+    const params = { model: "m", prompt: ["Once upon"], echo: true, logprobs: 1, maxTokens: 0 };
+    for (const name of wayNames) {
+      const way = openWay(name, service);
+      try {
+        const { messages } = await way.call(createCompletion, { params });
+        const { text, logprobs } = messages[0]?.completion?.choices[0] ?? {};
+        expect({ name, text, tokens: logprobs?.tokens }).toEqual({
+          name,
+          text: "Once upon",
+          tokens: ["Once", " upon"],
+        });
+        expect(logprobs?.tokenLogprobs).toEqual([Number.NaN, expect.closeTo(0, 3)]);
+        expect(logprobs?.topLogprobs.map((top) => Object.keys(top.logprobs))).toEqual([[], [" upon"]]);
+      } finally {
+        way.close();
+      }
+    }
   });
 });
 

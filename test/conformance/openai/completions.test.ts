@@ -126,6 +126,17 @@ describe("text completions", () => {
     expect(scored.usage.completion_tokens).toBe(0);
   });
 
+  it("with log probabilities the first token of an echoed prompt has null (E-7, CMPL-8)", async () => {
+    const asked = { prompt: "a b", echo: true, logprobs: 1, max_tokens: 0 };
+    const { logprobs } = (await api.completion(asked)).json.choices[0];
+    expect(logprobs).toEqual({
+      tokens: ["a", " b"],
+      token_logprobs: [null, -0.1],
+      top_logprobs: [null, { " b": -0.1 }],
+      text_offset: [0, 1],
+    });
+  });
+
   it("best_of of 1 or n has no effect (CMPL-10)", async () => {
     expect((await api.completion({ best_of: 1 })).status).toBe(200);
     expect((await api.completion({ best_of: 2, n: 2 })).status).toBe(200);

@@ -8,6 +8,7 @@ export function answerOptions(request: GenerateRequest): AnswerOptions {
   return {
     choices: request.n,
     logprobs: request.logprobs,
+    isEchoedByServer: request.echo === true,
     isForced: "messages" in input && ["required", "named"].includes(input.toolChoice.mode),
     parallelToolCalls: !("messages" in input) || input.parallelToolCalls,
     joins: request.deltas === "joined",

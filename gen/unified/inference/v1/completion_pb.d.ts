@@ -103,7 +103,7 @@ export declare type CompletionParams = Message<"unified.inference.v1.CompletionP
   logitBias: { [key: string]: number };
 
   /**
-   * Log probabilities with this many alternatives, 0 to 5. Default: none at all.
+   * Log probabilities with this many alternatives, 0 to 5; with echo, also of the tokens of the prompt. Default: none at all.
    *
    * @generated from field: optional int32 logprobs = 13;
    */
@@ -261,7 +261,7 @@ export declare type CompletionParamsJson = {
   logitBias?: { [key: string]: number | "NaN" | "Infinity" | "-Infinity" };
 
   /**
-   * Log probabilities with this many alternatives, 0 to 5. Default: none at all.
+   * Log probabilities with this many alternatives, 0 to 5; with echo, also of the tokens of the prompt. Default: none at all.
    *
    * @generated from field: optional int32 logprobs = 13;
    */
@@ -741,7 +741,8 @@ export declare type CompletionLogprobs = Message<"unified.inference.v1.Completio
   tokens: string[];
 
   /**
-   * Log probability of each token, at most 0; -9999.0 means "never".
+   * Log probability of each token, at most 0; -9999.0 means "never". Not a number for the first token of an echoed prompt,
+   * which follows nothing.
    *
    * @generated from field: repeated double token_logprobs = 2;
    */
@@ -776,7 +777,8 @@ export declare type CompletionLogprobsJson = {
   tokens?: string[];
 
   /**
-   * Log probability of each token, at most 0; -9999.0 means "never".
+   * Log probability of each token, at most 0; -9999.0 means "never". Not a number for the first token of an echoed prompt,
+   * which follows nothing.
    *
    * @generated from field: repeated double token_logprobs = 2;
    */
@@ -810,7 +812,7 @@ export declare const CompletionLogprobsSchema: GenMessage<CompletionLogprobs, {j
  */
 export declare type TokenAlternatives = Message<"unified.inference.v1.TokenAlternatives"> & {
   /**
-   * Token to log probability; the chosen token is always among them.
+   * Token to log probability; the chosen token is always among them. Empty for the first token of an echoed prompt.
    *
    * @generated from field: map<string, double> logprobs = 1;
    */
@@ -824,7 +826,7 @@ export declare type TokenAlternatives = Message<"unified.inference.v1.TokenAlter
  */
 export declare type TokenAlternativesJson = {
   /**
-   * Token to log probability; the chosen token is always among them.
+   * Token to log probability; the chosen token is always among them. Empty for the first token of an echoed prompt.
    *
    * @generated from field: map<string, double> logprobs = 1;
    */

@@ -9,6 +9,7 @@ import { Generation, type GenerationDeps } from "./generate.js";
 import type { NativeModel } from "./native.js";
 import type { NativeGrammar, NativeSequence } from "./native-model.js";
 import { type PromptDeps, SlicedTokenizer, toPrompt } from "./prompt.js";
+import { scoredTokensMax } from "./prompt-logprobs.js";
 import { SlotPool } from "./slots.js";
 import { findPace, PrefillPace, type StepBatcher } from "./steps.js";
 import { createGrammarBans, TokenSpelling } from "./token-spelling.js";
@@ -34,13 +35,14 @@ export class ChatHost {
     const pace = new PrefillPace(batchTokens);
     const [first] = sequences;
     if (first !== undefined) await findPace(pace, first, contextLength);
-    return new ChatHost(model, sequences, { contextLength, pace, batcher });
+    const scoringPace = new PrefillPace(scoredTokensMax, 1);
+    return new ChatHost(model, sequences, { contextLength, pace, scoringPace, batcher });
   }
 
   private constructor(
     model: NativeModel,
     sequences: readonly NativeSequence[],
-    deps: Pick<GenerationDeps, "contextLength" | "pace" | "batcher">,
+    deps: Pick<GenerationDeps, "contextLength" | "pace" | "scoringPace" | "batcher">,
   ) {
     const { vocabulary } = model;
     const spelling = new TokenSpelling(vocabulary, (token) => model.detokenize([token]));
@@ -81,7 +83,8 @@ export class ChatHost {
     const prompt = await toPrompt(this.#prompts, request.input, plan, () => throwIfAborted(signal));
     const grammar = plan.grammar === null ? null : this.#grammar(plan.grammar, request);
     const generation = new Generation(this.#deps, { request, prompt, plan, grammar });
-    const slot = this.#slots.take(prompt.tokens, request.cacheKey);
+    // A call that evaluates its whole prompt takes the slot whose tokens are the least useful to others.
+    const slot = this.#slots.take(generation.scoresPrompt ? [] : prompt.tokens, request.cacheKey);
     if (slot === null) throw new EngineError("overloaded", "all slots are busy", { retryable: true });
     try {
       await generation.run(slot, emit, signal);

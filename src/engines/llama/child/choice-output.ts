@@ -180,7 +180,7 @@ export class TokenText {
 }
 
 /** In place of minus infinity, which JSON cannot express (RESP-9). */
-const never = -9999;
+export const never = -9999;
 
 /** Log probabilities after all samplers: of the token, and of the `top` most likely ones. `probabilities`: most likely first. */
 export function tokenLogprob(

@@ -50,7 +50,7 @@ export class EventBatch {
   }
 }
 
-/** Tokens after which joined text is sent before the answer ends. */
+/** Tokens, or log probabilities, after which joined text is sent before the answer ends. */
 const joinedTokensMax = 64;
 
 /** Joins neighbouring events of an answer that is not streamed, so that fewer are sent. */
@@ -67,7 +67,9 @@ export class EventJoiner {
     const joined = this.#held === null ? event : join(this.#held, event);
     if (joined === null) this.#release();
     this.#held = joined ?? event;
-    if (tokensOf(this.#held) - this.#sentTokens >= joinedTokensMax || !isJoinable(this.#held)) this.#release();
+    const isLong =
+      tokensOf(this.#held) - this.#sentTokens >= joinedTokensMax || logprobsOf(this.#held) >= joinedTokensMax;
+    if (isLong || !isJoinable(this.#held)) this.#release();
   }
 
   #release(): void {
@@ -84,6 +86,11 @@ function isJoinable({ type }: GenEvent): boolean {
 
 function tokensOf(event: GenEvent): number {
   return event.type === "accepted" ? 0 : event.outTokens;
+}
+
+/** Those of an echoed prompt are not of output tokens. */
+function logprobsOf(event: GenEvent): number {
+  return event.type === "text" ? (event.logprobs?.length ?? 0) : 0;
 }
 
 /** The two events as one; null if the second does not continue the first. */

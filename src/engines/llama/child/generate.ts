@@ -3,10 +3,11 @@ import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { contextOverflow } from "../../../domain/engine/engine-error.js";
 import type { OutputPlan } from "../chat/output-plan.js";
 import { abortedError, type ChildGenerate, type ProducedTokens } from "../protocol/protocol.js";
-import { ChoiceOutput } from "./choice-output.js";
+import { ChoiceOutput, tokenLogprob } from "./choice-output.js";
 import type { NativeModel } from "./native.js";
 import type { DecodedToken, NativeDecoder, NativeGrammar, NativeSampling } from "./native-model.js";
 import type { Prompt } from "./prompt.js";
+import { echoWithLogprobs } from "./prompt-logprobs.js";
 import type { Slot } from "./slots.js";
 import { type PrefillPace, prefill, type StepBatcher } from "./steps.js";
 import type { AnswerBans, TokenSpelling } from "./token-spelling.js";
@@ -16,6 +17,8 @@ export interface GenerationDeps {
   readonly contextLength: number;
   readonly batcher: StepBatcher;
   readonly pace: PrefillPace;
+  /** Of prompts with log probabilities. */
+  readonly scoringPace: PrefillPace;
   readonly spelling: TokenSpelling;
   readonly newBans: () => AnswerBans;
   /** Tokens that end an answer. */
@@ -31,6 +34,8 @@ export interface GenerationTask {
 
 /** One answer. The constructor checks the request; `run` starts it. */
 export class Generation {
+  /** Whether the echoed prompt has log probabilities, for which all its tokens are evaluated. */
+  readonly scoresPrompt: boolean;
   readonly #deps: GenerationDeps;
   readonly #request: ChildGenerate;
   readonly #prompt: readonly number[];
@@ -38,6 +43,7 @@ export class Generation {
   readonly #sampling: ChoiceSampling;
   readonly #bans: AnswerBans | null;
   readonly #tokensMax: number;
+  #endToken: DecodedToken | null = null;
   #cachedTokens = 0;
 
   /** Throws EngineError: `context_overflow`, `bad_input`, `unsupported`. */
@@ -52,6 +58,7 @@ export class Generation {
     this.#request = request;
     this.#prompt = tokens;
     this.#tokensMax = Math.min(request.maxTokens ?? left, left);
+    this.scoresPrompt = request.echo === true && request.logprobs !== undefined && request.input.type !== "chat";
     this.#output = new ChoiceOutput({
       reader: plan.newReader(),
       stop: request.stop,
@@ -92,12 +99,15 @@ export class Generation {
   /** Runs on a slot that no other call uses. Throws EngineError; after any other error the slot must be cleared. */
   async run(slot: Slot, emit: (event: GenEvent) => void, signal: AbortSignal): Promise<void> {
     this.#throwIfAborted(signal);
-    this.#cachedTokens = this.#tokensMax === 0 ? 0 : await slot.prepare(this.#prompt, this.#request.cacheKey);
+    const isEvaluated = this.scoresPrompt || this.#tokensMax > 0;
+    const reusable = this.scoresPrompt ? [] : this.#prompt;
+    this.#cachedTokens = isEvaluated ? await slot.prepare(reusable, this.#request.cacheKey) : 0;
     emit({ type: "accepted", promptTokens: this.#prompt.length, cachedTokens: this.#cachedTokens });
-    this.#echo(emit);
+    await this.#echo(slot, emit, signal);
     const cut = this.#tokensMax === 0 || (await this.#answer(slot, emit, signal));
     const { events, reason, stopSequence, fault } = this.#output.end(cut);
     for (const event of events) emit(event);
+    this.#emitEndToken(emit);
     if (fault !== null) {
       const message = `The model's answer does not match its schema: ${fault}`;
       throw new EngineError("internal", message, { retryable: true, usage: this.produced });
@@ -107,17 +117,34 @@ export class Generation {
     emit({ type: "usage", ...this.produced, reasoningTokens: this.#output.reasoningTokens });
   }
 
-  #echo(emit: (event: GenEvent) => void): void {
-    const { echo, input } = this.#request;
+  async #echo({ sequence }: Slot, emit: (event: GenEvent) => void, signal: AbortSignal): Promise<void> {
+    const { echo, input, logprobs: alternatives } = this.#request;
     if (echo !== true || input.type === "chat") return;
     const text = input.type === "text" ? input.text : this.#deps.model.detokenize(input.tokens);
-    if (text !== "") emit({ type: "text", choice: 0, text, outTokens: 0 });
+    if (alternatives !== undefined) {
+      const prompt = { tokens: this.#prompt, text, alternatives };
+      await echoWithLogprobs(sequence, prompt, this.#deps, () => this.#throwIfAborted(signal), emit);
+    } else if (text !== "") {
+      emit({ type: "text", choice: 0, text, outTokens: 0 });
+    }
+  }
+
+  /**
+   * The token that ended an answer, after a prompt with log probabilities: clients take the positions that follow the
+   * prompt for those of output tokens, at least one of them.
+   */
+  #emitEndToken(emit: (event: GenEvent) => void): void {
+    const { token, probabilities } = this.#endToken ?? {};
+    if (token === undefined || !probabilities || !this.scoresPrompt) return;
+    const logprob = tokenLogprob(token, probabilities, this.#request.logprobs ?? 0, this.#deps.spelling);
+    const outTokens = this.#output.tokens.length;
+    emit({ type: "text", choice: 0, text: "", outTokens, logprobs: [{ ...logprob, bytes: [] }] });
   }
 
   /** Returns whether the answer was cut because it reached its maximum length. */
   async #answer({ sequence }: Slot, emit: (event: GenEvent) => void, signal: AbortSignal): Promise<boolean> {
     this.#throwIfAborted(signal);
-    const unknown = this.#prompt.slice(this.#cachedTokens);
+    const unknown = this.#prompt.slice(sequence.tokens.length);
     const last = await prefill(sequence, unknown, this.#deps, () => this.#throwIfAborted(signal));
     this.#throwIfAborted(signal);
     const decoder = sequence.decode(last, this.#sampling.native);
@@ -145,7 +172,10 @@ export class Generation {
       const decoded = await batcher.step(next, this.#output.tokens.length === 0 ? firstStep : {});
       if (this.#sampling.mostLikely) instead = decoded.probabilities?.keys().next().value;
       const token = instead ?? decoded.token;
-      if (model.isEnd(token)) return false;
+      if (model.isEnd(token)) {
+        this.#endToken = { ...decoded, token };
+        return false;
+      }
       this.#bans?.push(token);
       for (const event of this.#output.push({ ...decoded, token })) emit(event);
       this.#throwIfAborted(signal);

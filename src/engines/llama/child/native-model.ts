@@ -43,8 +43,22 @@ export interface NativeSequence {
   /** Removes all but the first tokens. */
   cutTo(tokens: number): Promise<void>;
   evaluate(tokens: readonly number[]): Promise<void>;
+  /**
+   * Evaluates tokens and returns, for each of them, the log probabilities of what follows it: of the token of `next` at its
+   * index, and of the `top` most likely tokens. Over the whole vocabulary, before all samplers. Only one sequence of a
+   * context at a time.
+   */
+  score(tokens: readonly number[], next: readonly number[], top: number): Promise<readonly PositionScore[]>;
   /** Evaluates the tokens, at least one, then generates one token for each `next`. */
   decode(tokens: readonly number[], sampling: NativeSampling): NativeDecoder;
+}
+
+/** Log probabilities at one position. */
+export interface PositionScore {
+  /** Of the given token; negative infinity: never. */
+  readonly logprob: number;
+  /** The most likely tokens, most likely first. */
+  readonly top: readonly (readonly [token: number, logprob: number])[];
 }
 
 /** How tokens are chosen. All fields are set, because the binding's defaults differ from those of the API. */

@@ -10,11 +10,13 @@ import type {
   NativeSampling,
   NativeSequence,
   NativeVocabulary,
+  PositionScore,
   TokenizeOptions,
 } from "./native-model.js";
+import { PositionScorer } from "./native-scores.js";
 import { loadWeights, type OpenBinding, openBinding } from "./open-binding.js";
 
-/** The only file that runs models with node-llama-cpp, through its low-level functions alone. */
+/** Runs models with node-llama-cpp, through its low-level functions alone. */
 
 export interface OpenOptions {
   readonly model: ChildModel;
@@ -132,7 +134,8 @@ export class NativeModel {
       // The step batcher starts all steps of a batch together, so that no pass of the event loop is needed for others.
       batching: { dispatchSchedule: (dispatch) => process.nextTick(dispatch) },
     });
-    return Array.from({ length: options.sequences }, () => new Sequence(this.#binding, this.#model, context));
+    const scorer = new PositionScorer(this.#model);
+    return Array.from({ length: options.sequences }, () => new Sequence(this.#binding, this.#model, context, scorer));
   }
 
   async openEncoder(options: ContextOptions): Promise<NativeEncoder> {
@@ -153,10 +156,17 @@ class Sequence implements NativeSequence {
   readonly #binding: typeof Binding;
   readonly #model: Binding.LlamaModel;
   readonly #sequence: Binding.LlamaContextSequence;
+  readonly #scorer: PositionScorer;
 
-  constructor(binding: typeof Binding, model: Binding.LlamaModel, context: Binding.LlamaContext) {
+  constructor(
+    binding: typeof Binding,
+    model: Binding.LlamaModel,
+    context: Binding.LlamaContext,
+    scorer: PositionScorer,
+  ) {
     this.#binding = binding;
     this.#model = model;
+    this.#scorer = scorer;
     this.#sequence = context.getSequence({
       // By default the binding silently drops the beginning of a conversation that is too long.
       contextShift: {
@@ -180,6 +190,10 @@ class Sequence implements NativeSequence {
 
   evaluate(tokens: readonly number[]): Promise<void> {
     return this.#sequence.evaluateWithoutGeneratingNewTokens(asTokens(tokens));
+  }
+
+  score(tokens: readonly number[], next: readonly number[], top: number): Promise<readonly PositionScore[]> {
+    return this.#scorer.score(this.#sequence, tokens, next, top);
   }
 
   decode(tokens: readonly number[], sampling: NativeSampling): NativeDecoder {

@@ -72,7 +72,10 @@ export class Slot {
     return length;
   }
 
-  /** Cuts the sequence back to the prefix that it shares with the prompt. Returns the tokens of the prefix. */
+  /**
+   * Cuts the sequence back to the prefix that it shares with the prompt; an empty one clears it. Returns the tokens of the
+   * prefix.
+   */
   async prepare(prompt: readonly number[], owner: string): Promise<number> {
     const known = this.knownTokens(prompt, owner);
     if (this.sequence.tokens.length > known) await this.#batcher.step(() => this.sequence.cutTo(known));

@@ -72,18 +72,24 @@ const alonePieceMs = 200;
 const pieceTokensMin = 8;
 
 /**
- * Tokens of a prompt per step: larger pieces are evaluated faster, and delay others longer. Powers of two, so that a
+ * Tokens of a step: larger pieces are evaluated faster, and delay others longer. Powers of two, so that a
  * machine settles on one size: pieces of different sizes round differently, and answers would not repeat.
  */
 export class PrefillPace {
   /** Tokens of a piece while other calls run. */
-  pieceTokens = pieceTokensMin;
+  pieceTokens: number;
   readonly #batchTokens: number;
+  readonly #tokensMin: number;
   #tokensPerMs = 0;
 
-  /** `batchTokens`: maximum tokens of one native call. A piece beside other calls takes at most half of it. */
-  constructor(batchTokens: number) {
+  /**
+   * `batchTokens`: maximum tokens of one native call. A piece beside other calls takes at most half of it, and `tokensMin`
+   * however long they take.
+   */
+  constructor(batchTokens: number, tokensMin = pieceTokensMin) {
     this.#batchTokens = batchTokens;
+    this.#tokensMin = tokensMin;
+    this.pieceTokens = tokensMin;
   }
 
   /** Tokens of a piece while no other call runs. */
@@ -92,14 +98,15 @@ export class PrefillPace {
   }
 
   /** Runs the evaluation of `tokens` tokens and adapts the pace to its duration, including the share of other calls. */
-  async measure(tokens: number, run: () => Promise<void>): Promise<void> {
+  async measure<T>(tokens: number, run: () => Promise<T>): Promise<T> {
     const startedAtMs = performance.now();
-    await run();
-    if (tokens < pieceTokensMin) return;
+    const result = await run();
+    if (tokens < this.#tokensMin) return result;
     const tokensPerMs = tokens / Math.max(performance.now() - startedAtMs, 0.01);
     this.#tokensPerMs = this.#tokensPerMs === 0 ? tokensPerMs : (this.#tokensPerMs + tokensPerMs) / 2;
     const most = Math.min(2 * this.pieceTokens, this.#batchTokens / 2);
-    this.pieceTokens = Math.max(Math.min(this.#tokensIn(pieceMs), most), pieceTokensMin);
+    this.pieceTokens = Math.max(Math.min(this.#tokensIn(pieceMs), most), this.#tokensMin);
+    return result;
   }
 
   #tokensIn(ms: number): number {

@@ -11,6 +11,8 @@ export interface AnswerOptions extends ChoiceOptions {
   readonly choices: number;
   /** Alternatives per position; undefined: log probabilities are dropped. */
   readonly logprobs: number | undefined;
+  /** Whether the server puts the prompt before the text. */
+  readonly isEchoedByServer: boolean;
   /** The fingerprint that the answer has unless the server names another one. */
   readonly fingerprint: string;
   /** Text before the answer's own, which counts as no output; empty: none. */
@@ -140,8 +142,8 @@ export class AnswerEvents {
     const choice = this.#choices[indexOf(value)];
     if (choice === undefined || choice.reason !== null) return;
     const delta = isObject(value["delta"]) ? value["delta"] : isObject(value["message"]) ? value["message"] : null;
-    const { logprobs } = this.#options;
-    if (logprobs !== undefined) choice.logprobs(readLogprobs(value["logprobs"], logprobs));
+    const { logprobs, isEchoedByServer } = this.#options;
+    if (logprobs !== undefined) choice.logprobs(readLogprobs(value["logprobs"], logprobs, isEchoedByServer));
     if (delta === null) this.#text(choice, stringOf(value["text"]));
     else this.#takeDelta(choice, delta);
     const reason = finishReasonOf(value["finish_reason"]);

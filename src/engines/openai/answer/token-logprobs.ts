@@ -7,8 +7,9 @@ const never = -9_999;
 /**
  * Log probabilities in either form: chat's `{ content: [{ token, logprob, bytes, top_logprobs }] }`, which llama.cpp sends for
  * text completions too, or the lists of text completions. `topMax`: alternatives per position that the request asked for.
+ * `isEchoed`: the server puts the prompt before the text, so the first token may have none (CMPL-8).
  */
-export function readLogprobs(value: unknown, topMax: number): readonly TokenLogprobInfo[] {
+export function readLogprobs(value: unknown, topMax: number, isEchoed = false): readonly TokenLogprobInfo[] {
   if (!isObject(value)) return [];
   const { content, tokens } = value;
   if (Array.isArray(content)) {
@@ -16,7 +17,11 @@ export function readLogprobs(value: unknown, topMax: number): readonly TokenLogp
       .filter((entry) => isObject(entry) && !isControl(entry))
       .map((entry) => ({ ...tokenOf(entry), top: topOf(entry["top_logprobs"], topMax) }));
   }
-  return Array.isArray(tokens) ? tokens.map((token: unknown, i) => positionOf(value, token, i, topMax)) : [];
+  if (!Array.isArray(tokens)) return [];
+  const positions = tokens.map((token: unknown, i) => positionOf(value, token, i, topMax));
+  const [first, ...others] = positions;
+  const followsNothing = isEchoed && first !== undefined && isNullAt(value["token_logprobs"], 0);
+  return followsNothing ? [{ ...first, logprob: Number.NaN }, ...others] : positions;
 }
 
 /** Tokens without text, such as the end of an answer in llama.cpp's completions, are no part of the answer. */
@@ -50,6 +55,10 @@ function positionOf(lists: Entry, token: unknown, i: number, topMax: number): To
       .sort((a, b) => b.logprob - a.logprob)
       .slice(0, topMax),
   };
+}
+
+function isNullAt(list: unknown, i: number): boolean {
+  return Array.isArray(list) && list[i] === null;
 }
 
 function textOf(value: unknown): string {

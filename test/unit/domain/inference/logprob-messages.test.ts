@@ -31,4 +31,18 @@ describe("completionLogprobs", () => {
   it("counts a character of several tokens once", () => {
     expect(completionLogprobs(split, 5).textOffset.map(Number)).toEqual([5, 6, 7, 7]);
   });
+
+  it("the first token of an echoed prompt has neither a log probability nor alternatives (E-7, CMPL-8)", () => {
+    const echoed = [
+      { token: "<s>", bytes: [], logprob: Number.NaN, top: [] },
+      { token: "a", logprob: -1, top: [{ token: "b", logprob: -0.5 }] },
+    ];
+    const { tokens, tokenLogprobs, topLogprobs, textOffset } = completionLogprobs(echoed, 0);
+    expect([tokens, tokenLogprobs, textOffset]).toEqual([
+      ["<s>", "a"],
+      [Number.NaN, -1],
+      [0, 0],
+    ]);
+    expect(topLogprobs.map(({ logprobs }) => logprobs)).toEqual([{}, { b: -0.5, a: -1 }]);
+  });
 });

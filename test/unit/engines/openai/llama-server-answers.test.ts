@@ -32,6 +32,21 @@ describe("answers of llama.cpp's own server", () => {
     ]);
   });
 
+  it("the first token of a prompt that the server echoes has no log probability (E-7, CMPL-8)", () => {
+    const logprobs = { tokens: ["a", " b"], token_logprobs: [null, -1], top_logprobs: [null, { " b": -1 }] };
+    const chunk = JSON.stringify({ choices: [{ index: 0, text: "a b", logprobs, finish_reason: "length" }] });
+    const ofFirst = (fields: object): number | undefined => {
+      const seen: GenEvent[] = [];
+      const request = completionRequest({ logprobs: 1, ...fields });
+      const answer = new AnswerEvents(answerOptions(request), (event) => seen.push(event));
+      answer.take(chunk);
+      answer.end();
+      return seen.flatMap((event) => (event.type === "text" ? (event.logprobs ?? []) : []))[0]?.logprob;
+    };
+    expect(ofFirst({ echo: true })).toBeNaN();
+    expect(ofFirst({})).toBe(-9999);
+  });
+
   it("an echo without further tokens drops what the server generates all the same", () => {
     const seen: GenEvent[] = [];
     const options = { ...answerOptions(completionRequest()), echo: "a b", isEchoOnly: true };

@@ -95,6 +95,20 @@ describe("scripted model: text", () => {
     });
   });
 
+  it("the first token of an echoed prompt has no log probability (E-7, CMPL-8)", async () => {
+    const model = await load({ text: " done" });
+    const asked = { input: { prompt: "Well then" }, echo: true, logprobs: 1 } as const;
+    for (const maxTokens of [0, 1]) {
+      const events = await run(model, asks("", { ...asked, maxTokens }));
+      const tokens = events.flatMap((event) => (event.type === "text" ? (event.logprobs ?? []) : []));
+      expect(tokens.slice(0, 2)).toEqual([
+        { token: "Well", logprob: Number.NaN, top: [] },
+        { token: " then", logprob: -0.1, top: [{ token: " then", logprob: -0.1 }] },
+      ]);
+      expect(tokens).toHaveLength(2 + maxTokens);
+    }
+  });
+
   it("log probabilities are sent with their text, one per token, with the requested number of alternatives (STRM-16)", async () => {
     const model = await load({ text: "a b c" });
     for (const deltas of ["each", "joined"] as const) {

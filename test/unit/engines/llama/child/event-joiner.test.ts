@@ -25,6 +25,14 @@ describe("EventJoiner", () => {
     expect(sent.map((event) => (event.type === "text" ? event.outTokens : 0))).toEqual([64, 128]);
   });
 
+  it("sends joined log probabilities every 64 positions, although those of a prompt are no output (E-7)", () => {
+    const position = { token: "a", logprob: -1, top: [] };
+    const ofPrompt: GenEvent = { type: "text", choice: 0, text: "a", outTokens: 0, logprobs: [position, position] };
+    const sent = joined(Array.from({ length: 70 }, () => ofPrompt));
+    const counts = sent.map((event) => (event.type === "text" ? (event.logprobs?.length ?? 0) : 0));
+    expect(counts).toEqual([64, 64]);
+  });
+
   it("joins the arguments of one call, and keeps calls separate", () => {
     const call = (index: number, outTokens: number, fields: object): GenEvent => ({
       type: "tool",

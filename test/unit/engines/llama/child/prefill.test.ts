@@ -42,6 +42,12 @@ describe("PrefillPace", () => {
     expect((await rest(1000)).pieceTokens).toBe(256);
   });
 
+  it("begins with single tokens where each takes long", async () => {
+    expect((await rest(0.01, new PrefillPace(32, 1))).pieceTokens).toBe(1);
+    expect((await rest(0.1, new PrefillPace(32, 1))).pieceTokens).toBe(4);
+    expect((await rest(1000, new PrefillPace(32, 1))).pieceTokens).toBe(16);
+  });
+
   it("adapts to a machine that becomes slower", async () => {
     const pace = await rest(10);
     expect((await rest(0.5, pace)).pieceTokens).toBe(16);
@@ -63,6 +69,9 @@ function sequence(evaluated: number[][], evaluate: (tokens: number) => Promise<v
       await evaluate(piece.length);
     },
     decode: () => {
+      throw new Error("not in these tests");
+    },
+    score: () => {
       throw new Error("not in these tests");
     },
   };

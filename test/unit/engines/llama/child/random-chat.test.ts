@@ -237,3 +237,91 @@ describe("an abort", () => {
     expect(await child.slotsBusy()).toBe(0);
   });
 });
+
+describe("log probabilities of a prompt", () => {
+  const words = [104, 105, 32, 110, 111, 119];
+  const input = { type: "tokens", tokens: words } as const;
+
+  it("are over the whole vocabulary: they add up to 1 at each position, and have that of the token itself (E-7)", async () => {
+    const { vocabSize } = child.facts;
+    const { logprobs } = await child.generate({ input, echo: true, logprobs: vocabSize, maxTokens: 0 }).answer();
+    expect(logprobs).toHaveLength(words.length);
+    for (const { token, logprob, top } of logprobs.slice(1)) {
+      expect(top.reduce((sum, other) => sum + Math.exp(other.logprob), 0)).toBeCloseTo(1, 3);
+      expect(top.find((other) => other.token === token)?.logprob).toBeCloseTo(logprob, 3);
+      expect(top.map((other) => other.logprob)).toEqual(top.map((other) => other.logprob).sort((a, b) => b - a));
+    }
+  });
+
+  it("are the same with few alternatives or none, for likely and unlikely tokens (E-7)", async () => {
+    const { vocabSize } = child.facts;
+    const scored = (logprobs: number) => child.generate({ input, echo: true, logprobs, maxTokens: 0 }).answer();
+    const all = (await scored(vocabSize)).logprobs.slice(1);
+    for (const alternatives of [0, 1, 5]) {
+      const some = (await scored(alternatives)).logprobs.slice(1);
+      for (const [i, { logprob, top }] of some.entries()) {
+        expect(logprob).toBeCloseTo(all[i]?.logprob ?? 0, 3);
+        expect(top.map(({ token }) => token)).toEqual(all[i]?.top.slice(0, alternatives).map(({ token }) => token));
+      }
+    }
+  });
+
+  it("differ from each other as those of generated tokens do (E-7)", async () => {
+    const { logprobs } = await child.generate({ input, echo: true, logprobs: 20, maxTokens: 0 }).answer();
+    const before = { type: "tokens", tokens: words.slice(0, -1) } as const;
+    const asked = { input: before, logprobs: 20, maxTokens: 1, temperature: 1 };
+    const [generated] = (await child.generate(asked).answer()).logprobs;
+    const ofPrompt = logprobs.at(-1)?.top ?? [];
+    expect(ofPrompt[0]?.token).toBe(generated?.top[0]?.token);
+    const steps = (top: readonly { readonly logprob: number }[]) =>
+      top.map(({ logprob }) => logprob - (top[0]?.logprob ?? 0));
+    for (const [i, step] of steps(ofPrompt).entries()) expect(step).toBeCloseTo(steps(generated?.top ?? [])[i] ?? 9, 3);
+  });
+
+  it("need all positions, so nothing is taken from the cache, but what was evaluated is kept there (E-7, SEC-23)", async () => {
+    const cacheKey = "scores";
+    const scored = () => child.generate({ input, echo: true, logprobs: 1, maxTokens: 2, cacheKey }).answer();
+    const first = await scored();
+    const second = await scored();
+    expect([first.cachedTokens, second.cachedTokens]).toEqual([0, 0]);
+    expect(second.logprobs.map(({ token }) => token)).toEqual(first.logprobs.map(({ token }) => token));
+    expect(second.logprobs).toHaveLength(words.length + 2);
+    for (const [i, { logprob }] of second.logprobs.slice(1).entries()) {
+      expect(logprob).toBeCloseTo(first.logprobs[i + 1]?.logprob ?? 0, 3);
+    }
+    const plain = await child.generate({ input, maxTokens: 2, cacheKey }).answer();
+    expect(plain.cachedTokens).toBe(words.length - 1);
+  });
+
+  it("are followed by that of the token that ends the answer (E-7)", async () => {
+    const { vocabSize } = child.facts;
+    const ends = new Map([[vocabSize - 1, 100]]);
+    const asked = { input, echo: true, logprobs: 1, maxTokens: 1 };
+    const { logprobs, outTokens, text, reason } = await child.generate({ ...asked, logitBias: ends }).answer();
+    expect({ outTokens, text, reason }).toEqual({ outTokens: 0, text: "hi now", reason: "stop" });
+    expect(logprobs).toHaveLength(words.length + 1);
+    expect(logprobs.at(-1)).toMatchObject({ token: "<|im_end|>", bytes: [], logprob: expect.closeTo(0, 3) });
+  });
+
+  it("are computed in steps beside another stream, and an abort ends them (E-7)", async () => {
+    const stream = child.generate({ cacheKey: "stream", logitBias: endless, maxTokens: 3900 });
+    await stream.begun();
+    const before = stream.events.length;
+    const long = { type: "tokens", tokens: longPrompt(7).slice(0, 400) } as const;
+    const { logprobs } = await child.generate({ input: long, echo: true, logprobs: 1, maxTokens: 0 }).answer();
+    expect(logprobs).toHaveLength(400);
+    expect(stream.events.length - before).toBeGreaterThanOrEqual(5);
+    const aborted = child.generate({
+      input: { type: "tokens", tokens: longPrompt(7) },
+      echo: true,
+      logprobs: 1,
+      maxTokens: 0,
+    });
+    await aborted.begun();
+    aborted.abort();
+    expect(await aborted.error()).toMatchObject({ code: "aborted", usage: { promptTokens: 3500, outTokens: 0 } });
+    stream.abort();
+    await stream.end;
+    expect(await child.slotsBusy()).toBe(0);
+  });
+});

@@ -98,6 +98,23 @@ describe("log probabilities", () => {
     }
   });
 
+  it("of an unlikely prompt are finite, and those of a likely one are near 0 (E-7)", async () => {
+    const scored = async (text: string) => {
+      const asked = { input: { type: "text", text }, echo: true, logprobs: 1, maxTokens: 0 } as const;
+      return (await child.generate(asked).answer()).logprobs;
+    };
+    const likely = await scored("The quick brown fox");
+    expect(likely.map(({ token }) => token)).toEqual(["The", " quick", " brown", " fox"]);
+    for (const { logprob } of likely.slice(1)) expect(logprob).toBeCloseTo(0, 3);
+    const unlikely = await scored("The fox quick brown");
+    // The other tokens of the vocabulary are all equally unlikely, e^-40 and less.
+    const [, second, third] = unlikely;
+    expect(second?.logprob).toBeLessThan(-40);
+    expect(third?.logprob).toBeCloseTo(second?.logprob ?? 0, 3);
+    expect(unlikely[1]?.top).toEqual([{ token: " quick", logprob: expect.closeTo(0, 3) }]);
+    expect(unlikely.slice(1).every(({ logprob }) => logprob > -9999)).toBe(true);
+  });
+
   it("of held-back text are emitted with it, those of a stop sequence never (STRM-16)", async () => {
     const held = await child.generate({ logprobs: 0, stop: ["jumps over b"] }).answer();
     expect(held.logprobs).toHaveLength(words);

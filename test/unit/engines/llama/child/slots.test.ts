@@ -25,6 +25,10 @@ class RememberedTokens implements NativeSequence {
   decode(): never {
     throw new Error("not in these tests");
   }
+
+  score(): never {
+    throw new Error("not in these tests");
+  }
 }
 
 function pool(...sequences: readonly RememberedTokens[]): SlotPool {
