@@ -189,6 +189,23 @@ describe.skipIf(!hasPython)("llama.cpp's own server through every protocol", () 
       expect(JSON.parse(content)).toBe("日本語 🙂");
   });
 
+  it("constraints of an answer are kept in the server's own fields (E-5, CHAT-30)", async () => {
+    const choices = ["yes", 'no "really"', "日本"];
+    for (const { content } of await both({ guided_choice: choices })) expect(choices).toContain(content);
+    for (const { content } of await both({ grammar: 'root ::= "a" [0-9]{3}' })) expect(content).toMatch(/^a[0-9]{3}$/);
+    const schema = { enum: ["on", "off"] };
+    const { json } = await api.completion({
+      model: "test-chat",
+      prompt: "Hi",
+      guided_json: { ...schema, type: "string" },
+    });
+    expect(schema.enum).toContain(JSON.parse(json.choices[0].text));
+    const longer = words + 5;
+    const [whole] = await both({ ignore_eos: true, max_tokens: longer });
+    expect(whole).toMatchObject({ finishReason: "length", usage: { completion_tokens: longer } });
+    expectError(await api.chat({ guided_regex: "a+" }), 400, "unsupported_parameter", "guided_regex");
+  });
+
   it("log probabilities and echo of a completion are of its text alone (CMPL-7, CMPL-8)", async () => {
     const { choices } = (await api.completion({ logprobs: 2, max_tokens: 100 })).json;
     expect(choices[0].logprobs.tokens.join("")).toBe(text);

@@ -99,7 +99,7 @@ describe("a regular expression", () => {
           expect(pathsMax).toBeLessThanOrEqual(5);
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 
