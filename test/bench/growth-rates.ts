@@ -1,8 +1,7 @@
 /** Latency with many connections, and whether retention and deliveries keep up with the highest rates. */
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { openStateFile } from "../../src/state/embedded/database/state-file.js";
-import { fillMarkers, type GrowthOptions } from "./growth-costs.js";
+import { type GrowthOptions, runMarkers } from "./growth-costs.js";
 import { type LoadFigures, sendLoad } from "./growth-load.js";
 import {
   chatRequest,
@@ -74,7 +73,7 @@ export async function retentionBeside(options: RateOptions): Promise<Line[]> {
   const expiring = Math.round(rate * 60 * minutes);
   const prepare = (dataDir: string): void => {
     const fromMs = Date.now() - dayMs;
-    fillMarkers(dataDir, expiring, fromMs, fromMs + minutes * 60_000);
+    runMarkers(dataDir, "fill", expiring, fromMs, fromMs + minutes * 60_000);
   };
   const started = startService({ name: "retention", state, folder, prepare });
   const { answers, dataDir } = await withServices([started], async ([service]) => {
@@ -82,11 +81,9 @@ export async function retentionBeside(options: RateOptions): Promise<Line[]> {
     const load = await sendLoad(service.port, { connections, next, seconds: minutes * 60 });
     return { answers: load.answers, dataDir: service.dataDir };
   });
-  const { db } = openStateFile(dataDir);
-  const count = db.prepare("SELECT count(*) AS n FROM settled WHERE at_ms < ?");
-  const behind = Number(count.get(Date.now() - dayMs - behindMs)?.["n"] ?? 0);
-  const expired = Number(count.get(Date.now() - dayMs)?.["n"] ?? 0);
-  db.close();
+  const nowMs = Date.now();
+  const counts = runMarkers(dataDir, "count", nowMs - dayMs, nowMs - dayMs - behindMs);
+  const [expired = 0, behind = 0] = JSON.parse(counts) as number[];
   const perSecond = Math.round(answers / (minutes * 60));
   return [
     {

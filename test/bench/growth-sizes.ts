@@ -49,16 +49,17 @@ const growing: readonly Growing[] = [
   },
 ];
 
+/** Schemas of 128 tools may have 65,536 characters together. */
 function toolOf(number: number): object {
   const properties = Object.fromEntries(
-    Array.from({ length: 10 }, (_, i) => [`field_${i}`, { type: "string", description: fact }]),
+    Array.from({ length: 6 }, (_, i) => [`field_${i}`, { type: "string", maxLength: 100 + i }]),
   );
   const parameters = { type: "object", properties, required: ["field_0"], additionalProperties: false };
   return { type: "function", function: { name: `tool_${number}`, description: fact, parameters } };
 }
 
-/** Allowed for the time that another unit takes at four times the size, over that at twice the size. */
-const slopeMax = 1.2;
+/** Allowed distance of the middle size's time from the straight line between the others. */
+const distanceMax = 0.2;
 
 export async function sizeCosts(options: GrowthOptions): Promise<Line[]> {
   const { state, folder } = options;
@@ -79,7 +80,7 @@ export async function sizeCosts(options: GrowthOptions): Promise<Line[]> {
       });
       const { figure } = await compare(sides, options);
       const [small = 0, middle = 0, large = 0] = sizes.map((_, side) => figure("cpuUs", side));
-      const slope = (large - middle) / (2 * (middle - small));
+      const distance = middle / (small + (large - small) / 3) - 1;
       const shownMs = [small, middle, large].map((us) => (us / 1_000).toFixed(2)).join(" / ");
       lines.push({
         what: `CPU of a request with ${sizes.map((each) => each.toLocaleString("en")).join(" / ")} ${unit} ${what}`.replace(
@@ -87,9 +88,9 @@ export async function sizeCosts(options: GrowthOptions): Promise<Line[]> {
           " ",
         ),
         state,
-        measured: `${shownMs} ms; another unit costs ${slope.toFixed(2)} times as much in the second half`,
-        aim: `at most ${slopeMax} times`,
-        isHeld: slope <= slopeMax,
+        measured: `${shownMs} ms; the middle is ${Math.round(100 * distance)} % off the straight line`,
+        aim: `linear: at most ${100 * distanceMax} %`,
+        isHeld: Math.abs(distance) <= distanceMax,
       });
     }
     return lines;

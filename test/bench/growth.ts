@@ -72,17 +72,17 @@ for (const name of names) {
   for (const state of states) {
     if (part === undefined || part.states?.includes(state) === false) continue;
     process.stderr.write(`measuring ${name}, state in ${state === "file" ? "the file" : "memory"}\n`);
-    lines.push(
-      ...(await part.measure({
-        folder,
-        state,
-        seconds: Number(values.seconds),
-        repeats: Number(values.repeats),
-        scale: Number(values.scale),
-        minutes: Number(values.minutes),
-        backlogSeconds: Number(values.backlog),
-      })),
-    );
+    const measured = await part.measure({
+      folder,
+      state,
+      seconds: Number(values.seconds),
+      repeats: Number(values.repeats),
+      scale: Number(values.scale),
+      minutes: Number(values.minutes),
+      backlogSeconds: Number(values.backlog),
+    });
+    lines.push(...measured);
+    for (const line of measured) process.stderr.write(`${line.what}: ${line.measured}\n`);
   }
 }
 
