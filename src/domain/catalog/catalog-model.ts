@@ -1,7 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { isSameList } from "../../lib/collections.js";
 import { rememberLast } from "../../lib/json-string.js";
 import { invariant } from "../call/service-error.js";
 import type { Capabilities, LoadedModel, RequestDefaults } from "../engine/engine.js";
@@ -38,6 +37,12 @@ export interface ModelDefinition {
   readonly deployments: readonly DeploymentDefinition[];
 }
 
+interface DeploymentCaps {
+  /** Null: its model is not loaded. */
+  readonly loaded: Capabilities | null;
+  readonly caps: Capabilities | null;
+}
+
 /** A catalog entry with its deployments. */
 export class CatalogModel {
   readonly id: string;
@@ -59,7 +64,9 @@ export class CatalogModel {
   #configuredDefaults: RequestDefaults | null;
   #defaults: RequestDefaults | null;
   readonly #offeredBy = rememberLast(offeredBy);
-  #message: { readonly caps: readonly Capabilities[]; readonly message: Model } | null = null;
+  #message: Model | null = null;
+  /** Of each deployment, at the time of the message. */
+  #messageCaps: readonly DeploymentCaps[] = [];
 
   /** Begins to load its deployments. */
   constructor(deps: DeploymentDeps, definition: ModelDefinition, createdAtMs: number) {
@@ -169,11 +176,22 @@ export class CatalogModel {
 
   /** The same message until what the model can do changes, so that lists can be compared. It is shared: never change it. */
   toMessage(): Model {
-    const deployed = this.deployedCaps();
-    if (this.#message === null || !isSameList(this.#message.caps, deployed)) {
-      this.#message = { caps: deployed, message: this.#createMessage() };
+    if (this.#message === null || !this.#hasMessageCaps()) {
+      this.#messageCaps = this.deployments.map(({ model, caps }) => ({ loaded: model?.caps ?? null, caps }));
+      this.#message = this.#createMessage();
     }
-    return this.#message.message;
+    return this.#message;
+  }
+
+  /** Allocates nothing: lists ask thousands of models. */
+  #hasMessageCaps(): boolean {
+    for (let i = 0; i < this.deployments.length; i++) {
+      const deployment = this.deployments[i];
+      const known = this.#messageCaps[i];
+      const loaded = deployment?.model?.caps ?? null;
+      if (known?.loaded !== loaded || known.caps !== deployment?.caps) return false;
+    }
+    return true;
   }
 
   #createMessage(): Model {

@@ -65,7 +65,8 @@ export class Catalog {
 
   /** Models that the principal may use, by id, without those that failed to load (MODEL-9, KEY-8). */
   visibleTo(principal: Principal): readonly CatalogModel[] {
-    return this.all().filter((model) => mayUseModel(principal, model.id) && !model.hasFailed);
+    const mayUseAll = principal.kind !== "api_key" || principal.models.length === 0;
+    return this.all().filter((model) => (mayUseAll || mayUseModel(principal, model.id)) && !model.hasFailed);
   }
 
   /** The model, or null when it does not exist or the principal may not use it: a caller cannot tell which (GEN-13). */

@@ -22,12 +22,18 @@ export function listModels(catalog: Catalog, principal: Principal, request: List
     throw new ServiceError("integer_below_min_value", message, { param: "page_size" });
   }
   const size = request.pageSize === 0 ? pageSizeMax : Math.min(request.pageSize, pageSizeMax);
-  const rest = catalog.visibleTo(principal).filter((model) => model.id > request.pageToken);
-  const page = rest.slice(0, size);
-  return create(ListModelsResponseSchema, {
-    models: page.map((model) => model.toMessage()),
-    nextPageToken: rest.length > size ? (page.at(-1)?.id ?? "") : "",
-  });
+  const models: Model[] = [];
+  let nextPageToken = "";
+  for (const model of catalog.visibleTo(principal)) {
+    if (model.id <= request.pageToken) continue;
+    if (models.length === size) {
+      nextPageToken = models.at(-1)?.id ?? "";
+      break;
+    }
+    models.push(model.toMessage());
+  }
+  // `create` would examine each of them.
+  return Object.assign(create(ListModelsResponseSchema), { models, nextPageToken });
 }
 
 /** Yields the whole list of models that the principal may use, then each change, until the signal aborts. */

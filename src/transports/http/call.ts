@@ -243,10 +243,15 @@ export class Exchange {
     if (limits !== undefined) this.#family.addLimitHeaders?.(own, limits, this.#clock.now());
   }
 
-  /** Answers with a whole JSON body; a string is JSON already. */
+  /** Answers with a whole JSON body; a string, or bytes, are JSON already. */
   json(status: number, body: object | string | JsonText): void {
     const { req, res } = this;
     if (res.headersSent || res.destroyed) return;
+    if (body instanceof Uint8Array) {
+      res.writeHead(status, this.jsonHeaders("content-length", `${body.byteLength}`));
+      res.end(req.method === "HEAD" ? undefined : body);
+      return;
+    }
     const isJsonText = body instanceof JsonText;
     const text = isJsonText ? body.text : typeof body === "string" ? body : JSON.stringify(body);
     const bytes = isJsonText && body.isAscii ? text.length : Buffer.byteLength(text);

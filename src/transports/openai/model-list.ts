@@ -1,6 +1,5 @@
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { isSameList } from "../../lib/collections.js";
-import { JsonText } from "../../lib/json-string.js";
 
 /** A model with OpenAI's four fields and ours beside them (MODEL-10). */
 export function modelToJson(model: Model): object {
@@ -21,22 +20,19 @@ const writtenMax = 8;
 
 interface WrittenList {
   readonly models: readonly Model[];
-  readonly json: JsonText;
+  readonly json: Buffer;
 }
 
 /**
  * Returns the function that writes the list of models. Clients poll it, and writing 2,000 models takes milliseconds, so the
- * last lists are kept as text, as long as they consist of the same messages (E-35).
+ * last lists are kept as bytes, as long as they consist of the same messages (E-35).
  */
-export function createModelListWriter(): (models: readonly Model[]) => JsonText {
+export function createModelListWriter(): (models: readonly Model[]) => Buffer {
   let written: readonly WrittenList[] = [];
   return (models) => {
     const known = written.find((list) => isSameList(list.models, models));
     if (known !== undefined) return known.json;
-    const text = JSON.stringify({ object: "list", data: models.map(modelToJson) });
-    const json = new JsonText();
-    if (Buffer.byteLength(text) === text.length) json.add(text);
-    else json.addUnknown(text);
+    const json = Buffer.from(JSON.stringify({ object: "list", data: models.map(modelToJson) }));
     written = [{ models, json }, ...written.slice(0, writtenMax - 1)];
     return json;
   };
