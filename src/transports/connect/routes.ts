@@ -1,20 +1,31 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
+import { create, type Message } from "@bufbuild/protobuf";
 import { errorRow } from "../../contract/errors.js";
+import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { messageBytesMax, type Operation, operationByRpcPath } from "../../contract/operations.js";
 import type { Browser } from "../../domain/call/call-context.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { RpcHandler, RpcService } from "../../domain/rpc/rpc-service.js";
+import type { RpcHandler, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
 import { isRpcPath, rpcStatus, unknownRpc } from "../../domain/rpc/rpc-status.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
+import { drained, writeText } from "../http/answer.js";
 import { type BodyDeps, readBody } from "../http/body.js";
 import { Call, type CallDeps, callerFromHeaders, headerOf } from "../http/call.js";
 import { pathOf, type Route } from "../http/routes.js";
-import { answerCall } from "./handlers.js";
-import { bodyBytesMax, checkEncoding, readMessage, UnreadableMessage } from "./messages.js";
-import { answerError, formOf, isServedIn, type RpcForm, timeoutHeaders, timeoutMsOf } from "./protocol.js";
+import { bodyBytesMax, checkEncoding, encodeMessage, readMessage, UnreadableMessage } from "./messages.js";
+import {
+  answerError,
+  endEnvelope,
+  enveloped,
+  formOf,
+  isServedIn,
+  type RpcForm,
+  timeoutHeaders,
+  timeoutMsOf,
+} from "./protocol.js";
 
 export interface ConnectDeps extends CallDeps, BodyDeps {
   readonly services: readonly RpcService[];
@@ -160,4 +171,68 @@ function isSameOrigin({ headers }: IncomingMessage, isTls: boolean): boolean | u
   const lower = origin.toLowerCase();
   const here = host?.toLowerCase() ?? "";
   return lower === `https://${here}` || (!isTls && lower === `http://${here}`);
+}
+
+type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
+
+/** Calls a handler with the message of a request, and writes its answer. Rejects only while no answer has begun. */
+async function answerCall(handler: RpcHandler, form: RpcForm, call: Call, request: Message): Promise<void> {
+  /** Headers of the answer, names and values in turn. */
+  const head = ["content-type", form.contentType, headers.requestId, call.requestId];
+  const addToHead = (fields: readonly string[]): void => {
+    for (const text of fields) head.push(text);
+  };
+  if (handler.kind === "server_streaming") {
+    const stream = await handler.call(request, call.ctx, addToHead);
+    call.watch();
+    call.res.writeHead(200, head);
+    await writeStream(handler, form, call, stream);
+    return;
+  }
+  const { output } = handler.method;
+  const response = create(output, await handler.call(request, call.ctx, addToHead));
+  writeUnary(call.res, form, head, encodeMessage(form, output, response));
+}
+
+/** The end of every unary answer of gRPC-Web. */
+const grpcWebEnd = endEnvelope("grpc_web", null);
+
+function writeUnary(res: ServerResponse, form: RpcForm, head: string[], message: Uint8Array | string): void {
+  if (res.headersSent || res.destroyed) return;
+  const body = form.protocol === "grpc_web" ? Buffer.concat([enveloped(0, message), grpcWebEnd]) : message;
+  const bytes = Buffer.byteLength(body);
+  head.push("content-length", `${bytes}`);
+  res.writeHead(200, head);
+  // As text it is sent in one piece with the head.
+  writeText(res, typeof body === "string" ? body : latin1Of(body), bytes);
+  res.end();
+}
+
+function latin1Of({ buffer, byteOffset, length }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, length).toString("latin1");
+}
+
+/**
+ * Writes the messages of a stream in envelopes, with backpressure. From here on a failure is the end of the stream, which
+ * a slow reader still receives.
+ */
+async function writeStream(
+  { method }: Streaming,
+  form: RpcForm,
+  call: Call,
+  stream: RpcStream<Message>,
+): Promise<void> {
+  const { res, signal } = call;
+  let failure: ServiceError | null = null;
+  try {
+    for await (const item of stream.items) {
+      res.write(enveloped(0, encodeMessage(form, method.output, item)));
+      if (res.writableNeedDrain) await drained(res, signal);
+      if (res.destroyed) return;
+    }
+  } catch (thrown) {
+    failure = call.failed(thrown);
+  }
+  if (res.destroyed || form.protocol === "connect_unary") return;
+  res.end(endEnvelope(form.protocol, failure && rpcStatus(failure, method), stream.trailers?.()));
 }
