@@ -5,7 +5,7 @@ import { Administrator, Passwords } from "../../domain/access/administrator.js";
 import { ApiKeys, RevocationReadBack } from "../../domain/access/api-keys.js";
 import { Audit } from "../../domain/access/audit.js";
 import { Authenticator } from "../../domain/access/authenticator.js";
-import { RevocationWatch } from "../../domain/access/revocation-watch.js";
+import { RevocationWatch } from "../../domain/access/key-cache.js";
 import { Sessions } from "../../domain/access/sessions.js";
 import { LiveRequests } from "../../domain/call/live-requests.js";
 import { Catalog } from "../../domain/catalog/catalog.js";

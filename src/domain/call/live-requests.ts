@@ -1,6 +1,6 @@
 import { MemberList, type Placed } from "../../lib/collections.js";
 import type { EndReason } from "./call-context.js";
-import { type Principal, sessionIdOf } from "./principal.js";
+import { includesModel, includesModels, type Principal, sessionIdOf } from "./principal.js";
 
 /** Stage of a call: reading its body, waiting for a slot, running in an engine, writing its answer, watching changes. */
 export type Stage = "receiving" | "queued" | "running" | "delivering" | "watching";
@@ -69,9 +69,14 @@ export class LiveRequests {
     return new Set(this.#calls.all().flatMap(({ principal }) => sessionIdOf(principal) ?? []));
   }
 
-  /** Ends the calls that their credential no longer allows (KEY-13). */
-  endExcluded(isExcluded: (call: LiveRequest) => boolean): void {
-    this.#abortAll("key_revoked", isExcluded);
+  /** Ends the calls that their keys, as last read, no longer allow at `nowMs` in store time (KEY-13, E-17). */
+  endExcluded(read: ReadonlyMap<string, KeyRights>, nowMs: number): void {
+    this.#abortAll("key_revoked", (call) => isExcluded(call, read, nowMs));
+  }
+
+  /** Ends every call of these sessions. */
+  endSessions(ids: ReadonlySet<string>): void {
+    this.#abortAll("key_revoked", ({ principal }) => ids.has(sessionIdOf(principal) ?? ""));
   }
 
   /** Ends calls that only watch. */
@@ -92,6 +97,28 @@ export class LiveRequests {
   #abortAll(why: EndReason, matches: (call: LiveRequest) => boolean): void {
     for (const call of this.#calls.all().filter(matches)) call.abort(why);
   }
+}
+
+/** What a key allows, as last read. */
+export interface KeyRights {
+  /** Null: it is revoked. */
+  readonly key: { readonly models: readonly string[]; readonly expiresAtMs: number | null } | null;
+  /** When it was read. Calls that arrived later were opened with rights that are as new. */
+  readonly readAtMs: number;
+}
+
+/** Whether a call's key no longer allows it. A call whose model is not known yet is checked again later. */
+function isExcluded(call: LiveRequest, read: ReadonlyMap<string, KeyRights>, nowMs: number): boolean {
+  const { principal, receivedAtMs, model, fallbackModel, stage } = call;
+  if (principal.kind !== "api_key") return false;
+  const last = read.get(principal.keyId);
+  const rights = last !== undefined && receivedAtMs <= last.readAtMs ? last.key : principal;
+  if (rights === null) return true;
+  const { models, expiresAtMs = null } = rights;
+  if (expiresAtMs !== null && expiresAtMs <= nowMs) return true;
+  if (rights === principal || models.length === 0) return false;
+  if (stage === "watching") return !includesModels(models, principal.models);
+  return [model, fallbackModel].some((used) => used !== null && !includesModel(models, used));
 }
 
 /** Usage of a running request so far, in case its process dies. */

@@ -9,7 +9,6 @@ import type {
   MessageShape,
 } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { operationByRpcPath, secretOperations } from "../../contract/operations.js";
 import type { CallContext } from "../call/call-context.js";
 import { refuse } from "../call/service-error.js";
 
@@ -56,30 +55,14 @@ export interface RpcService {
   readonly handlers: readonly RpcHandler[];
 }
 
-/**
- * Binds implementations to a descriptor. The compiler checks that all exist and match their messages. Responses with a new
- * secret are marked so that no cache stores them, on every protocol (E-18).
- */
+/** Binds implementations to a descriptor. The compiler checks that all exist and match their messages. */
 export function rpcService<S extends DescService>(desc: S, methods: RpcMethods<S>): RpcService {
   const calls: Readonly<Record<string, unknown>> = methods;
   const handlers = desc.methods.map((method) => {
     // The parameter type has checked the messages against the descriptor.
-    const handler = { kind: method.methodKind, method, call: calls[method.localName] } as RpcHandler;
-    const operation = operationByRpcPath.get(`/${desc.typeName}/${method.name}`);
-    const hasSecret = operation !== undefined && secretOperations.has(operation);
-    return hasSecret && handler.kind === "unary" ? uncached(handler) : handler;
+    return { kind: method.methodKind, method, call: calls[method.localName] } as RpcHandler;
   });
   return { desc, handlers };
-}
-
-function uncached(handler: Extract<RpcHandler, { kind: "unary" }>): RpcHandler {
-  return {
-    ...handler,
-    call(request, ctx, head) {
-      head(["cache-control", "no-store"]);
-      return handler.call(request, ctx, head);
-    },
-  };
 }
 
 /** A time as a message; undefined, as an absent field, for null. */

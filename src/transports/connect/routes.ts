@@ -4,7 +4,7 @@ import { create, type Message } from "@bufbuild/protobuf";
 import { errorRow } from "../../contract/errors.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { messageBytesMax, type Operation, operationByRpcPath } from "../../contract/operations.js";
+import { messageBytesMax, type Operation, operationByRpcPath, secretOperations } from "../../contract/operations.js";
 import type { Browser } from "../../domain/call/call-context.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
@@ -67,6 +67,7 @@ export function createConnectRoutes(deps: ConnectDeps) {
     async function answer(): Promise<void> {
       if (form === null) throw wrongRequest(req, res);
       const { protocol } = form;
+      if (secretOperations.has(operation)) res.setHeader("cache-control", "no-store");
       if (timeoutMs === null) {
         const message = `The header '${timeoutHeaders[protocol]}' is not a valid timeout.`;
         throw new ServiceError("invalid_value", message);

@@ -4,6 +4,7 @@ import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status as statusCode } from "@grpc/grpc-js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import { secretOperations } from "../../contract/operations.js";
 import {
   type BodyFault,
   type CallContext,
@@ -218,6 +219,7 @@ export class OpenCall implements Placed {
   head(): Metadata {
     const metadata = new Metadata();
     metadata.set(headers.requestId, this.requestId);
+    if (secretOperations.has(this.ctx.operation)) metadata.set("cache-control", "no-store");
     return metadata;
   }
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { RevocationWatch } from "../../../../src/domain/access/revocation-watch.js";
+import { RevocationWatch } from "../../../../src/domain/access/key-cache.js";
 import type { EndReason } from "../../../../src/domain/call/call-context.js";
 import { type LiveRequest, LiveRequests } from "../../../../src/domain/call/live-requests.js";
 import { eventually } from "../../../support/eventually.js";

@@ -24,7 +24,7 @@ describe("LiveRequests", () => {
     live.add(call("r1", "k1", "running", ends));
     live.add(call("r2", "k2", "running", ends));
     live.add(call("r3", "k1", "queued", ends));
-    live.endExcluded(({ principal }) => principal.keyId === "k1");
+    live.endExcluded(new Map([["k1", { key: null, readAtMs: 0 }]]), 0);
     expect(ends).toEqual(["r1:key_revoked", "r3:key_revoked"]);
   });
 
