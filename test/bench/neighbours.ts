@@ -42,7 +42,7 @@ const { values } = parseArgs({
     rows: { type: "string", default: "1000000" },
     /** API keys. */
     keys: { type: "string", default: "100000" },
-    /** Part of the name of the neighbours that run. */
+    /** Parts of the names of the neighbours that run, separated by commas. */
     only: { type: "string", default: "" },
   },
 });
@@ -112,6 +112,8 @@ async function measure(
   };
 }
 
+const isWanted = ({ name }: HostileNeighbour): boolean => values.only.split(",").some((part) => name.includes(part));
+
 async function quietFigures(polite: PoliteClients, model: string): Promise<PoliteFigures> {
   polite.streamFrom(model);
   await delay(warmUpMs);
@@ -125,7 +127,7 @@ async function measureAll(scene: Scene): Promise<readonly Row[]> {
   const quietEngine = await quietFigures(polite, names.computed);
   const quiet = await quietFigures(polite, names.stream);
   const rows: Row[] = [];
-  for (const neighbour of hostileNeighbours.filter(({ name }) => name.includes(values.only))) {
+  for (const neighbour of hostileNeighbours.filter(isWanted)) {
     const usesEngine = neighbour.usesEngine === true;
     polite.streamFrom(usesEngine ? names.computed : names.stream);
     await delay(warmUpMs / 2);

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { once, setMaxListeners } from "node:events";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { hostileNeighbours } from "./hostile-neighbours.js";
@@ -26,6 +26,8 @@ export function startHostile(name: string, target: Target): () => Promise<void> 
 /** The process itself: it ends with its input, also when its parent was killed. */
 async function main(name: string, target: string): Promise<void> {
   const ending = new AbortController();
+  // Each request of a neighbour listens to it.
+  setMaxListeners(0, ending.signal);
   process.stdin.resume().once("end", () => ending.abort());
   const neighbour = hostileNeighbours.find((one) => one.name === name);
   await neighbour?.run(JSON.parse(target) as Target, ending.signal);
