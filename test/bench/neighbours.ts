@@ -22,6 +22,7 @@ import { temporaryFolder } from "./cleanup.js";
 import { childPids, rssBytes } from "./process-figures.js";
 
 const serverCore = 0;
+const clientCore = 1;
 const mebibyte = 1_048_576;
 /** What polite clients may notice. */
 const bounds = { timesQuiet: 3, moreThanQuietMs: 250, deliveryMs: 1_000, growthMb: 300 } as const;
@@ -181,7 +182,16 @@ function runIsolated(): boolean {
   const inNetwork = (script: string, command: readonly string[]) => [...unshare, script, hosts, resolver, ...command];
   if (spawnSync("unshare", inNetwork(prepare, []), { stdio: "ignore" }).status !== 0) return false;
   const options = process.argv.slice(2);
-  const again = [process.execPath, ...process.execArgv, resolve("test/bench/bench.ts"), "neighbours", ...options];
+  const again = [
+    "taskset",
+    "-c",
+    String(clientCore),
+    process.execPath,
+    ...process.execArgv,
+    resolve("test/bench/bench.ts"),
+    "neighbours",
+    ...options,
+  ];
   const { status } = spawnSync("unshare", inNetwork(`${prepare} && exec "$@"`, again), {
     stdio: "inherit",
     env: { ...process.env, [isolated]: "1" },

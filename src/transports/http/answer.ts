@@ -11,7 +11,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { retryAdvice, retryHeaders, ServiceError } from "../../domain/call/service-error.js";
 import { limitHeaders } from "../../domain/metering/limit-response.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { createSampler } from "../../lib/clock.js";
+import { createSampler, createSystemClock } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
@@ -135,15 +135,64 @@ function discard(req: IncomingMessage, done: () => void): void {
   const finish = (): void => {
     clearTimeout(timer);
     req.off("data", count).off("close", finish).off("end", finish);
+    discardPace.leave(req);
     done();
   };
   const timer = setTimeout(finish, lingerLimits.ms).unref();
   const count = (chunk: Buffer): void => {
     bytes += chunk.length;
     if (bytes > lingerLimits.bytes) finish();
+    else discardPace.took(req, chunk.length);
   };
   req.on("data", count).once("close", finish).once("end", finish).resume();
 }
+
+/** Bytes that are discarded in one window, of all connections together: 200 MB a second, an eighth of a core. */
+const windowBytes = 2 * 1024 * 1024;
+const windowMs = 10;
+
+/** A body that is being discarded. */
+type Discarded = Pick<IncomingMessage, "pause" | "resume">;
+
+/** Bounds the time that unwanted bodies take: what is not read slows their senders down. */
+export class DiscardPace {
+  readonly #after: (ms: number, run: () => void) => unknown;
+  readonly #paused = new Set<Discarded>();
+  #left = windowBytes;
+  #isOpen = false;
+
+  /** `after` calls a function once, after milliseconds. */
+  constructor(after: (ms: number, run: () => void) => unknown) {
+    this.#after = after;
+  }
+
+  /** Bytes of the body were discarded. It pauses until the next window if this one has no more. */
+  took(body: Discarded, bytes: number): void {
+    if (!this.#isOpen) {
+      this.#isOpen = true;
+      this.#after(windowMs, () => this.#endWindow());
+    }
+    this.#left -= bytes;
+    if (this.#left > 0) return;
+    body.pause();
+    this.#paused.add(body);
+  }
+
+  /** The body is not read any more. */
+  leave(body: Discarded): void {
+    this.#paused.delete(body);
+  }
+
+  #endWindow(): void {
+    this.#isOpen = false;
+    this.#left = windowBytes;
+    const paused = [...this.#paused];
+    this.#paused.clear();
+    for (const body of paused) body.resume();
+  }
+}
+
+const discardPace = new DiscardPace(createSystemClock().after);
 
 /**
  * Answers with JSON when the head of the request is malformed, so that no request object exists, and closes the

@@ -11,6 +11,7 @@ import type { Target } from "./scene.js";
  */
 export function startHostile(name: string, target: Target): () => Promise<void> {
   const program = [process.execPath, "--import", "tsx", fileURLToPath(import.meta.url)];
+  // It inherits the processors of this process.
   const child = spawn("nice", ["-n", "10", ...program, name, JSON.stringify(target)], {
     stdio: ["pipe", "inherit", "inherit"],
   });
