@@ -27,8 +27,10 @@ import type { StoreLink } from "./database/worker-link.js";
 
 const hourMs = 3_600_000;
 const accountsMax = 10_000;
-/** Rows that one slice of a query reads. */
-const sliceRows = 2_000;
+/** Aim of the time that one slice of a query takes in the store's thread: a settlement waits for it. */
+const sliceMs = 4;
+/** Rows of a slice: as many as the slices before read in that time. */
+const sliceRows = { first: 250, least: 50, most: 2_000 } as const;
 
 const sums = "requests, prompt_tokens, completion_tokens, cached_tokens, cost_nano";
 const addedSums = sums.replace(/\w+/g, "$& = $& + excluded.$&");
@@ -82,7 +84,7 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
     db.prepare(
       `SELECT start_ms, key_id, model FROM ${table}
        WHERE account = ? AND (start_ms, key_id, model) > (?, ?, ?) AND start_ms < ?
-       ORDER BY start_ms, key_id, model LIMIT 1 OFFSET ${sliceRows - 1}`,
+       ORDER BY start_ms, key_id, model LIMIT 1 OFFSET ?`,
     ),
   );
   const names = ["key_id", "model", "operation"];
@@ -181,11 +183,13 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
           const model = text(row, "model");
           return { account, ...toGroup(row), model };
         }),
-      /** Sums of the next few thousand rows by bucket and group: a step of some milliseconds. */
-      usageSlice({ account, width, fromMs, toMs, groupBy, after }: Omit<UsageGroupsQuery, "groupsMax">): UsageSlice {
+      /** Sums of the next `rowsMax` rows by bucket and group. The operations of one position stay together. */
+      usageSlice(query: Omit<UsageGroupsQuery, "groupsMax">, rowsMax: number): UsageSlice {
+        const { account, width, fromMs, toMs, groupBy, after } = query;
+        const beganAtMs = performance.now();
         const from = after ?? { startMs: fromMs, keyId: "", model: "" };
         const begin = [account, from.startMs, from.keyId, from.model];
-        const row = sliceEndBy[width].get(...begin, toMs);
+        const row = sliceEndBy[width].get(...begin, toMs, rowsMax - 1);
         const columns = (["key", "model", "operation"] as const)
           .map((group, i) => (groupBy.includes(group) ? `, ${names[i]}` : ""))
           .join("");
@@ -195,7 +199,7 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
         const end = row === undefined ? null : positionOf(row);
         const until = end ?? { startMs: toMs - 1, keyId: lastName, model: lastName };
         const rows = statement.all(...begin, until.startMs, until.keyId, until.model);
-        return { groups: rows.map(toGroup), end };
+        return { groups: rows.map(toGroup), end, tookMs: performance.now() - beganAtMs };
       },
       accounts: (): readonly string[] => accounts.all().map((row) => text(row, "account")),
     },
@@ -209,17 +213,22 @@ export interface UsageSlice {
   readonly groups: readonly GroupedUsage[];
   /** Null: the range has no more rows. */
   readonly end: UsageCursor | null;
+  readonly tookMs: number;
 }
 
 /** Sums groups in slices, one at a time over all queries, so that settlements run in between. */
 export function createUsageReader(link: StoreLink<UsageVerbs>): UsageReader {
   let last: Promise<unknown> = Promise.resolve();
+  let rowsMax: number = sliceRows.first;
   const slice = (query: UsageGroupsQuery, after: UsageCursor | null, signal: AbortSignal): Promise<UsageSlice> => {
     const next = last.then(async () => {
       signal.throwIfAborted();
       // The database in memory answers synchronously: other work runs first.
       await setImmediate();
-      return await link.read("usageSlice", { ...query, after });
+      const read = await link.read("usageSlice", { ...query, after }, rowsMax);
+      const { least, most } = sliceRows;
+      if (read.end !== null) rowsMax = Math.min(most, Math.max(least, Math.round((rowsMax * sliceMs) / read.tookMs)));
+      return read;
     });
     last = next.catch(() => {});
     return next;

@@ -152,7 +152,10 @@ const windowBytes = 2 * 1024 * 1024;
 const windowMs = 10;
 
 /** A body that is being discarded. */
-type Discarded = Pick<IncomingMessage, "pause" | "resume">;
+interface Discarded {
+  pause(): unknown;
+  resume(): unknown;
+}
 
 /** Bounds the time that unwanted bodies take: what is not read slows their senders down. */
 export class DiscardPace {

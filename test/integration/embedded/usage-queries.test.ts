@@ -50,7 +50,7 @@ it("usage queries over a large account are read in slices, and settlements run b
       order.push("settlement");
     }
     await Promise.all(queries);
-    // Each query needs four slices. Five settlements wait for at most one slice each.
+    // Each query needs several slices. Five settlements wait for at most one slice each.
     expect(order.slice(0, 5)).toEqual(Array(5).fill("settlement"));
   } finally {
     await state.close();
