@@ -6,8 +6,8 @@ import { type ApiKeyRecord, frozenKey, type KeyStore } from "./key-store.js";
 import type { Sessions } from "./sessions.js";
 
 /**
- * Keys that are cached by their secret: the 110,000 that were used last are always among them. One takes about 1.2 KB,
- * with its principal.
+ * Keys that are cached by their secret: the 110,000 that were used last are always among them. One takes about 2 kB, with
+ * its principal and its pages of the file.
  */
 export const knownKeysMax = 220_000;
 /** A separate cache, so that a flood of made-up keys evicts no valid one. */

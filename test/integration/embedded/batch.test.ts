@@ -130,8 +130,8 @@ describe("a batch of the embedded state", () => {
       db.exec(`WITH RECURSIVE made (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM made WHERE n < 20000)
         INSERT INTO settled (request_id, at_ms) SELECT ${id}, n FROM made`);
     fill("printf('req_%032x', n)");
-    const grown = bytesOf(() => ids.requestId());
     fill("'req_' || lower(hex(randomblob(16)))");
+    const grown = bytesOf(() => ids.requestId());
     const scattered = bytesOf(() => `req_${randomBytes(16).toString("hex")}`);
     expect(grown).toBeLessThan(scattered / 3);
   });
