@@ -107,7 +107,7 @@ function toRefusal(error: unknown, { data_dir: dataDir, state }: Config): unknow
   if (!(isEmbedded && error instanceof ServiceError && error.code === "storage_unavailable")) {
     return toStartError(error, dataDir);
   }
-  const what = error.message.replace(/\.$/, "");
+  const what = error.message.replace(/^The store cannot be used: |\.$/g, "");
   const fix = "free some space on its disk, and make it writable for this user";
   return new StartError(`the data folder ${dataDir} cannot be used: ${what}`, fix, { cause: error });
 }

@@ -62,7 +62,8 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
     if (!(cause instanceof ServiceError)) throw cause;
     // Parts of a damaged file are read only here.
     const fix = "free space on its disk or make it writable; a damaged file is replaced by uis restore FILE";
-    throw new StateOpenError(`${databaseFile(dataDir)} cannot be used: ${cause.message}`, fix, { cause });
+    const what = cause.message.replace(/^The store cannot be used: |\.$/g, "");
+    throw new StateOpenError(`${databaseFile(dataDir)} cannot be used: ${what}`, fix, { cause });
   }
 }
 
@@ -96,7 +97,9 @@ async function openOn(worker: WorkerLink, deps: EmbeddedStateDeps): Promise<Stat
   const former = [...rows, ...unknown];
   const backups = await StateBackups.open(link, databaseFile(dataDir));
   const stores = createStores({ link, clock, time, jumps, former, running, endpointCounts });
-  const onChange = (fault: string | null): void => worker.refuseWrites(fault);
+  const onChange = (fault: string | null): void => {
+    worker.writeRefusal = fault;
+  };
   const files = new FileWatch({ dataDir, log, everyMs: checkEveryMs, onChange });
   return {
     ...stores,

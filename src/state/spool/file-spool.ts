@@ -5,6 +5,7 @@ import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Settlement, SettlementSpool, SpooledSettlement, SpoolSlot } from "../../domain/metering/ledger.js";
 import { StateOpenError } from "../../domain/service/state.js";
+import { fileFaultOf } from "../../lib/file-faults.js";
 import { fromSpoolLine, listSegments, Segment, toSpoolLine } from "./segment.js";
 
 /** Size at which the next segment begins, so that settled ones can be deleted. */
@@ -220,7 +221,8 @@ export class FileSpool implements SettlementSpool {
       return true;
     } catch (cause) {
       if (this.#fault === null) await this.#takeBackDeleted();
-      this.#noteFault(cause instanceof Error ? cause.message : String(cause));
+      // Without the path, which is another one for each new segment.
+      this.#noteFault(fileFaultOf(cause)?.cause ?? (cause instanceof Error ? cause.message : String(cause)));
       // Its content beyond the last sync is unknown, so the next write begins a new segment.
       await this.#endCurrent().catch((err: unknown) => this.#log.debug({ err }, "a segment was not closed"));
       return false;

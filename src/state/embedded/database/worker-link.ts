@@ -52,6 +52,8 @@ export interface StoreLink<V extends Verbs> {
 export class WorkerLink {
   /** The worker's warnings about the file and its directory. */
   readonly openWarnings: readonly string[];
+  /** Rejects writes for this reason; null: accepts them. */
+  writeRefusal: string | null = null;
   readonly #worker: Worker;
   readonly #log: Logger;
   readonly #exited: Promise<void>;
@@ -68,7 +70,6 @@ export class WorkerLink {
   /** Rows of running requests that the file does not have yet. */
   #carried = new Map<string, LostRequest>();
   #writeFault: string | null = null;
-  #writeRefusal: string | null = null;
 
   /** Waits until the worker has opened the file. Rejects with StateOpenError when it could not. */
   static async open(worker: Worker, log: Logger): Promise<WorkerLink> {
@@ -101,12 +102,7 @@ export class WorkerLink {
 
   /** Why the last write failed, or all are rejected; null when they succeed. */
   get writeFault(): string | null {
-    return this.#writeRefusal ?? this.#writeFault;
-  }
-
-  /** Rejects writes for this reason; null: accepts them again. */
-  refuseWrites(reason: string | null): void {
-    this.#writeRefusal = reason;
+    return this.writeRefusal ?? this.#writeFault;
   }
 
   read(verb: string, ...values: readonly unknown[]): Promise<never> {
@@ -124,7 +120,7 @@ export class WorkerLink {
   /** Settles a request with the next batch. Resolves after its commit, for nearly all with null: see SettledRow. */
   settle(settlement: NewSettlement): Promise<SettledRow | null> {
     return new Promise((resolve, reject) => {
-      const refusal = this.#refusal ?? this.#writeRefusal;
+      const refusal = this.#refusal ?? this.writeRefusal;
       if (refusal !== null) return reject(unavailable(refusal));
       if (this.#settlements.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
       this.#settlements.push({ ...settlement, resolve, reject });
@@ -163,7 +159,7 @@ export class WorkerLink {
 
   #ask(request: Request, isWrite: boolean, isSynced: boolean): Promise<never> {
     return new Promise((resolve, reject) => {
-      const refusal = this.#refusal ?? (isWrite ? this.#writeRefusal : null);
+      const refusal = this.#refusal ?? (isWrite ? this.writeRefusal : null);
       if (refusal !== null) return reject(unavailable(refusal));
       if (this.#waiting.length >= waitingMax) return reject(unavailable(`${waitingMax} requests wait for it`));
       this.#waiting.push({ request, isWrite, isSynced, resolve, reject });
@@ -221,18 +217,19 @@ export class WorkerLink {
   #finishBatch(outcomes: readonly Outcome[]): void {
     const done = this.#underWay;
     this.#underWay = [];
-    done.forEach(({ resolve, reject, isWrite }, position) => {
+    done.forEach(({ request, resolve, reject, isWrite }, position) => {
       const outcome = outcomes[position] ?? { ok: false, message: "the store gave no answer", sqlite: null };
-      if (isWrite) this.#noteWrite(outcome.ok ? null : storageFault(outcome.sqlite));
+      if (isWrite) this.#noteWrite(request.verb, outcome.ok ? null : storageFault(outcome.sqlite));
       if (outcome.ok) resolve(outcome.value);
       else reject(errorOf(outcome));
     });
     this.#startBatch();
   }
 
-  /** Logs one line when writes begin to fail and one when they succeed again. */
-  #noteWrite(fault: string | null): void {
+  /** Logs one line when writes begin to fail and one when a probe succeeds: other writes may have nothing to change. */
+  #noteWrite(verb: string, fault: string | null): void {
     if (fault === this.#writeFault) return;
+    if (fault === null && verb !== "probe") return void this.write("probe").catch(() => {});
     this.#writeFault = fault;
     if (fault === null) this.#log.info({}, "the store can be written again");
     else this.#log.error({ fault }, "the store cannot be written");

@@ -2,6 +2,7 @@ import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Settlement } from "../../../../src/domain/metering/ledger.js";
 import { WorkerLink } from "../../../../src/state/embedded/database/worker-link.js";
+import { eventually } from "../../../support/eventually.js";
 import { settlement, threshold } from "../../../support/records.js";
 
 const lines: string[] = [];
@@ -76,6 +77,29 @@ describe("WorkerLink", () => {
     for (let round = 0; round < 3; round++) await expect(link.write("touchKey", "key_1", 1)).rejects.toThrow();
     expect(link.writeFault).toBe("the disk is full");
     expect(lines).toEqual(["the store cannot be written"]);
+    await link.close();
+  });
+
+  it("reports that the store can be written again only after a probe, because other writes may change nothing (E-21)", async () => {
+    // The first write and the first probe fail.
+    const answers = "{ touchKey: [13, null], probe: [13, null] }";
+    const answer = `(message) => {
+      globalThis.left ??= ${answers};
+      const outcomes = message.requests.map(({ verb }) => {
+        const sqlite = left[verb].length > 1 ? left[verb].shift() : left[verb][0];
+        return sqlite === null ? { ok: true, value: null } : { ok: false, message: "full", sqlite };
+      });
+      parentPort.postMessage({ kind: "outcomes", tookMs: 0, outcomes });
+    }`;
+    const link = await WorkerLink.open(workerThat(answer), log);
+    await expect(link.write("touchKey", "key_1", 1)).rejects.toThrow();
+    await link.write("touchKey", "key_1", 1);
+    expect(link.writeFault).toBe("the disk is full");
+    await eventually(async () => {
+      await link.write("touchKey", "key_1", 1);
+      return link.writeFault === null;
+    });
+    expect(lines).toEqual(["the store cannot be written", "the store can be written again"]);
     await link.close();
   });
 
