@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { restoreEmbeddedState } from "../../../src/state/embedded/database/restore.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
+import { uis } from "../../support/cli-run.js";
 import { eventually } from "../../support/eventually.js";
 import { metricLines } from "../../support/metrics-text.js";
 import { needsInstalled } from "../../support/missing-program.js";
@@ -27,7 +28,12 @@ const patienceMs = 30_000;
 
 const admin = "admin-token-of-this-test";
 const key = "an-own-key-of-this-test";
-const env = { UIS_ADMIN_TOKEN: admin, UIS_BOOTSTRAP_API_KEY: key, LOG_LEVEL: "error" };
+const env = {
+  UIS_ADMIN_TOKEN: admin,
+  UIS_BOOTSTRAP_API_KEY: key,
+  UIS_MASTER_KEY: Buffer.alloc(32, 7).toString("base64"),
+  LOG_LEVEL: "error",
+};
 const config = { models: [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }] };
 const atOnce = 25;
 
@@ -56,18 +62,14 @@ async function metric(service: ServiceProcess, name: string): Promise<number> {
 
 const dayS = 86_400;
 
-/** Requests that are counted around now and around the days to come. */
-async function counted(service: ServiceProcess, ...daysAhead: readonly number[]): Promise<number> {
+/** Requests that are counted around now. */
+async function counted(service: ServiceProcess): Promise<number> {
+  const nowS = Math.floor(Date.now() / 1_000);
+  const range = `start_time=${nowS - dayS}&end_time=${nowS + dayS}`;
   const client = new ServiceClient(service.line.api, key);
-  let sum = 0;
-  for (const days of [0, ...daysAhead]) {
-    const middleS = Math.floor(Date.now() / 1_000) + days * dayS;
-    const range = `start_time=${middleS - dayS}&end_time=${middleS + dayS}`;
-    const { json } = await client.get(`/v1/usage?bucket_width=1d&limit=4&${range}`);
-    const buckets = json["data"] as { results: { num_model_requests: number }[] }[];
-    for (const { results } of buckets) sum += results[0]?.num_model_requests ?? 0;
-  }
-  return sum;
+  const { json } = await client.get(`/v1/usage?bucket_width=1d&limit=4&${range}`);
+  const buckets = json["data"] as { results: { num_model_requests: number }[] }[];
+  return buckets.reduce((sum, { results }) => sum + (results[0]?.num_model_requests ?? 0), 0);
 }
 
 /** Requests that are counted once the spool is empty. */
@@ -81,7 +83,7 @@ async function onDisk(
   use: (disk: LastingDisk, start: (more?: object) => Promise<ServiceProcess>) => Promise<void>,
 ): Promise<void> {
   await mkdir(served.dataDir);
-  const disk = await lastingDisk(served.dataDir, 4);
+  const disk = await lastingDisk(served.dataDir, 24);
   const args = ["--json", "--config", join(served.folder, "uis.yaml"), "--data-dir", served.dataDir];
   const start = (more: object = {}) =>
     served.start(config, { env: { ...env, ...more }, args, under: (command) => disk.under(command) });
@@ -129,7 +131,7 @@ describe(`a full disk, ${roundCount} times`, () => {
     await onDisk(async (disk, start) => {
       let answered = 0;
       for (let round = 0; round < roundCount; round++) {
-        const hasSpill = round % 2 === 0;
+        const hasSpill = round >= roundCount / 2;
         const service = await start(hasSpill ? spill : {});
         expect(await countedInAll(service)).toBe(answered);
         answered += await chats(service, 25);
@@ -137,7 +139,9 @@ describe(`a full disk, ${roundCount} times`, () => {
         answered += await chats(service, 50);
         const code = await service.stop();
         const [, said = "0"] = /the usage of (\d+) finished requests is lost/.exec(service.stderr()) ?? [];
-        expect([code, Number(said) > 0]).toEqual(hasSpill ? [0, false] : [Number(said) > 0 ? 1 : 0, Number(said) > 0]);
+        // Files may still grow within their last allocated blocks, so that all of it may be written.
+        expect(code).toBe(Number(said) > 0 ? 1 : 0);
+        if (hasSpill) expect(Number(said)).toBe(0);
         answered -= Number(said);
         await emptyDisk();
       }
@@ -235,15 +239,16 @@ describe(`a clock that jumps once and is right again, ${roundCount} times`, () =
           expect((await expiring.chat("m")).status).toBe(200);
           answered += 1 + (await chats(service, 5));
         }
-        await eventually(
-          async () => (await counted(service, ...(jumpS > dayS ? [40] : []))) === answered,
-          "all is counted",
-        );
+        if (jumpS < dayS) await eventually(async () => (await counted(service)) === answered, "all is counted");
         const { warnings } = (
           (await (await fetch(`${service.ops}/ready`)).json()) as { state: { warnings: readonly string[] } }
         ).state;
         expect(warnings.join()).toMatch(/clock was set (back|forward)/);
         expect(await metric(service, "uis_clock_jumps_total")).toBe(2 * roundCount);
+        expect(await service.stop()).toBe(0);
+        expect((await uis(["state", "repair-time", "--data-dir", served.dataDir])).code).toBe(0);
+        const again = await served.start(config, { env: { ...env, ...clock.env } });
+        expect(await counted(again)).toBe(answered);
       } finally {
         await served.stopAll();
         clock.remove();
