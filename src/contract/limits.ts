@@ -78,6 +78,8 @@ export const fixedLimits = {
   /** A schema, regular expression, grammar or all choices of a constraint in fields of other servers. */
   constraintCharsMax: 65_536,
   constraintChoicesMax: 1_000,
+  /** Tokens with log probabilities of a whole answer, of all choices together: writing them blocks other requests. */
+  wholeLogprobsMax: 32_768,
   metadataPairsMax: 16,
   metadataKeyCharsMax: 64,
   metadataValueCharsMax: 512,

@@ -12,9 +12,11 @@ import {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { type Logprobs, LogprobsSchema } from "../../../gen/unified/inference/v1/logprobs_pb.js";
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
+import { fixedLimits } from "../../contract/limits.js";
 import type { Operation } from "../../contract/operations.js";
 import { rememberLast } from "../../lib/json-string.js";
 import type { UsageTotal } from "../call/live-requests.js";
+import { refuseValue } from "../call/service-error.js";
 import type { GenEvent, LoadedModel, TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
 
 /** Builds the chunks of a streamed answer from engine events. `choice` counts over the whole request. */
@@ -188,6 +190,20 @@ export class CollectedChoices {
     this.choices = Array.from({ length: count }, emptyChoice);
   }
 
+  /** Throws ServiceError for more positions than a whole answer may have. */
+  #addLogprobs(choice: Choice, positions: readonly TokenLogprobInfo[]): void {
+    choice.logprobs ??= [];
+    for (const position of positions) choice.logprobs.push(position);
+    const count = this.choices.reduce((sum, { logprobs }) => sum + (logprobs?.length ?? 0), 0);
+    const { wholeLogprobsMax } = fixedLimits;
+    if (count <= wholeLogprobsMax) return;
+    refuseValue(
+      "logprobs",
+      `An answer that is not streamed may have log probabilities of at most ${wholeLogprobsMax} tokens. ` +
+        "Set 'stream' to true, or ask for fewer tokens at once.",
+    );
+  }
+
   /** Forgets what `count` choices from `first` have so far. */
   restart(first: number, count: number): void {
     for (let index = first; index < first + count; index++) this.choices[index] = emptyChoice();
@@ -198,7 +214,7 @@ export class CollectedChoices {
     if (choice === undefined) return;
     if (event.type === "text") {
       choice.text += event.text;
-      if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
+      if (event.logprobs !== undefined) this.#addLogprobs(choice, event.logprobs);
     } else if (event.type === "reasoning" || event.type === "refusal") choice[event.type] += event.text;
     else if (event.type === "native") choice.native = event.text;
     else if (event.type === "finish") {

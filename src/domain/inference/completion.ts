@@ -4,10 +4,8 @@ import {
   type CompletionChunk,
   type CompletionChunkChoice,
   type CompletionLogprobs,
-  CompletionLogprobsSchema,
   type CompletionParams,
   CompletionSchema,
-  TokenAlternativesSchema,
 } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import type { UsageTotal } from "../call/live-requests.js";
@@ -169,24 +167,26 @@ export function wholeCompletion(identity: AnswerIdentity, choices: readonly Choi
  * token of an echoed prompt has NaN and no alternatives (CMPL-8).
  */
 export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: number): CompletionLogprobs {
+  const lists: CompletionLogprobs = {
+    $typeName: "unified.inference.v1.CompletionLogprobs",
+    tokens: [],
+    tokenLogprobs: [],
+    topLogprobs: [],
+    textOffset: [],
+  };
   let position = offset;
-  return create(CompletionLogprobsSchema, {
-    tokens: tokens.map(({ token }) => token),
-    tokenLogprobs: tokens.map(({ logprob }) => logprob),
-    topLogprobs: tokens.map(({ token, logprob, top }) =>
-      create(TokenAlternativesSchema, {
-        logprobs: Number.isNaN(logprob)
-          ? {}
-          : Object.fromEntries([...top.map((other) => [other.token, other.logprob]), [token, logprob]]),
-      }),
-    ),
-    textOffset: tokens.map(({ token, bytes }) => {
-      const start = position;
-      // Of a part of a character, all bytes but UTF-8 continuation bytes begin one.
-      position += bytes?.filter((byte) => byte < 0x80 || byte > 0xbf).length ?? characters(token);
-      return start;
-    }),
-  });
+  for (const { token, logprob, top, bytes } of tokens) {
+    const logprobs: Record<string, number> = {};
+    for (const other of top) logprobs[other.token] = other.logprob;
+    if (!Number.isNaN(logprob)) logprobs[token] = logprob;
+    lists.tokens.push(token);
+    lists.tokenLogprobs.push(logprob);
+    lists.topLogprobs.push({ $typeName: "unified.inference.v1.TokenAlternatives", logprobs });
+    lists.textOffset.push(position);
+    // Of a part of a character, all bytes but UTF-8 continuation bytes begin one.
+    position += bytes?.filter((byte) => byte < 0x80 || byte > 0xbf).length ?? characters(token);
+  }
+  return lists;
 }
 
 /** Length in code points. */

@@ -94,23 +94,24 @@ interface AnyChoice {
 
 /** A choice of a chunk or of a whole text completion: both have the same form. */
 function completionChoiceJson({ text, index, logprobs, finishReason }: AnyChoice): string {
-  const logprobsJson = logprobs === undefined ? "null" : JSON.stringify(completionLogprobsToJson(logprobs));
+  const logprobsJson = logprobs === undefined ? "null" : completionLogprobsJson(logprobs);
   const reason = finishReason === undefined ? "null" : jsonString(finishReason);
   return `{"text":${jsonString(text)},"index":${index},"logprobs":${logprobsJson},"finish_reason":${reason}}`;
 }
 
-/** Log probabilities in the form of text completions: four lists of equal length. */
-function completionLogprobsToJson(logprobs: CompletionLogprobs | undefined): object | null {
-  if (logprobs === undefined) return null;
-  return {
-    tokens: logprobs.tokens,
-    // Not a number: the first token of an echoed prompt has no probability (CMPL-8).
-    token_logprobs: logprobs.tokenLogprobs.map((value) => (Number.isNaN(value) ? null : finite(value))),
-    top_logprobs: logprobs.topLogprobs.map(({ logprobs: alternatives }, i) =>
-      Number.isNaN(logprobs.tokenLogprobs[i])
-        ? null
-        : Object.fromEntries(Object.entries(alternatives).map(([token, value]) => [token, finite(value)])),
-    ),
-    text_offset: logprobs.textOffset,
-  };
+/** Log probabilities in the form of text completions: four lists of equal length. Concatenated, as there can be thousands. */
+function completionLogprobsJson({ tokens, tokenLogprobs, topLogprobs, textOffset }: CompletionLogprobs): string {
+  // Not a number: the first token of an echoed prompt has no probability (CMPL-8).
+  const isFirst = (i: number): boolean => Number.isNaN(tokenLogprobs[i]);
+  const logprobs = tokenLogprobs.map((value, i) => (isFirst(i) ? "null" : finite(value)));
+  const alternatives = topLogprobs.map((top, i) => (isFirst(i) ? "null" : alternativesJson(top.logprobs)));
+  return (
+    `{"tokens":[${tokens.map(jsonString).join()}],"token_logprobs":[${logprobs.join()}]` +
+    `,"top_logprobs":[${alternatives.join()}],"text_offset":[${textOffset.join()}]}`
+  );
+}
+
+function alternativesJson(logprobs: Readonly<Record<string, number>>): string {
+  const members = Object.entries(logprobs).map(([token, value]) => `${jsonString(token)}:${finite(value)}`);
+  return `{${members.join()}}`;
 }

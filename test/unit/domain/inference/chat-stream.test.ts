@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { fixedLimits } from "../../../../src/contract/limits.js";
 import type { GenEvent } from "../../../../src/domain/engine/engine.js";
 import {
   AnswerIdentity,
@@ -37,6 +38,18 @@ describe("a streamed chat answer", () => {
       tool(2, { id: "call_c", name: "ring", argsDelta: "{}" }),
     ];
     expect(joinedArguments(events)).toEqual(['{"city":"Oslo"}', '{"zone":"UTC"}', "{}"]);
+  });
+
+  it("has a bounded number of log probabilities if it is not streamed, of all choices together (E-7)", () => {
+    const { wholeLogprobsMax } = fixedLimits;
+    const logprobs = Array.from({ length: wholeLogprobsMax / 2 }, () => ({ token: "a", logprob: -1, top: [] }));
+    const half: GenEvent = { type: "text", choice: 0, text: "a", outTokens: 0, logprobs };
+    const collected = new CollectedChoices(2);
+    collected.take(0, half);
+    collected.take(1, half);
+    expect(() => collected.take(0, { ...half, logprobs: logprobs.slice(0, 1) })).toThrow(
+      expect.objectContaining({ code: "invalid_value", param: "logprobs" }),
+    );
   });
 
   it("names the stop string in the chunk with the finish reason, and in the whole answer", () => {
