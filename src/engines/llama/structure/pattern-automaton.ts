@@ -208,12 +208,18 @@ class Determinizer {
     return [...byTarget].map(([to, ranges]) => ({ ranges, to }));
   }
 
+  /** Whether a state differs from those that it jumps to: without the others, more sets of states are equal. */
+  #decides(id: number): boolean {
+    const state = this.#loose.states[id];
+    return id === this.#loose.end || (state !== undefined && state.sets.length + state.calls.length > 0);
+  }
+
   /** The state for these states and all that are reached from them without a character. */
   #idOf(states: readonly number[]): number {
     const reached = new Set(states);
     for (const id of reached) for (const next of this.#loose.states[id]?.jumps ?? []) reached.add(next);
     this.#work.spend(reached.size);
-    const set = [...reached].sort((a, b) => a - b);
+    const set = [...reached].filter((state) => this.#decides(state)).sort((a, b) => a - b);
     const key = set.join();
     const known = this.#ids.get(key);
     if (known !== undefined) return known;

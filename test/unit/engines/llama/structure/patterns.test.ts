@@ -72,6 +72,11 @@ describe("a regular expression", () => {
     expect(accepted(regex(text), [...right, ...wrong])).toEqual(right);
   });
 
+  it("of parts that go on in the same way needs no state for each of them (E-5)", () => {
+    const grammar = gbnfOf(regex(`(${numbered(60, (i) => letter(i) + letter(i + 1), "|")}){12}`));
+    expect(grammar.split("\n").length).toBeLessThan(12 * 63);
+  });
+
   const letters = fc.constantFrom("a", "b", "[ab]", "[^a]", ".", "(?:)");
   const expressions = fc.letrec<{ whole: string }>((tie) => ({
     whole: fc.oneof(
