@@ -6,10 +6,11 @@ import { createFairShares } from "../domain/call/fair-shares.js";
 import type { AttemptError, SendResult, WebhookRequest, WebhookSender } from "../domain/webhooks/delivery.js";
 import { AbortSource } from "../lib/abort-source.js";
 import { AddressRules } from "../lib/address-rules.js";
+import { BoundedMap } from "../lib/collections.js";
 import { printable, printableLine } from "../lib/display-text.js";
 import type { FairShare } from "../lib/fair-share.js";
 import { BlockedAddress, Resolver } from "./resolver.js";
-import { checkTarget, type Target, type TargetRules } from "./target.js";
+import { checkTarget, type Target, type TargetCheck, type TargetRules } from "./target.js";
 
 export interface WebhookSenderOptions extends Omit<TargetRules, "addresses"> {
   /** Address ranges that are allowed although they are not public. Throws when one cannot be parsed. */
@@ -22,6 +23,8 @@ export interface WebhookSenderOptions extends Omit<TargetRules, "addresses"> {
   readonly ca?: string;
 }
 
+/** URLs whose check is remembered: it depends on the text and the configuration only. Names are checked at each connection. */
+const checkedUrlsMax = 1_000;
 /** Time that a registration waits for the name in its URL to resolve. */
 const registrationWaitMs = 2_000;
 
@@ -33,10 +36,18 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   const resolver = new Resolver(dnsServers, { rules: addresses, share });
   const connector = createConnector(resolver, options.ca);
   const running = new Set<Attempt>();
+  const checkedUrls = new BoundedMap<string, TargetCheck>(checkedUrlsMax);
+  const checkOf = (url: string): TargetCheck => {
+    const known = checkedUrls.get(url);
+    if (known !== undefined) return known;
+    const check = checkTarget(url, rules);
+    checkedUrls.set(url, check);
+    return check;
+  };
   let isClosed = false;
   return {
     send(request) {
-      const check = checkTarget(request.url, rules);
+      const check = checkOf(request.url);
       if (isClosed || "refusal" in check) {
         const error = isClosed ? "reset" : "blocked_address";
         return Promise.resolve({ latencyMs: 0, status: null, error, ip: null, response: null, retryAfter: null });
