@@ -42,7 +42,10 @@ const parts: ReadonlyMap<string, Part> = new Map([
       quick: ["--seconds", "5", "--rest", "10", "--rows", "200000", "--keys", "20000"],
     },
   ],
-  ["webhooks", { load: () => import("./webhooks.js"), quick: ["--deliveries", "2000", "--repeats", "1"] }],
+  [
+    "webhooks",
+    { load: () => import("./webhooks.js"), quick: ["--deliveries", "2000", "--repeats", "1", "--seconds", "1"] },
+  ],
 ]);
 const [node = "", script = "", name = "", ...rest] = process.argv;
 const part = parts.get(name);

@@ -106,7 +106,14 @@ export async function dispatch(
         endpointsFailing() {},
       },
       live: { size: 0 },
-      settings: { budgetMs: 5_000, retryDelaysMs: [30_000], leaseMs, inFlightMax: atOnce, disableAfterMs: 0 },
+      settings: {
+        budgetMs: 5_000,
+        retryDelaysMs: [30_000],
+        leaseMs,
+        inFlightMax: atOnce,
+        isOnlyWorker: true,
+        disableAfterMs: 0,
+      },
     });
   });
   const used = process.cpuUsage(before);

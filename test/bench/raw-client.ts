@@ -18,7 +18,7 @@ const eventEnd = Buffer.from("\n\n");
 /**
  * Repeats one prepared request over `connections` keep-alive connections. It parses only the ends of answers, so that the
  * client costs little in comparison to the server. `staysAwake` is for a client with a dedicated core: on a shared core
- * it would take the other program's time.
+ * it would take the other program's time. `perSecond` bounds the rate of all connections together.
  */
 export async function load(
   port: number,
@@ -26,12 +26,19 @@ export async function load(
   connections: number,
   seconds: number,
   staysAwake = true,
+  perSecond = Number.POSITIVE_INFINITY,
 ): Promise<LoadResult> {
   const totals = { answers: 0, events: 0, bytes: 0, failures: 0 };
   const startedMs = performance.now();
   const stopAtMs = startedMs + seconds * 1000;
   const stopSpinning = staysAwake ? spin() : () => {};
-  await Promise.all(Array.from({ length: connections }, () => oneConnection(port, request, stopAtMs, totals)));
+  let sent = 0;
+  const sendInTurn = (socket: Socket): void => {
+    const inMs = startedMs + (sent++ * 1000) / perSecond - performance.now();
+    if (inMs <= 0) socket.write(request);
+    else setTimeout(() => socket.destroyed || socket.write(request), inMs);
+  };
+  await Promise.all(Array.from({ length: connections }, () => oneConnection(port, sendInTurn, stopAtMs, totals)));
   stopSpinning();
   return { ...totals, seconds: (performance.now() - startedMs) / 1000 };
 }
@@ -53,12 +60,12 @@ function spin(): () => void {
 
 export type Totals = { answers: number; events: number; bytes: number; failures: number };
 
-function oneConnection(port: number, request: Buffer, stopAtMs: number, totals: Totals): Promise<void> {
+function oneConnection(port: number, send: (socket: Socket) => void, stopAtMs: number, totals: Totals): Promise<void> {
   return new Promise((resolve, reject) => {
-    const socket = connect(port, "127.0.0.1", () => socket.write(request));
+    const socket = connect(port, "127.0.0.1", () => send(socket));
     socket.setNoDelay(true);
     const reader = new AnswerReader(totals, () => {
-      if (performance.now() < stopAtMs) socket.write(request);
+      if (performance.now() < stopAtMs) send(socket);
       else socket.destroy();
     });
     socket.on("data", (data: Buffer) => reader.take(data));

@@ -1,8 +1,9 @@
 /**
  * The cost of webhooks: deliveries per second from the queue to a receiver that checks each signature, processor time and
- * kept bytes of a delivery, embedded and in Redis; and the queue alone in Redis against BullMQ's jobs that do nothing.
+ * kept bytes of a delivery, embedded and in Redis; the queue alone in Redis against BullMQ's jobs that do nothing; and what
+ * endpoints cost a request (E-30), for which a build is needed (`npm run build`).
  *
- *   npm run bench -- webhooks [--deliveries 20000 --repeats 3]
+ *   npm run bench -- webhooks [--deliveries 20000 --repeats 3 --seconds 3 --build dist]
  */
 
 import { execFile, spawnSync } from "node:child_process";
@@ -18,20 +19,29 @@ import { openRedisState } from "../../src/state/redis/state.js";
 import { silentLog } from "../support/silent-log.js";
 import { killAtExit, temporaryFolder } from "./cleanup.js";
 import { claimAndFinish, dispatch, fileBytes, makeDeliveries, registerEndpoint } from "./delivery-measures.js";
+import { eventCosts } from "./event-costs.js";
 import { median } from "./http-request.js";
 import { startPinned } from "./pinned-process.js";
 import { startRedis } from "./state-services.js";
 
+const serverCore = 0;
 const otherCore = 1;
 /** Deliveries claimed and ended in a second, over the jobs of BullMQ in the same run. */
 const queueGate = 3;
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 
 const { values } = parseArgs({
-  options: { deliveries: { type: "string", default: "20000" }, repeats: { type: "string", default: "3" } },
+  options: {
+    deliveries: { type: "string", default: "20000" },
+    repeats: { type: "string", default: "3" },
+    seconds: { type: "string", default: "3" },
+    build: { type: "string", default: "dist" },
+  },
 });
 const count = Number(values.deliveries);
 const repeats = Number(values.repeats);
+const seconds = Number(values.seconds);
+const { build } = values;
 
 interface OpenStore {
   readonly state: State;
@@ -112,6 +122,7 @@ const folder = temporaryFolder("webhooks");
 const redis = await startRedis(join(folder, "redis"), otherCore);
 const program = join(import.meta.dirname, "webhook-receiver.ts");
 const receiver = await startPinned(otherCore, ["--import", "tsx", program, secret], process.env);
+const anyReceiver = await startPinned(otherCore, ["--import", "tsx", program], process.env);
 try {
   const port = Number(receiver.ready["port"]);
   const dataDir = join(folder, "embedded");
@@ -125,6 +136,10 @@ try {
     deliveries: count,
     embedded: await measure(embedded, port),
     redis: await measure({ state: await openRedis(redis.port), bytes: () => redisBytes(redis.port) }, port),
+    requests: await eventCosts({
+      ...{ build, folder, core: serverCore, seconds, repeats },
+      receiverPort: Number(anyReceiver.ready["port"]),
+    }),
     queue_per_second: await queueAlone(redis.port, bull),
     queue_gate: queueGate,
   };
@@ -135,5 +150,6 @@ try {
   }
 } finally {
   await receiver.stop();
+  await anyReceiver.stop();
   await redis.stop();
 }
