@@ -3,6 +3,7 @@ import { describeDeliveryBounds } from "./delivery-bounds.suite.js";
 import { describeDeliveryClaims } from "./delivery-claims.suite.js";
 import { describeDeliveryEnds } from "./delivery-ends.suite.js";
 import { describeDeliveryFairness } from "./delivery-fairness.suite.js";
+import { describeDeliveryFanOut } from "./delivery-fan-out.suite.js";
 import { describeDeliveryKeeping } from "./delivery-keeping.suite.js";
 import { describeDeliveryLists } from "./delivery-lists.suite.js";
 import { describeDeliveryModel } from "./delivery-model.suite.js";
@@ -14,6 +15,7 @@ import type { OpenState } from "./state-harness.js";
 export function describeDeliveries(open: OpenState): void {
   describe("DeliveryQueue", () => {
     describeDeliveryClaims(open);
+    describeDeliveryFanOut(open);
     describeDeliveryFairness(open);
     describeDeliveryEnds(open);
     describeDeliveryRetries(open);

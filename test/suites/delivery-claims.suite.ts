@@ -32,6 +32,8 @@ export function describeDeliveryClaims(open: OpenState): void {
         by: "",
         isSingle: false,
         dueAtMs: expect.any(Number),
+        maxInFlight: 8,
+        isSlow: true,
       });
       expect(Buffer.from(claim?.body ?? "").equals(Buffer.from(event(1).body))).toBe(true);
       expect(await desk.claim()).toEqual([]);

@@ -1,7 +1,13 @@
 import type { EventDraft } from "../../src/domain/events/events.js";
 import type { State } from "../../src/domain/service/state.js";
 import { type AttemptResult, type Delivery, deliveryId } from "../../src/domain/webhooks/delivery.js";
-import type { AttemptOutcome, Claim, DeliveryFilter, DeliveryQueue } from "../../src/domain/webhooks/delivery-queue.js";
+import {
+  type AttemptOutcome,
+  type Claim,
+  type DeliveryFilter,
+  type DeliveryQueue,
+  fanOutMax,
+} from "../../src/domain/webhooks/delivery-queue.js";
 import type { EndpointHealth, EndpointRecord, KeptEndpoint } from "../../src/domain/webhooks/endpoint-store.js";
 import { settlement } from "../support/records.js";
 import type { StateHarness } from "./state-harness.js";
@@ -50,8 +56,15 @@ export function attemptResult(changes: Partial<AttemptResult> = {}): AttemptResu
 /** An attempt without a response in time. */
 export const timedOut = attemptResult({ latencyMs: 5_000, status: null, error: "timeout", ip: null, response: null });
 
+/** Creates the deliveries of all waiting events. */
+export async function fanOutAll(queue: DeliveryQueue): Promise<void> {
+  for (let step = 0; step < stepsMax; step++) if (!(await queue.fanOut(fanOutMax))) return;
+  throw new Error("there are always more events");
+}
+
 /** Every delivery that matches the filter, newest first. */
 export async function listAll(queue: DeliveryQueue, filter: Partial<DeliveryFilter> = {}): Promise<Delivery[]> {
+  await fanOutAll(queue);
   const found: Delivery[] = [];
   let after: string | null = null;
   do {
@@ -79,12 +92,13 @@ export class DeliveryDesk {
     return this.#harness.state.deliveries;
   }
 
-  /** Settles one more request with an event; returns the id of its delivery to the endpoint. */
+  /** Settles one more request with an event and creates its deliveries; returns the id of the one to the endpoint. */
   async emit(endpointId: string, changes: { account?: string; type?: EventDraft["type"] } = {}): Promise<string> {
     this.#made += 1;
     const { account = "a", type = "request.completed" } = changes;
     const made = event(this.#made, type);
     await this.state.ledger.settle(settlement(`req_made_${this.#made}`, { account, event: made }));
+    await this.queue.fanOut(fanOutMax);
     return deliveryId(made.id, endpointId);
   }
 

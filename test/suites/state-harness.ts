@@ -18,6 +18,8 @@ export interface StateHarness {
 export interface StateBounds {
   /** Open deliveries of an account (WH-52). */
   readonly openDeliveriesMax?: number;
+  /** Events of an account that wait for their deliveries (E-30). */
+  readonly waitingEventsMax?: number;
   /** Delivered deliveries that keep their payload (WH-50). */
   readonly deliveredKeptMax?: number;
 }

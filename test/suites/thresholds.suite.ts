@@ -3,7 +3,7 @@ import { periodAt, usageScopeOf } from "../../src/domain/events/events.js";
 import type { Ledger, Settlement } from "../../src/domain/metering/ledger.js";
 import { type Delivery, deliveryId } from "../../src/domain/webhooks/delivery.js";
 import { admission, endpoint, settlement, threshold } from "../support/records.js";
-import { DeliveryDesk, event, listAll } from "./delivery-records.js";
+import { DeliveryDesk, event, fanOutAll, listAll } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** Events of a settlement: reached thresholds and the request's own event, written atomically with its usage. */
@@ -155,6 +155,7 @@ export function describeThresholds(open: OpenState): void {
         const found = await deliveries();
         expect(found.map(({ endpointId }) => endpointId).toSorted()).toEqual(["we_a", "we_b"]);
         expect(await deliveries("b")).toEqual([]);
+        await fanOutAll(harness.state.deliveries);
         expect(await harness.state.deliveries.due()).toBe(2);
       });
 

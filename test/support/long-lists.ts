@@ -9,6 +9,7 @@ import {
   attemptResult,
   event,
   failedForGood,
+  fanOutAll,
   leaseMs,
   retryIn,
   succeeded,
@@ -90,7 +91,8 @@ export async function fillDeliveries(state: State, count: number): Promise<reado
         await state.ledger.settle(settlement(`req_long_${number}`, { account, event: drawn }));
       }),
     );
-    if (!isLast) await endAll(state, ends);
+    if (isLast) await fanOutAll(state.deliveries);
+    else await endAll(state, ends);
   }
   return made;
 }

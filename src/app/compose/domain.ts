@@ -34,6 +34,7 @@ import { Deliveries } from "../../domain/webhooks/deliveries.js";
 import type { WebhookSender } from "../../domain/webhooks/delivery.js";
 import { Dispatcher } from "../../domain/webhooks/dispatcher.js";
 import { WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
+import { startFanOut, watchEventBacklog } from "../../domain/webhooks/event-backlog.js";
 import { type LlamaSettings, llamaEngine } from "../../engines/llama/llama-engine.js";
 import { openAiEngine } from "../../engines/openai/openai-engine.js";
 import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
@@ -223,6 +224,10 @@ function composeWebhooks(context: Context, state: State, parts: WebhookParts) {
     lookups: shares.lookups,
   });
   lifecycle.onClose("webhook connections", () => sender.close());
+  if (!webhooks.deliver) {
+    const { backgroundClock: clock, log } = context;
+    lifecycle.onClose("webhooks", startFanOut({ queue, clock, log }));
+  }
   const settings = { endpointsMax: webhooks.endpoints_max, attemptBudgetMs: webhooks.attempt_timeout };
   const endpointDeps = { endpoints, sender, secrets, audit, ids, random: randomBytes, now, settings };
   return {
@@ -237,12 +242,13 @@ const inFlightMax = 64;
 
 function startSending(
   { config, log, lifecycle, backgroundClock: clock }: Context,
-  { deliveries: queue, endpoints, changes, now }: State,
+  { kind, deliveries: queue, endpoints, changes, now }: State,
   { secrets, live }: WebhookParts,
   sender: WebhookSender,
 ): WebhookSources {
   const { attempt_timeout: budgetMs, retry_delays: retryDelaysMs, disable_after: disableAfterMs } = config.webhooks;
-  const settings = { budgetMs, retryDelaysMs, leaseMs: webhookLeaseMs, inFlightMax, disableAfterMs };
+  const attempts = { budgetMs, retryDelaysMs, leaseMs: webhookLeaseMs, disableAfterMs };
+  const settings = { ...attempts, inFlightMax, isOnlyWorker: kind !== "redis" };
   const metrics = new WebhookMetrics();
   const observer = metrics;
   const dispatcher = new Dispatcher({
@@ -258,8 +264,18 @@ function startSending(
     live,
     settings,
   });
-  lifecycle.onClose("webhooks", () => dispatcher.close());
-  return { metrics, backlog: () => queue.backlog(), inFlight: () => dispatcher.inFlight, now };
+  const stopWatching = watchEventBacklog({ queue, clock, now, log });
+  lifecycle.onClose("webhooks", () => {
+    stopWatching();
+    return dispatcher.close();
+  });
+  return {
+    metrics,
+    backlog: () => queue.backlog(),
+    waitingEvents: () => queue.waitingEvents(),
+    inFlight: () => dispatcher.inFlight,
+    now,
+  };
 }
 
 function composeUpstreamAdmin(

@@ -8,6 +8,7 @@ import {
   type AttemptResult,
   type AttemptSignatures,
   isDelivered,
+  type SendResult,
   type StatusClass,
   secretUnreadable,
   type WebhookObserver,
@@ -56,14 +57,17 @@ export class DeliveryAttempts {
   }
 
   /**
-   * `leaseEndsAtMs` (monotonic) bounds the attempt; its result is recorded until then or 2 s after its end. Never
-   * rejects.
+   * `leaseEndsAtMs` (monotonic) bounds the attempt; its result is recorded until then or 2 s after its end. `onEnd` is called
+   * between the two, and not at all if nothing was sent. Never rejects.
    */
-  async make(claim: Claim, leaseEndsAtMs: number): Promise<void> {
+  async make(claim: Claim, leaseEndsAtMs: number, onEnd: (result: SendResult) => void): Promise<void> {
     try {
       const receiver = await this.#receiverOf(claim, leaseEndsAtMs);
       if (receiver === null) return;
-      await this.#note(await this.#send(claim, receiver), leaseEndsAtMs);
+      const made = await this.#send(claim, receiver);
+      const noted = this.#note(made, leaseEndsAtMs);
+      onEnd(made.result);
+      await noted;
     } catch (err) {
       this.#deps.log.error({ err, ...namesOf(claim) }, "attempt aborted; the delivery repeats after its lease");
     }

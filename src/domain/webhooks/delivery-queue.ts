@@ -23,6 +23,10 @@ export interface Claim {
   readonly isSingle: boolean;
   /** When it was due. */
   readonly dueAtMs: number;
+  /** Maximum attempts of the endpoint in flight, over all workers. */
+  readonly maxInFlight: number;
+  /** Whether the endpoint was slow, in the sense of SlotShares, when the delivery was claimed. */
+  readonly isSlow: boolean;
 }
 
 export interface ClaimOptions {
@@ -30,12 +34,53 @@ export interface ClaimOptions {
   readonly max: number;
   /** Lease, after which others may claim it (WH-34). */
   readonly leaseMs: number;
+  /** Shares in the worker's slots; absent: only `max` bounds the claims. */
+  readonly shares?: SlotShares;
+}
+
+/**
+ * How the slots of one worker are shared between accounts (E-12). Slow endpoints are those that the worker lists, and those
+ * without a success since their last failure or their creation: their attempts may take the whole timeout.
+ */
+export interface SlotShares {
+  /** Shares of one account while due deliveries of others wait. */
+  readonly contended: AccountShare;
+  /** Shares of one account otherwise; at least as large. */
+  readonly alone: AccountShare;
+  /** Slots that accounts hold now; an absent account holds none. */
+  readonly held: readonly (readonly [account: string, slots: number, ofSlowEndpoints: number])[];
+  /** Endpoints that answer slowly or not at all, each with the slots that it may hold over all workers. */
+  readonly slow: readonly (readonly [endpointId: string, slotsMax: number])[];
+  /** Slots that slow endpoints of all accounts may take together now. */
+  readonly slowRoom: number;
+  /**
+   * Endpoints of which more is claimed than they may have in flight, each with its maximum of claims. For the only worker of
+   * a store, which starts no more attempts than `Claim.maxInFlight`.
+   */
+  readonly ahead: readonly (readonly [endpointId: string, claimsMax: number])[];
 }
 
 export interface Claimed {
   readonly claims: readonly Claim[];
-  /** Time until something is due or a lease expires, as far as known; 0 if there is more now, null if nothing waits. */
+  /**
+   * Time until something is due or a lease expires, as far as known; 0 if there is more now, null if nothing waits. What an
+   * account without a share has due does not count.
+   */
   readonly nextInMs: number | null;
+}
+
+/** Maximum slots of one account. */
+export interface AccountShare {
+  readonly slotsMax: number;
+  /** Those of its slow endpoints, a part of the others. */
+  readonly slowMax: number;
+}
+
+/** Events whose deliveries are not created yet. */
+export interface WaitingEvents {
+  readonly events: number;
+  /** Time of the oldest; null if there is none. */
+  readonly oldestAtMs: number | null;
 }
 
 /** State after an attempt. */
@@ -129,8 +174,12 @@ export interface EndpointBacklog {
 }
 
 /**
- * Deliveries, from the settlement that wrote them to their end: the queue is the log. Each verb is one atomic step; all
- * times are the store's. Rejects with `storage_unavailable`.
+ * Deliveries, from the event to their end: the queue is the log. Each verb is one atomic step; all times are the store's.
+ * Rejects with `storage_unavailable`.
+ *
+ * A settlement writes one record for an event, with the endpoints that get it (WH-14). `claim` and `fanOut` create the
+ * deliveries from these records, a bounded number in each step, the accounts in turn and each event once (WH-11). The
+ * deliveries of an event share its body.
  *
  * Fairness (WH-37): at most `maxInFlight` deliveries of an endpoint are claimed at a time, over all workers, and a `claim`
  * serves the endpoints with the longest wait first. First attempts of an endpoint are claimed in the order of creation. A
@@ -138,6 +187,9 @@ export interface EndpointBacklog {
  * not claimed: `claim` ends them as `endpoint_disabled` or `endpoint_deleted`, due or not.
  */
 export interface DeliveryQueue {
+  /** Creates about `max` deliveries of waiting events. Returns whether more events wait. */
+  fanOut(max: number): Promise<boolean>;
+  waitingEvents(): Promise<WaitingEvents>;
   /** Claims due deliveries. A power cut may lose claims, which repeats the deliveries. */
   claim(options: ClaimOptions): Promise<Claimed>;
   /**
@@ -163,10 +215,10 @@ export interface DeliveryQueue {
   ): Promise<{ readonly deliveries: readonly Delivery[]; readonly next: string | null }>;
   /** Endpoints with unfinished deliveries, at most 1,000, longest wait first. */
   backlog(): Promise<readonly EndpointBacklog[]>;
-  /** Due deliveries of all accounts that are not claimed. */
+  /** Due deliveries of all accounts that are not claimed, and waiting events. */
   due(): Promise<number>;
   /**
-   * Calls the listener when this process has made deliveries due: by settlement, retry, replay, or by disabling or
+   * Calls the listener when this process has made deliveries due: by the event of a settlement, retry, replay, or by disabling or
    * removing an endpoint. Those of other processes are found by polling. Returns the function that unsubscribes. A
    * listener never throws.
    */
@@ -175,6 +227,14 @@ export interface DeliveryQueue {
 
 /** Maximum unfinished deliveries of an account; more fail at once as `overflow` (WH-52). */
 export const openDeliveriesMax = 1_000_000;
+
+/**
+ * Maximum events of an account that wait for their deliveries (E-30). Beyond it, a settlement creates the deliveries of the
+ * oldest one before it ends, which slows the account's requests to the speed of the store.
+ */
+export const waitingEventsMax = 100_000;
+/** Deliveries that one claim creates at most, for each shard of the store: some milliseconds of its time. */
+export const fanOutMax = 128;
 
 /** Retention of payloads and attempts after the end (WH-50); the record stays twice as long. */
 export const deliveredKeptMs = 24 * 3_600_000;

@@ -1,8 +1,9 @@
 import { CircuitBreaker } from "../call/circuit-breaker.js";
 import { type ChangeFeed, type Clock, type Logger, pause } from "../call/ports.js";
-import type { WebhookObserver, WebhookSender } from "./delivery.js";
+import type { SendResult, WebhookObserver, WebhookSender } from "./delivery.js";
 import { DeliveryAttempts, StoreRetries, waitAfter } from "./delivery-attempts.js";
-import type { Claim, DeliveryQueue } from "./delivery-queue.js";
+import { type Claim, type DeliveryQueue, fanOutMax } from "./delivery-queue.js";
+import { DeliverySlots, type SlotSettings } from "./delivery-slots.js";
 import { EndpointBook, FailingEndpoints, type SecretOpener } from "./endpoint-book.js";
 import type { EndpointStore } from "./endpoint-store.js";
 
@@ -10,34 +11,42 @@ import type { EndpointStore } from "./endpoint-store.js";
 const idleMs = 1_000;
 /** Minimum delay after an empty claim. */
 const emptyClaimDelayMs = 5;
-/** Attempts started together, while requests run and without. */
-const batchSizes = { serving: 4, alone: 16 } as const;
+/** Interval of creating deliveries while all slots are in use. */
+const fanOutEveryMs = 250;
+/** Deliveries of one claim. Few while requests run, because the pauses between attempts delay the next claim. */
+const claimedMax = { serving: 32, alone: 64 } as const;
+/** Attempts started together without requests. While some run, half as many as these, within the bounds. */
+const batchMax = 16;
+const servingBatchMin = 4;
+/** A first attempt that starts later than this after its event is late. */
+const lateMs = 100;
 /**
- * While requests run, pause for twice the last batch's duration, so that deliveries do not slow requests down (WH-52).
+ * While requests run, deliveries pause after each batch until the event loop is idle, at most this long, so that they take the
+ * time that requests leave (WH-52). Late ones wait for one turn only: deliveries then keep up with the requests that cause
+ * them (E-30), and few requests are disturbed by few deliveries at a time.
  */
-const pauseFactor = 2;
 const pauseMaxMs = 20;
+/** A turn of the event loop, with the millisecond of its timer, that was short enough to count as idle. */
+const idleTurnMs = 2;
 /** Drain time of `close`; afterwards claims are released. In total at most 6 s. */
 const drainMs = 5_400;
 const releaseMs = 400;
 /** Part of the lease beyond the attempt, to record the result on a slow store (WH-34). */
 const leaseReserveMs = 5_000;
 
-export interface DispatcherSettings {
+export interface DispatcherSettings extends SlotSettings {
   /** Time budget of an attempt, from the name look-up to the response headers. */
   readonly budgetMs: number;
   /** Delay before each retry. */
   readonly retryDelaysMs: readonly number[];
   /** Lease of a claim: at least the budget plus 5 s. */
   readonly leaseMs: number;
-  /** Maximum concurrent attempts, 1 to 64. */
-  readonly inFlightMax: number;
   /** Time without a success after which an endpoint is disabled (WH-38); 0: never. */
   readonly disableAfterMs: number;
 }
 
 export interface DispatcherDeps {
-  readonly queue: Pick<DeliveryQueue, "claim" | "finish" | "handBack" | "onDue">;
+  readonly queue: Pick<DeliveryQueue, "claim" | "fanOut" | "finish" | "handBack" | "onDue">;
   readonly endpoints: Pick<EndpointStore, "find" | "replace">;
   readonly changes: ChangeFeed;
   readonly secrets: SecretOpener;
@@ -64,7 +73,10 @@ export class Dispatcher {
   readonly #failing: FailingEndpoints;
   readonly #attempts: DeliveryAttempts;
   readonly #wakeSignal: WakeSignal;
+  readonly #slots: DeliverySlots;
   readonly #inFlight = new Map<Claim, Promise<void>>();
+  /** Claims that wait for the end of another attempt to their endpoint, each with the end of its lease. */
+  readonly #ahead = new Map<string, { readonly claim: Claim; readonly leaseEndsAtMs: number }[]>();
   readonly #stopListening: () => void;
   readonly #claiming: Promise<void>;
   #closing: Promise<void> | null = null;
@@ -85,12 +97,13 @@ export class Dispatcher {
     this.#book = new EndpointBook(deps);
     this.#failing = new FailingEndpoints({ ...deps, disableAfterMs: settings.disableAfterMs });
     this.#attempts = new DeliveryAttempts({ ...deps, book: this.#book, failing: this.#failing, store: this.#store });
+    this.#slots = new DeliverySlots(settings);
     this.#wakeSignal = new WakeSignal(clock);
     this.#stopListening = queue.onDue(() => this.#wakeSignal.wake());
     this.#claiming = this.#claimRepeatedly();
   }
 
-  /** Number of claimed, unfinished deliveries. */
+  /** Number of attempts that are not recorded yet. */
   get inFlight(): number {
     return this.#inFlight.size;
   }
@@ -107,14 +120,10 @@ export class Dispatcher {
 
   async #claimRepeatedly(): Promise<void> {
     for (let failures = 0; !this.#isClosing; ) {
-      const room = this.#deps.settings.inFlightMax - this.inFlight;
       this.#wakeSignal.reset();
-      if (room === 0) {
-        await this.#wakeSignal.wait(null);
-        continue;
-      }
       try {
-        await this.#sleepUntil(await this.#claim(room));
+        if (this.#slots.room === 0) await this.#waitForRoom();
+        else await this.#sleepUntil(await this.#claim());
         failures = 0;
       } catch (cause) {
         failures += 1;
@@ -124,20 +133,34 @@ export class Dispatcher {
     }
   }
 
+  /** Events get their deliveries also while all slots are in use. Rejects when the store does not answer. */
+  async #waitForRoom(): Promise<void> {
+    await this.#wakeSignal.wait(fanOutEveryMs);
+    if (this.#slots.room > 0) return;
+    await this.#deps.queue.fanOut(fanOutMax);
+    this.#breaker.succeeded();
+  }
+
   /**
    * Claims once and starts the attempts. Returns the time (monotonic) of the next claim, unless woken earlier. Rejects
    * when the store does not answer.
    */
-  async #claim(max: number): Promise<number> {
-    const { queue, clock, settings } = this.#deps;
+  async #claim(): Promise<number> {
+    const { queue, clock, live, settings } = this.#deps;
+    const max = Math.min(this.#slots.room, live.size > 0 ? claimedMax.serving : claimedMax.alone);
     // Taken before the claim, so that it lies before the store's end of the lease.
     const leaseEndsAtMs = clock.monotonic() + settings.leaseMs;
-    const { claims, nextInMs } = await queue.claim({ max, leaseMs: settings.leaseMs });
+    const { claims, nextInMs } = await queue.claim({ max, leaseMs: settings.leaseMs, shares: this.#slots.shares() });
     this.#breaker.succeeded();
     const restMs = Math.min(nextInMs ?? idleMs, idleMs);
     const nextAtMs = clock.monotonic() + restMs;
+    for (const claim of claims) this.#slots.take(claim);
     if (claims.length > 0) await this.#startAll(claims, leaseEndsAtMs);
-    else await pause(clock, restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
+    else {
+      await pause(clock, restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
+      // Creating the deliveries of many events leaves time to requests, too.
+      if (restMs === 0 && live.size > 0) await this.#pauseForRequests(pauseMaxMs);
+    }
     return nextAtMs;
   }
 
@@ -148,30 +171,83 @@ export class Dispatcher {
 
   async #startAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
     for (let begun = 0; begun < claims.length; ) {
-      if (this.#isClosing) return this.#release(claims.slice(begun), leaseEndsAtMs);
-      const end = begun + batchSizes[this.#deps.live.size > 0 ? "serving" : "alone"];
-      for (const claim of claims.slice(begun, end)) this.#start(claim, leaseEndsAtMs);
+      if (this.#isClosing) return this.#handBack(claims.slice(begun), leaseEndsAtMs);
+      const isLate = this.#isLate(claims.slice(begun));
+      const end = begun + this.#batchSize();
+      for (const claim of claims.slice(begun, end)) this.#startInOrder(claim, leaseEndsAtMs);
       begun = end;
-      await this.#pauseForRequests();
+      await this.#pauseForRequests(isLate ? 0 : pauseMaxMs);
     }
   }
 
-  /** The lateness of a timer shows how long the process was busy, with attempts and everything else. */
-  async #pauseForRequests(): Promise<void> {
+  #batchSize(): number {
+    const { size } = this.#deps.live;
+    return size === 0 ? batchMax : Math.min(batchMax, Math.max(servingBatchMin, Math.floor(size / 2)));
+  }
+
+  #isLate(claims: readonly Claim[]): boolean {
+    const dueBeforeMs = this.#deps.now() - lateMs;
+    return claims.some(({ attemptNumber, dueAtMs }) => attemptNumber === 1 && dueAtMs < dueBeforeMs);
+  }
+
+  /** Returns after an idle turn of the event loop, or when no request runs, after `maxMs` and one turn at the latest. */
+  async #pauseForRequests(maxMs: number): Promise<void> {
     const { clock, live } = this.#deps;
-    const beganAtMs = clock.monotonic();
-    await pause(clock, 0);
-    const busyMs = clock.monotonic() - beganAtMs;
-    if (busyMs > 0 && live.size > 0) await pause(clock, Math.min(busyMs * pauseFactor, pauseMaxMs));
+    const untilMs = clock.monotonic() + maxMs;
+    for (;;) {
+      const beganAtMs = clock.monotonic();
+      // The lateness of a timer shows how long the process was busy, with attempts and everything else.
+      await pause(clock, 0);
+      const nowMs = clock.monotonic();
+      if (live.size === 0 || nowMs - beganAtMs <= idleTurnMs || nowMs >= untilMs) return;
+    }
+  }
+
+  /** Starts the attempt, or lets it wait for the end of another attempt to its endpoint. */
+  #startInOrder(claim: Claim, leaseEndsAtMs: number): void {
+    const waiting = this.#ahead.get(claim.endpointId);
+    if (waiting !== undefined) waiting.push({ claim, leaseEndsAtMs });
+    else if (this.#slots.mayStart(claim)) this.#start(claim, leaseEndsAtMs);
+    else this.#ahead.set(claim.endpointId, [{ claim, leaseEndsAtMs }]);
   }
 
   #start(claim: Claim, leaseEndsAtMs: number): void {
-    const attempt = this.#attempts.make(claim, leaseEndsAtMs).then(() => {
+    const { clock } = this.#deps;
+    let endedAtMs: number | null = null;
+    const end = (result: SendResult | null): void => {
+      if (endedAtMs !== null) return;
+      endedAtMs = clock.monotonic();
+      this.#slots.ended(claim, result);
+      this.#startNext(claim.endpointId);
+    };
+    this.#slots.started(claim);
+    const attempt = this.#attempts.make(claim, leaseEndsAtMs, end).then(() => {
+      if (endedAtMs !== null) this.#slots.recorded(clock.monotonic() - endedAtMs);
+      end(null);
       this.#inFlight.delete(claim);
+      this.#slots.release(claim);
       // The endpoint has a free slot.
       this.#wakeSignal.wake();
     });
     this.#inFlight.set(claim, attempt);
+  }
+
+  /** Starts the next attempt that waits for its endpoint. A slow endpoint gets no attempts that were claimed before. */
+  #startNext(endpointId: string): void {
+    const waiting = this.#ahead.get(endpointId);
+    const next = waiting?.shift();
+    if (waiting === undefined || next === undefined) return;
+    if (waiting.length === 0) this.#ahead.delete(endpointId);
+    if (this.#slots.isSlow(endpointId)) {
+      this.#ahead.delete(endpointId);
+      void this.#handBack([next.claim, ...waiting.map(({ claim }) => claim)], next.leaseEndsAtMs);
+    } else this.#start(next.claim, next.leaseEndsAtMs);
+  }
+
+  async #handBack(claims: readonly Claim[], untilMs: number): Promise<void> {
+    await this.#release(claims, untilMs);
+    for (const claim of claims) this.#slots.release(claim);
+    this.#wakeSignal.wake();
   }
 
   async #release(claims: readonly Claim[], untilMs: number): Promise<void> {
@@ -182,7 +258,10 @@ export class Dispatcher {
     const { clock, log } = this.#deps;
     this.#stopListening();
     this.#wakeSignal.wake();
-    const ended = this.#claiming.then(() => Promise.all(this.#inFlight.values()));
+    const waiting = [...this.#ahead.values()].flatMap((each) => each.map(({ claim }) => claim));
+    this.#ahead.clear();
+    const released = waiting.length === 0 ? null : this.#release(waiting, clock.monotonic() + releaseMs);
+    const ended = Promise.all([this.#claiming, released]).then(() => Promise.all(this.#inFlight.values()));
     await Promise.race([ended, pause(clock, drainMs)]);
     this.#store.end();
     const left = [...this.#inFlight.keys()];

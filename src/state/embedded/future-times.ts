@@ -39,6 +39,7 @@ const presentColumns: readonly (readonly [table: string, ...columns: string[]])[
   ["thresholds", "created_at_ms", "updated_at_ms"],
   ["endpoints", "created_at_ms", "updated_at_ms", "last_success_at_ms", "last_failure_at_ms", "failing_since_ms"],
   ["deliveries", "created_at_ms", "ended_at_ms"],
+  ["events", "at_ms"],
   ["request_logs", "received_at_ms"],
   ["responses", "created_at_ms"],
   ["models_seen", "first_seen_at_ms"],

@@ -39,7 +39,7 @@ export interface EmbeddedLedgerDeps {
   /** Records running requests for the next process; null for state in memory. */
   readonly running: RunningRequests | null;
   readonly readUsed: UsageReader["used"];
-  /** Called after the commit of a settlement that created deliveries. */
+  /** Called after the commit of a settlement whose event has a receiver. */
   onDue(): void;
 }
 

@@ -119,7 +119,7 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
         }
       },
       /**
-       * Ends requests in one step (USE-2): markers, live rows, usage, deliveries, thresholds. `json`: a SettlementBatch.
+       * Ends requests in one step (USE-2): markers, live rows, usage, events, thresholds. `json`: a SettlementBatch.
        * Each threshold is compared in memory, and with the database only when it has been reached (E-31).
        */
       settleAll(json: string): SettledBatch {

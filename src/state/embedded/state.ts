@@ -11,6 +11,7 @@ import { databaseFile } from "./database/state-file.js";
 import { type StoreLink, WorkerLink } from "./database/worker-link.js";
 import { createClaims } from "./deliveries/claiming.js";
 import { createEndpointStore, DueListeners } from "./deliveries/endpoints.js";
+import { createEventVerbs } from "./deliveries/fan-out.js";
 import { createDeliveryLog } from "./deliveries/listing.js";
 import { createRetries } from "./deliveries/retrying.js";
 import { createKeyStore } from "./keys.js";
@@ -51,8 +52,13 @@ const defaultCheckEveryMs = 1_000;
  * Rejects with StateOpenError, which names the cause and the fix.
  */
 export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State> {
-  const { dataDir, log, openDeliveriesMax, deliveredKeptMax, newStore = false } = { ...deliveryBounds, ...deps };
-  const start: WorkerStart = { dataDir, bounds: { openDeliveriesMax, deliveredKeptMax }, newStore };
+  const { dataDir, log, newStore = false, ...bounds } = { ...deliveryBounds, ...deps };
+  const { openDeliveriesMax, waitingEventsMax, deliveredKeptMax } = bounds;
+  const start: WorkerStart = {
+    dataDir,
+    bounds: { openDeliveriesMax, waitingEventsMax, deliveredKeptMax },
+    newStore,
+  };
   const worker = await WorkerLink.open(startWorker(import.meta.url, start), log);
   for (const warning of worker.openWarnings) log.warn({ data_dir: dataDir }, warning);
   try {
@@ -182,6 +188,7 @@ export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | 
     responses: createResponseStore(link),
     endpoints: createEndpointStore({ link, notify, due, counts: endpointCounts }),
     deliveries: {
+      ...createEventVerbs(link, now),
       ...createClaims(link, now),
       ...createRetries(link, now, due),
       ...createDeliveryLog(link, now),

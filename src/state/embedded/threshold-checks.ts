@@ -36,8 +36,8 @@ interface Reached {
 
 const nothingReached: Reached = Object.freeze({ ids: Object.freeze([]), hasDue: false });
 
-/** Writes an event, as a part of a settlement. Returns whether it has a receiver, or how many. */
-export type Emit = (account: string, event: EventDraft, nowMs: number) => boolean | number;
+/** Writes an event, as a part of a settlement. Returns whether it has a receiver. */
+export type Emit = (account: string, event: EventDraft, nowMs: number) => boolean;
 
 interface ThresholdChecksDeps {
   readonly usage: UsageVerbs;

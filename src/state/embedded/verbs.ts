@@ -3,18 +3,14 @@ import {
   deliveredKeptMs,
   failedKeptMs,
   openDeliveriesMax,
+  waitingEventsMax,
 } from "../../domain/webhooks/delivery-queue.js";
 import { createAuditVerbs } from "./audit.js";
 import { createBackupVerbs } from "./database/backup.js";
-import { CollectedRows, integer, type SqliteDatabase } from "./database/sqlite.js";
+import { CollectedRows, integer, integerOrNull, type SqliteDatabase } from "./database/sqlite.js";
 import { createClaimVerbs } from "./deliveries/claiming.js";
-import {
-  createEmitting,
-  createEndpointHealth,
-  createEndpointVerbs,
-  createQueueRows,
-  type QueueRows,
-} from "./deliveries/endpoints.js";
+import { createEndpointHealth, createEndpointVerbs, createQueueRows, type QueueRows } from "./deliveries/endpoints.js";
+import { createFanOut, type FanOut } from "./deliveries/fan-out.js";
 import { createListVerbs } from "./deliveries/listing.js";
 import { createRetryVerbs } from "./deliveries/retrying.js";
 import { createReschedule, createTimeRepair } from "./future-times.js";
@@ -31,11 +27,13 @@ import { createUsageVerbs } from "./usage.js";
 export interface DeliveryBounds {
   /** Maximum open deliveries of an account (WH-52). */
   readonly openDeliveriesMax: number;
+  /** Events of an account that may wait for their deliveries (E-30). */
+  readonly waitingEventsMax: number;
   /** Delivered ones that keep their payload (WH-50). */
   readonly deliveredKeptMax: number;
 }
 
-export const deliveryBounds: DeliveryBounds = { openDeliveriesMax, deliveredKeptMax };
+export const deliveryBounds: DeliveryBounds = { openDeliveriesMax, waitingEventsMax, deliveredKeptMax };
 
 /** All verbs of the store. */
 export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliveryBounds) {
@@ -43,8 +41,8 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
   const queues = createQueueRows(db, collected);
   const health = createEndpointHealth(db, collected);
   const usage = createUsageVerbs(db, collected);
-  const emit = createEmitting(db, queues, bounds.openDeliveriesMax);
-  const settlements = createSettlementVerbs(db, { collected, usage, emit });
+  const fanOut = createFanOut(db, { ...bounds, collected, queues });
+  const settlements = createSettlementVerbs(db, { collected, usage, emit: fanOut.emit });
   const keys = createKeyVerbs(db);
   const sessions = createSessionVerbs(db);
   const settings = createSettingVerbs(db);
@@ -54,7 +52,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
   const requestLogs = createRequestLogVerbs(db);
   const responses = createResponseVerbs(db);
   const endpoints = createEndpointVerbs(db, queues, health);
-  const claims = createClaimVerbs(db, queues, health);
+  const claims = createClaimVerbs(db, { queues, health, fanOut });
   const retries = createRetryVerbs(db, queues);
   const lists = createListVerbs(db);
   const backups = createBackupVerbs(db);
@@ -74,6 +72,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...responses.reads,
       ...endpoints.reads,
       ...lists.reads,
+      ...fanOut.reads,
       ...usage.reads,
       ...settlements.reads,
       ping: () => anyRow.get() !== undefined,
@@ -89,6 +88,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...requestLogs.writes,
       ...responses.writes,
       ...endpoints.writes,
+      ...fanOut.writes,
       ...claims.writes,
       ...retries.writes,
       ...settlements.writes,
@@ -96,7 +96,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       probe: () => void rewriteOne.run(),
       reschedule: createReschedule(db),
       repairTimes: createTimeRepair(db),
-      purge: createPurge(db, queues, bounds.deliveredKeptMax),
+      purge: createPurge(db, { queues, fanOut, deliveredMax: bounds.deliveredKeptMax }),
     },
   };
 }
@@ -135,22 +135,36 @@ function endedDeliveries(isPurged: 0 | 1): string {
 /** Records between two looks at the clock; at least the 200 of State.purge. */
 const chunkMax = 1_000;
 
+interface PurgeDeps {
+  readonly queues: QueueRows;
+  readonly fanOut: Pick<FanOut, "removeUnused">;
+  readonly deliveredMax: number;
+}
+
 /**
  * Returns the verb that deletes expired records (USE-15, KEY-23, WH-50), kind by kind, at most `max`, and returns their
  * number. It stops after `budgetMs`, and the next call goes on with the following kind. Ended deliveries lose payload and
  * attempts first, after twice that time the record; of the delivered ones only the newest `deliveredMax` keep their payload.
  */
-function createPurge(db: SqliteDatabase, queues: QueueRows, deliveredMax: number) {
-  const strip = db.prepare(
-    `UPDATE deliveries SET body = '', attempts_json = '[]', is_purged = 1 WHERE ${endedDeliveries(0)}`,
+function createPurge(db: SqliteDatabase, { queues, fanOut, deliveredMax }: PurgeDeps) {
+  const stripOldest = db.prepare(
+    `UPDATE deliveries SET body = '', attempts_json = '[]', is_purged = 1 WHERE ${endedDeliveries(0)}
+     RETURNING event_number`,
   );
   const remove = db.prepare(`DELETE FROM deliveries WHERE ${endedDeliveries(1)}`);
   const countDelivered = db.prepare(
     `SELECT count(*) AS kept FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_ended
        WHERE state = 'delivered' AND is_purged = 0 AND ended_at_ms IS NOT NULL LIMIT ?)`,
   );
+  /** Removes payloads, and the body of an event with the last of its deliveries. Returns the number of deliveries. */
+  const strip = (state: string, untilMs: number, max: number): number => {
+    const rows = stripOldest.all(state, untilMs, max);
+    const events = rows.flatMap((row) => integerOrNull(row, "event_number") ?? []);
+    fanOut.removeUnused([...new Set(events)]);
+    return rows.length;
+  };
   const ended = ([state, keptMs]: readonly [state: string, keptMs: number]): Removal[] => [
-    (max, nowMs) => Number(strip.run(state, nowMs - keptMs, max).changes),
+    (max, nowMs) => strip(state, nowMs - keptMs, max),
     (max, nowMs) => Number(remove.run(state, nowMs - 2 * keptMs, max).changes),
   ];
   const removals: readonly Removal[] = [
@@ -164,7 +178,7 @@ function createPurge(db: SqliteDatabase, queues: QueueRows, deliveredMax: number
     (max, nowMs) => {
       const row = countDelivered.get(deliveredMax + max);
       const surplus = row === undefined ? 0 : Math.max(0, integer(row, "kept") - deliveredMax);
-      return Number(strip.run("delivered", nowMs, surplus).changes);
+      return strip("delivered", nowMs, surplus);
     },
   ];
   let first = 0;

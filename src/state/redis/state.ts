@@ -44,6 +44,8 @@ export interface RedisStateDeps {
   readonly patience?: number;
   /** Open deliveries that an account may have; default 1,000,000. */
   readonly openDeliveriesMax?: number;
+  /** Events of an account that may wait for their deliveries; default 100,000. */
+  readonly waitingEventsMax?: number;
   /** Delivered ones of a shard that keep their payload; default 100,000. */
   readonly deliveredKeptMax?: number;
 }

@@ -174,6 +174,16 @@ export const metricTable = {
     labels: ["endpoint"],
     help: "Time since the oldest open delivery to an endpoint was due; 0 when none is.",
   },
+  uis_webhook_events_waiting: {
+    type: "gauge",
+    labels: [],
+    help: "Events whose deliveries are not created yet, of all processes that share the store.",
+  },
+  uis_webhook_events_oldest_seconds: {
+    type: "gauge",
+    labels: [],
+    help: "Age of the oldest event whose deliveries are not created yet; 0 when none waits.",
+  },
   uis_webhook_in_flight: { type: "gauge", labels: [], help: "Attempts of this process that are in flight." },
   uis_webhook_endpoints_failing: {
     type: "gauge",

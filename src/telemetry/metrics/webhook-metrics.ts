@@ -1,5 +1,5 @@
 import type { AttemptEffect, AttemptEnd, WebhookObserver } from "../../domain/webhooks/delivery.js";
-import type { EndpointBacklog } from "../../domain/webhooks/delivery-queue.js";
+import type { EndpointBacklog, WaitingEvents } from "../../domain/webhooks/delivery-queue.js";
 import { Buckets, bounds } from "./call-metrics.js";
 import type { MetricName } from "./metric-table.js";
 import { type Collect, histogramSamples, type Sample, samplesBy, single } from "./metric-table.js";
@@ -36,6 +36,8 @@ export interface WebhookSources {
   readonly metrics: WebhookMetrics;
   /** Open deliveries by endpoint, the longest wait first. Rejects when the store is unavailable. */
   readonly backlog: () => Promise<readonly EndpointBacklog[]>;
+  /** Events whose deliveries are not created yet. Rejects when the store is unavailable. */
+  readonly waitingEvents: () => Promise<WaitingEvents>;
   readonly inFlight: () => number;
   /** Store time. */
   readonly now: () => number;
@@ -77,6 +79,12 @@ export function webhookSamples(sources: WebhookSources | null, backlog: () => Pr
       const waiting = waitingByEndpoint(await backlog(), now());
       return samplesBy("endpoint", new Map([...waiting].map(([id, all]) => [id, pick(all)])));
     });
+  /** No samples while the store is unavailable. */
+  const eventGauge = (pick: (waiting: WaitingEvents, nowMs: number) => number): Collect =>
+    each(async ({ waitingEvents, now }) => {
+      const found = await waitingEvents().catch(() => null);
+      return found === null ? [] : single(pick(found, now()));
+    });
   return {
     uis_webhook_deliveries_total: each(({ metrics }) => samplesBy("result", metrics.effects)),
     uis_webhook_attempt_duration_seconds: each(({ metrics }, name) =>
@@ -89,6 +97,10 @@ export function webhookSamples(sources: WebhookSources | null, backlog: () => Pr
     ),
     uis_webhook_backlog: byEndpoint(({ open }) => open),
     uis_webhook_oldest_seconds: byEndpoint(({ oldestS }) => oldestS),
+    uis_webhook_events_waiting: eventGauge(({ events }) => events),
+    uis_webhook_events_oldest_seconds: eventGauge(({ oldestAtMs }, nowMs) =>
+      oldestAtMs === null ? 0 : Math.max(0, nowMs - oldestAtMs) / 1_000,
+    ),
     uis_webhook_in_flight: each(({ inFlight }) => single(inFlight())),
     uis_webhook_endpoints_failing: each(({ metrics }) => single(metrics.failing)),
   } satisfies Partial<Record<MetricName, Collect>>;

@@ -141,7 +141,14 @@ describe("one jump of the clock by 40 days, after which it is right again", () =
     await second.close();
 
     const { changed, kept } = await repairTimes({ dataDir, nowMs: noonMs + hourMs, log: silentLog });
-    expect(changed).toMatchObject({ settled: 2, usage_hours: 1, usage_days: 1, period_sums: 4, deliveries: 2 });
+    expect(changed).toMatchObject({
+      settled: 2,
+      usage_hours: 1,
+      usage_days: 1,
+      period_sums: 4,
+      deliveries: 1,
+      events: 2,
+    });
     expect(hoursIn(databaseFile(dataDir))).toEqual([
       [noonMs, 2],
       [noonMs + hourMs, 2],

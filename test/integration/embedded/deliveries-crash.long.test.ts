@@ -94,7 +94,7 @@ describe("deliveries of the embedded state under kill -9", () => {
       for (const claim of second) {
         const former = inFlight.get(claim.deliveryId);
         if (former === undefined) continue;
-        expect(claim).toEqual({ ...former, fence: claim.fence });
+        expect(claim).toEqual({ ...former, fence: claim.fence, isSlow: claim.isSlow });
         expect(claim.fence).toBeGreaterThan(former.fence);
       }
       for (const claim of unfinished) {

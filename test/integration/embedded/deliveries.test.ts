@@ -35,13 +35,18 @@ let runBatch: (requests: readonly Request[]) => readonly Outcome[];
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "uis-deliveries-"));
   db = openStateFile(dataDir).db;
-  const run = createRunBatch(db, createVerbs(db));
-  runBatch = (requests) => run(requests, false);
+  beginVerbs();
 });
 afterEach(async () => {
   db.close();
   await rm(dataDir, { recursive: true });
 });
+
+/** Also after others on the same file, as the next process does. */
+function beginVerbs(): void {
+  const run = createRunBatch(db, createVerbs(db));
+  runBatch = (requests) => run(requests, false);
+}
 
 function ask<T>(verb: Request["verb"], ...values: readonly unknown[]): T {
   const [outcome] = runBatch([{ verb, values }]);
@@ -63,6 +68,16 @@ function fill(count: number, endpoints: number): void {
     `INSERT INTO queues (endpoint_id, account, open, ready_at_ms, turn)
      SELECT endpoint_id, account, count(*), 0, 0 FROM deliveries GROUP BY endpoint_id`,
   );
+}
+
+function settlementOf(number: number, body: string, atMs: number): Request {
+  const event = { id: `evt_${number}`, type: "request.completed", body } as const;
+  return settleRequest([settlement(`req_${number}`, { keyId: null, event })], atMs);
+}
+
+function settleEvent(number: number, body: string): void {
+  const [outcome] = runBatch([settlementOf(number, body, nowMs)]);
+  if (outcome?.ok !== true) throw new Error(outcome?.message ?? "no answer");
 }
 
 /** Milliseconds of the fastest run, which shows the cost without other load. */
@@ -107,7 +122,7 @@ describe("deliveries in the file", () => {
     fill(many, 1);
     const disabled = endpoint("we_0", { status: "disabled", disabledReason: "by_hand", version: 2 });
     expect(bestOf(1, () => ask("replaceEndpoint", disabled))).toBeLessThan(50);
-    const step = bestOf(5, () => expect(claim(nowMs)).toEqual({ claims: [], nextInMs: 0 }));
+    const step = bestOf(5, () => expect(claim(nowMs)).toMatchObject({ claims: [], nextInMs: 0 }));
     expect(step).toBeLessThan(100);
     expect(ask("deliveryBacklog", nowMs)).toMatchObject([{ open: many - 5 * 256 }]);
   });
@@ -152,6 +167,30 @@ describe("deliveries in the file", () => {
     expect(oldest).toBe(301);
   });
 
+  it("a settlement writes one row however many endpoints get its event, and its body is stored once (E-30)", () => {
+    for (let number = 0; number < 50; number++) ask("insertEndpoint", endpoint(`we_${number}`), 1_000);
+    const rows = (): number[] =>
+      ["events", "deliveries"].map((table) => Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.["n"]));
+    const body = JSON.stringify({ text: "x".repeat(400) });
+    settleEvent(1, body);
+    expect(rows()).toEqual([1, 0]);
+    expect(ask("fanOut", 50, nowMs)).toBe(false);
+    expect(rows()).toEqual([1, 50]);
+    expect(Number(db.prepare("SELECT sum(length(body)) AS chars FROM deliveries").get()?.["chars"])).toBe(0);
+    expect(claim(nowMs).claims.map((each) => each.body)).toEqual(Array(50).fill(body));
+  });
+
+  it("events that wait when the process dies get their deliveries from the next one (WH-32, E-30)", () => {
+    for (const id of ["we_0", "we_1"]) ask("insertEndpoint", endpoint(id), 1_000);
+    for (let number = 1; number <= 30; number++) settleEvent(number, "{}");
+    ask("fanOut", 20, nowMs);
+    expect(ask("waitingEvents")).toEqual({ events: 20, oldestAtMs: nowMs });
+    beginVerbs();
+    expect(ask("waitingEvents")).toEqual({ events: 20, oldestAtMs: nowMs });
+    expect(ask("fanOut", 1_000, nowMs)).toBe(false);
+    expect(ask("deliveryBacklog", nowMs)).toMatchObject([{ open: 30 }, { open: 30 }]);
+  });
+
   it("the counters of each queue match its deliveries after any operation, also after rejected writes (WH-51)", () => {
     for (const id of ["we_0", "we_1", "we_2"]) ask("insertEndpoint", endpoint(id, { maxInFlight: 5 }), 1_000);
     const below = seededPick(7);
@@ -160,8 +199,7 @@ describe("deliveries in the file", () => {
     let held: Claimed["claims"] = [];
     const settle = (): Request => {
       made += 1;
-      const event = { id: `evt_${made}`, type: "request.completed", body: "{}" } as const;
-      return settleRequest([settlement(`req_${made}`, { keyId: null, event })], atMs);
+      return settlementOf(made, "{}", atMs);
     };
     // An existing key, so the whole batch is rolled back and its writes are repeated one by one.
     const refused: Request = { verb: "insertEndpoint", values: [endpoint("we_1"), 1_000] };

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { State } from "../../../src/domain/service/state.js";
-import { event } from "../../suites/delivery-records.js";
+import { event, fanOutAll } from "../../suites/delivery-records.js";
 import { fillDeliveries, fillKeys, type MadeDelivery, receivers } from "../../support/long-lists.js";
 import { settlement } from "../../support/records.js";
 import { startRedis } from "../../support/redis/start-redis.js";
@@ -80,6 +80,7 @@ class LongService {
   async makeDelivery(number: number): Promise<void> {
     const { account, eventType } = receivers.busy;
     await this.state.ledger.settle(settlement(`req_more_${number}`, { account, event: event(number, eventType) }));
+    await fanOutAll(this.state.deliveries);
   }
 
   close(): Promise<void> {

@@ -22,7 +22,7 @@ export const drivers = ["embedded", "redis"] as const;
 export const secret = "whsec_7XVwqFv8um23PqGh4WzC1pH7EYns1ohK/p6zy+/JNYg=";
 
 /** Delays that are short enough for a test. */
-const settings: DispatcherSettings = {
+const settings: Omit<DispatcherSettings, "isOnlyWorker"> = {
   budgetMs: 5_000,
   retryDelaysMs: [150, 300, 450],
   leaseMs: 15_000,
@@ -71,7 +71,7 @@ export async function startDispatch(
     log: silentLog,
     observer: { attemptEnded: (end) => void ends.push(end), endpointsFailing() {} },
     live: { size: 0 },
-    settings: { ...settings, ...changes },
+    settings: { ...settings, isOnlyWorker: driver === "embedded", ...changes },
   });
   let made = 0;
   return {

@@ -324,4 +324,17 @@ export const migrationSteps: readonly string[] = [
      UPDATE response_counts SET stored = stored - 1 WHERE account = old.account;
      DELETE FROM response_counts WHERE account = old.account AND stored = 0;
    END;`,
+  // `receivers_json` is NULL once the deliveries exist, which then share the body. Those of earlier versions have their own.
+  `CREATE TABLE events (
+     number INTEGER PRIMARY KEY,
+     account TEXT NOT NULL,
+     id TEXT NOT NULL,
+     type TEXT NOT NULL,
+     at_ms INTEGER NOT NULL,
+     receivers_json TEXT,
+     body TEXT NOT NULL
+   ) STRICT;
+   CREATE INDEX events_waiting ON events (account, number) WHERE receivers_json IS NOT NULL;
+   ALTER TABLE deliveries ADD COLUMN event_number INTEGER;
+   CREATE INDEX deliveries_of_event ON deliveries (event_number) WHERE event_number IS NOT NULL AND is_purged = 0;`,
 ];

@@ -61,7 +61,7 @@ export interface SettledBatch {
   readonly crossed: readonly (readonly [position: number, thresholdIds: readonly string[]])[];
   /** Of the accounts and keys of rows with `wantsSums`, after the batch. */
   readonly sums: readonly MovedSum[];
-  /** Deliveries were created. */
+  /** Events wait for their deliveries. */
   readonly hasDue: boolean;
 }
 
@@ -79,6 +79,6 @@ export interface SettledRow {
   readonly crossed: readonly string[];
   /** The same list for all settlements of a batch. */
   readonly sums: readonly MovedSum[];
-  /** The batch created deliveries; set for its first settlement only. */
+  /** Events of the batch wait for their deliveries; set for its first settlement only. */
   readonly hasDue: boolean;
 }

@@ -1,21 +1,33 @@
 import type { EventType } from "../../../domain/events/events.js";
 import { type Attempt, attemptsKept, type DeliveryFailure } from "../../../domain/webhooks/delivery.js";
-import type {
-  AttemptOutcome,
-  Claim,
-  Claimed,
-  ClaimOptions,
-  DeliveryQueue,
-  FinishRequest,
+import {
+  type AttemptOutcome,
+  type Claim,
+  type Claimed,
+  type ClaimOptions,
+  type DeliveryQueue,
+  type FinishRequest,
+  fanOutMax,
 } from "../../../domain/webhooks/delivery-queue.js";
 import type { EndpointHealth } from "../../../domain/webhooks/endpoint-store.js";
 import { integer, type SqliteDatabase, type SqlRow, text } from "../database/sqlite.js";
 import type { StoreLink } from "../database/worker-link.js";
+import { ClaimRoom } from "./claim-room.js";
 import { type EndpointHealthRows, never, type QueueRows } from "./endpoints.js";
+import type { FanOut } from "./fan-out.js";
 
 /** Queues that one claim examines, and deliveries of disabled endpoints that it ends: some milliseconds of work. */
 const queuesMax = 256;
 const drainedMax = 256;
+
+/** SQL condition on a row of `endpoints`: no success since its last failure, or since its creation. */
+const hasNotAnswered = "(failures_in_row > 0 OR last_success_at_ms IS NULL)";
+
+interface ClaimDeps {
+  readonly queues: QueueRows;
+  readonly health: EndpointHealthRows;
+  readonly fanOut: Pick<FanOut, "fanOut">;
+}
 
 /**
  * Claims deliveries and ends their attempts (WH-32 to WH-34, WH-37). A claim is a row of its own, so that it costs little
@@ -23,16 +35,23 @@ const drainedMax = 256;
  * claim examines only queues that have something, the least recently served one first. The time is never too late: every
  * step that makes something due or frees a slot lowers it, and examining the queue corrects it.
  */
-export function createClaimVerbs(db: SqliteDatabase, queues: QueueRows, health: EndpointHealthRows) {
+export function createClaimVerbs(db: SqliteDatabase, { queues, health, fanOut }: ClaimDeps) {
+  // An endpoint without a success since its last failure, or one of the list in parameter 4.
+  const isSlow = `(endpoint_id IN (SELECT value FROM json_each(?4)) OR EXISTS (
+    SELECT 1 FROM endpoints WHERE id = endpoint_id AND status = 'enabled' AND ${hasNotAnswered}))`;
+  // Parameters 1 and 2: accounts that hold their share, and that of their slow endpoints; 3: whether all slow ones together do.
+  // Left out here, because they would hide the queues behind them.
+  const hasShare = `open > 0 AND account NOT IN (SELECT value FROM json_each(?1))
+    AND NOT ((?3 = 1 OR account IN (SELECT value FROM json_each(?2))) AND ${isSlow})`;
   const ready = db.prepare(
-    `SELECT endpoint_id, account FROM queues INDEXED BY queues_ready WHERE open > 0 AND ready_at_ms <= ?
+    `SELECT endpoint_id, account FROM queues INDEXED BY queues_ready WHERE ${hasShare} AND ready_at_ms <= ?5
      ORDER BY turn, endpoint_id LIMIT ${queuesMax}`,
   );
   const soonest = db.prepare(
-    "SELECT ready_at_ms FROM queues INDEXED BY queues_ready WHERE open > 0 ORDER BY ready_at_ms LIMIT 1",
+    `SELECT ready_at_ms FROM queues INDEXED BY queues_ready WHERE ${hasShare} ORDER BY ready_at_ms LIMIT 1`,
   );
   const endpoint = db.prepare(
-    `SELECT status, max_in_flight,
+    `SELECT status, max_in_flight, ${hasNotAnswered} AS has_not_answered,
        (SELECT count(*) FROM leases WHERE endpoint_id = endpoints.id AND ends_at_ms > ?2) AS in_flight
      FROM endpoints WHERE id = ?1`,
   );
@@ -45,9 +64,12 @@ export function createClaimVerbs(db: SqliteDatabase, queues: QueueRows, health: 
      ORDER BY due_at_ms, number LIMIT ?4`,
   );
   const taken = db.prepare(
-    `SELECT fence, id, account, deliveries.endpoint_id, event_id, event_type, body, attempts_made, retries_used,
-       is_manual, asked_by, is_single, due_at_ms
-     FROM leases JOIN deliveries ON number = delivery_number WHERE fence > ? ORDER BY fence`,
+    `SELECT (SELECT max_in_flight FROM endpoints WHERE endpoints.id = deliveries.endpoint_id) AS max_in_flight, fence,
+       deliveries.id, deliveries.account, deliveries.endpoint_id, event_id, event_type,
+       coalesce(events.body, deliveries.body) AS body, attempts_made, retries_used, is_manual, asked_by, is_single,
+       due_at_ms
+     FROM leases JOIN deliveries ON deliveries.number = delivery_number LEFT JOIN events ON events.number = event_number
+     WHERE fence > ? ORDER BY fence`,
   );
   // Ready again when a lease expires or, while the endpoint has a free slot, when the next delivery is due.
   const setReady = db.prepare(
@@ -89,31 +111,37 @@ export function createClaimVerbs(db: SqliteDatabase, queues: QueueRows, health: 
   return {
     reads: {},
     writes: {
-      claimDeliveries({ max, leaseMs }: ClaimOptions, nowMs: number): Claimed {
+      claimDeliveries({ max, leaseMs, shares }: ClaimOptions, nowMs: number): Claimed {
+        const hasMoreEvents = fanOut.fanOut(fanOutMax, nowMs);
         queues.writeNoted();
         const fenceBefore = Number(newestFence.get()?.["seq"] ?? 0);
-        let left = max;
+        const room = new ClaimRoom(max, shares);
         let drainable = drainedMax;
-        for (const row of ready.all(nowMs)) {
-          if (left === 0) break;
-          const endpointId = text(row, "endpoint_id");
-          const found = endpoint.get(endpointId, nowMs);
-          if (found === undefined || text(found, "status") !== "enabled") {
-            const reason = found === undefined ? "endpoint_deleted" : "endpoint_disabled";
-            drainable -= drain(endpointId, text(row, "account"), reason, nowMs, drainable);
-            setReady.run(endpointId, nowMs, 0, 0, never);
-            continue;
+        do {
+          for (const row of ready.all(...room.passedOver(), nowMs)) {
+            if (room.left === 0) break;
+            const endpointId = text(row, "endpoint_id");
+            const account = text(row, "account");
+            const found = endpoint.get(endpointId, nowMs);
+            if (found === undefined || text(found, "status") !== "enabled") {
+              const reason = found === undefined ? "endpoint_deleted" : "endpoint_disabled";
+              drainable -= drain(endpointId, account, reason, nowMs, drainable);
+              setReady.run(endpointId, nowMs, 0, 0, never);
+              continue;
+            }
+            const isSlow = room.noteSlow(endpointId, integer(found, "has_not_answered") === 1);
+            const slots = room.slotsOf(endpointId, integer(found, "max_in_flight")) - integer(found, "in_flight");
+            const wanted = Math.max(0, Math.min(slots, room.of(account, isSlow)));
+            const got = wanted === 0 ? 0 : Number(take.run(endpointId, nowMs, nowMs + leaseMs, wanted).changes);
+            room.taken(account, isSlow, got);
+            const turn = got === 0 ? 0 : fenceBefore + max - room.left;
+            setReady.run(endpointId, nowMs, got >= slots ? 1 : 0, turn, never);
           }
-          const slots = integer(found, "max_in_flight") - integer(found, "in_flight");
-          const wanted = Math.max(0, Math.min(slots, left));
-          const got = wanted === 0 ? 0 : Number(take.run(endpointId, nowMs, nowMs + leaseMs, wanted).changes);
-          left -= got;
-          const turn = got === 0 ? 0 : fenceBefore + max - left;
-          setReady.run(endpointId, nowMs, got >= slots ? 1 : 0, turn, never);
-        }
+        } while (room.widen());
         queues.writeNoted();
-        const claims = left === max ? [] : taken.all(fenceBefore).map(toClaim);
-        const next = soonest.get();
+        const claims = room.left === max ? [] : taken.all(fenceBefore).map((row) => toClaim(row, room));
+        if (hasMoreEvents) return { claims, nextInMs: 0 };
+        const next = soonest.get(...room.passedOver());
         return { claims, nextInMs: next === undefined ? null : Math.max(0, integer(next, "ready_at_ms") - nowMs) };
       },
       /** Skips claims that were lost: the new holder has another fence. */
@@ -176,11 +204,12 @@ export function finishedAttempt({ claim, result, outcome }: FinishRequest, nowMs
   return { deliveryId, endpointId, account, fence, outcome, attempt: JSON.stringify(attempt), dueAtMs, nowMs };
 }
 
-function toClaim(row: SqlRow): Claim {
+function toClaim(row: SqlRow, room: ClaimRoom): Claim {
+  const endpointId = text(row, "endpoint_id");
   return {
     deliveryId: text(row, "id"),
     account: text(row, "account"),
-    endpointId: text(row, "endpoint_id"),
+    endpointId,
     eventId: text(row, "event_id"),
     eventType: text(row, "event_type") as EventType,
     body: text(row, "body"),
@@ -191,6 +220,8 @@ function toClaim(row: SqlRow): Claim {
     by: text(row, "asked_by"),
     isSingle: integer(row, "is_single") === 1,
     dueAtMs: integer(row, "due_at_ms"),
+    maxInFlight: integer(row, "max_in_flight"),
+    isSlow: room.isSlow(endpointId),
   };
 }
 

@@ -1,6 +1,4 @@
 import type { StateChange } from "../../../domain/call/ports.js";
-import type { EventDraft } from "../../../domain/events/events.js";
-import { deliveryId } from "../../../domain/webhooks/delivery.js";
 import type { AttemptOutcome } from "../../../domain/webhooks/delivery-queue.js";
 import {
   type EndpointHealth,
@@ -228,43 +226,6 @@ export function createQueueRows(db: SqliteDatabase, collected: CollectedRows) {
 }
 
 export type QueueRows = ReturnType<typeof createQueueRows>;
-
-/** Creates the deliveries of an event, as a part of a settlement. An account may have `openMax` open ones (WH-52). */
-export function createEmitting(db: SqliteDatabase, queues: QueueRows, openMax: number) {
-  const receivers = db.prepare(
-    `SELECT id FROM endpoints WHERE account = ? AND status = 'enabled'
-       AND EXISTS (SELECT 1 FROM json_each(events_json) WHERE value = ?)`,
-  );
-  const insertDue = db.prepare(
-    `INSERT INTO deliveries (id, account, event_id, event_type, endpoint_id, state, created_at_ms, due_at_ms, body)
-     VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?6, ?7) ON CONFLICT DO NOTHING`,
-  );
-  const insertEnded = db.prepare(
-    `INSERT INTO deliveries (id, account, event_id, event_type, endpoint_id, state, reason, created_at_ms, ended_at_ms,
-       body)
-     VALUES (?1, ?2, ?3, ?4, ?5, 'permanently_failed', 'overflow', ?6, ?6, ?7) ON CONFLICT DO NOTHING`,
-  );
-  /**
-   * Creates a delivery for each enabled endpoint that subscribes to the type; a repeated event creates none. Beyond the
-   * account's bound they fail as `overflow`. Returns the number that are due now.
-   */
-  return (account: string, { id, type, body }: EventDraft, nowMs: number): number => {
-    const rows = receivers.all(account, type);
-    if (rows.length === 0) return 0;
-    const room = openMax - queues.openOf(account);
-    let due = 0;
-    for (const row of rows) {
-      const endpointId = text(row, "id");
-      const values = [deliveryId(id, endpointId), account, id, type, endpointId, nowMs, body] as const;
-      if (due >= room) insertEnded.run(...values);
-      else if (Number(insertDue.run(...values).changes) === 1) {
-        queues.note({ endpointId, account, opened: 1, readyAtMs: nowMs });
-        due += 1;
-      }
-    }
-    return due;
-  };
-}
 
 /** Listeners in this process for deliveries that became due. */
 export class DueListeners {

@@ -12,6 +12,7 @@ import {
 } from "../database/sqlite.js";
 import type { StoreLink } from "../database/worker-link.js";
 import { isFree } from "./claiming.js";
+import type { FanOut } from "./fan-out.js";
 
 /** Deliveries that one step examines: a millisecond or two, more when their pages are read from the disk. */
 const examinedMax = 500;
@@ -37,7 +38,10 @@ export interface CountStep {
 export function createListVerbs(db: SqliteDatabase) {
   const firstCreatedAt = createFirstCreatedAt(db);
   const find = db.prepare(`SELECT ${deliveryColumns("?2")} FROM deliveries WHERE id = ?1`);
-  const payload = db.prepare("SELECT body FROM deliveries WHERE id = ? AND is_purged = 0");
+  const payload = db.prepare(
+    `SELECT coalesce(events.body, deliveries.body) AS body
+     FROM deliveries LEFT JOIN events ON events.number = event_number WHERE deliveries.id = ? AND is_purged = 0`,
+  );
   const stepsOf = (path: ListPath) => ({
     examine: db.prepare(
       `SELECT min(number) AS lowest, count(*) AS examined FROM (
@@ -123,7 +127,7 @@ export function createListVerbs(db: SqliteDatabase) {
 
 /** Reads of the queue. Lists and counts go step by step, so that other requests run in between. */
 export function createDeliveryLog(
-  link: StoreLink<ReturnType<typeof createListVerbs>>,
+  link: StoreLink<ReturnType<typeof createListVerbs> & Pick<FanOut, "reads">>,
   now: () => number,
 ): Pick<DeliveryQueue, "find" | "payload" | "list" | "backlog" | "due"> {
   return {
@@ -148,7 +152,7 @@ export function createDeliveryLog(
     },
     backlog: () => link.read("deliveryBacklog", now()),
     async due() {
-      let due = 0;
+      let { events: due } = await link.read("waitingEvents");
       for (let after: number | null = 0; after !== null; ) {
         const step: CountStep = await link.read("countDueDeliveries", after, now());
         due += step.due;

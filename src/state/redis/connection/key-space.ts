@@ -73,7 +73,13 @@ const shardByAccount = new BoundedMap<string, ShardKeys>(cachedAccountsMax);
  *                                                  purged, fence of an expired lease or ""]; state: p pending, r awaits
  *                                                  a retry, d delivered, f permanently failed; `claims` has those with
  *                                                  an attempt under way
- * uis:{s7}:bodies                           hash   delivery -> JSON of the event, until it is purged
+ * uis:{s7}:events                           hash   event without deliveries yet -> MessagePack [type, time in µs, endpoints,
+ *                                                  JSON of the event]
+ * uis:{s7}:waiting:<account>                zset   event without deliveries yet -> its time in µs, no two alike
+ * uis:{s7}:event_turns                      zset   account with such events -> start of its wait for a turn, in µs
+ * uis:{s7}:bodies                           hash   delivery -> JSON of the event, until it is purged; the event instead of
+ *                                                  its deliveries when it has several
+ * uis:{s7}:body_holders                     hash   event whose deliveries share its body -> those that are not purged
  * uis:{s7}:q:<account>:<endpoint>           zset   waiting delivery -> when it is due in µs
  * uis:{s7}:turns                            zset   `<account>:<endpoint>` with a queue -> start of its wait for a turn, or when
  *                                                  its first is due, in µs; 0: the queue is to be emptied; absent while

@@ -3,6 +3,7 @@ import { eventTypes } from "../../../domain/events/events.js";
 import {
   type DeliveryQueue,
   deliveredKeptMax as defaultKeptMax,
+  openDeliveriesMax as defaultOpenMax,
   deliveredKeptMs,
   failedKeptMs,
   type RetryOutcome,
@@ -19,6 +20,8 @@ export interface RedisDeliveryQueueDeps {
   readonly clock: Pick<Clock, "after">;
   /** Delivered ones of a shard that keep their payload; default 100,000. */
   readonly deliveredKeptMax?: number;
+  /** Open deliveries that an account may have; default 1,000,000. */
+  readonly openDeliveriesMax?: number;
 }
 
 /** Deliveries that one call of a purge changes: a few milliseconds of the server. */
@@ -39,13 +42,14 @@ export function createRedisDeliveryQueue({
   runner,
   clock,
   deliveredKeptMax = defaultKeptMax,
+  openDeliveriesMax = defaultOpenMax,
 }: RedisDeliveryQueueDeps): RedisDeliveryQueue {
   const due = new DueShards(runner, clock);
   /** Where the next purge begins. */
   let purgedShard = 0;
   return {
     shards: due,
-    ...createClaims(due, new TurnBatch((send) => runner.client.together(send))),
+    ...createClaims(due, new TurnBatch((send) => runner.client.together(send)), openDeliveriesMax),
     ...createDeliveryLog(runner),
     async retryNow({ account, deliveryId, by, restart, again }) {
       const args = [account, deliveryId, by, Number(restart), Number(again)];

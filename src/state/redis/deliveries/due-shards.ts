@@ -141,7 +141,9 @@ const before = ["prelude", "deliveries"];
 
 /** The scripts of endpoints and deliveries. Every server loads them when it is connected. */
 export const deliveryScripts = {
-  claim: loadScript("claim", before),
+  claim: loadScript("claim", [...before, "events"]),
+  fanOut: loadScript("fan-out", [...before, "events"]),
+  waitingEvents: loadScript("waiting-events", before),
   finish: loadScript("finish", before),
   handBack: loadScript("hand-back", before),
   retryNow: loadScript("retry-now", before),

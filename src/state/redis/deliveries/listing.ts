@@ -1,7 +1,12 @@
 import { invariant } from "../../../domain/call/service-error.js";
 import { eventTypes } from "../../../domain/events/events.js";
 import { type Delivery, type DeliveryState, deliveryStates } from "../../../domain/webhooks/delivery.js";
-import type { DeliveryFilter, DeliveryQueue, EndpointBacklog } from "../../../domain/webhooks/delivery-queue.js";
+import type {
+  DeliveryFilter,
+  DeliveryQueue,
+  EndpointBacklog,
+  WaitingEvents,
+} from "../../../domain/webhooks/delivery-queue.js";
 import type { Script } from "../connection/client.js";
 import { keySpace, shardCount } from "../connection/key-space.js";
 import type { ScriptRunner } from "../connection/scripts.js";
@@ -17,7 +22,7 @@ const countMax = 1_000;
 /** Reads of the queue. */
 export function createDeliveryLog(
   runner: ScriptRunner,
-): Pick<DeliveryQueue, "find" | "payload" | "list" | "backlog" | "due"> {
+): Pick<DeliveryQueue, "find" | "payload" | "list" | "backlog" | "due" | "waitingEvents"> {
   const run = async (script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> =>
     (await runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs)).rest;
 
@@ -51,6 +56,13 @@ export function createDeliveryLog(
     return { counts, isLast: which === "last" };
   };
 
+  const waitingEvents = async (): Promise<WaitingEvents> => {
+    const counts = await onAll((shard) => run(deliveryScripts.waitingEvents, shard, [countMax]));
+    const events = counts.reduce((sum, [count]) => sum + Number(count), 0);
+    const times = counts.flatMap(([, oldestMs]) => (oldestMs === 0 ? [] : [Number(oldestMs)]));
+    return { events, oldestAtMs: times.length === 0 ? null : Math.min(...times) };
+  };
+
   return {
     // An id does not name its account, so all shards are searched.
     find: async (id) => (await onAll((shard) => read(shard, [id]))).flat()[0] ?? null,
@@ -58,8 +70,15 @@ export function createDeliveryLog(
       const bodies = await onAll((shard) =>
         runner.client.command<string | null>("hget", [keySpace.shard(shard).bodies, id], deliveryTimeoutMs),
       );
-      return bodies.find((body) => body !== null) ?? null;
+      const own = bodies.find((body) => body !== null) ?? null;
+      if (own !== null) return own;
+      // Deliveries of an event to several endpoints share its body.
+      const delivery = (await onAll((shard) => read(shard, [id]))).flat()[0];
+      if (delivery === undefined || delivery.isPurged) return null;
+      const { bodies: shared } = keySpace.shardOf(delivery.account);
+      return runner.client.command<string | null>("hget", [shared, delivery.eventId], deliveryTimeoutMs);
     },
+    waitingEvents,
     async list(filter, page) {
       const shards = filter.account === null ? allShards : [keySpace.shardOf(filter.account).index];
       const scan: PositionsRequest["scan"] = (shard, args) => run(deliveryScripts.scan, shard, args);
@@ -93,7 +112,7 @@ export function createDeliveryLog(
         }
         return sum;
       });
-      return sums.reduce((sum, each) => sum + each, 0);
+      return sums.reduce((sum, each) => sum + each, (await waitingEvents()).events);
     },
   };
 }

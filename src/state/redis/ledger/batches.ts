@@ -3,7 +3,7 @@ import { loadScript } from "../connection/client.js";
 /** The scripts of the ledger. Servers load them before the first call, because requests wait for these. */
 export const ledgerScripts = {
   admit: loadScript("admit", ["prelude", "windows"]),
-  settle: loadScript("settle", ["prelude", "windows", "deliveries"]),
+  settle: loadScript("settle", ["prelude", "windows", "deliveries", "events"]),
   chargeRefused: loadScript("charge-refused", ["prelude", "windows"]),
   resetWindow: loadScript("reset-window", ["prelude", "windows"]),
   inspect: loadScript("inspect", ["prelude", "windows"]),

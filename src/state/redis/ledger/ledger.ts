@@ -12,7 +12,10 @@ import type {
   Settlement,
   WindowUse,
 } from "../../../domain/metering/ledger.js";
-import { openDeliveriesMax as defaultOpenMax } from "../../../domain/webhooks/delivery-queue.js";
+import {
+  openDeliveriesMax as defaultOpenMax,
+  waitingEventsMax as defaultWaitingMax,
+} from "../../../domain/webhooks/delivery-queue.js";
 import { BoundedMap } from "../../../lib/collections.js";
 import { backgroundTimeoutMs, lookUpTimeoutMs } from "../connection/client.js";
 import { keySpace, shardCount } from "../connection/key-space.js";
@@ -36,10 +39,12 @@ const noHour = -1;
 
 export interface RedisLedgerDeps {
   readonly runner: ScriptRunner;
-  /** Called with each shard where a settlement created deliveries, and the script's `next_due` of the shard. */
+  /** Called with each shard where a settlement wrote an event, and the script's `next_due` of the shard. */
   readonly onDeliveries?: (shard: number, nextDue: unknown) => void;
   /** Open deliveries that an account may have; default 1,000,000. */
   readonly openDeliveriesMax?: number;
+  /** Events of an account that may wait for their deliveries; default 100,000. */
+  readonly waitingEventsMax?: number;
 }
 
 /**
@@ -58,6 +63,7 @@ export class RedisLedger implements Ledger {
   readonly #unanswered: UnansweredAdmissions;
   readonly #onDeliveries: (shard: number, nextDue: unknown) => void;
   readonly #openDeliveriesMax: number;
+  readonly #waitingEventsMax: number;
   /**
    * Scopes and budgets of the requests that this process admitted, until they are settled. A process that settles them
    * after a crash uses their account, key and model instead.
@@ -67,10 +73,12 @@ export class RedisLedger implements Ledger {
   /** Accounts with a receiver for their last events: their next settlements include the text of the event. */
   readonly #listening = new BoundedMap<string, true>(listeningMax);
 
-  constructor({ runner, onDeliveries = () => {}, openDeliveriesMax = defaultOpenMax }: RedisLedgerDeps) {
+  constructor(deps: RedisLedgerDeps) {
+    const { runner, onDeliveries = () => {} } = deps;
     this.#runner = runner;
     this.#onDeliveries = onDeliveries;
-    this.#openDeliveriesMax = openDeliveriesMax;
+    this.#openDeliveriesMax = deps.openDeliveriesMax ?? defaultOpenMax;
+    this.#waitingEventsMax = deps.waitingEventsMax ?? defaultWaitingMax;
     const turn = new TurnBatch((send) => runner.client.together(send));
     this.#admissions = new Batches(turn, (shard, requests) => this.#admitAll(shard, requests));
     this.#settlements = new Batches(turn, (shard, items) => this.#settleAll(shard, items, settleTimeoutMs));
@@ -192,7 +200,8 @@ export class RedisLedger implements Ledger {
     const endsNow = items.some(({ settlement }) => settlement.endedAtMs === null);
     const { rest } = await atStoreHour(this.#runner.time.now(), (hour, atMs) => {
       const encoded = encodeSettlements(shard, this.#lines, items, atMs);
-      const args = [endsNow ? hour : noHour, encoded.lines, encoded.items, this.#openDeliveriesMax];
+      const bounds = [this.#openDeliveriesMax, this.#waitingEventsMax];
+      const args = [endsNow ? hour : noHour, encoded.lines, encoded.items, ...bounds];
       return this.#runner.run(ledgerScripts.settle, encoded.keys, args, timeoutMs);
     });
     const [, nextDue] = rest;

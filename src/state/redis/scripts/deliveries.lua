@@ -13,6 +13,8 @@ local OPEN = 'o'
 local LISTS = { [OPEN] = STEM .. 'open:', [DELIVERED] = STEM .. 'delivered:', [FAILED] = STEM .. 'failed:' }
 local KEPT = { [DELIVERED] = STEM .. 'kept:delivered', [FAILED] = STEM .. 'kept:failed' }
 local PURGED = STEM .. 'purged'
+-- Accounts with events that wait for their deliveries.
+local EVENT_TURNS = STEM .. 'event_turns'
 -- Formatted once: Redis formats a number each time it gets one.
 local NOW = string.format('%.0f', now)
 
@@ -172,11 +174,23 @@ local function write_deliveries()
   write_queues()
 end
 
--- When something of the shard is due or a lease ends, in ms as text, rounded up; empty when nothing waits.
-local function next_due()
-  local turn = redis.call('ZRANGE', TURNS, 0, 0, 'WITHSCORES')[2]
-  local lease = redis.call('ZRANGE', CLAIMS, 0, 0, 'WITHSCORES')[2]
-  if not turn and not lease then return '' end
-  local first_us = math.min(tonumber(turn or lease), tonumber(lease or turn))
+-- The score of the first member that is not one of the `count` names in `passed`; nil for none.
+local function first_of(key, passed, count)
+  local found = redis.call('ZRANGE', key, 0, count or 0, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    if not passed or not passed[found[i]] then return tonumber(found[i + 1]) end
+  end
+  return nil
+end
+
+-- When something of the shard is due, an event waits or a lease ends, in ms as text, rounded up; empty when nothing waits.
+-- Without the `count` queues in `passed`, by name, if given.
+local function next_due(passed, count)
+  local first_us = math.huge
+  local function consider(us) first_us = math.min(first_us, us or math.huge) end
+  consider(first_of(TURNS, passed, count))
+  consider(first_of(CLAIMS))
+  consider(first_of(EVENT_TURNS))
+  if first_us == math.huge then return '' end
   return string.format('%.0f', first_us <= clock_us and math.floor(first_us / 1000) or math.ceil(first_us / 1000))
 end

@@ -6,6 +6,7 @@
 local left = tonumber(ARGV[2])
 local KEPT_MS = { [DELIVERED] = tonumber(ARGV[3]), [FAILED] = tonumber(ARGV[4]) }
 local kept_max = tonumber(ARGV[5])
+local BODY_HOLDERS = STEM .. 'body_holders'
 
 local function records_of(ids)
   left = left - #ids
@@ -23,13 +24,21 @@ local function forget_purged()
   end
 end
 
+-- A body that deliveries share goes with the last of them.
+local function remove_body(id, event)
+  if redis.call('HDEL', BODIES, id) == 1 or redis.call('HEXISTS', BODY_HOLDERS, event) == 0 then return end
+  if redis.call('HINCRBY', BODY_HOLDERS, event, -1) > 0 then return end
+  redis.call('HDEL', BODY_HOLDERS, event)
+  redis.call('HDEL', BODIES, event)
+end
+
 local function purge(state, ids)
   local records = records_of(ids)
   for i, id in ipairs(ids) do
     local head = head_of(records[i])
     head[IS_PURGED] = 1
     later('ZREM', KEPT[state], id)
-    later('HDEL', BODIES, id)
+    remove_body(id, head[EVENT])
     later('HSET', DELIVERIES, id, cmsgpack.pack(head))
     later('ZADD', PURGED, head[ENDED_AT] + 2 * KEPT_MS[state], id)
   end

@@ -1,9 +1,9 @@
 -- Settles up to 64 requests of one shard, each once: corrects its windows, releases its slots and reservations, adds its
--- usage, records reached values of thresholds, and writes a delivery of each event for each subscribed endpoint.
+-- usage, records reached values of thresholds, and writes each event with its endpoints, from which claims create deliveries.
 -- KEYS: 1 format, 2 live requests, 3 leases, 4 accounts, 5 .. n + 4 markers of settled requests in the order of the
 --   items, then keys that lines reference by index in KEYS
 -- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums contain or -1, 3 lines as JSON, 4
---   items as JSON, 5 maximum number of open deliveries of an account.
+--   items as JSON, 5 maximum number of open deliveries of an account, 6 maximum of its events that wait for their deliveries.
 --   A line is the owner and the time of usage: [account, field of its usage rows, start of the day in ms,
 --    { owner: [window, running, reserved or 0], ... }, [[hour or day row, expires at], ...], [[sums, expires at], ...],
 --    endpoints of the account, field of the same rows for one operation, lists of thresholds: [[[threshold, metric, sums,
@@ -13,7 +13,7 @@
 --    further owners or 0]
 --   owner: <kind>:<id>; events: [event, type, prefix, suffix] for each value
 -- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
---   was done; last next_due when deliveries were made, else nothing. An answer:
+--   was done; last next_due when events were written, else nothing. An answer:
 --   "settled", threshold, ... for each reached value
 --   "duplicate"
 --   "wants_events" when it needs the text of an event: nothing was done for it
@@ -86,10 +86,12 @@ local function note_account(line)
   end
 end
 
-local endpoints_of = {}
+local endpoints_of, receivers_of = {}, {}
 
 -- The ids of enabled endpoints of an account that subscribe to a type of event.
 local function receivers(key, event_type)
+  local name = event_type .. key
+  if receivers_of[name] then return receivers_of[name] end
   if not endpoints_of[key] then endpoints_of[key] = redis.call('HGETALL', key) end
   local endpoints, wanted = endpoints_of[key], {}
   for i = 1, #endpoints, 2 do
@@ -99,36 +101,18 @@ local function receivers(key, event_type)
     end
   end
   table.sort(wanted)
+  receivers_of[name] = wanted
   return wanted
 end
 
-local open_max, deliveries_made, made_now = tonumber(ARGV[5]), 0, {}
+local open_max, waiting_max = tonumber(ARGV[5]), tonumber(ARGV[6])
 
--- Creation times are one microsecond apart, also between scripts: they are the order of creation.
-local function new_delivery(account, event, event_type, endpoint)
-  local created_us = clock_us + deliveries_made
-  return { PENDING, account, event, event_type, endpoint, created_us, created_us, 0, 0, 0, '', 0, '', 0, '', 0, '' }
-end
-
+-- Beyond the maximum of waiting events, the deliveries of the account's oldest one are created here.
 local function deliver(line, event, event_type, body)
-  local account = line[1]
-  for _, endpoint in ipairs(receivers(KEYS[line[7]], event_type)) do
-    local id = 'dlv_' .. string.sub(redis.sha1hex(event .. '/' .. endpoint), 1, 32)
-    if not made_now[id] and redis.call('HEXISTS', DELIVERIES, id) == 0 then
-      made_now[id] = true
-      local head = new_delivery(account, event, event_type, endpoint)
-      count_open(account, 1)
-      if open_of(account) > open_max then
-        finish_delivery(id, head, FAILED, 'overflow')
-      else
-        list_delivery(OPEN, id, head)
-        later('ZADD', queue_of(account, endpoint).key, head[DUE_US], id)
-      end
-      later('HSET', DELIVERIES, id, cmsgpack.pack(head))
-      later('HSET', BODIES, id, body)
-      deliveries_made = deliveries_made + 1
-    end
-  end
+  local account, endpoints = line[1], receivers(KEYS[line[7]], event_type)
+  if #endpoints == 0 then return end
+  add_event(account, event, event_type, endpoints, body)
+  if redis.call('ZCARD', waiting_of(account)) > waiting_max then deliver_oldest(account, 1, open_max) end
 end
 
 local function decimal(n) return string.format('%.0f', n) end
@@ -273,6 +257,6 @@ if #released > 0 then
   redis.call('ZREM', KEYS[3], unpack(released))
 end
 write_windows()
-if deliveries_made == 0 then return { now, cjson.encode(answers) } end
+if events_added == 0 then return { now, cjson.encode(answers) } end
 write_deliveries()
 return { now, cjson.encode(answers), next_due() }

@@ -56,8 +56,8 @@ describe("deliveries while Redis is unavailable", () => {
     }
     // Deliveries that were claimed at a kill are due again when their lease ends.
     const isEmpty = () =>
-      desk.queue.backlog().then(
-        (left) => left.length === 0,
+      Promise.all([desk.queue.backlog(), desk.queue.waitingEvents()]).then(
+        ([left, { events }]) => left.length + events === 0,
         () => false,
       );
     await eventually(isEmpty, "all are delivered", patienceMs);

@@ -9,6 +9,7 @@ import { createStoreTime, ScriptRunner, type StoreTime } from "../../../../src/s
 import { createRedisDeliveryQueue } from "../../../../src/state/redis/deliveries/deliveries.js";
 import { RedisLedger } from "../../../../src/state/redis/ledger/ledger.js";
 import { createRedisUsage } from "../../../../src/state/redis/ledger/usage.js";
+import { fanOutAll } from "../../../suites/delivery-records.js";
 import { scope } from "../../../support/records.js";
 import { silentLog } from "../../../support/silent-log.js";
 
@@ -62,6 +63,7 @@ function patient(client: RedisClient): RedisClient {
 
 /** All deliveries of account `a` with their bodies, in order of creation. */
 export async function deliveriesOf(queue: DeliveryQueue): Promise<readonly (Delivery & { readonly body: string })[]> {
+  await fanOutAll(queue);
   const any = { state: null, endpointId: null, eventType: null, fromMs: null, toMs: null, replayId: null };
   const { deliveries } = await queue.list({ ...any, account: "a" }, { limit: 10_000, after: null });
   const oldestFirst = deliveries.toReversed();

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { periodAt, type Threshold } from "../../../../src/domain/events/events.js";
 import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { fanOutAll } from "../../../suites/delivery-records.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { deliveriesOf, endpointText, type LedgerReplica, openReplica, toNoon } from "./redis-ledger-harness.js";
@@ -154,6 +155,7 @@ describe("settlements in Redis", () => {
     );
     expect(settled.filter(({ duplicate }) => duplicate)).toEqual([]);
     expect(await usedToday("account", "a")).toMatchObject({ requests: 64n });
+    await fanOutAll(replica.deliveries);
     expect(await replica.deliveries.due()).toBe(64 * endpoints.length);
   });
 

@@ -28,6 +28,7 @@ export const settings: DispatcherSettings = {
   retryDelaysMs: scheduleMs,
   leaseMs: 15 * seconds,
   inFlightMax: 64,
+  isOnlyWorker: true,
   disableAfterMs: 5 * day,
 };
 
@@ -163,10 +164,10 @@ export class Dispatching {
   }
 
   /** Settles a request with an event; returns the id of its delivery to the endpoint. */
-  async emit(endpointId: string): Promise<string> {
+  async emit(endpointId: string, account = "a"): Promise<string> {
     this.#made += 1;
     const made = event(this.#made);
-    await this.state.ledger.settle(settlement(`req_${this.#made}`, { event: made }));
+    await this.state.ledger.settle(settlement(`req_${this.#made}`, { account, event: made }));
     return deliveryId(made.id, endpointId);
   }
 

@@ -19,6 +19,7 @@ describe("an unavailable store", () => {
     const deps: Parameters<Dispatching["start"]>[0] = {
       queue: {
         claim: (options) => unless(away.claim, () => queue.claim(options)),
+        fanOut: (max) => unless(away.claim, () => queue.fanOut(max)),
         finish: (request) => unless(away.finish, () => queue.finish(request)),
         handBack: (claims) => unless(away.finish, () => queue.handBack(claims)),
         onDue: (listener) => queue.onDue(listener),

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Dispatcher } from "../../../../src/domain/webhooks/dispatcher.js";
 import { answered, Dispatching, settings, unanswered } from "./dispatch-fixture.js";
@@ -25,15 +26,23 @@ describe("fairness", () => {
 
   it("a process runs at most 64 attempts concurrently (WH-37)", async () => {
     const { receivers } = dispatching;
-    for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
-    receivers.answer = () => receivers.after(1_000, answered(200));
-    await dispatching.emitMany("we_0", 10);
-    const dispatcher = dispatching.start();
-    await dispatching.now();
+    for (const account of ["a", "b"]) {
+      for (let i = 0; i < 6; i++) await dispatching.insert(`we_${account}_${i}`, { account });
+    }
+    const dispatcher = await dispatching.startIdle();
+    const emitAll = async (count: number): Promise<void> => {
+      for (let made = 0; made < count; made++) for (const account of ["a", "b"]) await dispatching.emit("", account);
+      await dispatching.soon();
+    };
+    // Each endpoint has answered once.
+    await emitAll(1);
+    expect(receivers.got).toHaveLength(12);
+    receivers.answer = () => receivers.after(900, answered(200));
+    await emitAll(10);
     expect(receivers.open).toBe(64);
     expect(dispatcher.inFlight).toBe(64);
     await dispatching.pass(3_500, 100);
-    expect(receivers.got).toHaveLength(120);
+    expect(receivers.got).toHaveLength(132);
     expect(receivers.openMax).toBe(64);
     expect(dispatcher.inFlight).toBe(0);
   });
@@ -81,35 +90,47 @@ describe("fairness", () => {
     expect(Math.max(...perTurn.values())).toBe(4);
   });
 
-  it("a pause for other work is twice as long as the attempts before it took (WH-52)", async () => {
+  it("deliveries pause while requests keep the process busy, for 20 ms at most (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emitMany("we_a", 8);
-    receivers.answer = () => {
-      // Each attempt keeps the process busy for 2 ms.
-      clock.advance(2);
-      return new Promise(() => {});
-    };
+    receivers.answer = () => new Promise(() => {});
     dispatching.start();
+    const turnOf = async (ms: number): Promise<number> => {
+      clock.advance(ms);
+      await nextTurn();
+      return receivers.got.length;
+    };
+    while ((await turnOf(0)) === 0);
+    const duringRequests: number[] = [];
+    for (let turn = 0; turn < 5; turn++) duringRequests.push(await turnOf(4));
+    expect(duringRequests.slice(0, 4)).toEqual([4, 4, 4, 4]);
+    expect(await turnOf(0)).toBe(8);
+  });
+
+  it("deliveries go on at once when no request keeps the process busy (WH-52)", async () => {
+    const { receivers, clock } = dispatching;
+    await dispatching.insert("we_a");
+    await dispatching.emitMany("we_a", 8);
+    receivers.answer = () => new Promise(() => {});
+    dispatching.start();
+    const startedAtMs = clock.now();
     await dispatching.now();
-    expect(receivers.got).toHaveLength(4);
-    await dispatching.pass(15, 1);
-    expect(receivers.got).toHaveLength(4);
-    await dispatching.pass(1);
     expect(receivers.got).toHaveLength(8);
+    expect(clock.now()).toBe(startedAtMs);
   });
 
   it("a process does not pause while there are no requests", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a", { maxInFlight: 64 });
-    await dispatching.emitMany("we_a", 32);
+    await dispatching.emitMany("we_a", 24);
     receivers.answer = () => {
       clock.advance(2);
       return new Promise(() => {});
     };
     dispatching.start({ live: { size: 0 } });
     await dispatching.now();
-    expect(receivers.got).toHaveLength(32);
+    expect(receivers.got).toHaveLength(24);
   });
 
   it("several processes share due deliveries and send each once", async () => {
@@ -160,6 +181,7 @@ describe("leases", () => {
     let stall = true;
     dispatching.start({
       queue: {
+        fanOut: (max) => state.deliveries.fanOut(max),
         finish: (request) => state.deliveries.finish(request),
         handBack: (claims) => state.deliveries.handBack(claims),
         onDue: (listener) => state.deliveries.onDue(listener),
@@ -230,8 +252,8 @@ describe("close", () => {
     const onDue = state.deliveries.onDue.bind(state.deliveries);
     const claim = state.deliveries.claim.bind(state.deliveries);
     const stuck = [
-      dispatching.start({ queue: { onDue, claim, finish: never, handBack: never } }),
-      dispatching.start({ queue: { onDue, claim: never, finish: never, handBack: never } }),
+      dispatching.start({ queue: { onDue, claim, fanOut: never, finish: never, handBack: never } }),
+      dispatching.start({ queue: { onDue, claim: never, fanOut: never, finish: never, handBack: never } }),
     ];
     await dispatching.now();
     const atMs = clock.now();
@@ -254,6 +276,7 @@ describe("close", () => {
     const dispatcher = dispatching.start({
       queue: {
         onDue: (listener) => queue.onDue(listener),
+        fanOut: (max) => queue.fanOut(max),
         finish: (request) => queue.finish(request),
         handBack: (claims) => queue.handBack(claims),
         async claim(options) {

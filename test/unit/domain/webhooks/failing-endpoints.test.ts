@@ -191,8 +191,10 @@ describe("with a dispatcher", () => {
     await dispatching.insert("we_a");
     receivers.answer = () => answered(500);
     let claimsHere = true;
+    const nothingDue = { claims: [], nextInMs: null };
     const queue: DispatcherDeps["queue"] = {
-      claim: async (options) => (claimsHere ? state.deliveries.claim(options) : { claims: [], nextInMs: null }),
+      claim: async (options) => (claimsHere ? state.deliveries.claim(options) : nothingDue),
+      fanOut: (max) => state.deliveries.fanOut(max),
       finish: (request) => state.deliveries.finish(request),
       handBack: (claims) => state.deliveries.handBack(claims),
       onDue: (listener) => state.deliveries.onDue(listener),

@@ -10,6 +10,7 @@ function pageOf(sources: Partial<WebhookSources> | null): Promise<string> {
   const webhooks: WebhookSources | null = sources && {
     metrics: new WebhookMetrics(),
     backlog: async () => [],
+    waitingEvents: async () => ({ events: 0, oldestAtMs: null }),
     inFlight: () => 0,
     now: () => nowMs,
     ...sources,
@@ -47,6 +48,14 @@ describe("the metrics of webhooks", () => {
     expect(metricLines(page, "uis_webhook_attempt_duration_seconds_sum")).toMatchObject({ '{answer="timeout"}': 5 });
     const lateness = metricLines(page, "uis_webhook_lateness_seconds_bucket");
     expect(lateness).toMatchObject({ '{le="0.005"}': 3, '{le="0.5"}': 3, '{le="1"}': 4, '{le="+Inf"}': 4 });
+  });
+
+  it("show the events that wait for their deliveries, and the age of the oldest (E-30)", async () => {
+    const page = await pageOf({ waitingEvents: async () => ({ events: 12, oldestAtMs: nowMs - 2_500 }) });
+    expect(metricLines(page, "uis_webhook_events_waiting")).toEqual({ "": 12 });
+    expect(metricLines(page, "uis_webhook_events_oldest_seconds")).toEqual({ "": 2.5 });
+    const away = await pageOf({ waitingEvents: () => Promise.reject(new Error("away")) });
+    expect(metricLines(away, "uis_webhook_events_waiting")).toEqual({});
   });
 
   it("show the open deliveries of each endpoint and their age, from one query of the store (WH-51)", async () => {

@@ -1,0 +1,169 @@
+import type { EventDraft } from "../../../domain/events/events.js";
+import { deliveryId } from "../../../domain/webhooks/delivery.js";
+import type { DeliveryQueue, WaitingEvents } from "../../../domain/webhooks/delivery-queue.js";
+import { type CollectedRows, integer, type SqliteDatabase, type SqlRow, text } from "../database/sqlite.js";
+import type { StoreLink } from "../database/worker-link.js";
+import type { QueueRows } from "./endpoints.js";
+
+/** A step back of the time below this is the order of calls, one above it a clock that was set. */
+const disorderMs = 60_000;
+/** Deliveries that are created for one account before the next one has its turn. */
+const turnMax = 32;
+
+interface FanOutDeps {
+  readonly collected: CollectedRows;
+  readonly queues: QueueRows;
+  /** Maximum open deliveries of an account (WH-52). */
+  readonly openDeliveriesMax: number;
+  /** Events of an account that may wait for their deliveries. */
+  readonly waitingEventsMax: number;
+}
+
+/**
+ * Events, and their deliveries. A settlement writes one row for an event, with its body and the ids of the endpoints that
+ * are enabled and subscribed at that time (WH-14). The deliveries are created from these rows in later steps, the accounts
+ * in turn, and share the row's body. An account with too many waiting events gets the deliveries of its oldest one in the
+ * settlement itself, so that the number is bounded also when no process sends.
+ */
+export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
+  const { collected, queues, openDeliveriesMax, waitingEventsMax } = deps;
+  const receivers = db.prepare(
+    `SELECT json_group_array(id) AS ids FROM endpoints WHERE account = ? AND status = 'enabled'
+       AND EXISTS (SELECT 1 FROM json_each(events_json) WHERE value = ?)`,
+  );
+  const insertEvent = db.prepare(
+    "INSERT INTO events (account, id, type, at_ms, receivers_json, body) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const isWaiting = "FROM events INDEXED BY events_waiting WHERE receivers_json IS NOT NULL";
+  const nextAccount = db.prepare(`SELECT account ${isWaiting} AND account > ? ORDER BY account LIMIT 1`);
+  const oldest = db.prepare(
+    `SELECT number, id, type, at_ms, receivers_json ${isWaiting} AND account = ? ORDER BY number LIMIT ?`,
+  );
+  const fannedOut = db.prepare("UPDATE events SET receivers_json = NULL WHERE number = ?");
+  const removeEvent = db.prepare("DELETE FROM events WHERE number = ?");
+  const insertDue = db.prepare(
+    `INSERT INTO deliveries (id, account, event_id, event_type, endpoint_id, state, created_at_ms, due_at_ms, body,
+       event_number)
+     VALUES (?, ?, ?, ?, ?, 'pending', ?, ?, '', ?) ON CONFLICT DO NOTHING`,
+  );
+  const insertEnded = db.prepare(
+    `INSERT INTO deliveries (id, account, event_id, event_type, endpoint_id, state, reason, created_at_ms, ended_at_ms,
+       body, event_number)
+     VALUES (?1, ?2, ?3, ?4, ?5, 'permanently_failed', 'overflow', ?6, ?6, '', ?7) ON CONFLICT DO NOTHING`,
+  );
+  const removeUnused = db.prepare(
+    `DELETE FROM events WHERE receivers_json IS NULL AND number IN (SELECT value FROM json_each(?))
+       AND NOT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_of_event
+                       WHERE event_number = events.number AND is_purged = 0)`,
+  );
+
+  /** Waiting events by account. */
+  const waiting = new Map<string, number>(
+    db
+      .prepare(`SELECT account, count(*) AS events ${isWaiting} GROUP BY account`)
+      .all()
+      .map((row) => [text(row, "account"), integer(row, "events")]),
+  );
+  /** Changes of `waiting` by the current transaction. */
+  const changed = collected.of<number>((changes) => {
+    for (const [account, by] of changes) {
+      const after = (waiting.get(account) ?? 0) + by;
+      if (after > 0) waiting.set(account, after);
+      else waiting.delete(account);
+    }
+  });
+  const count = (account: string, by: number): void => changed.set(account, (changed.get(account) ?? 0) + by);
+  const waitingOf = (account: string): number => (waiting.get(account) ?? 0) + (changed.get(account) ?? 0);
+
+  /** Times of creation do not fall, so that a range of them is a range of numbers. */
+  let newestAtMs = 0;
+  /** Creates the deliveries of one event, of which `room` may be open. Returns the number of open ones. */
+  const deliver = (account: string, event: SqlRow, endpointIds: readonly string[], room: number, nowMs: number) => {
+    const [number, id, type] = [integer(event, "number"), text(event, "id"), text(event, "type")];
+    // The clock may have been set back since.
+    const atMs = Math.min(integer(event, "at_ms"), nowMs);
+    newestAtMs = newestAtMs - nowMs > disorderMs ? nowMs : Math.max(newestAtMs, nowMs);
+    let opened = 0;
+    let failed = 0;
+    for (const endpointId of endpointIds) {
+      const ids = [deliveryId(id, endpointId), account, id, type, endpointId, newestAtMs] as const;
+      if (opened >= room) failed += Number(insertEnded.run(...ids, number).changes);
+      else if (Number(insertDue.run(...ids, atMs, number).changes) === 1) {
+        queues.note({ endpointId, account, opened: 1, readyAtMs: atMs });
+        opened += 1;
+      }
+    }
+    // A repeated event has its deliveries already, and they have the body of the first row.
+    if (opened + failed === 0) removeEvent.run(number);
+    else fannedOut.run(number);
+    return opened;
+  };
+
+  /** Creates about `max` deliveries of the account's oldest events. Returns how many, 0 if no event waited. */
+  const deliverOldest = (account: string, max: number, nowMs: number): number => {
+    let room = openDeliveriesMax - queues.openOf(account);
+    let events = 0;
+    let deliveries = 0;
+    for (const event of oldest.all(account, max)) {
+      const endpointIds = JSON.parse(text(event, "receivers_json")) as readonly string[];
+      room -= deliver(account, event, endpointIds, room, nowMs);
+      events += 1;
+      deliveries += endpointIds.length;
+      if (deliveries >= max) break;
+    }
+    // Without an event the count is wrong: the commit of an earlier change failed.
+    count(account, events === 0 ? -waitingOf(account) : -events);
+    return deliveries;
+  };
+
+  let lastAccount = "";
+  const fanOut = (max: number, nowMs: number): boolean => {
+    for (let left = max; left > 0; ) {
+      const next = nextAccount.get(lastAccount) ?? nextAccount.get("");
+      if (next === undefined) return false;
+      lastAccount = text(next, "account");
+      left -= deliverOldest(lastAccount, Math.min(turnMax, left), nowMs);
+    }
+    return nextAccount.get("") !== undefined;
+  };
+
+  return {
+    /** Writes an event; false: no enabled endpoint subscribes to its type. */
+    emit(account: string, { id, type, body }: EventDraft, nowMs: number): boolean {
+      const row = receivers.get(account, type);
+      const ids = row === undefined ? "[]" : text(row, "ids");
+      if (ids === "[]") return false;
+      insertEvent.run(account, id, type, nowMs, ids, body);
+      count(account, 1);
+      if (waitingOf(account) > waitingEventsMax) deliverOldest(account, 1, nowMs);
+      return true;
+    },
+    /** Creates about `max` deliveries. Returns whether more events wait. */
+    fanOut,
+    /** Removes those of the events whose deliveries have all lost their payload. */
+    removeUnused(numbers: readonly number[]): void {
+      if (numbers.length > 0) removeUnused.run(JSON.stringify(numbers));
+    },
+    reads: {
+      waitingEvents(): WaitingEvents {
+        const events = [...waiting.values()].reduce((sum, each) => sum + each, 0);
+        const firsts = [...waiting.keys()].flatMap((account) => oldest.all(account, 1));
+        const oldestAtMs = firsts.length === 0 ? null : Math.min(...firsts.map((row) => integer(row, "at_ms")));
+        return { events, oldestAtMs };
+      },
+    },
+    writes: { fanOut },
+  };
+}
+
+export type FanOut = ReturnType<typeof createFanOut>;
+
+export function createEventVerbs(
+  link: StoreLink<Pick<FanOut, "reads" | "writes">>,
+  now: () => number,
+): Pick<DeliveryQueue, "fanOut" | "waitingEvents"> {
+  return {
+    fanOut: (max) => link.writeUnsynced("fanOut", max, now()),
+    waitingEvents: () => link.read("waitingEvents"),
+  };
+}
