@@ -124,6 +124,6 @@ export class SignInThrottle {
 }
 
 function tooMany(retryAfterMs: number): ServiceError {
-  const sentence = "Too many failed attempts to sign in. Try again in a minute.";
+  const sentence = "Too many attempts to sign in. Try again in a minute.";
   return new ServiceError("rate_limit_exceeded", sentence, { retryAfterMs });
 }
