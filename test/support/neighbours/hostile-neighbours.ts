@@ -63,12 +63,17 @@ interface Post {
 }
 
 /** Resolves with status and text, and rejects without an answer. */
-function send(url: string, options: Post, signal: AbortSignal): Promise<{ status: number; text: string }> {
+function send(url: string, options: Post, signal: AbortSignal | null): Promise<{ status: number; text: string }> {
   const { key, type = "application/json", body = "", method = "POST", leaveAfterMs = null } = options;
   return new Promise((resolve, reject) => {
     const headers = { "content-type": type, "content-length": Buffer.byteLength(body) };
     const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` };
-    const sent = request(url, { method, agent, headers: { ...headers, ...authorization }, signal });
+    const sent = request(url, {
+      method,
+      agent,
+      headers: { ...headers, ...authorization },
+      ...(signal === null ? {} : { signal }),
+    });
     const timer = leaveAfterMs === null ? null : setTimeout(() => sent.destroy(), leaveAfterMs);
     sent.once("error", reject);
     sent.once("close", () => {
@@ -183,10 +188,9 @@ async function hangingHosts(target: Target, signal: AbortSignal): Promise<void> 
 
 /** Registers endpoints and sends chats, whose events go to all of them. */
 async function eventsTo({ http, key }: Target, urls: readonly string[], signal: AbortSignal): Promise<void> {
-  const never = new AbortController().signal;
   const body = (value: object): string => JSON.stringify(value);
   const created = await Promise.all(
-    urls.map((url) => send(`${http}/v1/webhooks`, { key, body: body({ url, events: ["request.completed"] }) }, never)),
+    urls.map((url) => send(`${http}/v1/webhooks`, { key, body: body({ url, events: ["request.completed"] }) }, null)),
   );
   const refused = created.find(({ status }) => status >= 300);
   if (refused !== undefined) throw new Error(`no endpoint: ${refused.text}`);
@@ -197,7 +201,7 @@ async function eventsTo({ http, key }: Target, urls: readonly string[], signal: 
   });
   for (const { text } of created) {
     const { id } = JSON.parse(text) as { id: string };
-    await send(`${http}/v1/webhooks/${id}`, { key, method: "DELETE" }, never);
+    await send(`${http}/v1/webhooks/${id}`, { key, method: "DELETE" }, null);
   }
 }
 
