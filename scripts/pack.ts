@@ -8,7 +8,7 @@
  * So the tarball bundles node-llama-cpp without that list, and the package lists the builds for processors instead.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -30,6 +30,7 @@ interface Manifest {
 /** Packs the repository of this file into `destination`. Returns the path of the tarball. Needs a build. */
 export function pack(destination: string): string {
   const root = fileURLToPath(new URL("..", import.meta.url));
+  if (!existsSync(join(root, "dist/bundle"))) throw new Error("dist/ has no bundle: run npm run build first");
   const staging = mkdtempSync(join(tmpdir(), "uis-pack-"));
   try {
     const copy = (path: string): void => {

@@ -137,7 +137,7 @@ describe("the packed tarball, installed in an empty folder", () => {
 
   it("has all it needs and no sources", async () => {
     const packaged = join(install(), "node_modules/unified-inference");
-    for (const path of ["dist/app/cli.js", "gen", "proto", "docs/config.md", "README.md"]) {
+    for (const path of ["dist/app/cli.js", "dist/bundle", "proto", "docs/config.md", "README.md"]) {
       expect(existsSync(join(packaged, path)), path).toBe(true);
     }
     for (const path of ["src", "test", "scripts"]) expect(existsSync(join(packaged, path)), path).toBe(false);

@@ -25,11 +25,15 @@ export interface Setting {
   readonly schema: SettingSchema;
 }
 
+/** The result of `configJsonSchema` in the bundle, undefined elsewhere: to derive it takes a tenth of a start. */
+declare const bundledConfigSchema: SettingSchema | undefined;
+
 let schema: SettingSchema | null = null;
 let settings: readonly Setting[] | null = null;
 
 /** JSON Schema of the configuration file, for editors and `uis config schema`. */
 export function configJsonSchema(): SettingSchema {
+  if (typeof bundledConfigSchema !== "undefined") return bundledConfigSchema;
   schema ??= z.toJSONSchema(configSchema, { io: "input" }) as SettingSchema;
   return schema;
 }

@@ -1,3 +1,4 @@
+import { createRequire } from "node:module";
 import { type DescFile, type DescService, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import {
@@ -7,7 +8,6 @@ import {
   ServerListenerBuilder,
   status,
 } from "@grpc/grpc-js";
-import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation, service as healthDefinition } from "grpc-health-check";
 import { file_google_rpc_error_details } from "../../../gen/google/rpc/error_details_pb.js";
 import { file_google_rpc_status } from "../../../gen/google/rpc/status_pb.js";
@@ -42,6 +42,8 @@ export function addReflection(server: Server, services: readonly DescService[]):
   for (const { file } of services) collect(file);
   collect(file_google_rpc_error_details);
   collect(file_google_rpc_status);
+  // Loaded here, because reflection is off by default.
+  const { ReflectionService } = createRequire(import.meta.url)("@grpc/reflection") as typeof import("@grpc/reflection");
   // The library takes the output of proto-loader, of which it reads only these bytes.
   const definition = { files: { fileDescriptorProtos: [...files.values(), healthFile()] } };
   new ReflectionService(definition as unknown as ConstructorParameters<typeof ReflectionService>[0]).addToServer(

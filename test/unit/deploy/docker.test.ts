@@ -73,7 +73,7 @@ describe("deploy/docker/Dockerfile", () => {
       .filter((path) => !path.startsWith("!"))
       .map((path) => path.split("/")[0] ?? "")
       .filter((path) => !path.includes(".") && path !== path.toUpperCase() && path !== "deploy");
-    expect(folders).toEqual(expect.arrayContaining(["dist", "gen", "proto", "docs"]));
+    expect(folders).toEqual(expect.arrayContaining(["dist", "proto", "docs"]));
     expect(folders.filter((path) => !dockerfile.includes(`/app/${path} ./${path}`))).toEqual([]);
   });
 
