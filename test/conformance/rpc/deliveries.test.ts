@@ -66,10 +66,14 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     receiver.answerWith(answer);
     const known = new Set((await list()).map(({ id }) => id));
     expect((await new ServiceClient(service.http, service.key).chat("test-chat")).status).toBe(200);
-    const made = (await list()).find(({ id }) => !known.has(id));
-    if (made === undefined) throw new Error("the request left no delivery");
-    await until(made.id, end, attempts);
-    return made.id;
+    let made: string | undefined;
+    // Deliveries are created from the event of the request a moment after its answer.
+    await eventually(async () => {
+      made = (await list()).find(({ id }) => !known.has(id))?.id;
+      return made !== undefined;
+    }, "the request has a delivery");
+    await until(made ?? "", end, attempts);
+    return made ?? "";
   }
 
   it("lists by filter, newest first and in pages, and shows each attempt (WH-45)", async () => {

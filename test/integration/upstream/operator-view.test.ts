@@ -72,21 +72,14 @@ describe("what an operator sees of a failing deployment", () => {
     });
     expect(metricLines(page, "uis_upstream_ejected")).toEqual({
       '{deployment="broken/x"}': 1,
-      '{deployment="broken/z"}': 0,
       '{deployment="works/x"}': 0,
-      '{deployment="works/y"}': 0,
     });
     expect(metricLines(page, "uis_upstream_outstanding_tokens")).toEqual({
       '{deployment="broken/x"}': 0,
-      '{deployment="broken/z"}': 0,
       '{deployment="works/x"}': 0,
-      '{deployment="works/y"}': 0,
     });
-    expect(metricLines(page, "uis_retry_budget_exhausted_total")).toEqual({
-      '{model="m"}': 0,
-      '{model="idle"}': 0,
-      '{model="other"}': 0,
-    });
+    // A count of 0 has no line: most models never deny a try.
+    expect(metricLines(page, "uis_retry_budget_exhausted_total")).toEqual({});
   });
 
   it("is the error of estimated prompts, which token limits reserve, in the metrics", async () => {
