@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uis } from "../../support/cli-run.js";
+import { eventually } from "../../support/eventually.js";
 import { type Receiver, startReceiver } from "../../support/receivers/receiver.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
@@ -178,7 +179,7 @@ describe("uis webhooks, deliveries", () => {
   it("shows the newest, and reports if there are more", async () => {
     const id = String((await add())["id"]);
     for (let i = 0; i < 3; i += 1) await chat();
-    expect(await deliveriesOf(id)).toHaveLength(3);
+    await eventually(async () => (await deliveriesOf(id)).length === 3, "each chat has its delivery");
     const some = await uis(["webhooks", "deliveries", "--endpoint", id, "--limit", "2", "--json"], { env });
     expect(JSON.parse(some.stdout)).toHaveLength(2);
     expect(some.stderr).toContain("--limit");

@@ -125,10 +125,11 @@ describe("SpoolReplay", () => {
       clock.advance(250);
       await new Promise((resolve) => setTimeout(resolve, 2));
     };
+    while (lines.length === 0) await tick();
     for (let turn = 0; turn < 8; turn++) await tick();
     expect(lines).toEqual([{ settlements: 2, fault: expect.stringContaining("ENOENT") }]);
     clock.advance(60_000);
-    for (let turn = 0; turn < 8; turn++) await tick();
+    while (lines.length === 1) await tick();
     expect(lines).toHaveLength(2);
 
     let isClosed = false;
