@@ -1,7 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import { connect } from "node:net";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
@@ -29,10 +26,6 @@ import { startServer } from "./start-server.js";
 const unaryPath = grpcPath(InferenceService.method.createChatCompletion);
 const streamPath = grpcPath(InferenceService.method.streamChatCompletion);
 const bodyBytesMax = 64 * 1024;
-
-const streamsMeasured = 100;
-/** Heap of a waiting stream with its client in this process. */
-const heldBytesMax = 24 * 1024;
 
 /** A request of exactly the given number of encoded bytes. */
 function messageOf(bytes: number, encode: (text: string) => Uint8Array): Uint8Array {
@@ -336,39 +329,6 @@ describe("requests that are not calls", () => {
     const long = { ...headers, "connect-timeout-ms": "9999999999" };
     expect((await request(url + unaryPath, long, "{}")).status).toBe(200);
   });
-});
-
-it("a stream that waits for the engine holds little more than its connection (E-44)", async () => {
-  const { core, url } = await startServer();
-  let waiting = 0;
-  core.chunks = (_params, ctx) => {
-    waiting += 1;
-    return silentUntilAborted(ctx.signal);
-  };
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void;
-  const body = envelope(asBinary("m"));
-  const head = {
-    "content-type": "application/connect+proto",
-    authorization: handCredential,
-    "content-length": body.length,
-  };
-  const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}\r\n`);
-  const bytes = Buffer.concat([Buffer.from(`POST ${streamPath} HTTP/1.1\r\nhost: h\r\n${lines.join("")}\r\n`), body]);
-  async function hold(count: number): Promise<void> {
-    const until = waiting + count;
-    for (let i = 0; i < count; i += 1) {
-      const socket = connect(Number(new URL(url).port), "127.0.0.1", () => socket.write(bytes));
-      socket.on("error", () => {});
-      onTestFinished(() => void socket.destroy());
-    }
-    await eventually(() => waiting === until, "the streams wait");
-    collect();
-  }
-  await hold(streamsMeasured);
-  const before = process.memoryUsage().heapUsed;
-  await hold(streamsMeasured);
-  expect((process.memoryUsage().heapUsed - before) / streamsMeasured).toBeLessThan(heldBytesMax);
 });
 
 describe("a client that does not read", () => {
