@@ -36,7 +36,7 @@ interface Subject {
 /**
  * Requests per second, and processor time of all threads for one request, of accounts with 0, 1, 16 and 50 endpoints on the
  * embedded file; and the deliveries to one endpoint at 0.8 of its highest request rate, at the end of the requests. Each
- * account has a service of its own, so that nobody's deliveries count for another.
+ * account has a service of its own, so that the deliveries of one do not count as costs of another.
  */
 export async function eventCosts(options: EventCostOptions): Promise<object> {
   const accounts: object[] = [];

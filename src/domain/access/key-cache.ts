@@ -183,7 +183,7 @@ interface RevocationWatchDeps {
   readonly live: LiveRequests;
   readonly changes: Pick<ChangeFeed, "subscribe">;
   readonly clock: Pick<Clock, "after" | "now">;
-  /** Store time, which decides what has expired. */
+  /** Store time in milliseconds; keys and sessions expire by it. */
   readonly now: () => number;
   readonly log: Logger;
 }

@@ -77,7 +77,7 @@ function repair(db: SqliteDatabase, reschedule: (nowMs: number) => number, nowMs
     "DELETE FROM crossings WHERE period_end_ms > ?1 OR (period_end_ms > ?2 AND mark GLOB '*:????-??-??')",
   );
   count("crossings", forget.run(month.endMs, day.endMs).changes);
-  // Their end cannot be told: signing in again is safe.
+  // The right time of their end is unknown. Without them, users sign in again.
   count("sessions", db.prepare("DELETE FROM sessions WHERE created_at_ms > ?").run(nowMs).changes);
   for (const [table, ...columns] of presentColumns) {
     for (const column of columns) {

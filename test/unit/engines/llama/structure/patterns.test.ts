@@ -168,7 +168,7 @@ describe("a grammar in GBNF", () => {
     expect(accepted(list, ["[1[] 1]", "[1 1]", "1 ", "[1"])).toEqual(["[1[] 1]"]);
   });
 
-  it("alternatives of recursive rules that begin alike are told apart, where a level decides (E-5)", () => {
+  it("keeps all alternatives of a recursive rule that begin with the same character (E-5)", () => {
     const grammar = 'root ::= "x" root b | "x" root c | "x"\nb ::= "y"\nc ::= "z"';
     const right = ["x", "xxy", "xxz", "xxxyz"];
     expect(accepted(gbnf(grammar), [...right, "xx", "xy"])).toEqual(right);
