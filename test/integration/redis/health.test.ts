@@ -46,6 +46,12 @@ describe("opening a Redis state", () => {
     expect(warnings).toEqual([expect.stringContaining("appendfsync always")]);
   });
 
+  it("warns if Redis keeps half of a transaction after a crash", async () => {
+    const state = await open(await start({ aof: "always", args: ["--aof-load-truncated", "yes"] }));
+    const { warnings } = await state.health();
+    expect(warnings).toEqual([expect.stringMatching(/set aof-load-truncated no and run redis-check-aof --fix/)]);
+  });
+
   it("fails if nothing is stored on disk, unless the setting accepts it", async () => {
     const server = await start({ aof: "no" });
     await expect(open(server)).rejects.toMatchObject({

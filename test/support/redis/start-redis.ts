@@ -71,5 +71,15 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 export function baseArgs(aof: NonNullable<RedisServerOptions["aof"]>): string[] {
   const fsync = aof === "no" ? ["--appendonly", "no"] : ["--appendonly", "yes", "--appendfsync", aof];
   // `--save ""` as one word: an empty argument would end the option.
-  return ["--bind", "127.0.0.1", "--save", "", ...fsync, "--repl-diskless-sync-delay", "0"];
+  return [
+    "--bind",
+    "127.0.0.1",
+    "--save",
+    "",
+    ...fsync,
+    "--aof-load-truncated",
+    "no",
+    "--repl-diskless-sync-delay",
+    "0",
+  ];
 }

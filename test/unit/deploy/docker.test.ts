@@ -144,8 +144,14 @@ describe("deploy/docker/compose.redis.yaml", () => {
 
   it("configures Redis as docs/state.md requires", () => {
     const command = services["redis"]?.command?.join(" ") ?? "";
-    expect(command).toMatch(/^redis-server /);
-    for (const option of ["--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"]) {
+    expect(command).toMatch(/^sh -c .*redis-check-aof --fix .*exec redis-server /s);
+    const options = [
+      "--appendonly yes",
+      "--appendfsync always",
+      "--aof-load-truncated no",
+      "--maxmemory-policy noeviction",
+    ];
+    for (const option of options) {
       expect(command).toContain(option);
     }
     expect(services["uis"]?.environment?.["REDIS_URL"]).toBe("redis://redis:6379");

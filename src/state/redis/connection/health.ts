@@ -59,6 +59,15 @@ async function inspectServers(
       "A power cut can lose the last second of writes that Redis has acknowledged. To prevent that, set appendfsync always.",
     );
   }
+  const loadsTruncated =
+    durability !== "none" && syncs.length > 0
+      ? (await ask<readonly string[]>("config", ["get", "aof-load-truncated"])).some(([, value]) => value === "yes")
+      : false;
+  if (loadsTruncated) {
+    warnings.push(
+      "After a crash in the middle of a write, Redis can keep half of a transaction in its append-only file, and lose what it acknowledges until the next crash. To prevent that, set aof-load-truncated no and run redis-check-aof --fix before each start: see docs/operations.md.",
+    );
+  }
   if (infos.some((info) => info.get("aof_last_write_status") === "err")) {
     warnings.push("Redis cannot write its append-only file. Check its log and its disk space.");
   }

@@ -1,8 +1,8 @@
-import { rmSync } from "node:fs";
+import { readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { deliveryId } from "../../../../src/domain/webhooks/delivery.js";
-import { DeliveryDesk, event } from "../../../suites/delivery-records.js";
+import { DeliveryDesk, event, listAll } from "../../../suites/delivery-records.js";
 import { eventually } from "../../../support/eventually.js";
 import { endpoint, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
@@ -13,6 +13,7 @@ const resumeMsMax = 5_000;
 /** Timeout on a machine with other work. */
 const patienceMs = 90_000;
 const eachRound = 60;
+const dayMs = 86_400_000;
 
 describe("deliveries while Redis is unavailable", () => {
   let redis: RedisServer;
@@ -55,17 +56,52 @@ describe("deliveries while Redis is unavailable", () => {
       await settling;
     }
     // Deliveries that were claimed at a kill are due again when their lease ends.
-    const isEmpty = () =>
-      Promise.all([desk.queue.backlog(), desk.queue.waitingEvents()]).then(
-        ([left, { events }]) => left.length + events === 0,
-        () => false,
-      );
-    await eventually(isEmpty, "all are delivered", patienceMs);
+    const isEmpty = async () => {
+      // In the order in which they become deliveries, so that none is between the two counts.
+      const { events } = await desk.queue.waitingEvents();
+      return events + (await desk.queue.backlog()).length === 0;
+    };
+    await eventually(() => isEmpty().catch(() => false), "all are delivered", patienceMs);
     await worker.end();
     const states = await Promise.all(expected.map(async (id) => desk.find(id)));
     expect(states.every(({ state, attemptsMade }) => state === "delivered" && attemptsMade === 1)).toBe(true);
     expect(new Set(worker.delivered).size).toBe(worker.delivered.length);
   }, 120_000);
+
+  it("a crash in the middle of a write leaves all of a settlement or nothing, also after another crash (WH-32)", async () => {
+    await replica.state.ledger.settle(settlement("req_1", { event: event(1) }));
+    await redis.kill();
+    const folder = join(redis.folder, "appendonlydir");
+    const [file = ""] = readdirSync(folder).filter((name) => name.endsWith(".incr.aof"));
+    truncateSync(join(folder, file), statSync(join(folder, file)).size - 20);
+    for (const id of ["req_1", "req_2"]) {
+      if (id === "req_1") await redis.restart();
+      const request = settlement(id, { event: event(Number(id.slice(-1))) });
+      const settled = () =>
+        replica.state.ledger.settle(request).then(
+          ({ duplicate }) => !duplicate,
+          () => false,
+        );
+      await eventually(settled, "it is settled once", patienceMs);
+    }
+    await redis.kill();
+    await redis.restart();
+    await eventually(
+      () =>
+        desk.queue.fanOut(10).then(
+          () => true,
+          () => false,
+        ),
+      "Redis is used again",
+      patienceMs,
+    );
+    expect((await listAll(desk.queue, {})).map(({ eventId }) => eventId).toSorted()).toEqual([
+      event(1).id,
+      event(2).id,
+    ]);
+    const usage = await replica.state.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: Date.now() + dayMs });
+    expect(usage).toMatchObject([{ requests: 2n }]);
+  });
 
   it("dispatching continues within 5 s on a Redis that returns without data, without a restart (WH-35)", async () => {
     const worker = new DeliveryWorker(replica.state);
