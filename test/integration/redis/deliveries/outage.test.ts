@@ -78,7 +78,7 @@ describe("deliveries while Redis is unavailable", () => {
       if (id === "req_1") await redis.restart();
       const request = settlement(id, { event: event(Number(id.slice(-1))) });
       const settled = () =>
-        replica.state.ledger.settle(request).then(
+        Promise.resolve(replica.state.ledger.settle(request)).then(
           ({ duplicate }) => !duplicate,
           () => false,
         );
