@@ -113,6 +113,7 @@ export async function createCoreHarness(options: {
     ledger: {
       admit: (request) => ledger.admit(request),
       chargeRefused: (request) => ledger.chargeRefused(request),
+      answerBegins: () => ledger.answerBegins(),
       settle: (settlement) => {
         settlements.push(settlement);
         return ledger.settle(settlement);

@@ -245,8 +245,10 @@ function streamAnswer<M>(
     return queue.full ? roomOrStall(deps, run.call, queue) : undefined;
   };
   return new Promise((resolve, reject) => {
-    const commit = (head: AnswerHead): void =>
+    const commit = (head: AnswerHead): void => {
+      run.answerBegins();
       resolve({ id, head, items: queue, route: () => run.route, promptUsage: () => run.tally.total() });
+    };
     const generation = new Generation(deps, prepared, { sink, commit, restart: null });
     // A failure before the commit rejects after its settlement.
     void endStream(run, assembly, generation, queue).then((error) => {

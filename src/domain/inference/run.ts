@@ -16,7 +16,7 @@ import { errorOfRefusal } from "../metering/limit-response.js";
 import type { Reservation } from "./reservation.js";
 
 export interface RunDeps {
-  readonly ledger: Pick<Ledger, "settle">;
+  readonly ledger: Pick<Ledger, "settle" | "answerBegins">;
   readonly accounting: Pick<Accounting, "settlementOf">;
   readonly clock: Clock;
   readonly observer: Pick<Observer, "usageLost" | "promptEstimated">;
@@ -95,6 +95,11 @@ export class Run {
     const { deployment, attempts, fallbackModel } = this.route;
     if (snapshot === undefined) return { deployment, attempts, fallbackModel, queueMs, degraded };
     return { deployment, attempts, fallbackModel, queueMs, degraded, limits: snapshot };
+  }
+
+  /** Called before the first byte of a streamed answer. */
+  answerBegins(): void {
+    this.#deps.ledger.answerBegins();
   }
 
   /** Records that the engine has finished and the tally is final. */
@@ -177,7 +182,7 @@ export async function settleFailure(run: Run, thrown: unknown): Promise<ServiceE
 }
 
 export interface AdmissionDeps extends RunDeps {
-  readonly ledger: Pick<Ledger, "admit" | "settle">;
+  readonly ledger: Pick<Ledger, "admit" | "answerBegins" | "settle">;
   readonly accounting: Pick<Accounting, "settlementOf" | "budgetsOf" | "costOf">;
   readonly limitBook: Pick<LimitBook, "scopesOf">;
   /** Receives rejections. */

@@ -132,6 +132,11 @@ export interface Ledger {
   admit(request: AdmitRequest): Admission | Promise<Admission>;
   /** Charges one request and no tokens, even above the limit (state RL-14). */
   chargeRefused(request: RefusedRequest): Promise<void>;
+  /**
+   * Called before the first byte of a streamed answer: from then on, requests that were admitted are settled also after a
+   * kill of this process.
+   */
+  answerBegins(): void;
   /** Extends the leases of running requests to `leaseMs` from now and stores their progress. */
   renew(progress: readonly Progress[], leaseMs: number): Promise<void>;
   /**

@@ -120,6 +120,10 @@ export class ResilientLedger implements Ledger {
     await inner.chargeRefused(request);
   }
 
+  answerBegins(): void {
+    this.#deps.inner.answerBegins();
+  }
+
   async renew(progress: readonly Progress[], leaseMs: number): Promise<void> {
     this.#deps.local?.renew(progress, leaseMs);
     await this.#deps.inner.renew(progress, leaseMs);

@@ -80,6 +80,9 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
     async chargeRefused(request) {
       admission.chargeRefused(request);
     },
+    answerBegins() {
+      running?.record();
+    },
     async renew(progress, leaseMs) {
       admission.renew(progress, leaseMs);
       if (progress.length > 0) await link.write("noteProgress", progress);

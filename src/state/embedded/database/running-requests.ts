@@ -13,9 +13,8 @@ const fileBytes = 1024 * 1024;
 const rotateEveryMs = 10_000;
 
 /**
- * Appends a line for each admission before its answer begins. The row of a running request reaches the database some
- * milliseconds later; after a kill in between, the next process finds the request here. Written without a sync, so it
- * survives the process and not a power cut.
+ * Lines of admitted requests. The row of a running request reaches the database some milliseconds later; after a kill in
+ * between, the next process finds the request here. Written without a sync, so it survives the process and not a power cut.
  */
 export class AdmissionJournal {
   readonly #paths: readonly string[];
@@ -38,13 +37,15 @@ export class AdmissionJournal {
   }
 
   /** Never throws: a request is not rejected because its crash could go unnoticed. The first failure is logged. */
-  note(row: LostRequest): void {
+  note(rows: readonly LostRequest[]): void {
     // After a failed write the file may end in half a line, so the next record begins with a line break.
-    const line = `${this.#isFailing ? "\n" : ""}${toCheckedLine(JSON.stringify(row))}`;
+    let lines = this.#isFailing ? "\n" : "";
+    for (const row of rows) lines += toCheckedLine(JSON.stringify(row));
     try {
-      const written = writeSync(this.#files[this.#current], line);
+      const written = writeSync(this.#files[this.#current], lines);
       this.#bytes += written;
-      if (written < Buffer.byteLength(line)) throw new Error(`only ${written} bytes of a line were written`);
+      const bytes = Buffer.byteLength(lines);
+      if (written < bytes) throw new Error(`only ${written} of ${bytes} bytes were written`);
       if (this.#bytes >= fileBytes && this.#now() - this.#rotatedAtMs >= rotateEveryMs) this.#rotate();
       this.#isFailing = false;
     } catch (err) {
@@ -125,28 +126,47 @@ interface RunningRequestsDeps {
 
 export interface RunningRequests {
   begin(row: LostRequest): void;
+  /** Writes the journal now: the answer of one of them begins. */
+  record(): void;
   /** False: the row was written already, or was left by a former process, and the settlement that follows removes it. */
   end(requestId: string): boolean;
 }
 
 /**
- * Records running requests for the process after a kill: immediately in the journal, some milliseconds later in the
- * database, neither of them synced.
+ * Records running requests for the process after a kill: at the end of this turn of the event loop in the journal, some
+ * milliseconds later in the database, neither of them synced. A request that is settled in the turn of its admission needs
+ * no record, and one write for those of a turn costs far less than one each.
  */
 export function createRunningRequests({ link, journal, clock }: RunningRequestsDeps): RunningRequests {
+  /** Neither in the journal nor on their way to the database. */
+  let unrecorded = new Map<string, LostRequest>();
+  let isScheduled = false;
   let isDelayed = false;
   const nudge = (): void => {
     isDelayed = false;
     link.nudge();
   };
+  const record = (): void => {
+    if (unrecorded.size === 0) return;
+    const rows = [...unrecorded.values()];
+    unrecorded = new Map();
+    journal.note(rows);
+    for (const row of rows) link.carry(row);
+    if (isDelayed) return;
+    isDelayed = true;
+    clock.after(rowDelayMs, nudge);
+  };
   return {
     begin(row) {
-      journal.note(row);
-      link.carry(row);
-      if (isDelayed) return;
-      isDelayed = true;
-      clock.after(rowDelayMs, nudge);
+      unrecorded.set(row.requestId, row);
+      if (isScheduled) return;
+      isScheduled = true;
+      setImmediate(() => {
+        isScheduled = false;
+        record();
+      });
     },
-    end: (requestId) => link.uncarry(requestId),
+    record,
+    end: (requestId) => unrecorded.delete(requestId) || link.uncarry(requestId),
   };
 }

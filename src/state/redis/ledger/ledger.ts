@@ -126,6 +126,9 @@ export class RedisLedger implements Ledger {
     await this.#runner.run(ledgerScripts.chargeRefused, keys, [requestId], timeoutMs);
   }
 
+  /** The store has each admission before the request runs. */
+  answerBegins(): void {}
+
   async renew(progress: readonly Progress[], leaseMs: number): Promise<void> {
     const byShard = new Map<number, Progress[]>();
     for (const each of progress) {

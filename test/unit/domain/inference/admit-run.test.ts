@@ -44,6 +44,7 @@ async function open(given: Given = {}) {
         asked.push(request);
         return given.answer ?? { admitted: true, degraded: false };
       },
+      answerBegins() {},
       settle: () => ({ duplicate: false, crossed: [] }),
     },
     accounting: {

@@ -18,6 +18,7 @@ async function run(settle: () => Settled | Promise<Settled>) {
   const deps: RunDeps = {
     clock: harness.clock,
     ledger: {
+      answerBegins() {},
       settle(settlement) {
         told.push(settlement);
         return settle();

@@ -68,6 +68,7 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
   };
   const inner: Ledger = {
     chargeRefused: (refused) => state.ledger.chargeRefused(refused),
+    answerBegins: () => state.ledger.answerBegins(),
     renew: (progress, leaseMs) => state.ledger.renew(progress, leaseMs),
     resetWindow: (account, owner) => state.ledger.resetWindow(account, owner),
     inspect: (account, scopes) => state.ledger.inspect(account, scopes),

@@ -2,7 +2,11 @@ import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { AdmissionJournal, readAdmissionJournal } from "../../../../src/state/embedded/database/running-requests.js";
+import {
+  AdmissionJournal,
+  createRunningRequests,
+  readAdmissionJournal,
+} from "../../../../src/state/embedded/database/running-requests.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 
@@ -27,15 +31,15 @@ const ids = () => readAdmissionJournal(folder).rows.map(({ requestId }) => reque
 describe("AdmissionJournal", () => {
   it("keeps its entries after a kill (USE-13)", () => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
-    journal.note(row(1));
-    journal.note(row(2));
+    journal.note([row(1)]);
+    journal.note([row(2)]);
     expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1), row(2)], unreadable: 0 });
     journal.close();
     expect(readdirSync(folder)).toEqual([]);
   });
 
   it("skips a line that a kill cut off (USE-13)", () => {
-    new AdmissionJournal(folder, () => 0, silentLog).note(row(1));
+    new AdmissionJournal(folder, () => 0, silentLog).note([row(1)]);
     appendFileSync(join(folder, "uis.live-a"), '{"requestId":"req_2","acc');
     expect(ids()).toEqual(["req_1"]);
   });
@@ -47,16 +51,16 @@ describe("AdmissionJournal", () => {
     ["a line joined to a part of another", '{"requestId":"req_8","acc{"requestId":"req_9"}\n'],
   ])("skips and counts %s, and reads the lines around it (E-20)", (_, damage) => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
-    journal.note(row(1));
+    journal.note([row(1)]);
     appendFileSync(join(folder, "uis.live-a"), damage);
-    journal.note(row(2));
+    journal.note([row(2)]);
     expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1), row(2)], unreadable: 1 });
   });
 
   it("skips a line whose bytes were changed (E-20)", () => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
-    journal.note(row(1));
-    journal.note(row(2));
+    journal.note([row(1)]);
+    journal.note([row(2)]);
     const file = join(folder, "uis.live-a");
     writeFileSync(file, readFileSync(file, "utf8").replace('"req_2"', '"req_3"'));
     expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1)], unreadable: 1 });
@@ -72,7 +76,7 @@ describe("AdmissionJournal", () => {
     const journal = new AdmissionJournal(folder, () => clock.monotonic(), silentLog);
     const perSecond = 500;
     for (let second = 0; second < 60; second++) {
-      for (let i = 0; i < perSecond; i++) journal.note(row(second * perSecond + i));
+      for (let i = 0; i < perSecond; i++) journal.note([row(second * perSecond + i)]);
       clock.advance(1_000);
       if (second % 4 !== 3) continue;
       const kept = new Set(ids());
@@ -83,5 +87,42 @@ describe("AdmissionJournal", () => {
     const bytes = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
     expect(bytes).toBeLessThan(5 * 1024 * 1024);
     journal.close();
+  });
+});
+
+describe("running requests", () => {
+  const begin = () => {
+    const carried: string[] = [];
+    const journal = new AdmissionJournal(folder, () => 0, silentLog);
+    const link = {
+      carry: ({ requestId }: { readonly requestId: string }) => void carried.push(requestId),
+      uncarry: (requestId: string) => carried.includes(requestId),
+      nudge() {},
+    };
+    return { running: createRunningRequests({ link, journal, clock: new FakeClock() }), carried };
+  };
+
+  it("are in the journal at the end of the turn in which they were admitted (USE-13)", async () => {
+    const { running, carried } = begin();
+    running.begin(row(1));
+    running.begin(row(2));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(ids()).toEqual(["req_1", "req_2"]);
+    expect(carried).toEqual(["req_1", "req_2"]);
+  });
+
+  it("are in the journal before the answer of one of them begins (USE-13)", () => {
+    const { running } = begin();
+    running.begin(row(1));
+    running.record();
+    expect(ids()).toEqual(["req_1"]);
+  });
+
+  it("leave no record if they are settled in the turn of their admission", async () => {
+    const { running, carried } = begin();
+    running.begin(row(1));
+    expect(running.end("req_1")).toBe(true);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([ids(), carried]).toEqual([[], []]);
   });
 });
