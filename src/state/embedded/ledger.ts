@@ -85,7 +85,10 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
     },
     async renew(progress, leaseMs) {
       admission.renew(progress, leaseMs);
-      if (progress.length > 0) await link.write("noteProgress", progress);
+      if (progress.length === 0) return;
+      // The rows that the progress belongs to are in this batch or an earlier one.
+      running?.record();
+      await link.write("noteProgress", progress);
     },
     settle(settlement) {
       const { requestId, promptTokens, completionTokens, costNano } = settlement;
