@@ -1,0 +1,155 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { type FleetSize, type Server, SimulatedFleet } from "./simulated-fleet.js";
+
+/** What a phase of a simulation showed. */
+interface Phase {
+  readonly name: string;
+  readonly seconds: number;
+  /** Of all requests. */
+  readonly failedShare: number;
+  /** For each request. */
+  readonly tries: number;
+  /** Most requests that ran at once on one server, over the mean of all servers without a failure. */
+  readonly peakWorking: number;
+  readonly peakOthers: number;
+  /** Requests that the others received, over what they receive without a failure. */
+  readonly traffic: number;
+}
+
+const partSeconds = 5;
+const outageSeconds = 30;
+const returnSeconds = 50;
+
+async function phase(fleet: SimulatedFleet, name: string, seconds: number, others: readonly Server[]): Promise<Phase> {
+  fleet.reset();
+  await fleet.run(seconds);
+  const { sent, failed, tries } = fleet.figures;
+  const { perSecond, answerMs, servers } = fleet.size;
+  const mean = (perSecond * answerMs) / 1_000 / servers;
+  const peakOf = (group: readonly Server[]): number =>
+    group.reduce((peak, server) => Math.max(peak, server.peak), 0) / mean;
+  const received = others.reduce((sum, server) => sum + server.received, 0);
+  return {
+    name,
+    seconds,
+    failedShare: failed / sent,
+    tries: tries / sent,
+    peakWorking: peakOf(fleet.servers.filter((server) => !others.includes(server))),
+    peakOthers: peakOf(others),
+    traffic: others.length === 0 ? 0 : (received * servers) / (seconds * perSecond * others.length),
+  };
+}
+
+/** A share of the servers is unreachable for 30 s and returns. */
+async function outage(size: FleetSize, failing: number) {
+  const fleet = new SimulatedFleet(size);
+  const others = fleet.servers.slice(0, failing);
+  const phases = [await phase(fleet, "before", 15, others)];
+  const parts = async (name: string, seconds: number, partSeconds: number): Promise<readonly Phase[]> => {
+    const added: Phase[] = [];
+    for (let at = 0; at < seconds; at += partSeconds) {
+      added.push(await phase(fleet, `${name} ${at} s`, partSeconds, others));
+    }
+    phases.push(...added);
+    return added;
+  };
+  for (const server of others) server.isUp = false;
+  const out = await parts("outage", outageSeconds, partSeconds);
+  for (const server of others) server.isUp = true;
+  const back = await parts("return", returnSeconds, partSeconds);
+  return { before: phases[0] as Phase, out, back, phases };
+}
+
+/** Seconds from the return until this share of the traffic is back. */
+function secondsUntil(back: readonly Phase[], share: number): number {
+  const at = back.findIndex(({ traffic }) => traffic >= share);
+  return at < 0 ? Number.POSITIVE_INFINITY : (at + 1) * partSeconds;
+}
+
+function print(title: string, phases: readonly Phase[]): void {
+  const percent = (share: number): string => `${(100 * share).toFixed(2)} %`;
+  const rows = phases.map(({ name, failedShare, tries, peakWorking, peakOthers, traffic }) =>
+    [
+      name,
+      percent(failedShare),
+      tries.toFixed(3),
+      peakWorking.toFixed(2),
+      peakOthers.toFixed(2),
+      percent(traffic),
+    ].join(" | "),
+  );
+  const head = ["phase | failed requests | tries | peak of working | peak of failing | traffic of failing"];
+  process.stdout.write(`${[title, ...head, ...rows].join("\n")}\n\n`);
+}
+
+const mean = (numbers: readonly number[]): number => numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
+
+/** Replicas that decide alone, in front of the same servers. Peaks depend on the load: more requests on each vary less. */
+export function describeFleet(
+  size: FleetSize,
+  { peakMax, prints }: { readonly peakMax: number; readonly prints: boolean },
+): void {
+  const failing = Math.floor(size.servers / 3);
+  const title = `${size.replicas} replicas, ${size.servers} deployments, ${size.perSecond} requests a second`;
+
+  describe(`${title}: a third fails for ${outageSeconds} s and returns`, () => {
+    let result: Awaited<ReturnType<typeof outage>>;
+    beforeAll(async () => {
+      result = await outage(size, failing);
+      if (prints) print(title, result.phases);
+    });
+
+    it("at most 1 % of the requests fail, and 1 in 1,000 from 15 s on (REL-9)", () => {
+      expect(mean(result.out.map(({ failedShare }) => failedShare))).toBeLessThan(0.01);
+      for (const { failedShare } of result.out.slice(3)) expect(failedShare).toBeLessThan(0.001);
+      for (const { failedShare } of [result.before, ...result.back]) expect(failedShare).toBe(0);
+    });
+
+    it("there are at most 1.25 tries for each request, and 1.15 after 10 s (REL-8)", () => {
+      expect(mean(result.out.map(({ tries }) => tries))).toBeLessThan(1.25);
+      for (const { tries } of result.out.slice(2)) expect(tries).toBeLessThan(1.15);
+    });
+
+    it("the others share the load evenly, and none that returns has more than they have (REL-9)", () => {
+      for (const { peakWorking } of result.phases) expect(peakWorking).toBeLessThan(peakMax);
+      for (const { peakOthers } of result.back) expect(peakOthers).toBeLessThan(peakMax);
+      expect(result.back[0]?.traffic).toBeLessThan(0.6);
+    });
+
+    it("half of its traffic is back after 15 s, and 80 % after 30 s (REL-9)", () => {
+      expect(secondsUntil(result.back, 0.5)).toBeLessThanOrEqual(15);
+      expect(secondsUntil(result.back, 0.8)).toBeLessThanOrEqual(30);
+    });
+  });
+
+  describe(`${title}: one fails for ${outageSeconds} s and returns`, () => {
+    it("no request fails, and its load stays below that of the others while it starts slowly (REL-9)", async () => {
+      const { phases, out, back } = await outage(size, 1);
+      if (prints) print(title, phases);
+      for (const { failedShare } of phases) expect(failedShare).toBe(0);
+      for (const { tries } of out) expect(tries).toBeLessThan(1.02);
+      for (const { peakOthers } of back) expect(peakOthers).toBeLessThan(peakMax);
+    });
+  });
+
+  describe(`${size.replicas} replicas, 3 deployments: one returns`, () => {
+    it("replicas that probe it at the same time do not send it more than its share (REL-9)", async () => {
+      const few = { ...size, servers: 3, perSecond: 2 * size.replicas };
+      const { phases, back } = await outage(few, 1);
+      if (prints) print(`${few.replicas} replicas, 3 deployments, ${few.perSecond} requests a second`, phases);
+      for (const { failedShare } of phases) expect(failedShare).toBe(0);
+      expect(back[0]?.traffic).toBeLessThan(1);
+      for (const { peakOthers } of back) expect(peakOthers).toBeLessThan(peakMax);
+    });
+  });
+
+  describe(`${size.replicas} replicas, 100 deployments: all fail`, () => {
+    it("servers get at most 1.25 tries for each request beside 10 a second of each replica (REL-8)", async () => {
+      const fleet = new SimulatedFleet({ ...size, servers: 100 });
+      for (const server of fleet.servers) server.isUp = false;
+      const { tries } = await phase(fleet, "all fail", 15, fleet.servers);
+      expect(tries).toBeLessThan(1.2 + (10 * size.replicas) / size.perSecond + 0.05);
+      expect(tries).toBeGreaterThan(1.2);
+    });
+  });
+}
