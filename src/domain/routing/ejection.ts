@@ -14,6 +14,12 @@ const slowStartMs = 10_000;
 const slowStartShare = 0.1;
 /** Share of a suspect: an upstream that fails at once has no load and would otherwise receive every request. */
 const suspectShare = 0.1;
+/**
+ * In models of so many deployments a single failure makes one a suspect until its next success: a process sends few requests
+ * to each, and a failing third of 1,000 would receive a third of the requests for the half minute that 5 failures in a
+ * row take.
+ */
+const suspectAfterOneFrom = 16;
 const coolDefaultMs = 1_000;
 const coolMaxMs = 300_000;
 const heldReason = "The upstream rejected or limited every key that is configured for it.";
@@ -45,7 +51,7 @@ export interface EjectionState {
  * Outlier ejection of one deployment (REL-9): 5 failures in a row, or half of at least 20 requests within 10 s, eject
  * it for 10 s. Then one request probes it: a success returns it with a slow start over 10 s, a failure ejects it for
  * twice as long, up to 5 minutes. The time starts at 10 s again once the deployment has been in use for as long as
- * its last ejection lasted.
+ * its last ejection lasted. In models of 16 deployments or more a tenth of the share counts from the first failure on.
  *
  * `begin` returns the number of an attempt for `succeeded`, `failed` and `ended`. Results of attempts that began before
  * the last ejection or probe are ignored.
@@ -109,7 +115,7 @@ export class Ejection implements Health {
 
   get share(): number {
     if (this.#isEjected) return this.#isSpared && !this.#isProbeDue ? suspectShare : 1;
-    const share = this.#isSlow ? slowShare : 1;
+    const share = (this.#isSlow ? slowShare : 1) * (this.#hasJustFailed ? suspectShare : 1);
     if (!this.#isStartingSlowly) return share;
     const started = (this.#clock.monotonic() - this.#returnedAtMs) / slowStartMs;
     if (started >= 1) this.#isStartingSlowly = false;
@@ -200,6 +206,10 @@ export class Ejection implements Health {
     return this.#peers.size < 2 && !this.#isEjected;
   }
 
+  get #hasJustFailed(): boolean {
+    return this.#failuresInRow > 0 && this.#peers.size >= suspectAfterOneFrom;
+  }
+
   get #isCooling(): boolean {
     if (this.#coolUntilMs !== null) {
       if (this.#clock.monotonic() < this.#coolUntilMs) return true;
@@ -262,6 +272,7 @@ export class Ejection implements Health {
 
   #reasonInUse(): string | null {
     if (this.#isSpared) return `${this.#reason}. It stays in use because half of the model's deployments are ejected.`;
+    if (this.#hasJustFailed) return "Its last request failed; a tenth of its weight counts until one succeeds.";
     if (this.#isSlow)
       return "Its first tokens take 10 times as long as those of the others; half of its weight counts.";
     return null;

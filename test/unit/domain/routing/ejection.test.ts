@@ -170,6 +170,20 @@ describe("Ejection", () => {
     });
   });
 
+  it("of 16 deployments or more one is used with a tenth of its weight from its first failure to its next success (REL-9)", () => {
+    const few = groupOf(15);
+    fail(few.first, 4);
+    expect([few.first.rank, few.first.share]).toEqual([rank.good, 1]);
+    const { first } = groupOf(16);
+    fail(first, 1);
+    expect([first.rank, first.share, first.state.state]).toEqual([rank.good, 0.1, "ready"]);
+    expect(first.state.reason).toContain("last request failed");
+    succeed(first);
+    expect([first.share, first.state.reason]).toEqual([1, null]);
+    fail(first, 5);
+    expect(first.rank).toBe(rank.ejected);
+  });
+
   it("a suspect is ejected when another deployment has returned and it still fails", () => {
     const { members, first, second } = groupOf(3);
     for (const member of members.slice(0, 2)) fail(member);

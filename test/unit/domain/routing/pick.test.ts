@@ -111,6 +111,53 @@ describe("pick", () => {
     }
   });
 
+  it("balances 100 deployments by weight with two choices", () => {
+    const deployments = Array.from({ length: 100 }, (_, at) => candidate(`d${at}`, { weight: at < 50 ? 3 : 1 }));
+    for (const concurrency of [1, 100, 1_000]) {
+      const heavy = sharesOf(deployments, concurrency, 4_000).slice(0, 50);
+      expect(heavy.reduce((sum, share) => sum + share)).toBeGreaterThan(0.7);
+      expect(heavy.reduce((sum, share) => sum + share)).toBeLessThan(0.8);
+    }
+  });
+
+  it("uses all of 100 deployments but those without a slot, of another priority, tried, or out of use", () => {
+    const unusable = [
+      { slots: 0 },
+      { priority: 1 },
+      { ejection: { rank: rank.ejected, share: 1 } },
+      { ejection: { rank: rank.cooling, share: 1 } },
+    ];
+    const deployments = Array.from({ length: 100 }, (_, at) => candidate(`d${at}`, at < 80 ? unusable[at % 4] : {}));
+    const tried = deployments.slice(80, 82);
+    const policy = policyWith({});
+    const picked = Array.from({ length: 400 }, () => pick(deployments, requestOf({ tried }), policy, true));
+    expect(new Set(picked)).toEqual(new Set(deployments.slice(82)));
+  });
+
+  it("finds the only usable one of 1,000 deployments, and the only suspects", () => {
+    const deployments = Array.from({ length: 1_000 }, (_, at) =>
+      candidate(`d${at}`, { ejection: { rank: rank.ejected, share: 1 } }),
+    );
+    const [, , last] = deployments;
+    if (last === undefined) throw new Error("no deployment");
+    last.ejection.rank = rank.good;
+    expect(pick(deployments, request, policyWith({}), true)).toBe(last);
+    for (const deployment of deployments) deployment.ejection = { rank: rank.suspect, share: 0.1 };
+    expect(pick(deployments, request, policyWith({}), true)).not.toBeNull();
+    expect(pick(deployments, requestOf({ accepts: () => false }), policyWith({}), true)).toBeNull();
+  });
+
+  it("looks at 32 of 1,000 deployments at most while they work", () => {
+    let looks = 0;
+    const accepts = (): boolean => {
+      looks += 1;
+      return true;
+    };
+    const deployments = Array.from({ length: 1_000 }, (_, at) => candidate(`d${at}`));
+    for (let i = 0; i < 100; i++) pick(deployments, requestOf({ accepts }), policyWith({ seed: i }), true);
+    expect(looks).toBeLessThanOrEqual(32 * 100);
+  });
+
   it("never tries a deployment twice unless it is the only one that can serve the request", () => {
     const [a, b] = [candidate("a"), candidate("b")];
     expect(pick([a, b], requestOf({ tried: [a] }), policyWith({}), true)).toBe(b);
