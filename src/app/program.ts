@@ -126,8 +126,24 @@ function addBackup(program: Command, commands: CommandSet): void {
 }
 
 function addState(program: Command, commands: CommandSet): void {
-  const summary = "the files of the embedded state";
-  const repair = addGroup(program, "state", { summary }, "uis state repair-time")
+  const summary = "move the embedded state to Redis, or repair it";
+  const state = addGroup(program, "state", { summary }, "uis state copy --to redis://redis:6379");
+  const copy = state
+    .command("copy")
+    .summary("copy the embedded state to Redis, of a running or stopped service")
+    .description(
+      "copy the embedded state to Redis, of a running or stopped service; a further run brings what has changed since, " +
+        "and removes what was removed",
+    )
+    .requiredOption("--to <redis-url>", "an empty Redis, or one with an earlier copy that no service has used")
+    .option("--check", "only compare; exit code 1 if something differs");
+  commands.onServiceOrFolder(
+    copy,
+    async () => (await import("./commands/state/copy-state.js")).copyState,
+    "uis state copy --to redis://redis:6379",
+    "uis state copy --to redis://redis:6379 --check",
+  );
+  const repair = state
     .command("repair-time")
     .summary("move times ahead of the clock back; the service must be stopped")
     .description(

@@ -22,8 +22,15 @@ import { requireUnused } from "./unused-folder.js";
 /** `uis backup`: the running service copies the file that it has open; without a service this process does. */
 export async function backup(io: CliIo, file: string, options: CommandOptions): Promise<void> {
   const path = resolve(io.cwd, file);
-  if (!(await backUpByService(io, path, options))) await backUpStopped(io, path, options);
+  await writeBackup(io, path, options);
   print(io, options, { file: path }, `The state is copied to ${path}.`);
+}
+
+/** Writes a copy of the embedded state to an absolute path. Resolves with the state of the service that owns it. */
+export async function writeBackup(io: CliIo, path: string, options: CommandOptions): Promise<"running" | "stopped"> {
+  if (await backUpByService(io, path, options)) return "running";
+  await backUpStopped(io, path, options);
+  return "stopped";
 }
 
 /** False if no service runs. A service that the operator named must run: the state of another folder is not requested. */

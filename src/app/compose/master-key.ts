@@ -40,7 +40,7 @@ export async function loadMasterKey(
   }
 }
 
-function keyFile(dataDir: string): string {
+export function keyFile(dataDir: string): string {
   return join(dataDir, "master.key");
 }
 
@@ -76,6 +76,17 @@ function unusable(file: string, cause: unknown): StartError {
   return new StartError(text, `${fix}, or set UIS_MASTER_KEY`, { cause });
 }
 
+/** Whether this key sealed the store's canary. */
+export function isKeyOf(masterKey: Buffer, canary: string): boolean {
+  try {
+    new SecretBox(masterKey).open(canary, canaryName);
+    return true;
+  } catch (error) {
+    if (error instanceof UnsealError) return false;
+    throw error;
+  }
+}
+
 /** The setting that holds a sealed text, and the owner for which it is sealed. */
 const canaryName = "secrets.canary";
 
@@ -88,15 +99,9 @@ export async function openSecretBox(masterKey: Buffer, settings: SettingsStore):
   await settings.put(canaryName, box.seal("canary", canaryName), null);
   const stored = await settings.get(canaryName);
   if (stored === null) throw new Error("the store lost a setting that was just written");
-  try {
-    box.open(stored.value, canaryName);
-    return box;
-  } catch (cause) {
-    if (!(cause instanceof UnsealError)) throw cause;
-    throw new StartError(
-      "the master key is not the one that this store's secrets were encrypted with",
-      "set UIS_MASTER_KEY (or data/master.key) to the former key",
-      { cause },
-    );
-  }
+  if (isKeyOf(masterKey, stored.value)) return box;
+  throw new StartError(
+    "the master key is not the one that this store's secrets were encrypted with",
+    "set UIS_MASTER_KEY (or data/master.key) to the former key",
+  );
 }

@@ -52,24 +52,29 @@ interface StateTools {
 /** Opens the store of the configuration. Rejects with StateOpenError. */
 export async function openState(config: Config, tools: StateTools): Promise<State> {
   const { clock, log, lifecycle, openWithinMs, newStore = false } = tools;
-  const { redis_url: url, redis_tls, durability, allow_volatile: allowVolatile } = config.state;
+  const { redis_url: url, durability, allow_volatile: allowVolatile } = config.state;
   const { clock_lead_max: clockLeadMaxMs } = config.state;
   if (durability === "none") return openMemoryState({ clock, log, clockLeadMaxMs });
   if (url === null) return await openEmbeddedState({ dataDir: config.data_dir, log, clock, clockLeadMaxMs, newStore });
-  const tls = {
-    caFile: redis_tls.ca_file,
-    certFile: redis_tls.cert_file,
-    keyFile: redis_tls.key_file,
-    serverName: redis_tls.server_name,
-  };
-  const hasTls = Object.values(tls).some((value) => value !== null);
   // Loaded on demand: the client takes 13 MB and 70 ms.
   const { openRedisState } = await import("../../state/redis/state.js");
   return await openRedisState({
-    ...{ url, tls: hasTls ? tls : null, log, clock, allowVolatile },
+    ...{ url, tls: redisTlsOf(config), log, clock, allowVolatile },
     openWithinMs: openWithinMs ?? config.state.start_timeout,
     isStarting: () => lifecycle?.phase === "starting",
+    serves: lifecycle !== undefined,
   });
+}
+
+/** TLS files for Redis; null: none are set. */
+export function redisTlsOf({ state: { redis_tls: files } }: Config) {
+  const tls = {
+    caFile: files.ca_file,
+    certFile: files.cert_file,
+    keyFile: files.key_file,
+    serverName: files.server_name,
+  };
+  return Object.values(tls).some((value) => value !== null) ? tls : null;
 }
 
 const noSpool: SpoolLevel = Object.freeze({ size: 0, sizeMax: 1, memoryOnly: 0, fault: null, oldestAtMs: null });

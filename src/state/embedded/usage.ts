@@ -296,7 +296,7 @@ function upsert(table: string, key: string): string {
   return `INSERT INTO ${table} (${columns}) VALUES (${placeholders}) ON CONFLICT (${key}) DO UPDATE SET ${addedSums}`;
 }
 
-function toSums(row: SqlRow): UsageSums {
+export function toSums(row: SqlRow): UsageSums {
   return {
     requests: bigint(row, "requests"),
     promptTokens: bigint(row, "prompt_tokens"),

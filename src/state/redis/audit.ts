@@ -7,11 +7,15 @@ const keptForMs = 400 * 24 * 3_600_000;
 const recordsMax = 1_000_000;
 const key = documentKeys.audit;
 
+export function auditMember(record: AuditRecord): string {
+  return `${positionOf(record.atMs, record.id)} ${toDocument(record)}`;
+}
+
 /** Members of the sorted set begin with their position, so they are in the order of time. */
 export function createRedisAuditLog(client: RedisClient) {
   const log: AuditLog = {
     async append(record) {
-      await client.command("zadd", [key, 0, `${positionOf(record.atMs, record.id)} ${toDocument(record)}`]);
+      await client.command("zadd", [key, 0, auditMember(record)]);
     },
     async list({ limit, after }) {
       const cursor = after === null ? null : parseAuditCursor(after);

@@ -117,6 +117,8 @@ export function fromDocument<T>(text: string): T {
  * uis:{k}:request_log_order  zset  the same members -> number, which rises by 1 with each record
  * uis:{k}:request_log_count  number of the last record
  * uis:{k}:replicas           zset  name of a running process -> its last report, in ms
+ * uis:{k}:copy               hash  of a copied state: `source`, the id of the store; `state`, `copying`, `complete`, or `in_use`
+ *                                  once a service has used it
  * ```
  *
  * Endpoints are with their account (see `key-space`). JSON documents have `v`, the version of their format.
@@ -144,6 +146,7 @@ export const documentKeys = {
   requestLogOrder: `${stem}request_log_order`,
   requestLogCount: `${stem}request_log_count`,
   replicas: `${stem}replicas`,
+  copy: `${stem}copy`,
 };
 
 /** Sorts as text like the times and ids that it consists of. */

@@ -122,7 +122,7 @@ export function createRedisKeyStore(client: RedisClient, feed: RedisChangeFeed):
 }
 
 /** The searchable fields are before `scope`, where `list-keys.lua` searches. */
-function keyText(record: ApiKeyRecord): string {
+export function keyText(record: ApiKeyRecord): string {
   const { id, name, account, prefix, last4, scope, ...others } = record;
   return toDocument({ id, name, account, prefix, last4, scope, ...others });
 }

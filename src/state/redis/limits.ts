@@ -12,7 +12,6 @@ const thresholdsMax = 10_000;
 export function createRedisLimitStore(client: RedisClient, feed: RedisChangeFeed): LimitStore {
   const change = () => ({ kind: "limits" }) as const;
   const documents = createDocuments(client, feed, { key: documentKeys.limits, max: limitsMax, change });
-  const idOf = ({ kind, id }: LimitOwner): string => `${kind}:${id}`;
   return {
     list: async () => (await documents.list()).map((text) => fromDocument<StoredLimits>(text)).sort(byOwner),
     async put(limits) {
@@ -20,6 +19,16 @@ export function createRedisLimitStore(client: RedisClient, feed: RedisChangeFeed
     },
     remove: (owner) => documents.remove(idOf(owner)),
   };
+}
+
+/** Field of an owner's limits. */
+export function idOf({ kind, id }: LimitOwner): string {
+  return `${kind}:${id}`;
+}
+
+/** JSON has no int64: the limit is text. */
+export function thresholdText(threshold: Threshold): string {
+  return toDocument({ ...threshold, limit: String(threshold.limit) });
 }
 
 function byOwner({ owner: a }: StoredLimits, { owner: b }: StoredLimits): number {
@@ -30,8 +39,6 @@ function byOwner({ owner: a }: StoredLimits, { owner: b }: StoredLimits): number
 export function createRedisThresholdStore(client: RedisClient, feed: RedisChangeFeed): ThresholdStore {
   const change = () => ({ kind: "thresholds" }) as const;
   const documents = createDocuments(client, feed, { key: documentKeys.thresholds, max: thresholdsMax, change });
-  // JSON has no int64: the limit is text.
-  const textOf = (threshold: Threshold) => toDocument({ ...threshold, limit: String(threshold.limit) });
   const parse = (text: string): Threshold => {
     const threshold = fromDocument<Omit<Threshold, "limit"> & { limit: string }>(text);
     return { ...threshold, limit: BigInt(threshold.limit) };
@@ -39,10 +46,10 @@ export function createRedisThresholdStore(client: RedisClient, feed: RedisChange
   return {
     list: async () => (await documents.list()).map(parse).sort(byCreation),
     async insert(threshold) {
-      const isNew = await documents.put(threshold.id, textOf(threshold), "absent");
+      const isNew = await documents.put(threshold.id, thresholdText(threshold), "absent");
       if (!isNew) throw new ServiceError("conflict", "A threshold with this id exists.");
     },
-    replace: (threshold) => documents.put(threshold.id, textOf(threshold), "present"),
+    replace: (threshold) => documents.put(threshold.id, thresholdText(threshold), "present"),
     remove: (id) => documents.remove(id),
   };
 }

@@ -8,7 +8,7 @@ const noteReplica = loadScript("note-replica");
 
 const noteEveryMs = 2_000;
 /** A process without a report for this long does not count: it has died, or the store was unavailable. */
-const lifeMs = 10_000;
+export const replicaLifeMs = 10_000;
 
 interface ReplicaCountDeps {
   readonly client: RedisClient;
@@ -73,11 +73,11 @@ export class ReplicaCount {
   async #countNow(): Promise<void> {
     const { clock } = this.#deps;
     try {
-      const counted = await this.#note(lifeMs);
+      const counted = await this.#note(replicaLifeMs);
       const isSure = clock.monotonic() >= this.#mayLackUntilMs;
       this.#known = Math.max(1, counted, isSure ? 0 : this.#known);
     } catch {
-      this.#mayLackUntilMs = clock.monotonic() + lifeMs;
+      this.#mayLackUntilMs = clock.monotonic() + replicaLifeMs;
     }
   }
 

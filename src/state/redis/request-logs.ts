@@ -92,7 +92,7 @@ export function createRedisRequestLogStore(client: RedisClient): RequestLogStore
 
 type Found = RequestCursor & FilteredFields;
 
-function positionAndFields({ id, receivedAtMs, account, keyId, model, code }: RequestRecord): string {
+export function positionAndFields({ id, receivedAtMs, account, keyId, model, code }: RequestRecord): string {
   return `${positionOf(receivedAtMs, id)} ${JSON.stringify([account, keyId, model, code])}`;
 }
 

@@ -18,7 +18,7 @@ export function createRedisResponseStore(client: RedisClient): ResponseStore {
       const { account, id, createdAtMs } = response;
       const shard = keySpace.shardOf(account);
       const keys = [shard.responses(account), shard.responseTimes(account), shard.responseAccounts];
-      await client.run(putScript, keys, [account, id, createdAtMs, recordOf(response), keepMax], timeoutMs);
+      await client.run(putScript, keys, [account, id, createdAtMs, responseText(response), keepMax], timeoutMs);
     },
     async get(account, id) {
       const key = keySpace.shardOf(account).responses(account);
@@ -53,7 +53,7 @@ export function createRedisResponseStore(client: RedisClient): ResponseStore {
   };
 }
 
-function recordOf({ createdAtMs, items, previousId, sealed }: StoredResponse): string {
+export function responseText({ createdAtMs, items, previousId, sealed }: StoredResponse): string {
   return `${createdAtMs} ${items} ${previousId ?? ""} ${sealed}`;
 }
 

@@ -9,6 +9,7 @@ import { RedisConnection } from "./connection/connection.js";
 import { createRedisHealth } from "./connection/health.js";
 import { keyPrefix } from "./connection/key-space.js";
 import { createStoreTime, ScriptRunner } from "./connection/scripts.js";
+import { takeCopyInUse } from "./copy-mark.js";
 import { createRedisDeliveryQueue } from "./deliveries/deliveries.js";
 import { deliveryScripts } from "./deliveries/due-shards.js";
 import { createRedisEndpointStore } from "./deliveries/endpoints.js";
@@ -38,6 +39,8 @@ export interface RedisStateDeps {
   readonly openWithinMs?: number;
   /** Whether the service is starting, so that no request waits for a call. */
   readonly isStarting?: () => boolean;
+  /** Whether this process is a service, which changes the state; else a command. Default: false. */
+  readonly serves?: boolean;
   /** Moves the store's time, for tests. */
   readonly timeShiftMs?: () => number;
   /** Factor of all timeouts of calls, for tests on busy machines; default 1. */
@@ -62,7 +65,7 @@ const noticeAfterMs = 2_000;
  */
 export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const { url, tls, log, clock, allowVolatile, timeShiftMs, patience = 1, ...rest } = deps;
-  const { openWithinMs = defaultOpenWithinMs, isStarting = () => false, ...bounds } = rest;
+  const { openWithinMs = defaultOpenWithinMs, isStarting = () => false, serves = false, ...bounds } = rest;
   let isOpening = true;
   const connection = new RedisConnection({
     ...{ url, tls, log, clock, patience },
@@ -89,7 +92,9 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     }
     await connection.keepLoaded([...Object.values(ledgerScripts), ...Object.values(deliveryScripts)]);
     await replicas.start();
+    if (serves) await takeCopyInUse(connection);
   } catch (error) {
+    await replicas.close();
     changes.close();
     await connection.close();
     throw error;

@@ -255,6 +255,19 @@ export const rowsOfMachine: CommandRows = {
     failing: async (scene) => ({ words: [await scene.backup()], says: "stop" }),
     asksService: false,
   },
+  "state copy": {
+    done: async (scene) => ({ words: ["--to", await scene.redis()] }),
+    answer: z.strictObject({ source: z.string(), copied: z.record(z.string(), z.number()) }),
+    text: /^KIND +COPIED\nsettings +\d+\napi_keys +\d+\n[\s\S]*\nStart the new service with UIS_MASTER_KEY=/,
+    wrong: { words: [], says: "required option '--to <redis-url>' not specified" },
+    failing: async (scene) => ({
+      // Another database of it, which is empty.
+      words: ["--to", (await scene.redis()).replace(/0$/, "1"), "--check"],
+      says: "Redis has another state",
+      on: "stdout",
+    }),
+    asksService: true,
+  },
   "state repair-time": {
     async done(scene) {
       const dataDir = scene.file();

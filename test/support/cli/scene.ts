@@ -8,6 +8,7 @@ import { eventually } from "../eventually.js";
 import { writeScriptedGguf } from "../gguf/scripted-gguf.js";
 import { HubServer } from "../hub-server.js";
 import { type Receiver, startReceiver } from "../receivers/receiver.js";
+import { type RedisServer, startRedis } from "../redis/start-redis.js";
 import { ServiceClient } from "../service-client.js";
 import { type RunningService, startService } from "../start-service.js";
 
@@ -24,6 +25,7 @@ export class CliScene {
   readonly apart: Readonly<Record<string, string>>;
   #names = 0;
   #endpoint: string | null = null;
+  #redis: Promise<RedisServer> | null = null;
 
   private constructor(service: RunningService, receiver: Receiver, hub: HubServer, folder: string) {
     this.service = service;
@@ -50,6 +52,7 @@ export class CliScene {
     await this.service.close();
     await this.receiver.close();
     await this.hub.close();
+    await (await this.#redis)?.remove();
     await rm(this.folder, { recursive: true, force: true });
   }
 
@@ -130,6 +133,12 @@ export class CliScene {
     const path = this.file();
     await this.#json(["backup", path]);
     return path;
+  }
+
+  /** URL of an empty Redis, or of one with a copy of the service's state. */
+  async redis(): Promise<string> {
+    this.#redis ??= startRedis({ aof: "always" });
+    return (await this.#redis).url;
   }
 
   /** A model that is kept in the folder of `apart`. */

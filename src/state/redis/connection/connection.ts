@@ -26,6 +26,9 @@ import {
 
 type Argument = string | number | Buffer;
 
+/** Runs a command on one server. Rejects with the server's error. */
+type ServerCall = (name: string, args: readonly Argument[], timeoutMs: number) => Promise<unknown>;
+
 export interface ConnectionDeps {
   readonly url: string;
   readonly tls: RedisTlsFiles | null;
@@ -170,8 +173,13 @@ export class RedisConnection implements RedisClient {
 
   /** Runs a command on every primary: one, or those of the cluster. Rejects with the server's error. */
   onEachPrimary<T>(name: string, args: readonly Argument[], timeoutMs: number): Promise<T[]> {
+    return this.eachPrimary((call) => call(name, args, timeoutMs) as Promise<T>);
+  }
+
+  /** Calls `visit` for every primary at once, with the function that runs commands there. */
+  eachPrimary<T>(visit: (call: ServerCall) => Promise<T>): Promise<T[]> {
     const primaries = this.#redis instanceof Cluster ? this.#redis.nodes("master") : [this.#redis];
-    return Promise.all(primaries.map((redis) => this.#call(redis, name, args, timeoutMs) as Promise<T>));
+    return Promise.all(primaries.map((redis) => visit((...command) => this.#call(redis, ...command))));
   }
 
   /** Rejects with `storage_unavailable` if the subscription fails within `timeoutMs`. */

@@ -2,7 +2,7 @@ import type { Clock } from "../../../domain/call/ports.js";
 import type { ClockJumps } from "../../../domain/service/clock-jumps.js";
 import { type StateHealth, StateOpenError } from "../../../domain/service/state.js";
 import type { RedisConnection } from "./connection.js";
-import { checkPermissions, isDenial } from "./permissions.js";
+import { checkPermissions, isDenial, neededCommands } from "./permissions.js";
 import type { StoreTime } from "./scripts.js";
 
 type Durability = StateHealth["durability"];
@@ -120,10 +120,15 @@ export function createRedisHealth({ connection, storeTime, jumps, clock }: Redis
      * Returns the warnings about a usable server. Rejects with StateOpenError for one that must not be used, and with
      * another error for one that does not answer within `timeoutMs`.
      */
-    async check(allowVolatile: boolean, user: string, timeoutMs: number): Promise<readonly string[]> {
+    async check(
+      allowVolatile: boolean,
+      user: string,
+      timeoutMs: number,
+      commands = neededCommands,
+    ): Promise<readonly string[]> {
       report = await inspectServers(connection, allowVolatile, timeoutMs);
       if (report.refusal !== null) throw new StateOpenError(report.refusal.message, report.refusal.fix);
-      const untested = await checkPermissions(connection, user, timeoutMs);
+      const untested = await checkPermissions(connection, user, timeoutMs, commands);
       reportAtMs = clock.monotonic();
       return [...report.warnings, ...(untested === null ? [] : [untested]), ...(await slowness(timeoutMs))];
     },

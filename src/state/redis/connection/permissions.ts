@@ -50,6 +50,16 @@ export const neededCommands: ReadonlyMap<string, readonly string[]> = new Map([
   ["zscore", [key, "m"]],
 ]);
 
+/** Those that a copy into this store sends in addition. */
+const commandsOfCopies: ReadonlyMap<string, readonly string[]> = new Map([
+  ["scan", ["0"]],
+  ["scard", [key]],
+  ["unlink", [key]],
+]);
+
+/** Every command of a copy into this store. */
+export const copyCommands: typeof neededCommands = new Map([...neededCommands, ...commandsOfCopies]);
+
 type Queue = Pick<RedisConnection, "onEachPrimary">;
 
 /**
@@ -57,7 +67,12 @@ type Queue = Pick<RedisConnection, "onEachPrimary">;
  * whose fix is the ACL rule that is missing (E-27), or with the server's error when it does not answer in time. Returns a
  * warning if the permissions cannot be tested.
  */
-export async function checkPermissions(connection: Queue, user: string, timeoutMs: number): Promise<string | null> {
+export async function checkPermissions(
+  connection: Queue,
+  user: string,
+  timeoutMs: number,
+  commands = neededCommands,
+): Promise<string | null> {
   const send = (name: string, args: readonly string[] = []) => faultOf(connection, name, args, timeoutMs);
   // Without a transaction the commands below would run, and without DISCARD the transaction would stay open.
   const mayNotDiscard = isDenial(await send("discard"));
@@ -69,7 +84,7 @@ export async function checkPermissions(connection: Queue, user: string, timeoutM
   if (broken !== null) throw broken;
   // Sent without a pause, so that no other call of this connection comes between them.
   const opened = send("multi");
-  const answers = [...neededCommands].map(([name, args]) => send(name, args).then((fault) => ({ name, fault })));
+  const answers = [...commands].map(([name, args]) => send(name, args).then((fault) => ({ name, fault })));
   await Promise.all([opened, send("discard")]);
   const denied = (await Promise.all(answers)).filter(({ fault }) => isDenial(fault));
   if (denied.length === 0) return null;

@@ -13,7 +13,7 @@ import type { EndpointHealth } from "../../../domain/webhooks/endpoint-store.js"
 import { keySpace } from "../connection/key-space.js";
 import { Batches, type TurnBatch } from "../ledger/batches.js";
 import { type DueShards, deliveryScripts } from "./due-shards.js";
-import { letterOfState, parseHealth, type StoredAttempt } from "./encoding.js";
+import { attemptText, letterOfState, parseHealth } from "./encoding.js";
 
 /** Shards of one round of claims: fewer calls with more claims in each are cheaper. */
 const shardsAtOnce = 8;
@@ -197,20 +197,8 @@ function decodeClaims(fence: string, json: string, bodies: readonly string[]): r
 function encodeFinish({ claim, result, outcome }: FinishRequest): readonly unknown[] {
   const detail =
     outcome.state === "awaiting_retry" ? outcome.delayMs : outcome.state === "permanently_failed" ? outcome.reason : 0;
-  const attempt: StoredAttempt = [
-    claim.attemptNumber,
-    claim.trigger === "manual" ? 1 : 0,
-    claim.by,
-    result.startedAtMs,
-    result.latencyMs,
-    result.status,
-    result.error,
-    result.ip,
-    result.response,
-    result.retryAfter,
-    result.signatures ?? null,
-  ];
-  return [claim.deliveryId, String(claim.fence), letterOfState[outcome.state], detail, JSON.stringify(attempt)];
+  const attempt = attemptText({ number: claim.attemptNumber, trigger: claim.trigger, by: claim.by, ...result });
+  return [claim.deliveryId, String(claim.fence), letterOfState[outcome.state], detail, attempt];
 }
 
 /** Answers of `finish.lua`; null: the claim was lost. Equal answers are the same object. */

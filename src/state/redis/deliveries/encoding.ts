@@ -27,7 +27,7 @@ const stateOfLetter = new Map(
  * An attempt as stored JSON, new fields at the end. The time of the next attempt is stored separately, because only the
  * store determines it.
  */
-export type StoredAttempt = readonly [
+type StoredAttempt = readonly [
   number: number,
   isManual: number,
   by: string,
@@ -41,6 +41,20 @@ export type StoredAttempt = readonly [
   /** Absent in attempts of an earlier version. */
   signatures?: AttemptSignatures | null,
 ];
+
+/** JSON of a StoredAttempt. */
+export function attemptText(attempt: Omit<Attempt, "nextAttemptAtMs">): string {
+  const { number, trigger, by, startedAtMs, latencyMs, status, error, ip, response, retryAfter, signatures } = attempt;
+  const isManual = trigger === "manual" ? 1 : 0;
+  const result = [startedAtMs, latencyMs, status, error, ip, response, retryAfter] as const;
+  return JSON.stringify([number, isManual, by, ...result, signatures ?? null] satisfies StoredAttempt);
+}
+
+/** As `finish.lua` stores it. Fresh health has no text. */
+export function healthText(health: EndpointHealth): string {
+  const { lastSuccessAtMs, lastFailureAtMs, failingSinceMs, failuresInRow, permanentlyFailed } = health;
+  return [lastSuccessAtMs ?? 0, lastFailureAtMs ?? 0, failingSinceMs ?? 0, failuresInRow, permanentlyFailed].join(",");
+}
 
 /** `text` is null before the first attempt. */
 export function parseHealth(text: string | null): EndpointHealth {

@@ -73,7 +73,7 @@ export function createRedisEndpointStore(client: RedisClient, feed: RedisChangeF
 }
 
 /** Stored format, also read by scripts: `<status>|<event,event>|<most in flight>|<version>|<JSON>`. */
-function endpointText(endpoint: EndpointRecord): string {
+export function endpointText(endpoint: EndpointRecord): string {
   const { status, events, maxInFlight, version } = endpoint;
   return `${status}|${events.join(",")}|${maxInFlight}|${version}|${JSON.stringify({ v: formatVersion, ...endpoint })}`;
 }

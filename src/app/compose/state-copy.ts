@@ -1,0 +1,40 @@
+import type { Clock, Logger } from "../../domain/call/ports.js";
+import type { StateSource, StateTarget } from "../../domain/service/state-copy.js";
+import { openSnapshot } from "../../state/embedded/copy/snapshot.js";
+import type { Config } from "../config/schema.js";
+import { StartError } from "../process/lifecycle.js";
+import { isKeyOf, keyFile, readMasterKey } from "./master-key.js";
+import { commandTimeoutMs, redisTlsOf } from "./state.js";
+
+/** Opens the Redis that a state is copied into. Rejects with StateOpenError. */
+export async function openCopyTarget(
+  url: string,
+  config: Config,
+  tools: { readonly clock: Clock; readonly log: Logger },
+): Promise<StateTarget> {
+  const { openCopyTarget: open } = await import("../../state/redis/copy/copy-target.js");
+  const { allow_volatile: allowVolatile } = config.state;
+  return await open({ url, tls: redisTlsOf(config), allowVolatile, openWithinMs: commandTimeoutMs, ...tools });
+}
+
+/**
+ * Opens a backup as the source of a copy, and checks that the master key is the one of its secrets: `configured`, else that
+ * of the data folder. Rejects with StateOpenError or StartError.
+ */
+export async function openCopySource(file: string, dataDir: string, configured: Buffer | null): Promise<StateSource> {
+  const source = openSnapshot(file);
+  try {
+    const masterKey = await readMasterKey(configured, dataDir);
+    if (isKeyOf(masterKey, source.canary)) return source;
+    throw new StartError(
+      `${configured === null ? keyFile(dataDir) : "UIS_MASTER_KEY"} is not the key of this state's secrets`,
+      `set UIS_MASTER_KEY to the key of the old installation: export UIS_MASTER_KEY=$(cat ${keyFile(dataDir)}), or the ` +
+        "value that it was started with",
+    );
+  } catch (error) {
+    source.close();
+    throw error;
+  }
+}
+
+export { keyFile };

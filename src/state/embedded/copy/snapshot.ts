@@ -1,0 +1,55 @@
+import { chmodSync } from "node:fs";
+import { StateOpenError } from "../../../domain/service/state.js";
+import type { CopiedKind, CopiedRecords, StateSource } from "../../../domain/service/state-copy.js";
+import { sha256Hex } from "../../../lib/crypto.js";
+import { migrate } from "../database/migrations.js";
+import { integer, openSqlite, type SqliteDatabase, text } from "../database/sqlite.js";
+import { removeLogs } from "../database/state-file.js";
+import { createSnapshotReaders } from "./records.js";
+
+/** The setting that holds a text sealed with the master key, different in every store. */
+const canaryName = "secrets.canary";
+
+/**
+ * Opens a file that `State.backup` has written, to copy its records. Migrates the file to this version, and never writes to
+ * the store that it was made of. Throws StateOpenError for a file of a newer version, a damaged one, or one that no service
+ * has used.
+ */
+export function openSnapshot(file: string): StateSource {
+  chmodSync(file, 0o600);
+  const db = openSqlite(file);
+  const close = (): void => {
+    db.close();
+    removeLogs(file);
+  };
+  try {
+    // The file is deleted after the copy, so nothing of it has to survive a power cut.
+    db.exec("PRAGMA synchronous = OFF");
+    migrate(db, Date.now());
+    const canary = canaryOf(db);
+    const readers = createSnapshotReaders(db);
+    return {
+      id: sha256Hex(canary).slice(0, 32),
+      canary,
+      runningRequests: integer(db.prepare("SELECT count(*) AS running FROM live_requests").get() ?? {}, "running"),
+      records: <K extends CopiedKind>(kind: K): Iterable<CopiedRecords[K]> => readers[kind](),
+      close,
+    };
+  } catch (cause) {
+    close();
+    if (cause instanceof StateOpenError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StateOpenError(`the copy of the state cannot be read: ${reason}`, "check the service with uis doctor", {
+      cause,
+    });
+  }
+}
+
+function canaryOf(db: SqliteDatabase): string {
+  const row = db.prepare("SELECT value FROM settings WHERE name = ?").get(canaryName);
+  if (row !== undefined) return text(row, "value");
+  throw new StateOpenError(
+    "no service has used this state yet, so there is nothing to copy",
+    "start the new service with an empty Redis",
+  );
+}

@@ -1,0 +1,226 @@
+import { cp, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { periodAt } from "../../../src/domain/events/events.js";
+import type { State } from "../../../src/domain/service/state.js";
+import { copiedKinds } from "../../../src/domain/service/state-copy.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { sha256Hex } from "../../../src/lib/crypto.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
+import { openRedisState } from "../../../src/state/redis/state.js";
+import { anyKey } from "../../suites/api-key-records.js";
+import { listAll } from "../../suites/delivery-records.js";
+import { uis } from "../../support/cli-run.js";
+import { fillState, fullKey, keySecret, masterKey } from "../../support/full-state.js";
+import { settlement } from "../../support/records.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { silentLog } from "../../support/silent-log.js";
+
+let redis: RedisServer;
+let root: string;
+/** A filled data folder, which tests copy. */
+let filled: string;
+let dataDir: string;
+
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), "uis-state-copy-"));
+  redis = await startRedis({ aof: "always" });
+  filled = join(root, "filled");
+  await inSource(filled, fillState);
+  await writeFile(join(filled, "master.key"), `${masterKey.toString("base64")}\n`, { mode: 0o600 });
+});
+afterAll(async () => {
+  await redis?.remove();
+  await rm(root, { recursive: true, force: true });
+});
+let folders = 0;
+beforeEach(async () => {
+  await redis.cli("FLUSHALL");
+  folders += 1;
+  dataDir = join(root, `data-${folders}`);
+  await cp(filled, dataDir, { recursive: true });
+});
+
+async function inSource<T>(folder: string, use: (state: State) => Promise<T>): Promise<T> {
+  const state = await openEmbeddedState({ dataDir: folder, log: silentLog });
+  return await use(state).finally(() => state.close());
+}
+
+/** Opens the target as a service does, or only to look. */
+async function inTarget<T>(
+  use: (state: State) => Promise<T>,
+  more: Pick<Parameters<typeof openRedisState>[0], "serves" | "timeShiftMs"> = {},
+): Promise<T> {
+  const options = { url: redis.url, tls: null, log: silentLog, clock: createSystemClock(), allowVolatile: false };
+  const state = await openRedisState({ ...options, ...more, patience: 20 });
+  return await use(state).finally(() => state.close());
+}
+
+const copy = (...more: readonly string[]) =>
+  uis(["state", "copy", "--to", redis.url, ...more], { env: { UIS_DATA_DIR: dataDir } });
+
+/** Everything that a service shows, apart from sessions. */
+async function contentOf(state: State) {
+  const period = (kind: "day" | "month") => periodAt(kind, state.now());
+  const { startMs, endMs } = period("day");
+  const range = { fromMs: startMs - 2 * 86_400_000, toMs: endMs };
+  const usage = ["a", "b"].flatMap((account) =>
+    (["hour", "day"] as const).map((width) => state.usage.rows({ account, width, ...range })),
+  );
+  const scopes = [
+    { kind: "account", id: "a" },
+    { kind: "key", id: "key_1" },
+  ] as const;
+  const deliveries = await listAll(state.deliveries);
+  const query = { filter: { model: null, keyId: null, account: null, code: null, fromMs: null, toMs: null } };
+  const { records: requests } = await state.requestLogs.list({ ...query, limit: 10, after: null });
+  return {
+    settings: await Promise.all(
+      (["secrets.canary", "admin.password", "admin.setup"] as const).map((name) => state.settings.get(name)),
+    ),
+    keys: (await state.keys.list({ filter: anyKey, limit: 100, after: null })).records,
+    limits: await state.limits.list(),
+    thresholds: await state.thresholds.list(),
+    upstreams: await state.upstreams.list(),
+    drains: await state.drains.list(),
+    models: await state.catalog.firstSeen(["m", "other"], 5_000),
+    endpoints: await state.endpoints.list("a"),
+    // Those of the waiting event are created only now, and due since the event.
+    deliveries: deliveries
+      .map((each) => (each.state === "pending" ? { ...each, createdAtMs: 0 } : each))
+      .sort((a, b) => (a.id < b.id ? -1 : 1)),
+    bodies: await Promise.all(deliveries.map(({ id }) => state.deliveries.payload(id))),
+    usage: await Promise.all(usage),
+    used: await Promise.all(scopes.map((scope) => state.usage.used("a", scope, period("month")))),
+    audit: (await state.audit.list({ limit: 10, after: null })).records,
+    responses: await state.responses.conversation("a", "resp_2", { responsesMax: 10, charsMax: 1_000 }),
+    requests: await Promise.all(requests.map(({ id }) => state.requestLogs.get(id))),
+    newestRequest: await state.requestLogs.newest(),
+  };
+}
+
+describe("uis state copy", () => {
+  it("copies every kind: a service on Redis has the same keys, deliveries, usage and records (USE-21)", async () => {
+    const { code, stdout, stderr } = await copy("--json");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const { copied } = JSON.parse(stdout) as { copied: Record<string, number> };
+    expect(Object.keys(copied).sort()).toEqual([...copiedKinds].sort());
+    for (const [kind, count] of Object.entries(copied)) expect({ kind, count }).not.toEqual({ kind, count: 0 });
+    expect(await readdir(dataDir)).not.toContain("uis.db.copying");
+    const expected = await inSource(dataDir, contentOf);
+    await inTarget(async (state) => {
+      expect(await contentOf(state)).toEqual(expected);
+      expect(await state.keys.findByHash(sha256Hex(keySecret))).toEqual(fullKey(1));
+      expect(await state.sessions.list(0)).toEqual([]);
+      expect(await state.ledger.liveLeases()).toBe(0);
+    });
+    // A retry is due at its time, and all else now.
+    let shiftMs = 0;
+    await inTarget(
+      async (state) => {
+        const claimed = async () => {
+          await state.health();
+          const { claims } = await state.deliveries.claim({ max: 64, leaseMs: 15_000 });
+          return claims.map(({ endpointId, attemptNumber }) => `${endpointId} ${attemptNumber}`).sort();
+        };
+        expect(await claimed()).toEqual([...Array(5).fill("we_1 1"), ...Array(5).fill("we_2 1")]);
+        const [off] = await listAll(state.deliveries, { endpointId: "we_off" });
+        expect(off).toMatchObject({ state: "permanently_failed", reason: "endpoint_disabled" });
+        const [retry] = await listAll(state.deliveries, { state: "awaiting_retry" });
+        shiftMs = (retry?.nextAttemptAtMs ?? 0) - state.now() - 5_000;
+        expect(await claimed()).not.toContain("we_2 2");
+        shiftMs += 5_000;
+        expect(await claimed()).toContain("we_2 2");
+      },
+      { timeShiftMs: () => shiftMs },
+    );
+  });
+
+  it("brings changes with a second run, removes what was removed, and sets usage instead of adding it (USE-21)", async () => {
+    expect((await copy()).code).toBe(0);
+    await inSource(dataDir, async (state) => {
+      await state.keys.revoke("key_1", 9_000);
+      await state.keys.insert(fullKey(4));
+      await state.endpoints.remove("a", "we_1");
+      await state.upstreams.remove("gpu");
+      await state.responses.delete("a", "resp_1");
+      await state.ledger.settle(settlement("req_20"));
+    });
+    const differing = await copy("--check", "--json");
+    expect(differing.code).toBe(1);
+    const { equal, kinds } = JSON.parse(differing.stdout) as {
+      equal: boolean;
+      kinds: Record<string, number | string>[];
+    };
+    expect(equal).toBe(false);
+    const names = kinds
+      .filter(({ differing, surplus }) => Number(differing) + Number(surplus) > 0)
+      .map(({ kind }) => kind);
+    expect(names).toEqual(expect.arrayContaining(["api_keys", "endpoints", "upstreams", "usage_hours", "responses"]));
+    expect(names).not.toContain("audit");
+
+    expect((await copy()).code).toBe(0);
+    const same = await copy("--check");
+    expect(same).toMatchObject({ code: 0, stderr: "" });
+    expect(same.stdout).toMatch(/^api_keys +4 +0 +0$/m);
+    const expected = await inSource(dataDir, contentOf);
+    await inTarget(async (state) => {
+      expect(await contentOf(state)).toEqual(expected);
+      expect(await state.keys.find("key_1")).toMatchObject({ revokedAtMs: 9_000 });
+      expect(await state.endpoints.find("a", "we_1")).toBeNull();
+    });
+  });
+
+  it("refuses another master key, and names the file with the right one (USE-21)", async () => {
+    const env = { UIS_DATA_DIR: dataDir, UIS_MASTER_KEY: Buffer.alloc(32, 8).toString("base64") };
+    const { code, stdout, stderr } = await uis(["state", "copy", "--to", redis.url], { env });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toMatch(/^uis: UIS_MASTER_KEY is not the key of this state's secrets; .*master\.key\).*\n$/);
+    expect(await redis.cli("DBSIZE")).toBe("0");
+  });
+
+  it("refuses a Redis with data that it has not written, and a copy that a service has used (USE-22)", async () => {
+    const refused = async (says: string) => {
+      const { code, stdout, stderr } = await copy();
+      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+      expect(stderr).toMatch(/^uis: .*\n$/);
+      expect(stderr).toContain(says);
+    };
+    await redis.cli("HSET", "uis:{k}:keys", "key_9", "{}");
+    await refused("has data that no copy has written (uis:{k}:keys)");
+    await redis.cli("FLUSHALL");
+    await redis.cli("SET", "uis:{s3}:format", "7");
+    await refused("the data in this Redis has the format of another version");
+    await redis.cli("FLUSHALL");
+
+    expect((await copy()).code).toBe(0);
+    await inTarget(() => refused("a running service uses"), { serves: true });
+    await refused("a service has used the copy in");
+    await redis.cli("HSET", "uis:{k}:copy", "state", "complete", "source", "of another store");
+    await refused("has a copy of another installation");
+    const elsewhere = await uis(["state", "copy", "--to", "http://127.0.0.1"], { env: { UIS_DATA_DIR: dataDir } });
+    expect(elsewhere).toMatchObject({ code: 2, stderr: expect.stringContaining("it is not a Redis URL") });
+    const already = { UIS_DATA_DIR: dataDir, REDIS_URL: redis.url };
+    const inRedis = await uis(["state", "copy", "--to", redis.url], { env: already });
+    expect(inRedis).toMatchObject({ code: 2, stderr: expect.stringContaining("without REDIS_URL") });
+  });
+
+  it("stops when Redis is full; no service starts with the part, and a further run completes it (USE-22)", async () => {
+    await redis.cli("CONFIG", "SET", "maxmemory", "1");
+    const full = await copy();
+    expect(full).toMatchObject({ code: 2, stderr: expect.stringContaining("is full; raise its maxmemory") });
+    await redis.cli("CONFIG", "SET", "maxmemory", "0");
+    await redis.cli("HSET", "uis:{k}:copy", "state", "copying", "source", await sourceId());
+    await expect(inTarget(async () => {}, { serves: true })).rejects.toThrow(
+      "the copy of a state into this Redis is not complete",
+    );
+    expect((await copy()).code).toBe(0);
+    await inTarget(async (state) => expect(await state.keys.find("key_1")).toEqual(fullKey(1)), { serves: true });
+  });
+});
+
+async function sourceId(): Promise<string> {
+  const canary = await inSource(dataDir, (state) => state.settings.get("secrets.canary"));
+  return sha256Hex(canary?.value ?? "").slice(0, 32);
+}
