@@ -4,11 +4,15 @@ import { type EventDraft, periodAt } from "../../src/domain/events/events.js";
 import type { State } from "../../src/domain/service/state.js";
 import type { AttemptResult } from "../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome } from "../../src/domain/webhooks/delivery-queue.js";
-import { SecretBox, sha256Hex } from "../../src/lib/crypto.js";
+import { sha256Hex } from "../../src/lib/crypto.js";
+import { anyKey } from "../suites/api-key-records.js";
+import { listAll } from "../suites/delivery-records.js";
 import { endpoint, requestRecord, settlement, storedResponse, storedUpstream, threshold } from "./records.js";
 
 /** The master key of `fillState`. */
 export const masterKey = Buffer.alloc(32, 7);
+/** A text sealed with it for the name `secrets.canary`. */
+const canary = "AUux0DzXNPvtt0bRDgCo0ikJ/EE75rujWVqHph87s7Zq9WaQ";
 /** The secret of the key `key_1`. */
 export const keySecret = "sk-uis-secret-of-key-1";
 const retryDelayMs = 7_200_000;
@@ -53,7 +57,7 @@ export async function fillState(state: State): Promise<void> {
 
 async function fillDocuments(state: State): Promise<void> {
   const nowMs = state.now();
-  await state.settings.put("secrets.canary", new SecretBox(masterKey).seal("canary", "secrets.canary"), null);
+  await state.settings.put("secrets.canary", canary, null);
   await state.settings.put("admin.password", "scrypt:1:hash", null);
   for (const number of [1, 2, 3]) await state.keys.insert(fullKey(number, number === 3 ? { account: "b" } : {}));
   await state.keys.revoke("key_2", nowMs);
@@ -140,4 +144,50 @@ async function fillUsage(state: State): Promise<void> {
   await state.ledger.settle(settlement("req_11", { operation: "create_embeddings", costNano: 9, thresholds }));
   const yesterdayMs = periodAt("day", nowMs).startMs - 10 * hourMs;
   await state.ledger.settle(settlement("req_12", { endedAtMs: yesterdayMs, promptTokens: 2 ** 50 }));
+}
+
+/** Everything that a service shows, apart from sessions; usage of the month, and by hour and day since yesterday, at `atMs`. */
+export async function contentOf(state: State, atMs = state.now()) {
+  const period = (kind: "day" | "month") => periodAt(kind, atMs);
+  const { startMs, endMs } = period("day");
+  const range = { fromMs: startMs - 2 * 86_400_000, toMs: endMs };
+  const usage = ["a", "b"].flatMap((account) =>
+    (["hour", "day"] as const).map((width) => state.usage.rows({ account, width, ...range })),
+  );
+  const scopes = [
+    { kind: "account", id: "a" },
+    { kind: "key", id: "key_1" },
+  ] as const;
+  const deliveries = await listAll(state.deliveries);
+  const query = { filter: { model: null, keyId: null, account: null, code: null, fromMs: null, toMs: null } };
+  const { records: requests } = await state.requestLogs.list({ ...query, limit: 10, after: null });
+  return {
+    settings: await Promise.all(
+      (["secrets.canary", "admin.password", "admin.setup"] as const).map((name) => state.settings.get(name)),
+    ),
+    keys: (await state.keys.list({ filter: anyKey, limit: 100, after: null })).records,
+    limits: await state.limits.list(),
+    thresholds: await state.thresholds.list(),
+    upstreams: await state.upstreams.list(),
+    drains: await state.drains.list(),
+    models: await state.catalog.firstSeen(["m", "other"], 5_000),
+    endpoints: await state.endpoints.list("a"),
+    // Those of the waiting event are created only now, and due since the event.
+    deliveries: deliveries
+      .map((each) => (each.state === "pending" ? { ...each, createdAtMs: 0 } : each))
+      .sort((a, b) => (a.id < b.id ? -1 : 1)),
+    bodies: await Promise.all(deliveries.map(({ id }) => state.deliveries.payload(id))),
+    usage: await Promise.all(usage),
+    used: await Promise.all(scopes.map((scope) => state.usage.used("a", scope, period("month")))),
+    audit: (await state.audit.list({ limit: 10, after: null })).records,
+    responses: await state.responses.conversation("a", "resp_2", { responsesMax: 10, charsMax: 1_000 }),
+    requests: await Promise.all(requests.map(({ id }) => state.requestLogs.get(id))),
+    newestRequest: await state.requestLogs.newest(),
+  };
+}
+
+/** JSON of a content; sums are decimal strings. */
+export function toJson(content: Awaited<ReturnType<typeof contentOf>>): string {
+  const sums = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
+  return `${JSON.stringify(content, sums, 1)}\n`;
 }

@@ -2,17 +2,15 @@ import { cp, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../../src/domain/events/events.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { copiedKinds } from "../../../src/domain/service/state-copy.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { sha256Hex } from "../../../src/lib/crypto.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { openRedisState } from "../../../src/state/redis/state.js";
-import { anyKey } from "../../suites/api-key-records.js";
 import { listAll } from "../../suites/delivery-records.js";
 import { uis } from "../../support/cli-run.js";
-import { fillState, fullKey, keySecret, masterKey } from "../../support/full-state.js";
+import { contentOf, fillState, fullKey, keySecret, masterKey } from "../../support/full-state.js";
 import { settlement } from "../../support/records.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";
@@ -59,46 +57,6 @@ async function inTarget<T>(
 
 const copy = (...more: readonly string[]) =>
   uis(["state", "copy", "--to", redis.url, ...more], { env: { UIS_DATA_DIR: dataDir } });
-
-/** Everything that a service shows, apart from sessions. */
-async function contentOf(state: State) {
-  const period = (kind: "day" | "month") => periodAt(kind, state.now());
-  const { startMs, endMs } = period("day");
-  const range = { fromMs: startMs - 2 * 86_400_000, toMs: endMs };
-  const usage = ["a", "b"].flatMap((account) =>
-    (["hour", "day"] as const).map((width) => state.usage.rows({ account, width, ...range })),
-  );
-  const scopes = [
-    { kind: "account", id: "a" },
-    { kind: "key", id: "key_1" },
-  ] as const;
-  const deliveries = await listAll(state.deliveries);
-  const query = { filter: { model: null, keyId: null, account: null, code: null, fromMs: null, toMs: null } };
-  const { records: requests } = await state.requestLogs.list({ ...query, limit: 10, after: null });
-  return {
-    settings: await Promise.all(
-      (["secrets.canary", "admin.password", "admin.setup"] as const).map((name) => state.settings.get(name)),
-    ),
-    keys: (await state.keys.list({ filter: anyKey, limit: 100, after: null })).records,
-    limits: await state.limits.list(),
-    thresholds: await state.thresholds.list(),
-    upstreams: await state.upstreams.list(),
-    drains: await state.drains.list(),
-    models: await state.catalog.firstSeen(["m", "other"], 5_000),
-    endpoints: await state.endpoints.list("a"),
-    // Those of the waiting event are created only now, and due since the event.
-    deliveries: deliveries
-      .map((each) => (each.state === "pending" ? { ...each, createdAtMs: 0 } : each))
-      .sort((a, b) => (a.id < b.id ? -1 : 1)),
-    bodies: await Promise.all(deliveries.map(({ id }) => state.deliveries.payload(id))),
-    usage: await Promise.all(usage),
-    used: await Promise.all(scopes.map((scope) => state.usage.used("a", scope, period("month")))),
-    audit: (await state.audit.list({ limit: 10, after: null })).records,
-    responses: await state.responses.conversation("a", "resp_2", { responsesMax: 10, charsMax: 1_000 }),
-    requests: await Promise.all(requests.map(({ id }) => state.requestLogs.get(id))),
-    newestRequest: await state.requestLogs.newest(),
-  };
-}
 
 describe("uis state copy", () => {
   it("copies every kind: a service on Redis has the same keys, deliveries, usage and records (USE-21)", async () => {
