@@ -25,6 +25,7 @@ export function addKeys(program: Command, commands: CommandSet): void {
     .addOption(accountOption("account of the key; created automatically"))
     .option("--models <ids>", "allowed models, comma-separated; an id may end in *", parseList)
     .addOption(expiresOption())
+    .addOption(priorityOption())
     .option("--rpm <number>", "maximum requests in any 60 seconds", parseLimit)
     .option("--tpm <number>", "maximum tokens in any 60 seconds", parseLimit)
     .option("--concurrency <number>", "maximum concurrent requests", parseLimit);
@@ -44,7 +45,8 @@ export function addKeys(program: Command, commands: CommandSet): void {
     .option("--name <name>", "new name", notEmpty)
     .option("--models <ids>", "allowed models, comma-separated; an id may end in *", parseList)
     .option("--all-models", "allow all models")
-    .option("--expires <time>", "30d, 12h, 90s, a date or never");
+    .option("--expires <time>", "30d, 12h, 90s, a date or never")
+    .addOption(priorityOption());
   const change = `uis keys update ${anId} --models "qwen3-*"`;
   commands.onService(addLimitOptions(update), async () => (await code()).updateKey, change, `${change} --rpm none`);
   const revoke = keys.command("revoke").argument("<id>", "id of the key");
@@ -81,6 +83,11 @@ export function addLimits(program: Command, commands: CommandSet): void {
     .option("--model <id>", "id of a model; the limits hold for each account", notEmpty);
   const removal = "uis limits set --model qwen3-0.6b --concurrency none";
   commands.onService(addLimitOptions(set), async () => (await code()).setLimits, change, removal);
+}
+
+function priorityOption(): Option {
+  const option = new Option("--priority <priority>", "order of its requests while requests wait for a slot");
+  return option.choices(["interactive", "default", "batch"]);
 }
 
 function addLimitOptions(command: Command): Command {

@@ -4,6 +4,12 @@ export interface QueueOwner {
   readonly keyId: string | null;
 }
 
+interface FoundLane<T> {
+  readonly owner: QueueOwner;
+  readonly keys: Map<string, T[]>;
+  readonly lane: T[];
+}
+
 /** Round-robin queue by account and, within an account, by key: an entry that is added to its Map again comes last. */
 export class FairQueue<T> {
   readonly #accounts = new Map<string, Map<string, T[]>>();
@@ -58,18 +64,40 @@ export class FairQueue<T> {
 
   /** Removes and returns the newest item of the longest lane, if that lane is longer than `owner`'s would become. */
   newestOfHeaviest(owner: QueueOwner): T | null {
-    const own = this.#accounts.get(owner.account)?.get(laneOf(owner))?.length ?? 0;
-    let heaviest: { owner: QueueOwner; keys: Map<string, T[]>; lane: T[] } | null = null;
+    return this.#newestOf(this.#longestLane(this.#lengthOf(owner) + 1));
+  }
+
+  /** Whether `newestOfHeaviest` would return an item. */
+  hasHeavier(owner: QueueOwner): boolean {
+    return this.#longestLane(this.#lengthOf(owner) + 1) !== null;
+  }
+
+  /** Removes and returns the newest item of the longest lane; null if nothing waits. */
+  newestOfLongest(): T | null {
+    return this.#newestOf(this.#longestLane(0));
+  }
+
+  #lengthOf(owner: QueueOwner): number {
+    return this.#accounts.get(owner.account)?.get(laneOf(owner))?.length ?? 0;
+  }
+
+  #newestOf(found: FoundLane<T> | null): T | null {
+    const item = found?.lane.pop();
+    if (found === null || item === undefined) return null;
+    this.size -= 1;
+    this.#forgetIfEmpty(found.owner, found.keys, found.lane);
+    return item;
+  }
+
+  /** The longest lane of more than `length` items. */
+  #longestLane(length: number): FoundLane<T> | null {
+    let longest: FoundLane<T> | null = null;
     for (const [account, keys] of this.#accounts) {
       for (const [key, lane] of keys) {
-        if (lane.length > (heaviest?.lane.length ?? own + 1)) heaviest = { owner: { account, keyId: key }, keys, lane };
+        if (lane.length > (longest?.lane.length ?? length)) longest = { owner: { account, keyId: key }, keys, lane };
       }
     }
-    const item = heaviest?.lane.pop();
-    if (heaviest === null || item === undefined) return null;
-    this.size -= 1;
-    this.#forgetIfEmpty(heaviest.owner, heaviest.keys, heaviest.lane);
-    return item;
+    return longest;
   }
 
   #forgetIfEmpty(owner: QueueOwner, keys: Map<string, T[]>, lane: T[]): void {

@@ -17,6 +17,7 @@ export function describeKeyStore(open: OpenState): void {
         account: "team-a",
         scope: "read",
         models: ["org/model", "qwen*"],
+        priority: "batch",
         expiresAtMs: 2_000_000_000_001,
         lastUsedAtMs: 1_900_000_000_000,
       });
@@ -176,12 +177,9 @@ export function describeKeyStore(open: OpenState): void {
       const limits = { requestsPerMinute: 10, tokensPerMinute: null, concurrency: 2 };
       const changed = keyRecord(1, { name: "new", models: ["a"], expiresAtMs: 5_000, limits });
       expect(await keys.update(id, { name: "new", limits })).toEqual(changed);
-      expect(await keys.update(id, { models: [], expiresAtMs: null })).toEqual({
-        ...changed,
-        models: [],
-        expiresAtMs: null,
-      });
-      expect(await keys.findByHash(hash)).toEqual({ ...changed, models: [], expiresAtMs: null });
+      const last = { ...changed, models: [], expiresAtMs: null, priority: "interactive" };
+      expect(await keys.update(id, { models: [], expiresAtMs: null, priority: "interactive" })).toEqual(last);
+      expect(await keys.findByHash(hash)).toEqual(last);
       expect(await keys.update("key_nobody", { name: "new" })).toBeNull();
     });
 

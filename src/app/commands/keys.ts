@@ -1,5 +1,5 @@
 import { type Timestamp, timestampFromDate, timestampMs } from "@bufbuild/protobuf/wkt";
-import { type ApiKey, ApiKeySchema, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
+import { type ApiKey, ApiKeySchema, Priority, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
 import { type CliIo, print, printList, UsageError } from "../command-line/cli-io.js";
 import { minuteText, overlapOf, parseExpiry, toJsonObject } from "../command-line/cli-values.js";
@@ -12,15 +12,19 @@ interface Options extends CommandOptions {
   readonly account?: string;
 }
 
+type PriorityName = "interactive" | "default" | "batch";
+
 interface CreateOptions extends Options, LimitOptions {
   readonly name: string;
   readonly scope: "read" | "read_write";
+  readonly priority?: PriorityName;
   readonly models?: string[];
   readonly expires?: string;
 }
 
 interface UpdateOptions extends CommandOptions, LimitOptions {
   readonly name?: string;
+  readonly priority?: PriorityName;
   readonly models?: string[];
   readonly allModels?: boolean;
   /** A time, or `never`. */
@@ -39,7 +43,12 @@ export async function createKey(io: CliIo, options: CreateOptions): Promise<void
   const { name, account = "", models = [] } = options;
   const scope = options.scope === "read" ? Scope.READ : Scope.READ_WRITE;
   const limits = changedLimits(undefined, options);
-  const request = { name, scope, account, models, ...(limits !== null && { limits }), ...expiryOf(options) };
+  const request = {
+    ...{ name, scope, account, models },
+    ...(limits !== null && { limits }),
+    ...priorityOf(options),
+    ...expiryOf(options),
+  };
   const created = await callAsAdministrator(io, options, ApiKeyService, (client) => client.createApiKey(request));
   printNewKey(io, options, created);
 }
@@ -65,11 +74,12 @@ export async function updateKey(io: CliIo, id: string, options: UpdateOptions): 
   const hasLimits = changedLimits(undefined, options) !== null;
   const changes = {
     ...(name !== undefined && { name }),
+    ...priorityOf(options),
     ...((allModels || models !== undefined) && { models: { models: models ?? [] } }),
     ...(expires === "never" ? { neverExpires: true } : expiryOf(options)),
   };
   if (!hasLimits && Object.keys(changes).length === 0) {
-    throw new UsageError("nothing to change: name a new value, e.g. --name, --models, --expires or --rpm");
+    throw new UsageError("nothing to change: name a new value, e.g. --name, --models, --expires, --rpm or --priority");
   }
   const { apiKey } = await callAsAdministrator(io, options, ApiKeyService, async (client) => {
     // The request replaces all limits of the key.
@@ -94,6 +104,22 @@ export async function rotateKey(io: CliIo, id: string, options: RotateOptions): 
   printNewKey(io, options, created);
 }
 
+const priorities = {
+  interactive: Priority.INTERACTIVE,
+  default: Priority.DEFAULT,
+  batch: Priority.BATCH,
+} as const;
+
+function priorityOf({ priority }: { readonly priority?: PriorityName }): { priority?: Priority } {
+  return priority === undefined ? {} : { priority: priorities[priority] };
+}
+
+/** Of a service of an earlier version, which has no priorities, it is the default. */
+function priorityName(priority: Priority): PriorityName {
+  if (priority === Priority.INTERACTIVE) return "interactive";
+  return priority === Priority.BATCH ? "batch" : "default";
+}
+
 function expiryOf({ expires }: { readonly expires?: string }): { expiresAt?: Timestamp } {
   return expires === undefined ? {} : { expiresAt: timestampFromDate(parseExpiry(expires, new Date())) };
 }
@@ -109,7 +135,9 @@ function printNewKey(io: CliIo, options: Options, created: { apiKey?: ApiKey | u
 }
 
 function toKeyObject(key: ApiKey): object {
-  return { ...toJsonObject(ApiKeySchema, key), scope: scopeName(key.scope), limits: toLimitsObject(key.limits) };
+  const priority = priorityName(key.priority);
+  const limits = toLimitsObject(key.limits);
+  return { ...toJsonObject(ApiKeySchema, key), scope: scopeName(key.scope), limits, priority };
 }
 
 const keyColumns = ["ID", "NAME", "ACCOUNT", "SCOPE", "SECRET", "STATE", "LAST USED", "EXPIRES"];

@@ -1,6 +1,6 @@
 import { fixedLimits } from "../../contract/limits.js";
 import { crc32, sha256Hex } from "../../lib/crypto.js";
-import { checkAccountName, type Scope } from "../call/principal.js";
+import { checkAccountName, type KeyPriority, type Scope } from "../call/principal.js";
 import { type RateLimits, rateLimitMax, unlimited } from "../call/rate-limits.js";
 import { checkCount, checkInteger, checkLength, checkPresent, refuse } from "../call/service-error.js";
 import type { KeyChange } from "./key-store.js";
@@ -81,6 +81,8 @@ export interface NewKey {
   readonly account?: string | null | undefined;
   readonly models?: readonly string[] | undefined;
   readonly limits?: RateLimits | undefined;
+  /** Null: default. */
+  readonly priority?: KeyPriority | null | undefined;
   readonly expiresAtMs?: number | null | undefined;
 }
 
@@ -91,6 +93,7 @@ export interface CheckedNewKey {
   readonly account: string;
   readonly models: readonly string[];
   readonly limits: RateLimits;
+  readonly priority: KeyPriority;
   readonly expiresAtMs: number | null;
 }
 
@@ -111,6 +114,7 @@ export function checkNewKey(input: NewKey, nowMs: number): CheckedNewKey {
     account: checkAccountName(input.account || defaultAccount),
     models: checkModels(input.models ?? []),
     limits: checkLimits(input.limits ?? unlimited),
+    priority: input.priority ?? "default",
     expiresAtMs: checkExpiry(input.expiresAtMs ?? null, nowMs),
   };
 }

@@ -75,6 +75,7 @@ const openToAll: CheckedNewKey = {
   account: defaultAccount,
   models: [],
   limits: unlimited,
+  priority: "default",
   expiresAtMs: null,
 };
 
@@ -132,7 +133,7 @@ export class ApiKeys {
   }
 
   /**
-   * Creates a successor with the same name, scope, account, models and limits. The old key works until the overlap ends
+   * Creates a successor with the same name, scope, account, models, limits and priority. The old key works until the overlap ends
    * or until its own expiry (KEY-16). Rejects with `not_found`, and with `invalid_value` for a revoked key.
    */
   async rotate({ id, overlapMs, expiresAtMs }: RotateKey): Promise<RotatedKey> {
@@ -172,7 +173,7 @@ export class ApiKeys {
   }
 
   #recordOf(secret: string, key: CheckedNewKey, createdBy: string): ApiKeyRecord {
-    const { name, account, scope, models, limits, expiresAtMs } = key;
+    const { name, account, scope, models, limits, priority, expiresAtMs } = key;
     return {
       id: this.#deps.ids.text("key_"),
       name,
@@ -182,6 +183,7 @@ export class ApiKeys {
       ...shownEndsOf(secret),
       models,
       limits,
+      priority,
       createdAtMs: this.#deps.now(),
       createdBy,
       expiresAtMs,

@@ -128,8 +128,8 @@ export class Authenticator {
   }
 }
 
-function principalOf({ id, account, scope, models, limits, expiresAtMs }: ApiKeyRecord): Principal {
-  return Object.freeze({ kind: "api_key", keyId: id, account, scope, models, limits, expiresAtMs });
+function principalOf({ id, account, scope, models, limits, expiresAtMs, priority }: ApiKeyRecord): Principal {
+  return Object.freeze({ kind: "api_key", keyId: id, account, scope, models, limits, expiresAtMs, priority });
 }
 
 function isValid(record: ApiKeyRecord, nowMs: number): boolean {

@@ -1,4 +1,4 @@
-import type { Scope } from "../call/principal.js";
+import type { KeyPriority, Scope } from "../call/principal.js";
 import type { RateLimits } from "../call/rate-limits.js";
 import { checkLength } from "../call/service-error.js";
 
@@ -18,6 +18,7 @@ export interface ApiKeyRecord {
   readonly models: readonly string[];
   /** Its own limits; null means the configured default for keys. */
   readonly limits: RateLimits;
+  readonly priority: KeyPriority;
   readonly createdAtMs: number;
   /** `first_start`, `bootstrap` or `administrator`. */
   readonly createdBy: string;
@@ -49,6 +50,7 @@ export interface KeyChange {
   readonly name?: string;
   readonly models?: readonly string[];
   readonly limits?: RateLimits;
+  readonly priority?: KeyPriority;
   readonly expiresAtMs?: number | null;
 }
 
@@ -140,6 +142,11 @@ export function parseCursor(cursor: string): KeyCursor | null {
   return createdAtMs === undefined || id === undefined ? null : { createdAtMs: Number(createdAtMs), id };
 }
 
+/** The priority in a stored key: an unknown one, and that of a key of an earlier version, is the default. */
+export function storedPriority(value: unknown): KeyPriority {
+  return value === "interactive" || value === "batch" ? value : "default";
+}
+
 /** Number of keys that a step examines: without search and state, only as many as it returns. */
 export function examinedCount({ filter, limit }: KeyStep): number {
   return filter.search === null && filter.state === null ? Math.min(limit, keysPerStep) : keysPerStep;
@@ -172,11 +179,12 @@ export function keyDetails(record: ApiKeyRecord): Record<string, string> {
 }
 
 /** Audit details of a change: the new values. */
-export function changeDetails({ name, models, limits, expiresAtMs }: KeyChange): Record<string, string> {
+export function changeDetails({ name, models, limits, priority, expiresAtMs }: KeyChange): Record<string, string> {
   return {
     ...(name === undefined ? {} : { name }),
     ...(models === undefined ? {} : { models: models.length === 0 ? "all" : models.join(",") }),
     ...(limits === undefined ? {} : limitDetails(limits)),
+    ...(priority === undefined ? {} : { priority }),
     ...(expiresAtMs === undefined
       ? {}
       : { expires_at: expiresAtMs === null ? "never" : new Date(expiresAtMs).toISOString() }),

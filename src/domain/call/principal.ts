@@ -5,6 +5,9 @@ import { refuse, refuseValue } from "./service-error.js";
 
 export type Scope = "read" | "read_write";
 
+/** Order in which requests get slots while requests wait; limits do not depend on it. */
+export type KeyPriority = "interactive" | "default" | "batch";
+
 /** Role of a dashboard user: full access or read-only. */
 export type Role = "admin" | "viewer";
 
@@ -21,6 +24,8 @@ export type Principal =
       readonly limits: RateLimits;
       /** When the key expires, in store time. Absent or null: never. */
       readonly expiresAtMs?: number | null;
+      /** Absent: default. */
+      readonly priority?: KeyPriority;
     }
   | {
       readonly kind: "administrator";

@@ -1,6 +1,5 @@
 import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import type { QueueOwner } from "../../lib/fair-queue.js";
 import { errorOfEnd } from "../call/call-context.js";
 import { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
@@ -9,6 +8,7 @@ import { type Capabilities, EngineError, type GenerateRequest } from "../engine/
 import { mayFailOver } from "../engine/engine-error.js";
 import { affinityKey } from "../routing/affinity.js";
 import type { RoutedRequest } from "../routing/pick.js";
+import type { RoutedOwner } from "../routing/priority-queue.js";
 import type { RetryBudget } from "../routing/retry-budget.js";
 import type { Slot } from "../routing/waiting-room.js";
 import { estimateTokens } from "./reservation.js";
@@ -29,7 +29,7 @@ const noRoute: Route = Object.freeze({ tokens: 1, affinityKey: null });
  * again if its server has replicas and failed.
  */
 export class Attempts implements RoutedRequest<Deployment> {
-  readonly owner: QueueOwner;
+  readonly owner: RoutedOwner;
   readonly tokens: number;
   readonly accepts: ((deployment: Deployment) => boolean) | null;
   readonly affinityKey: number | null;

@@ -1,5 +1,5 @@
-import type { QueueOwner } from "../../lib/fair-queue.js";
 import type { ServiceError } from "../call/service-error.js";
+import type { RoutedOwner } from "./priority-queue.js";
 
 /** Number of deployments from which two random ones are compared instead of all. */
 const twoChoicesMin = 16;
@@ -260,7 +260,7 @@ export interface Candidate {
 
 /** A request, as routing reads it. One object for all its tries. */
 export interface RoutedRequest<D> {
-  readonly owner: QueueOwner;
+  readonly owner: RoutedOwner;
   /** Estimated tokens of prompt and answer; 1 or more. */
   readonly tokens: number;
   /** Deployments that were tried already; null: none. */

@@ -1,11 +1,11 @@
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { FairQueue } from "../../lib/fair-queue.js";
 import { errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Ejection } from "./ejection.js";
 import { type Candidate, hasFreeSlot, type PickPolicy, pick, type RoutedRequest, rank } from "./pick.js";
+import { PriorityQueue } from "./priority-queue.js";
 
 /** A deployment whose load is counted by the slots that its waiting room grants. */
 export interface RoutedDeployment extends Candidate {
@@ -37,14 +37,15 @@ const retryAfterMaxMs = 30_000;
 const holdWeight = 0.1;
 
 /**
- * Grants the slots of all deployments of a model, fairly between accounts and between the keys of an account (REL-5).
- * A request waits for the first free slot of any deployment that it may use. A full room rejects at once. When a key
- * with few waiting requests meets a full room, the newest request of the key with the most is dropped for it.
+ * Grants the slots of all deployments of a model by the priority of the key, and fairly between accounts and between the
+ * keys of an account (REL-5). A request waits for the first free slot of any deployment that it may use. A full room
+ * rejects at once. When a key with few waiting requests meets a full room, the newest request of a lower priority or of
+ * the key with the most is dropped for it.
  */
 export class WaitingRoom<D extends RoutedDeployment> {
   readonly #clock: Clock;
   readonly #options: WaitingRoomOptions<D>;
-  readonly #waiting = new FairQueue<Waiter<D>>();
+  readonly #waiting = new PriorityQueue<Waiter<D>>();
   /** Those of the waiting requests that have failed tries. */
   readonly #retries = new Set<Waiter<D>>();
   #deployments: readonly D[];
@@ -197,11 +198,13 @@ export class WaitingRoom<D extends RoutedDeployment> {
     }
   }
 
-  /** Drops the newest request of the key with the most waiting ones, if that key would still have more than the owner. */
+  /** Drops a request of a lower priority, or of a key that would still have more than the owner. */
   #makeRoomFor({ owner }: RoutedRequest<D>): boolean {
-    const victim = this.#waiting.newestOfHeaviest(owner);
+    const victim = this.#waiting.makeRoomFor(owner);
     if (victim === null) return false;
-    victim.refuse(this.#overloaded("The model's queue is full, and other keys wait with fewer requests."));
+    victim.refuse(
+      this.#overloaded("The model's queue is full, and other keys have a higher priority or fewer requests."),
+    );
     return true;
   }
 

@@ -1,5 +1,9 @@
 import { durationMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type Limits, Scope as ScopeValue } from "../../../gen/unified/admin/v1/api_key_pb.js";
+import {
+  type Limits,
+  Priority as PriorityValue,
+  Scope as ScopeValue,
+} from "../../../gen/unified/admin/v1/api_key_pb.js";
 import {
   ApiKeyService,
   KeyState as KeyStateValue,
@@ -9,7 +13,7 @@ import type { ApiKeys } from "../access/api-keys.js";
 import type { Audit } from "../access/audit.js";
 import { type ApiKeyRecord, changeDetails, type KeyChange, type KeyState, keyDetails } from "../access/key-store.js";
 import { type FairShares, runInShare } from "../call/fair-shares.js";
-import type { Scope } from "../call/principal.js";
+import type { KeyPriority, Scope } from "../call/principal.js";
 import { type RateLimits, unlimited } from "../call/rate-limits.js";
 import { refuse } from "../call/service-error.js";
 import { enumNumberOf, enumValueOf, instantOf, type RpcService, rpcService, timestampOf } from "./rpc-service.js";
@@ -17,6 +21,11 @@ import { enumNumberOf, enumValueOf, instantOf, type RpcService, rpcService, time
 const scopes: ReadonlyMap<ScopeValue, Scope> = new Map([
   [ScopeValue.READ, "read"],
   [ScopeValue.READ_WRITE, "read_write"],
+]);
+const priorities: ReadonlyMap<PriorityValue, KeyPriority> = new Map([
+  [PriorityValue.INTERACTIVE, "interactive"],
+  [PriorityValue.DEFAULT, "default"],
+  [PriorityValue.BATCH, "batch"],
 ]);
 const states: ReadonlyMap<KeyStateValue, KeyState> = new Map([
   [KeyStateValue.ACTIVE, "active"],
@@ -31,11 +40,12 @@ export function createApiKeyService(
   { lists }: Pick<FairShares, "lists">,
 ): RpcService {
   return rpcService(ApiKeyService, {
-    async createApiKey({ scope, expiresAt, limits, ...input }, ctx) {
+    async createApiKey({ scope, expiresAt, limits, priority, ...input }, ctx) {
       const { record, secret } = await apiKeys.create({
         ...input,
         scope: enumValueOf(scopes, scope, "scope"),
         limits: limitsOf(limits),
+        priority: enumValueOf(priorities, priority, "priority"),
         expiresAtMs: instantOf(expiresAt),
       });
       await audit.record(ctx, "api_key.create", record.id, keyDetails(record));
@@ -73,7 +83,9 @@ export function createApiKeyService(
 }
 
 /** Only the fields that are set in the request. */
-function changeOf({ name, models, limits, expiresAt, neverExpires }: UpdateApiKeyRequest): KeyChange {
+function changeOf(request: UpdateApiKeyRequest): KeyChange {
+  const { name, models, limits, expiresAt, neverExpires } = request;
+  const priority = enumValueOf(priorities, request.priority, "priority");
   if (neverExpires && expiresAt !== undefined) {
     refuse("invalid_value", "never_expires", "'never_expires' and 'expires_at' cannot both be set.");
   }
@@ -81,6 +93,7 @@ function changeOf({ name, models, limits, expiresAt, neverExpires }: UpdateApiKe
     ...(name === undefined ? {} : { name }),
     ...(models === undefined ? {} : { models: models.models }),
     ...(limits === undefined ? {} : { limits: limitsOf(limits) }),
+    ...(priority === null ? {} : { priority }),
     ...(expiresAt === undefined && !neverExpires ? {} : { expiresAtMs: instantOf(expiresAt) }),
   };
 }
@@ -116,6 +129,7 @@ function keyFields(record: ApiKeyRecord) {
     last4,
     models: [...record.models],
     limits: limitFields(record.limits),
+    priority: enumNumberOf(priorities, record.priority),
     createdAt: timestampFromMs(record.createdAtMs),
     expiresAt: timestampOf(record.expiresAtMs),
     revokedAt: timestampOf(record.revokedAtMs),

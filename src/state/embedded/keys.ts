@@ -9,6 +9,7 @@ import {
   type KeyUse,
   pageOfStep,
   parseCursor,
+  storedPriority,
 } from "../../domain/access/key-store.js";
 import type { StateChange } from "../../domain/call/ports.js";
 import type { RateLimits } from "../../domain/call/rate-limits.js";
@@ -17,7 +18,7 @@ import type { StoreLink } from "./database/worker-link.js";
 
 const columns = columnsOf<Omit<ApiKeyRecord, "limits"> & RateLimits>(
   "id, name, account, scope, hash, prefix, last4, requests_per_minute, tokens_per_minute, concurrency, " +
-    "created_at_ms, created_by, expires_at_ms, revoked_at_ms, last_used_at_ms, models_json",
+    "created_at_ms, created_by, expires_at_ms, revoked_at_ms, last_used_at_ms, models_json, priority",
 );
 
 /** API keys in the database. */
@@ -141,5 +142,6 @@ function toRecord(row: SqlRow): ApiKeyRecord {
     // An unknown scope, as in a damaged row, counts as the narrower one.
     scope: record.scope === "read_write" ? "read_write" : "read",
     limits: { requestsPerMinute, tokensPerMinute, concurrency },
+    priority: storedPriority(record.priority),
   };
 }

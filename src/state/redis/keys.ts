@@ -8,6 +8,7 @@ import {
   type KeyUse,
   pageOfStep,
   parseCursor,
+  storedPriority,
 } from "../../domain/access/key-store.js";
 import { unlimited } from "../../domain/call/rate-limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
@@ -130,7 +131,12 @@ export function keyText(record: ApiKeyRecord): string {
 function parseKey(text: string): ApiKeyRecord {
   const key = fromDocument<ApiKeyRecord>(text);
   // An unknown scope, as in a damaged document, counts as the narrower one.
-  return { ...key, scope: key.scope === "read_write" ? "read_write" : "read", limits: { ...unlimited, ...key.limits } };
+  return {
+    ...key,
+    scope: key.scope === "read_write" ? "read_write" : "read",
+    limits: { ...unlimited, ...key.limits },
+    priority: storedPriority(key.priority),
+  };
 }
 
 /** A search text as it appears in a document, case folded: if it does not appear there, no field contains it. */

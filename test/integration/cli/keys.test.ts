@@ -25,13 +25,13 @@ const modelsWith = async (secret: unknown) =>
   (await fetch(`${service.api}/models`, { headers: { authorization: `Bearer ${String(secret)}` } })).status;
 
 const keyFields = ["id", "name", "account", "scope", "prefix", "last4", "models", "limits"];
-const keyTimes = ["created_at", "expires_at", "revoked_at", "last_used_at"];
+const laterFields = ["created_at", "expires_at", "revoked_at", "last_used_at", "priority"];
 
 describe("uis keys", () => {
   it("creates a working key, shows its secret once, lists and revokes it", async () => {
     const args = ["keys", "create", "--name", "ci", "--scope", "read", "--account", "team-a", "--models", "a,b*"];
     const created = await json([...args, "--expires", "30d"]);
-    expect(Object.keys(created)).toEqual([...keyFields, ...keyTimes, "secret"]);
+    expect(Object.keys(created)).toEqual([...keyFields, ...laterFields, "secret"]);
     expect(created).toMatchObject({
       name: "ci",
       scope: "read",
@@ -45,7 +45,7 @@ describe("uis keys", () => {
 
     const list = (await json(["keys", "list", "--account", "team-a"])) as unknown as Record<string, unknown>[];
     expect(list.map((key) => key["id"])).toEqual([created["id"]]);
-    expect(Object.keys(list[0] ?? {})).toEqual([...keyFields, ...keyTimes]);
+    expect(Object.keys(list[0] ?? {})).toEqual([...keyFields, ...laterFields]);
 
     const revoked = await json(["keys", "revoke", String(created["id"])]);
     expect(revoked["revoked_at"]).not.toBeNull();
@@ -79,6 +79,7 @@ describe("uis keys", () => {
       models: ["a", "b*"],
     });
     expect(await update("--all-models", "--expires", "never")).toMatchObject({ limits, models: [], expires_at: null });
+    expect(await update("--priority", "batch")).toMatchObject({ name: "after", priority: "batch" });
     const later = await update("--expires", "60d");
     expect(Date.parse(String(later["expires_at"]))).toBeGreaterThan(Date.now() + 59 * 86_400_000);
   });
@@ -104,8 +105,8 @@ describe("uis keys", () => {
     const args = ["keys", "create", "--name", "old", "--scope", "read", "--account", "team-r", "--models", "test*"];
     const old = await json([...args, "--tpm", "5000"]);
     const next = await json(["keys", "rotate", String(old["id"]), "--overlap", "1h"]);
-    expect(Object.keys(next)).toEqual([...keyFields, ...keyTimes, "secret"]);
-    const taken = ["name", "scope", "account", "models", "limits"].map((field) => [field, old[field]]);
+    expect(Object.keys(next)).toEqual([...keyFields, ...laterFields, "secret"]);
+    const taken = ["name", "scope", "account", "models", "limits", "priority"].map((field) => [field, old[field]]);
     expect(next).toMatchObject({ ...Object.fromEntries(taken), expires_at: null });
     expect([await modelsWith(old["secret"]), await modelsWith(next["secret"])]).toEqual([200, 200]);
     const [, ended] = (await json(["keys", "list", "--account", "team-r"])) as unknown as Record<string, unknown>[];

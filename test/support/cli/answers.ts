@@ -27,6 +27,7 @@ export const key = z.strictObject({
   expires_at: timeOrNull,
   revoked_at: timeOrNull,
   last_used_at: timeOrNull,
+  priority: z.enum(["interactive", "default", "batch"]),
 });
 export const newKey = key.extend({ secret: z.string().startsWith("sk-uis-") });
 

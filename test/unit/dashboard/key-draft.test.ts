@@ -27,6 +27,7 @@ describe("the form of a key", () => {
       account: "",
       models: [],
       limits: {},
+      priority: "PRIORITY_DEFAULT",
     });
   });
 
@@ -42,6 +43,13 @@ describe("the form of a key", () => {
     expect(updateRequest("key_1", before, { ...before, requestsPerMinute: "" })).toEqual({
       id: "key_1",
       limits: { concurrency: 2 },
+    });
+  });
+
+  it("sends a priority that was changed", () => {
+    expect(updateRequest("key_1", before, { ...before, priority: "PRIORITY_BATCH" })).toEqual({
+      id: "key_1",
+      priority: "PRIORITY_BATCH",
     });
   });
 

@@ -100,6 +100,13 @@ export declare type ApiKey = Message<"unified.admin.v1.ApiKey"> & {
    * @generated from field: optional google.protobuf.Timestamp last_used_at = 12;
    */
   lastUsedAt?: Timestamp | undefined;
+
+  /**
+   * Order of its waiting requests among those of other keys.
+   *
+   * @generated from field: unified.admin.v1.Priority priority = 13;
+   */
+  priority: Priority;
 };
 
 /**
@@ -191,6 +198,13 @@ export declare type ApiKeyJson = {
    * @generated from field: optional google.protobuf.Timestamp last_used_at = 12;
    */
   lastUsedAt?: TimestampJson;
+
+  /**
+   * Order of its waiting requests among those of other keys.
+   *
+   * @generated from field: unified.admin.v1.Priority priority = 13;
+   */
+  priority?: PriorityJson;
 };
 
 /**
@@ -307,4 +321,58 @@ export declare type ScopeJson = "SCOPE_UNSPECIFIED" | "SCOPE_READ" | "SCOPE_READ
  * Describes the enum unified.admin.v1.Scope.
  */
 export declare const ScopeSchema: GenEnum<Scope, ScopeJson>;
+
+/**
+ * Order in which requests of keys get the slots of a model while requests wait for one. Limits do not depend on it.
+ *
+ * @generated from enum unified.admin.v1.Priority
+ */
+export declare const Priority: {
+  /**
+   * Not set: default, and in a change of a key no change.
+   *
+   * @generated from enum value: PRIORITY_UNSPECIFIED = 0;
+   */
+  readonly UNSPECIFIED: 0,
+
+  /**
+   * Before the others, for requests that a person waits for.
+   *
+   * @generated from enum value: PRIORITY_INTERACTIVE = 1;
+   */
+  readonly INTERACTIVE: 1,
+
+  /**
+   * After interactive requests; while those wait, every 8th slot at least.
+   *
+   * @generated from enum value: PRIORITY_DEFAULT = 2;
+   */
+  readonly DEFAULT: 2,
+
+  /**
+   * After all others; while those wait, every 16th slot at least.
+   *
+   * @generated from enum value: PRIORITY_BATCH = 3;
+   */
+  readonly BATCH: 3,
+};
+
+/**
+ * Order in which requests of keys get the slots of a model while requests wait for one. Limits do not depend on it.
+ *
+ * @generated from enum unified.admin.v1.Priority
+ */
+export declare type Priority = (typeof Priority)[keyof typeof Priority] | UnknownEnum;
+
+/**
+ * Order in which requests of keys get the slots of a model while requests wait for one. Limits do not depend on it.
+ *
+ * @generated from enum unified.admin.v1.Priority
+ */
+export declare type PriorityJson = "PRIORITY_UNSPECIFIED" | "PRIORITY_INTERACTIVE" | "PRIORITY_DEFAULT" | "PRIORITY_BATCH";
+
+/**
+ * Describes the enum unified.admin.v1.Priority.
+ */
+export declare const PrioritySchema: GenEnum<Priority, PriorityJson>;
 

@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
-import type { ApiKey, ApiKeyJson, Limits, LimitsJson, Scope, ScopeJson } from "./api_key_pb.js";
+import type { ApiKey, ApiKeyJson, Limits, LimitsJson, Priority, PriorityJson, Scope, ScopeJson } from "./api_key_pb.js";
 import type { Duration, DurationJson, Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -59,6 +59,13 @@ export declare type CreateApiKeyRequest = Message<"unified.admin.v1.CreateApiKey
    * @generated from field: unified.admin.v1.Limits limits = 6;
    */
   limits?: Limits | undefined;
+
+  /**
+   * Order of its waiting requests among those of other keys. Default: PRIORITY_DEFAULT.
+   *
+   * @generated from field: unified.admin.v1.Priority priority = 7;
+   */
+  priority: Priority;
 };
 
 /**
@@ -108,6 +115,13 @@ export declare type CreateApiKeyRequestJson = {
    * @generated from field: unified.admin.v1.Limits limits = 6;
    */
   limits?: LimitsJson;
+
+  /**
+   * Order of its waiting requests among those of other keys. Default: PRIORITY_DEFAULT.
+   *
+   * @generated from field: unified.admin.v1.Priority priority = 7;
+   */
+  priority?: PriorityJson;
 };
 
 /**
@@ -421,6 +435,13 @@ export declare type UpdateApiKeyRequest = Message<"unified.admin.v1.UpdateApiKey
    * @generated from field: bool never_expires = 6;
    */
   neverExpires: boolean;
+
+  /**
+   * The new order of its waiting requests. Default: unchanged.
+   *
+   * @generated from field: unified.admin.v1.Priority priority = 7;
+   */
+  priority: Priority;
 };
 
 /**
@@ -470,6 +491,13 @@ export declare type UpdateApiKeyRequestJson = {
    * @generated from field: bool never_expires = 6;
    */
   neverExpires?: boolean;
+
+  /**
+   * The new order of its waiting requests. Default: unchanged.
+   *
+   * @generated from field: unified.admin.v1.Priority priority = 7;
+   */
+  priority?: PriorityJson;
 };
 
 /**
@@ -840,7 +868,7 @@ export declare const ApiKeyService: GenService<{
     output: typeof UpdateApiKeyResponseSchema;
   },
   /**
-   * Creates a successor with the name, scope, account, models and limits of a key, which expires after an overlap.
+   * Creates a successor with the name, scope, account, models, limits and priority of a key, which expires after an overlap.
    *
    * @generated from rpc unified.admin.v1.ApiKeyService.RotateApiKey
    */

@@ -1,5 +1,5 @@
 /** API keys as the page needs them: status, list filter, and the form's draft with its requests. */
-import type { ApiKeyJson, LimitsJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
+import type { ApiKeyJson, LimitsJson, PriorityJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import type {
   CreateApiKeyRequestJson,
   KeyStateJson,
@@ -59,6 +59,7 @@ export interface KeyDraft {
   readonly requestsPerMinute: string;
   readonly tokensPerMinute: string;
   readonly concurrency: string;
+  readonly priority: PriorityJson;
   /** Value of a `datetime-local` input. */
   readonly expiresAt: string;
 }
@@ -67,7 +68,8 @@ export function emptyDraft(account: string): KeyDraft {
   return { ...draftOf({}), scope: "SCOPE_READ_WRITE", account };
 }
 
-export function draftOf({ name = "", scope, account = "", models = [], limits = {}, expiresAt }: ApiKeyJson): KeyDraft {
+export function draftOf(apiKey: ApiKeyJson): KeyDraft {
+  const { name = "", scope, account = "", models = [], limits = {}, priority, expiresAt } = apiKey;
   return {
     name,
     scope: scope === "SCOPE_READ_WRITE" ? scope : "SCOPE_READ",
@@ -76,6 +78,7 @@ export function draftOf({ name = "", scope, account = "", models = [], limits = 
     requestsPerMinute: limits.requestsPerMinute ?? "",
     tokensPerMinute: limits.tokensPerMinute ?? "",
     concurrency: limits.concurrency === undefined ? "" : String(limits.concurrency),
+    priority: priority ?? "PRIORITY_DEFAULT",
     expiresAt: toLocal(expiresAt),
   };
 }
@@ -88,6 +91,7 @@ export function createRequest(draft: KeyDraft): CreateApiKeyRequestJson {
     account: draft.account.trim(),
     models: modelsOf(draft),
     limits: limitsOf(draft),
+    priority: draft.priority,
     ...(expiresAt === null ? {} : { expiresAt }),
   };
 }
@@ -101,6 +105,7 @@ export function updateRequest(id: string, before: KeyDraft, draft: KeyDraft): Up
     ...(differs("name") ? { name: draft.name.trim() } : {}),
     ...(differs("models") ? { models: { models: modelsOf(draft) } } : {}),
     ...(differs("requestsPerMinute", "tokensPerMinute", "concurrency") ? { limits: limitsOf(draft) } : {}),
+    ...(differs("priority") ? { priority: draft.priority } : {}),
     ...(differs("expiresAt") ? (expiresAt === null ? { neverExpires: true } : { expiresAt }) : {}),
   };
 }

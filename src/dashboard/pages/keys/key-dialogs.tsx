@@ -7,7 +7,7 @@ import { time, toInstant } from "../../lib/format.js";
 import { prefix } from "../../lib/location.js";
 import { CodeBlock } from "../../ui/code.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Form, TextField } from "../../ui/form.js";
+import { Form, Select, TextField } from "../../ui/form.js";
 import { ExpiryPicker } from "../../ui/picker/expiry.js";
 import { useAccountChoices, useModelChoices } from "../../ui/picker/known.js";
 import { ManyPicker, Picker } from "../../ui/picker/picker.js";
@@ -86,7 +86,7 @@ export interface EditKeyProps {
   readonly onClose: () => void;
 }
 
-/** Edits a key's name, models, limits and expiry. Scope and account cannot change. */
+/** Edits a key's name, models, limits, priority and expiry. Scope and account cannot change. */
 export function EditKey({ apiKey, onDone, onClose }: EditKeyProps) {
   const before = draftOf(apiKey);
   const [draft, setDraft] = useState(before);
@@ -133,7 +133,7 @@ export function RotateKey({ apiKey, onCreated, onClose }: RotateKeyProps) {
   return (
     <Dialog title={`Rotate “${apiKey.name ?? ""}”`} onClose={onClose}>
       <Form verb="Rotate" send={rotate} onCancel={onClose} makesSecret>
-        <p>The new key has the same name, scope, account, models and limits.</p>
+        <p>The new key has the same name, scope, account, models, limits and priority.</p>
         <OverlapField
           label="Old key expires"
           hint="Replace the old key everywhere before then."
@@ -145,6 +145,13 @@ export function RotateKey({ apiKey, onCreated, onClose }: RotateKeyProps) {
     </Dialog>
   );
 }
+
+/** Order of waiting requests. */
+const priorities = {
+  PRIORITY_INTERACTIVE: "Interactive: first when requests wait",
+  PRIORITY_DEFAULT: "Default",
+  PRIORITY_BATCH: "Batch: last when requests wait",
+} as const;
 
 interface KeyFieldsProps {
   readonly draft: KeyDraft;
@@ -189,6 +196,12 @@ function KeyFields({ draft, onChange }: KeyFieldsProps) {
           {limit("Max concurrency", "concurrency", "concurrency")}
         </div>
       </fieldset>
+      <Select
+        label="Priority"
+        titles={priorities}
+        value={draft.priority === "PRIORITY_UNSPECIFIED" ? "PRIORITY_DEFAULT" : draft.priority}
+        onChoose={(priority) => onChange({ ...draft, priority })}
+      />
       <ExpiryPicker
         label="Expires"
         name="expires_at"

@@ -337,4 +337,6 @@ export const migrationSteps: readonly string[] = [
    CREATE INDEX events_waiting ON events (account, number) WHERE receivers_json IS NOT NULL;
    ALTER TABLE deliveries ADD COLUMN event_number INTEGER;
    CREATE INDEX deliveries_of_event ON deliveries (event_number) WHERE event_number IS NOT NULL AND is_purged = 0;`,
+  // Order in which the requests of a key get slots.
+  "ALTER TABLE api_keys ADD COLUMN priority TEXT NOT NULL DEFAULT 'default';",
 ];

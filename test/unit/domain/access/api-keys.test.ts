@@ -30,7 +30,7 @@ describe("ApiKeys", () => {
     expect(kept).toMatchObject({ prefix: secret.slice(0, 10), last4: secret.slice(-4) });
     expect(Object.keys(kept).toSorted()).toEqual(
       [
-        "account createdAtMs createdBy expiresAtMs hash id last4 lastUsedAtMs limits models name prefix revokedAtMs scope",
+        "account createdAtMs createdBy expiresAtMs hash id last4 lastUsedAtMs limits models name prefix priority revokedAtMs scope",
       ].flatMap((names) => names.split(" ")),
     );
     const hidden = secret.slice(10, -4);
@@ -156,12 +156,14 @@ describe("ApiKeys", () => {
   it("the successor copies everything but secret, id and expiry; the old key expires after a day by default (KEY-16)", async () => {
     const { apiKeys, clock } = createAccess();
     const limits = limitsOf({ tokensPerMinute: 7 });
-    const old = await apiKeys.create({ name: "ci", scope: "read", account: "team", models: ["a*"], limits });
+    const priority = "batch";
+    const old = await apiKeys.create({ name: "ci", scope: "read", account: "team", models: ["a*"], limits, priority });
     clock.advance(5);
     const next = await apiKeys.rotate({ ...rotation, id: old.record.id });
     expect(next.secret).not.toBe(old.secret);
     const { name, scope, account, models } = old.record;
-    expect(next.record).toMatchObject({ name, scope, account, models, limits, expiresAtMs: null, revokedAtMs: null });
+    expect(next.record).toMatchObject({ name, scope, account, models, limits, priority, expiresAtMs: null });
+    expect(next.record.revokedAtMs).toBeNull();
     expect(next.record.id).not.toBe(old.record.id);
     const oldExpiresAtMs = clock.now() + 86_400_000;
     expect(next.oldExpiresAtMs).toBe(oldExpiresAtMs);

@@ -37,6 +37,7 @@ describe("Authenticator", () => {
       models: ["a", "b*"],
       limits: { requestsPerMinute: 60, tokensPerMinute: null, concurrency: null },
       expiresAtMs: null,
+      priority: "default",
     });
   });
 

@@ -53,6 +53,23 @@ describe("WaitingRoom of one deployment", () => {
     expect([room.busy, room.waiting]).toEqual([0, 0]);
   });
 
+  it("a freed slot goes to an interactive request that came last, and limits of the room stay the same (KEY-24)", async () => {
+    const { room } = roomWith({ waitingMax: 2 });
+    const running = await room.acquire(a, never);
+    const batch = requestOf<RoutedDeployment>({ owner: { account: "b", keyId: "kb", priority: "batch" } });
+    const interactive = requestOf<RoutedDeployment>({ owner: { account: "c", keyId: "kc", priority: "interactive" } });
+    const order: string[] = [];
+    void room.acquire(batch, never).then(() => order.push("batch"));
+    void room.acquire(interactive, never).then((slot) => {
+      order.push("interactive");
+      slot.release();
+    });
+    expect((await refusal(room.acquire(batch, never))).code).toBe("server_is_overloaded");
+    running.release();
+    await new Promise(setImmediate);
+    expect(order).toEqual(["interactive", "batch"]);
+  });
+
   it("rejects a request that waited too long and leaves the queue empty", async () => {
     const { room, clock } = roomWith({ waitMs: 30_000 });
     await room.acquire(a, never);

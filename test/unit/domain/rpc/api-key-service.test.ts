@@ -2,7 +2,13 @@ import { randomBytes } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
-import { type ApiKey, ApiKeySchema, LimitsSchema, Scope } from "../../../../gen/unified/admin/v1/api_key_pb.js";
+import {
+  type ApiKey,
+  ApiKeySchema,
+  LimitsSchema,
+  Priority,
+  Scope,
+} from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import {
   CreateApiKeyRequestSchema,
   GetApiKeyRequestSchema,
@@ -70,6 +76,25 @@ describe("ApiKeyService", () => {
     expect(JSON.stringify(apiKeys, (_, value) => (typeof value === "bigint" ? String(value) : value))).not.toContain(
       secret,
     );
+  });
+
+  it("a key has the default priority unless another one is given, and an update without one keeps it (KEY-24)", async () => {
+    const { call, makeKey, acts } = await open();
+    expect((await makeKey({}))["apiKey"]).toMatchObject({ priority: Priority.DEFAULT });
+    const { apiKey } = await makeKey({ priority: Priority.BATCH });
+    const { id, priority } = apiKey as ApiKey;
+    expect(priority).toBe(Priority.BATCH);
+    const update = (change: MessageInitShape<typeof UpdateApiKeyRequestSchema>) =>
+      call("updateApiKey", create(UpdateApiKeyRequestSchema, { id, ...change }));
+    expect((await update({ name: "renamed" }))["apiKey"]).toMatchObject({ priority: Priority.BATCH });
+    expect((await update({ priority: Priority.INTERACTIVE }))["apiKey"]).toMatchObject({
+      priority: Priority.INTERACTIVE,
+    });
+    expect(await acts()).toContainEqual({ action: "api_key.update", target: id, details: { priority: "interactive" } });
+    await expect(update({ priority: 9 as Priority })).rejects.toMatchObject({
+      code: "invalid_value",
+      param: "priority",
+    });
   });
 
   it("a revoked key keeps its record with the time of revocation", async () => {
@@ -154,6 +179,7 @@ describe("ApiKeyService", () => {
       requests_per_minute: "5",
       tokens_per_minute: "default",
       concurrency: "default",
+      priority: "default",
       expires_at: "never",
     });
     expect(records[2]?.details).toEqual({ name: "new" });

@@ -1,0 +1,101 @@
+import { FairQueue, type QueueOwner } from "../../lib/fair-queue.js";
+import type { KeyPriority } from "../call/principal.js";
+
+/** Owner of a request that waits for a slot. Without a priority, such as the administrator, it has the default one. */
+export interface RoutedOwner extends QueueOwner {
+  readonly priority?: KeyPriority;
+}
+
+/**
+ * Slots in a row that may pass a waiting class. A default request gets every 8th slot at least. A batch request gets
+ * every 16th: its turn comes after 14, because the turn of a default request may come first.
+ */
+const passedMax = { interactive: Number.POSITIVE_INFINITY, default: 7, batch: 14 } as const;
+
+interface PriorityClass<T> {
+  readonly queue: FairQueue<T>;
+  readonly passedMax: number;
+  /** Slots in a row that went to other classes while requests of this one waited. */
+  passed: number;
+}
+
+/**
+ * Queue of the requests that wait for a slot of a model: interactive before default before batch, and within a class fair
+ * between accounts and keys. A bound on the slots in a row that pass a class prevents its starvation.
+ */
+export class PriorityQueue<T> {
+  readonly #classes: readonly PriorityClass<T>[];
+  readonly #byPriority: Readonly<Record<KeyPriority, PriorityClass<T>>>;
+  size = 0;
+
+  constructor() {
+    const create = (priority: KeyPriority): PriorityClass<T> => {
+      return { queue: new FairQueue<T>(), passedMax: passedMax[priority], passed: 0 };
+    };
+    this.#byPriority = { interactive: create("interactive"), default: create("default"), batch: create("batch") };
+    const { interactive, default: normal, batch } = this.#byPriority;
+    this.#classes = [interactive, normal, batch];
+  }
+
+  add(owner: RoutedOwner, item: T): void {
+    this.#classOf(owner).queue.add(owner, item);
+    this.size += 1;
+  }
+
+  remove(owner: RoutedOwner, item: T): void {
+    const { queue } = this.#classOf(owner);
+    const before = queue.size;
+    queue.remove(owner, item);
+    this.size += queue.size - before;
+  }
+
+  /** Removes and returns the next item that is accepted; undefined if there is none. */
+  next(accepts: (item: T) => boolean): T | undefined {
+    for (const one of this.#classes) {
+      if (one.queue.size === 0 || one.passed < one.passedMax) continue;
+      const item = this.#takeOf(one, accepts);
+      if (item !== undefined) return item;
+    }
+    for (const one of this.#classes) {
+      const item = one.queue.size === 0 ? undefined : this.#takeOf(one, accepts);
+      if (item !== undefined) return item;
+    }
+    return undefined;
+  }
+
+  /** Whether `makeRoomFor` would return an item. */
+  canMakeRoomFor(owner: RoutedOwner): boolean {
+    const own = this.#classOf(owner);
+    return this.#lowestBelow(own) !== null || own.queue.hasHeavier(owner);
+  }
+
+  /**
+   * Removes and returns the item that gives up its place in a full queue: the newest one of the key with the most, in the
+   * lowest class below the owner's. Without one, of a key in the owner's class that has more than the owner would have.
+   * Null: the owner has to be rejected.
+   */
+  makeRoomFor(owner: RoutedOwner): T | null {
+    const own = this.#classOf(owner);
+    const lower = this.#lowestBelow(own);
+    const item = lower === null ? own.queue.newestOfHeaviest(owner) : lower.queue.newestOfLongest();
+    if (item !== null) this.size -= 1;
+    return item;
+  }
+
+  #classOf({ priority = "default" }: RoutedOwner): PriorityClass<T> {
+    return this.#byPriority[priority];
+  }
+
+  #lowestBelow(own: PriorityClass<T>): PriorityClass<T> | null {
+    const lowest = this.#classes.findLast(({ queue }) => queue.size > 0);
+    return lowest !== undefined && this.#classes.indexOf(lowest) > this.#classes.indexOf(own) ? lowest : null;
+  }
+
+  #takeOf(one: PriorityClass<T>, accepts: (item: T) => boolean): T | undefined {
+    const item = one.queue.next(accepts);
+    if (item === undefined) return undefined;
+    this.size -= 1;
+    for (const other of this.#classes) other.passed = other === one || other.queue.size === 0 ? 0 : other.passed + 1;
+    return item;
+  }
+}
