@@ -58,6 +58,16 @@ export class Catalog {
     return [...this.#models.values()];
   }
 
+  /** All models, by id, without a copy of the list. */
+  each(): Iterable<CatalogModel> {
+    return this.#models.values();
+  }
+
+  /** Number of models. */
+  get size(): number {
+    return this.#models.size;
+  }
+
   /** The deployments of all models. */
   deployments(): readonly Deployment[] {
     return this.all().flatMap(({ deployments }) => deployments);

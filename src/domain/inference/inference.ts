@@ -66,6 +66,8 @@ interface RequestKind<P> {
   labels(): ClientLabels | null;
   /** Plans for the capabilities of the deployments, at least one. Throws ServiceError when none can run the request. */
   plan(candidates: readonly Capabilities[], defaults: RequestDefaults | null): P;
+  /** Whether the request runs beside the slots of its model. Absent: it takes one. */
+  readonly takesNoSlot?: true;
   /** The most that the request can use, counted by a loaded model if there is one. */
   reserve(model: CountingModel | null, plan: P, stop: AbortFlag): Promise<Reservation>;
 }
@@ -142,7 +144,7 @@ export class Inference {
 
   /** Counts the prompt of a chat completion, with the checks of one. */
   countTokens(params: ChatCompletionParams, call: Call): Promise<Answer<CountTokensResponse>> {
-    const kind = { ...this.#chat(params), reserve: reserveNothing };
+    const kind = { ...this.#chat(params), reserve: reserveNothing, takesNoSlot: true } as const;
     return this.#serve(call, kind, (admitted) => countTokens(admitted, this.#deps.shares));
   }
 
@@ -170,6 +172,8 @@ export class Inference {
       return this.#model(call, kind.model, kind.capability);
     });
     const mayFallBack = model.fallbacks.length > 0 && !call.refusesFallbacks;
+    // Before the prompt is counted and the request admitted: a rejection costs little and waits for no store.
+    if (!mayFallBack && kind.takesNoSlot !== true) model.room.throwIfRejecting(call.principal);
     const fallbacks = mayFallBack ? new Fallbacks(this.#deps.catalog, call, kind, model) : null;
     const fallback = model.loaded === null ? await fallbackUnlessLoaded(call, model, fallbacks) : null;
     const plan =

@@ -4,8 +4,9 @@ import { errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Ejection } from "./ejection.js";
+import { LoadShedding, type RoomLoad } from "./load-shedding.js";
 import { type Candidate, hasFreeSlot, type PickPolicy, pick, type RoutedRequest, rank } from "./pick.js";
-import { PriorityQueue } from "./priority-queue.js";
+import { PriorityQueue, type RoutedOwner } from "./priority-queue.js";
 
 /** A deployment whose load is counted by the slots that its waiting room grants. */
 export interface RoutedDeployment extends Candidate {
@@ -30,9 +31,8 @@ interface Waiter<D> {
   refuse(error: ServiceError): void;
 }
 
-/** Bounds of the Retry-After for a rejected request. */
-const retryAfterMinMs = 1_000;
-const retryAfterMaxMs = 30_000;
+const fullText = "The model's queue is full.";
+const shedText = "The model gets more requests than it can serve, and those of this key wait too long already.";
 /** Weight of the newest duration in the moving average of slot use. */
 const holdWeight = 0.1;
 
@@ -40,7 +40,7 @@ const holdWeight = 0.1;
  * Grants the slots of all deployments of a model by the priority of the key, and fairly between accounts and between the
  * keys of an account (REL-5). A request waits for the first free slot of any deployment that it may use. A full room
  * rejects at once. When a key with few waiting requests meets a full room, the newest request of a lower priority or of
- * the key with the most is dropped for it.
+ * the key with the most is dropped for it. A queue that lasts is kept short: see LoadShedding.
  */
 export class WaitingRoom<D extends RoutedDeployment> {
   readonly #clock: Clock;
@@ -54,7 +54,7 @@ export class WaitingRoom<D extends RoutedDeployment> {
   /** Slots granted so far. */
   granted = 0;
   #meanHoldMs = 1_000;
-  #refusals = 0;
+  readonly #shedding = new LoadShedding();
 
   constructor(clock: Clock, options: WaitingRoomOptions<D>) {
     this.#clock = clock;
@@ -109,10 +109,38 @@ export class WaitingRoom<D extends RoutedDeployment> {
     this.#dispatch();
     const free = this.#takeFree(request);
     if (free !== null) return Promise.resolve(free);
-    if (!continuing && this.waiting >= this.#options.waitingMax && !this.#makeRoomFor(request)) {
-      return Promise.reject(this.#overloaded("The model's queue is full."));
+    if (!continuing) {
+      // A retry has waited already.
+      if (request.failure === null && this.#isShedding(request.owner))
+        return Promise.reject(this.#overloaded(shedText));
+      if (this.#isFull && !this.#makeRoomFor(request)) return Promise.reject(this.#overloaded(fullText));
     }
     return this.#wait(request, signal, continuing);
+  }
+
+  /** Whether a new request of the owner would be rejected now. */
+  isRejecting(owner: RoutedOwner): boolean {
+    if (this.waiting === 0 && !this.#isFull) return false;
+    if (this.#deployments.length === 0 || this.#deployments.some(hasFreeSlot)) return false;
+    return this.#isShedding(owner) || (this.#isFull && !this.#waiting.canMakeRoomFor(owner));
+  }
+
+  /** Throws `server_is_overloaded` if a new request of the owner would be rejected now. */
+  throwIfRejecting(owner: RoutedOwner): void {
+    if (this.isRejecting(owner)) throw this.#overloaded(this.#isShedding(owner) ? shedText : fullText);
+  }
+
+  get #isFull(): boolean {
+    return this.waiting >= this.#options.waitingMax;
+  }
+
+  #isShedding(owner: RoutedOwner): boolean {
+    return this.#shedding.isActive && this.#shedding.rejects(owner, this.#load(), this.#clock.monotonic());
+  }
+
+  #load(): RoomLoad {
+    const { waitingMax, limits } = this.#options;
+    return { slots: this.slots, meanHoldMs: this.#meanHoldMs, waitingMax, queueWaitMs: limits.queueWaitMs };
   }
 
   #wait(request: RoutedRequest<D>, signal: AbortFlag, continuing: boolean): Promise<Slot<D>> {
@@ -125,7 +153,8 @@ export class WaitingRoom<D extends RoutedDeployment> {
             cancel(this.#overloaded(`No slot of the model became free within ${queueWaitMs / 1000} s.`)),
           );
       const onAbort = (): void => cancel(errorOfEnd(signal.reason));
-      const settled = (): void => {
+      const settled = (waitMs: number | null): void => {
+        if (!continuing) this.#shedding.left(request.owner, waitMs, this.#load(), this.#clock.monotonic());
         cancelTimer?.();
         signal.removeEventListener("abort", onAbort);
         this.#retries.delete(waiter);
@@ -133,11 +162,12 @@ export class WaitingRoom<D extends RoutedDeployment> {
       const waiter: Waiter<D> = {
         request,
         grant: (deployment) => {
-          settled();
-          resolve(this.#take(deployment, request, this.#clock.monotonic() - sinceMs));
+          const waitMs = this.#clock.monotonic() - sinceMs;
+          settled(waitMs);
+          resolve(this.#take(deployment, request, waitMs));
         },
         refuse: (error) => {
-          settled();
+          settled(null);
           reject(error);
         },
       };
@@ -147,6 +177,7 @@ export class WaitingRoom<D extends RoutedDeployment> {
       };
       signal.addEventListener("abort", onAbort);
       this.#waiting.add(request.owner, waiter);
+      if (!continuing) this.#shedding.joined(request.owner, sinceMs);
       if (request.failure !== null) this.#retries.add(waiter);
     });
   }
@@ -168,6 +199,8 @@ export class WaitingRoom<D extends RoutedDeployment> {
     this.busy -= 1;
     this.#meanHoldMs += holdWeight * (this.#clock.monotonic() - grantedMs - this.#meanHoldMs);
     this.#dispatch();
+    if (this.#shedding.isActive && this.waiting === 0 && this.#deployments.some(hasFreeSlot))
+      this.#shedding.recovered();
   };
 
   /** Grants free slots to waiting requests, each to the next one in fair order that may use it. */
@@ -208,11 +241,8 @@ export class WaitingRoom<D extends RoutedDeployment> {
     return true;
   }
 
-  /** 503 with the estimated wait, randomized so that rejected clients do not return together. */
   #overloaded(why: string): ServiceError {
-    const expectedMs = (this.#meanHoldMs * (this.waiting + 1)) / Math.max(1, this.slots);
-    const spread = 1 + (this.#refusals++ % 8) / 32;
-    const retryAfterMs = Math.ceil(Math.min(retryAfterMaxMs, Math.max(retryAfterMinMs, expectedMs * spread)));
+    const retryAfterMs = this.#shedding.retryAfterMs(this.waiting, this.#load(), this.#clock.monotonic());
     return new ServiceError("server_is_overloaded", why, { retryAfterMs });
   }
 }

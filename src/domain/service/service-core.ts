@@ -22,8 +22,9 @@ import { type CallContext, type Caller, Ended, errorOfEnd } from "../call/call-c
 import type { LiveRequests } from "../call/live-requests.js";
 import { type CallEnd, type CallRecorder, CallTimes, type CallTracer, type Observer } from "../call/observer.js";
 import type { Logger } from "../call/ports.js";
-import { nobody, type Principal } from "../call/principal.js";
+import { mayUseModel, nobody, type Principal } from "../call/principal.js";
 import { invariant, type ServiceError, toServiceError } from "../call/service-error.js";
+import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
 import { listModels, watchModels } from "../catalog/model-listing.js";
 import type { Core } from "../core.js";
 import type { Piece } from "../inference/chat-answer.js";
@@ -44,6 +45,19 @@ export interface ServiceCoreDeps extends InferenceDeps {
   /** Null when the request log is off. */
   readonly recorder: CallRecorder | null;
 }
+
+/** Operations that take a slot of a model. */
+const capabilityOf: ReadonlyMap<Operation, Capability> = new Map([
+  ["create_chat_completion", "chat"],
+  ["create_response", "chat"],
+  ["create_message", "chat"],
+  ["create_completion", "completions"],
+  ["create_embeddings", "embeddings"],
+  ["rerank", "rerank"],
+]);
+
+/** With more models than this, a request is rejected once its body has named the model. */
+const gatedModelsMax = 16;
 
 /** A call before authentication. */
 type Arrival = Omit<CallFacts, "principal" | "deadlineAtMs">;
@@ -111,6 +125,7 @@ export class ServiceCore implements Core {
     if (caller.abort.aborted) throw errorOfEnd(caller.abort.reason);
     requireAllowed(operation, principal, caller.browser);
     this.#checkRejections(operation, principal);
+    this.#checkLoad(operation, principal);
     const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
     const facts = { requestId, operation, principal, caller, receivedAtMs, arrivedAtMs, deadlineAtMs };
     return new Call(this.#callDeps, facts);
@@ -123,6 +138,26 @@ export class ServiceCore implements Core {
       this.#deps.observer.limitHit("requests");
       throw refusal;
     }
+  }
+
+  /**
+   * Throws `server_is_overloaded` when every model that the caller may use for the operation would reject its request:
+   * then the body, which names the model, is not read.
+   */
+  #checkLoad(operation: Operation, principal: Principal): void {
+    const { catalog } = this.#deps;
+    const capability = capabilityOf.get(operation);
+    if (capability === undefined || catalog.size > gatedModelsMax) return;
+    let mayBeOverloaded = false;
+    for (const { room } of catalog.each()) mayBeOverloaded ||= room.isRejecting(principal);
+    if (!mayBeOverloaded) return;
+    let overloaded: CatalogModel | null = null;
+    for (const model of catalog.each()) {
+      if (!mayUseModel(principal, model.id) || !model.capabilities.includes(capability)) continue;
+      if (model.fallbacks.length > 0 || !model.room.isRejecting(principal)) return;
+      overloaded = model;
+    }
+    overloaded?.room.throwIfRejecting(principal);
   }
 
   /** Error for a rejected call, which is logged here because no Call exists. */

@@ -340,3 +340,46 @@ describe("open", () => {
     expect(settlements).toHaveLength(0);
   });
 });
+
+describe("an overloaded model", () => {
+  /** A model with one slot and no queue, whose slot is in use. */
+  async function overloaded(fallbacks: Readonly<Record<string, HandEngine>> = {}) {
+    const engine = new HandEngine();
+    const harness = await createCoreHarness({ engines: [engine], deployment: { slots: 1, queueMax: 0 }, fallbacks });
+    const early = (await harness.open()).ctx;
+    const running = harness.core.createChatCompletion(chat(), (await harness.open()).ctx);
+    const run = await engine.run();
+    return { ...harness, early, running, run };
+  }
+
+  it("rejects a request before it is admitted: nothing is charged and no event is caused (REL-26)", async () => {
+    const { core, early, running, run, settlements } = await overloaded();
+    const error = await failure(core.createChatCompletion(chat(), early));
+    expect(error.code).toBe("server_is_overloaded");
+    expect(error.retryAfterMs).toBeGreaterThanOrEqual(1_000);
+    run.answer("Hello.");
+    await running;
+    expect(settlements).toMatchObject([{ why: "completed" }]);
+  });
+
+  it("rejects a call on its headers when no other model is left, and only calls that need a slot (REL-26)", async () => {
+    const { open, running, run } = await overloaded();
+    expect(await failure(open())).toMatchObject({ code: "server_is_overloaded" });
+    for (const operation of ["list_models", "count_tokens"] as const) {
+      (await open(operation)).ctx.close();
+    }
+    run.answer("Hello.");
+    await running;
+    (await open()).ctx.close();
+  });
+
+  it("opens a call as long as one of the caller's models, or a fallback, may answer (REL-26)", async () => {
+    const other = new HandEngine();
+    const { open, core, running, run } = await overloaded({ other });
+    const answering = core.createChatCompletion(chat(), (await open()).ctx);
+    (await other.run()).answer("From the fallback.");
+    expect((await answering).head.fallbackModel).toBe("other");
+    run.answer("Hello.");
+    await running;
+  });
+});

@@ -1,0 +1,124 @@
+import { BoundedMap } from "../../lib/collections.js";
+import type { QueueOwner } from "../../lib/fair-queue.js";
+
+/** What a waiting room knows of its load. */
+export interface RoomLoad {
+  readonly slots: number;
+  /** Mean time for which a request holds a slot. */
+  readonly meanHoldMs: number;
+  /** Requests that may wait. */
+  readonly waitingMax: number;
+  /** Maximum wait. */
+  readonly queueWaitMs: number;
+}
+
+/** The waiting requests of one key. */
+interface KeyQueue {
+  waiting: number;
+  /** When a request of the key last waited for no longer than the target, or none waited. */
+  shortWaitAtMs: number;
+  isShedding: boolean;
+}
+
+/** Shorter waits are not noticed beside the time of an answer, and lie within the accuracy of a busy process. */
+const targetMinMs = 100;
+/** Share of a request's own time for which it may wait: accepted requests then take 1.5 times as long (REL-5). */
+const targetShare = 1 / 2;
+/** A shorter time does not tell a standing queue from a burst. */
+const intervalMinMs = 1_000;
+/** Target and interval are at most this share of the maximum wait, so that overload is noticed before requests reach it. */
+const queueWaitShare = 1 / 3;
+/** Bounds of the Retry-After before it is randomized. */
+const retryAfterMinMs = 1_000;
+const retryAfterMaxMs = 24_000;
+/** It is randomized upwards by up to this share, in steps. */
+const retrySpread = 1 / 4;
+const retrySteps = 8;
+/** Keys that are remembered. */
+const keysMax = 10_000;
+
+/**
+ * Load shedding by controlled delay (CoDel), for each key. A burst may fill the queue. When even the shortest wait of a
+ * key's requests was above the target for an interval, its queue only adds delay: from then on a new request of the key is
+ * rejected, unless it would start within the target. One request of each key may always wait. The shedding ends when a
+ * slot is free and no request waits.
+ */
+export class LoadShedding {
+  #queues = new BoundedMap<string, KeyQueue>(keysMax);
+  /** Keys with waiting requests. */
+  #waitingKeys = 0;
+  /** Whether the queue of a key is observed. */
+  isActive = false;
+  /** When the last rejected client is expected to return, on the monotonic clock. */
+  #returnAtMs = Number.NEGATIVE_INFINITY;
+  #rejections = 0;
+
+  /** A request begins to wait. */
+  joined(owner: QueueOwner, nowMs: number): void {
+    const name = nameOf(owner);
+    const queue = this.#queues.get(name) ?? { waiting: 0, shortWaitAtMs: nowMs, isShedding: false };
+    if (queue.waiting === 0) {
+      this.#waitingKeys += 1;
+      queue.shortWaitAtMs = nowMs;
+    }
+    queue.waiting += 1;
+    this.#queues.set(name, queue);
+    this.isActive = true;
+  }
+
+  /** A request does not wait any longer. `waitMs` null: it got no slot. */
+  left(owner: QueueOwner, waitMs: number | null, load: RoomLoad, nowMs: number): void {
+    const queue = this.#queues.get(nameOf(owner));
+    if (queue === undefined || queue.waiting === 0) return;
+    if (waitMs !== null && waitMs <= targetMsOf(load)) queue.shortWaitAtMs = nowMs;
+    queue.waiting -= 1;
+    if (queue.waiting === 0) this.#waitingKeys -= 1;
+  }
+
+  /** Whether a new request of the owner is rejected. */
+  rejects(owner: QueueOwner, load: RoomLoad, nowMs: number): boolean {
+    const queue = this.#queues.get(nameOf(owner));
+    if (queue === undefined || queue.waiting === 0) return false;
+    queue.isShedding ||= nowMs - queue.shortWaitAtMs >= intervalMsOf(load);
+    return queue.isShedding && queue.waiting >= this.#placesOf(load);
+  }
+
+  /**
+   * When a rejected client may return, 1 to 30 s: behind the requests that wait and the clients that were rejected before
+   * it, at the rate at which slots become free. Randomized, so that clients do not return together.
+   */
+  retryAfterMs(waiting: number, { slots, meanHoldMs }: RoomLoad, nowMs: number): number {
+    const slotEveryMs = meanHoldMs / Math.max(1, slots);
+    const drainedAtMs = nowMs + slotEveryMs * (waiting + 1);
+    this.#returnAtMs = Math.min(nowMs + retryAfterMaxMs, Math.max(drainedAtMs, this.#returnAtMs + slotEveryMs));
+    const spread = 1 + ((this.#rejections++ % retrySteps) / retrySteps) * retrySpread;
+    return Math.ceil(Math.max(retryAfterMinMs, this.#returnAtMs - nowMs) * spread);
+  }
+
+  /** A slot is free and no request waits. */
+  recovered(): void {
+    this.#queues = new BoundedMap(keysMax);
+    this.#waitingKeys = 0;
+    this.isActive = false;
+  }
+
+  /** Requests of one key that get a slot within the target. At least 1, so that its slots are never unused. */
+  #placesOf(load: RoomLoad): number {
+    const all = (load.slots * targetMsOf(load)) / load.meanHoldMs;
+    return Math.max(1, Math.floor(all / Math.max(1, this.#waitingKeys)));
+  }
+}
+
+function targetMsOf({ meanHoldMs, queueWaitMs }: RoomLoad): number {
+  return Math.min(Math.max(targetMinMs, meanHoldMs * targetShare), queueWaitMs * queueWaitShare);
+}
+
+/** The time in which a full queue drains: a burst that fits into the queue is over by then. */
+function intervalMsOf({ slots, meanHoldMs, waitingMax, queueWaitMs }: RoomLoad): number {
+  const drainMs = (waitingMax * meanHoldMs) / Math.max(1, slots);
+  return Math.min(Math.max(intervalMinMs, drainMs), queueWaitMs * queueWaitShare);
+}
+
+function nameOf({ account, keyId }: QueueOwner): string {
+  return `${account} ${keyId ?? ""}`;
+}
