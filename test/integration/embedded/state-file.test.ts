@@ -7,6 +7,13 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ApiKeys } from "../../../src/domain/access/api-keys.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { createRandomIds } from "../../../src/lib/crypto.js";
+import {
+  appliedMigration,
+  migrate,
+  newestMigration,
+  schemaDifferences,
+} from "../../../src/state/embedded/database/migrations.js";
+import { restoreEmbeddedState } from "../../../src/state/embedded/database/restore.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
@@ -112,6 +119,33 @@ describe("the file of the embedded state", () => {
     expect(db.prepare("PRAGMA locking_mode").get()?.["locking_mode"]).toBe("exclusive");
     expect(existsSync(join(dataDir, "uis.db-shm"))).toBe(false);
     db.close();
+  });
+
+  it("keeps the file of an earlier version before it is migrated, so that this version can be left again (USE-23)", async () => {
+    const earlier = newestMigration - 1;
+    const kept = join(dataDir, `uis.db.step-${earlier}`);
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    const former = openSqlite(join(dataDir, "uis.db"));
+    migrate(former, 1_000, earlier);
+    former.exec("INSERT INTO models_seen (id, first_seen_at_ms) VALUES ('m', 5)");
+    former.close();
+    // Of an earlier migration from the same step, or of a start that was killed.
+    await writeFile(kept, "outdated");
+    await writeFile(`${kept}.unfinished`, "half");
+    await (await open()).close();
+    expect(warnings).toEqual([expect.stringContaining(`The file before it is kept in ${kept}`)]);
+    expect(await modeOf(kept)).toBe("600");
+    expect(existsSync(`${kept}.unfinished`)).toBe(false);
+    const db = openSqlite(kept);
+    expect(appliedMigration(db)).toBe(earlier);
+    expect(schemaDifferences(db, earlier)).toEqual([]);
+    expect(db.prepare("SELECT id FROM models_seen").all()).toHaveLength(1);
+    db.close();
+    // It can be restored like any backup, and the next start of this version keeps it again.
+    expect(restoreEmbeddedState({ dataDir, file: kept, nowMs: 1 })).not.toBeNull();
+    const again = await open();
+    expect(await again.catalog.firstSeen(["m"], 9)).toEqual([5]);
+    await again.close();
   });
 
   it("leaves a file of a newer version unchanged and names its version", async () => {

@@ -10,8 +10,7 @@ export const newestMigration = migrationSteps.length;
  * StateOpenError for a file of a newer version.
  */
 export function migrate(db: SqliteDatabase, nowMs: number, newest = newestMigration): void {
-  db.exec("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, applied_at_ms INTEGER NOT NULL) STRICT");
-  const applied = Number(db.prepare("SELECT max(number) AS number FROM migrations").get()?.["number"] ?? 0);
+  const applied = appliedMigration(db);
   if (applied > migrationSteps.length) {
     throw new StateOpenError(
       `the data was written by a newer version: it is at step ${applied}, this version ends at step ${migrationSteps.length}`,
@@ -25,6 +24,12 @@ export function migrate(db: SqliteDatabase, nowMs: number, newest = newestMigrat
     note.run(applied + position + 1, nowMs);
     db.exec("COMMIT");
   });
+}
+
+/** The number of the last step that the file has; 0 for an empty file. */
+export function appliedMigration(db: SqliteDatabase): number {
+  db.exec("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, applied_at_ms INTEGER NOT NULL) STRICT");
+  return Number(db.prepare("SELECT max(number) AS number FROM migrations").get()?.["number"] ?? 0);
 }
 
 /**

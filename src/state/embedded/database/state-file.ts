@@ -10,11 +10,11 @@ import {
   rmSync,
   statSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { StateOpenError } from "../../../domain/service/state.js";
 import { fileFaultOf } from "../../../lib/file-faults.js";
-import { migrate } from "./migrations.js";
+import { appliedMigration, migrate, newestMigration } from "./migrations.js";
 import { openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes } from "./sqlite.js";
 
 interface OpenOptions {
@@ -35,8 +35,11 @@ export function openStateFile(
     const warnings = prepareFiles(dataDir, file, newStore);
     const db = openSqlite(file);
     applySettings(db);
+    const kept = keepFormer(db, file);
     migrate(db, Date.now());
-    return { db, warnings };
+    if (kept === null) return { db, warnings };
+    const notice = `The state has a new format. The file before it is kept in ${kept}: an earlier version starts after uis restore ${kept}. Delete it when you do not need it.`;
+    return { db, warnings: [...warnings, notice] };
   } catch (cause) {
     throw toOpenError(cause, dataDir, file);
   }
@@ -81,6 +84,29 @@ function createDatabase(file: string): void {
   } finally {
     rmSync(unfinished, { force: true });
     removeLogs(unfinished);
+  }
+}
+
+/**
+ * Copies a file of an earlier version before it is migrated: the earlier version can open the copy, and not the migrated file.
+ * Replaces the copy of an earlier migration from the same step. Null: the file is of this version.
+ */
+function keepFormer(db: SqliteDatabase, file: string): string | null {
+  const step = appliedMigration(db);
+  if (step === 0 || step >= newestMigration) return null;
+  const kept = `${file}.step-${step}`;
+  const unfinished = `${kept}.unfinished`;
+  try {
+    rmSync(unfinished, { force: true });
+    // VACUUM INTO fills an empty file, which has its mode already.
+    closeSync(openSync(unfinished, "wx", 0o600));
+    db.prepare("VACUUM INTO ?").run(unfinished);
+    syncFile(unfinished);
+    renameSync(unfinished, kept);
+    syncDirectory(dirname(file));
+    return kept;
+  } finally {
+    rmSync(unfinished, { force: true });
   }
 }
 
