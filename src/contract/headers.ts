@@ -23,6 +23,10 @@ export const headers = {
   attempts: "x-uis-attempts",
   answeringModel: "x-uis-model",
   fallback: "x-uis-fallback",
+  /** From a gateway to its cores, signed. */
+  forwarded: "x-uis-forwarded",
+  /** From a core to a gateway, for translated requests. */
+  answer: "x-uis-answer",
 } as const;
 
 /** Headers of a cross-origin response that browsers expose to scripts (CORS-4), in addition to the safe-listed ones. */

@@ -1,4 +1,12 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  randomBytes,
+  scrypt,
+  timingSafeEqual,
+} from "node:crypto";
 import { crc32 } from "node:zlib";
 
 /** CRC-32 as zip and gzip use it, 0 to 2^32 - 1. */
@@ -180,4 +188,31 @@ const lineForm = /^(\d{1,10}) ([0-9a-f]{8}) (.*)$/s;
 
 function checksumOf(text: string): string {
   return crc32(text).toString(16).padStart(8, "0");
+}
+
+/**
+ * A text with its signature, for a header: the text and an HMAC-SHA256 in base64url, with a dot between them. The signature
+ * also covers `context`, which the receiver has from elsewhere. Without a secret the signature is empty.
+ */
+export function signText(secret: string | null, text: string, context: string): string {
+  const encoded = Buffer.from(text).toString("base64url");
+  return `${encoded}.${secret === null ? "" : signatureOf(secret, encoded, context).toString("base64url")}`;
+}
+
+/** The text of `signText`; null where its signature is wrong. Secret null: any signature is accepted. */
+export function readSignedText(secret: string | null, signed: string, context: string): string | null {
+  const dot = signed.indexOf(".");
+  if (dot < 0) return null;
+  const encoded = signed.slice(0, dot);
+  if (secret !== null) {
+    const given = Buffer.from(signed.slice(dot + 1), "base64url");
+    const wanted = signatureOf(secret, encoded, context);
+    if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return null;
+  }
+  return Buffer.from(encoded, "base64url").toString();
+}
+
+function signatureOf(secret: string, encoded: string, context: string): Buffer {
+  // The context follows a character that base64url does not have, so that the parts cannot be shifted.
+  return createHmac("sha256", secret).update(`${encoded}\n${context}`).digest();
 }

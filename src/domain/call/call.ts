@@ -109,6 +109,10 @@ export class Call implements CallContext, LiveRequest {
     return this.#caller.abort.signal;
   }
 
+  get caller(): Caller {
+    return this.#caller;
+  }
+
   get address(): string {
     return this.#caller.address;
   }

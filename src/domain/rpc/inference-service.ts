@@ -10,8 +10,10 @@ import {
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import { isTranslated } from "../call/forwarded-call.js";
 import type { Core } from "../core.js";
 import { answerMetadata, routeFields } from "../metering/limit-response.js";
+import { readOriginal, translatedHead } from "./original-request.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /**
@@ -20,19 +22,29 @@ import { type RpcService, rpcService } from "./rpc-service.js";
  */
 export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "streamBufferBytesMax">): RpcService {
   return rpcService(InferenceService, {
-    async createChatCompletion({ params }, ctx, sendHead) {
-      const { head, body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
+    async createChatCompletion({ params, original }, ctx, sendHead) {
+      const native = isTranslated(ctx.operation) ? readOriginal(params, original) : undefined;
+      const { head, body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx, native);
       sendHead(answerMetadata(head));
-      return { completion: body };
+      if (isTranslated(ctx.operation)) sendHead(translatedHead({ native }));
+      return body.native === undefined ? { completion: body } : { completion: body, native: body.native };
     },
-    async streamChatCompletion({ params }, ctx, sendHead) {
-      const { head, items, route } = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
+    async streamChatCompletion({ params, original }, ctx, sendHead) {
+      const native = isTranslated(ctx.operation) ? readOriginal(params, original) : undefined;
+      const answer = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx, native);
+      const { head, items, route } = answer;
       sendHead(answerMetadata(head));
+      if (isTranslated(ctx.operation)) sendHead(translatedHead({ native, ...answer }));
       return {
-        items: mapItems(items, (chunk) => create(StreamChatCompletionResponseSchema, { chunk })),
+        items: mapItems(items, (chunk) => {
+          const response = create(StreamChatCompletionResponseSchema, { chunk });
+          if (chunk.native !== undefined) response.native = chunk.native;
+          return response;
+        }),
         trailers: () => routeFields(route()),
         merge: (waiting, next) => {
           if (waiting.chunk === undefined || next.chunk === undefined) return null;
+          if (waiting.native !== "" || next.native !== "") return null;
           const chunk = mergeChatChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);
           return chunk && { ...next, chunk };
         },

@@ -15,6 +15,7 @@ import {
   leaving,
   shareOwnerOf,
 } from "../../domain/call/call-context.js";
+import type { ForwardedCall } from "../../domain/call/forwarded-call.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
@@ -53,6 +54,9 @@ export function openCallOf(metadata: Metadata): OpenCall {
   return open;
 }
 
+/** The largest message of a forwarded call, as a multiple of the client's largest. */
+const forwardedSize = 3;
+
 const wrappedPrototypes = new WeakSet<object>();
 
 /**
@@ -78,7 +82,7 @@ function wrapStatuses(call: ServerInterceptingCallInterface): void {
  * before our status was sent.
  */
 export class OpenCall implements Placed {
-  readonly requestId: string;
+  requestId: string;
   readonly abort = new AbortSource();
   /** The client's deadline on our clock; Infinity without one. */
   readonly deadlineAtMs: number;
@@ -90,7 +94,8 @@ export class OpenCall implements Placed {
   readonly #method: DescMethod;
   readonly #call: ServerInterceptingCallInterface;
   #ctx: CallContext | undefined;
-  readonly #bytesMax: number;
+  #bytesMax: number;
+  #sharesConnection = true;
   #requestComplete = false;
   #endUpload = (): void => {};
   #finishing = false;
@@ -125,6 +130,17 @@ export class OpenCall implements Placed {
     return this.#ctx;
   }
 
+  /**
+   * A trusted gateway forwarded the call. Its connection carries many callers, so that it has no share of its own. The
+   * message may be larger than the client's: a translated request also has its original.
+   */
+  isForwarded({ requestId }: Pick<ForwardedCall, "requestId">): void {
+    this.requestId = requestId;
+    this.#sharesConnection = false;
+    this.#bytesMax *= forwardedSize;
+    limitMessages(this.#call, this.#bytesMax);
+  }
+
   /** Records that the core has accepted the call of this metadata. False when the client has left meanwhile. */
   opened(ctx: CallContext, metadata: Metadata): boolean {
     if (this.#over) {
@@ -142,7 +158,7 @@ export class OpenCall implements Placed {
   /** Charges the message to the budget as it arrives, and watches its rate, until it is complete or the call is over. */
   #receive(ctx: CallContext): void {
     const { bodies, uploads, limits } = this.#deps;
-    const charge = bodies.charge(connectionOf(this.#call), shareOwnerOf(ctx));
+    const charge = bodies.charge(this.#sharesConnection ? connectionOf(this.#call) : this, shareOwnerOf(ctx));
     const refuse = (fault: BodyFault): void => {
       const bounds = { bytesMax: this.#bytesMax, bytesPerSecondMin: limits.bodyRateMin };
       this.refuse(errorOfBodyFault(fault, bounds, this.abort));

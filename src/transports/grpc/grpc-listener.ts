@@ -17,6 +17,8 @@ import { addHealth, addReflection, OpenWatches } from "./standard-services.js";
 export interface GrpcListenerDeps extends OpenInterceptorDeps {
   readonly services: readonly RpcService[];
   readonly limits: ServiceLimits;
+  /** Streams per connection. */
+  readonly streamsMax: number;
   /** Whether clients may ask for the descriptors of the services. */
   readonly reflection: boolean;
   /** Clock for timers of connections, which must not count as timers of requests. Default: the clock of requests. */
@@ -41,7 +43,7 @@ export function createGrpcListener(deps: GrpcListenerDeps) {
   const { services, limits, clock, connectionClock = clock } = deps;
   const calls = new MemberList<OpenCall>();
   const watches = new OpenWatches();
-  const grpc = new Server(serverOptions(limits, createOpenInterceptor(deps, services, calls, watches)));
+  const grpc = new Server(serverOptions(deps, createOpenInterceptor(deps, services, calls, watches)));
   for (const service of services) {
     grpc.addService(boundedDefinition(service.desc, limits), grpcHandlers(service));
   }
@@ -141,7 +143,10 @@ export function createGrpcListener(deps: GrpcListenerDeps) {
   };
 }
 
-function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): ServerOptions {
+function serverOptions(
+  { limits, streamsMax }: Pick<GrpcListenerDeps, "limits" | "streamsMax">,
+  interceptor: ServerInterceptor,
+): ServerOptions {
   return {
     interceptors: [interceptor],
     "grpc.enable_channelz": 0,
@@ -150,7 +155,7 @@ function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): S
       return limits.bodyBytesMax;
     },
     "grpc.max_send_message_length": -1,
-    "grpc.max_concurrent_streams": limits.grpcStreamsMax,
+    "grpc.max_concurrent_streams": streamsMax,
   };
 }
 

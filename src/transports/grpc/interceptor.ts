@@ -19,6 +19,7 @@ import type { MemberList } from "../../lib/collections.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
 import { callerFromHeaders } from "../http/call.js";
 import { grpcStatus, OpenCall, type OpenCallDeps } from "./call.js";
+import { browserOfForwarded, type ForwardedReader } from "./forwarded.js";
 import { RefusedMessage } from "./handlers.js";
 import { closeHalfOpen, unknownRpcHeader, unknownRpcPath } from "./http2.js";
 import type { OpenWatches } from "./standard-services.js";
@@ -26,6 +27,8 @@ import type { OpenWatches } from "./standard-services.js";
 export interface OpenInterceptorDeps extends OpenCallDeps {
   readonly core: Pick<Core, "open">;
   readonly ids: IdSource;
+  /** Null: no client is a trusted gateway, and forwarded fields are ignored. */
+  readonly forwarded: ForwardedReader | null;
   readonly limits: OpenCallDeps["limits"] & Pick<ServiceLimits, "http2HeaderBytesMax">;
 }
 
@@ -82,15 +85,18 @@ function openOnMetadata(
     try {
       const fields = metadata.toJSON();
       checkMetadataSize(fields, deps.limits.http2HeaderBytesMax);
-      const caller = callerFromHeaders((name) => textOf(fields[name]), {
+      const field = (name: string): string | undefined => textOf(fields[name]);
+      const forwarded = deps.forwarded === null ? null : deps.forwarded(field, grpcPath(method), operation);
+      if (forwarded !== null) open.isForwarded(forwarded);
+      const caller = callerFromHeaders(field, {
         deadlineAtMs: open.deadlineAtMs,
         abort: open.abort,
-        transport: "grpc",
-        address: call.getConnectionInfo().remoteAddress ?? "",
-        browser: undefined,
+        transport: forwarded?.transport ?? "grpc",
+        address: forwarded?.address ?? call.getConnectionInfo().remoteAddress ?? "",
+        browser: forwarded === null ? undefined : browserOfForwarded(forwarded),
         requestId: open.requestId,
       });
-      if (!open.opened(await deps.core.open(operation, caller), metadata)) return;
+      if (!open.opened(await deps.core.open(forwarded?.operation ?? operation, caller), metadata)) return;
     } catch (thrown) {
       open.refuse(thrown);
       return;

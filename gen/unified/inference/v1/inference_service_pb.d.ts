@@ -26,6 +26,13 @@ export declare type CreateChatCompletionRequest = Message<"unified.inference.v1.
    * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
    */
   params?: ChatCompletionParams | undefined;
+
+  /**
+   * The request that a gateway translated to the parameters. Ignored unless it comes from a trusted gateway.
+   *
+   * @generated from field: unified.inference.v1.OriginalRequest original = 2;
+   */
+  original?: OriginalRequest | undefined;
 };
 
 /**
@@ -40,6 +47,13 @@ export declare type CreateChatCompletionRequestJson = {
    * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
    */
   params?: ChatCompletionParamsJson;
+
+  /**
+   * The request that a gateway translated to the parameters. Ignored unless it comes from a trusted gateway.
+   *
+   * @generated from field: unified.inference.v1.OriginalRequest original = 2;
+   */
+  original?: OriginalRequestJson;
 };
 
 /**
@@ -60,6 +74,13 @@ export declare type CreateChatCompletionResponse = Message<"unified.inference.v1
    * @generated from field: unified.inference.v1.ChatCompletion completion = 1;
    */
   completion?: ChatCompletion | undefined;
+
+  /**
+   * To a gateway instead of the content of the completion: what the upstream answered to the original request, as JSON.
+   *
+   * @generated from field: string native = 2;
+   */
+  native: string;
 };
 
 /**
@@ -74,6 +95,13 @@ export declare type CreateChatCompletionResponseJson = {
    * @generated from field: unified.inference.v1.ChatCompletion completion = 1;
    */
   completion?: ChatCompletionJson;
+
+  /**
+   * To a gateway instead of the content of the completion: what the upstream answered to the original request, as JSON.
+   *
+   * @generated from field: string native = 2;
+   */
+  native?: string;
 };
 
 /**
@@ -94,6 +122,13 @@ export declare type StreamChatCompletionRequest = Message<"unified.inference.v1.
    * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
    */
   params?: ChatCompletionParams | undefined;
+
+  /**
+   * The request that a gateway translated to the parameters. Ignored unless it comes from a trusted gateway.
+   *
+   * @generated from field: unified.inference.v1.OriginalRequest original = 2;
+   */
+  original?: OriginalRequest | undefined;
 };
 
 /**
@@ -108,6 +143,13 @@ export declare type StreamChatCompletionRequestJson = {
    * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
    */
   params?: ChatCompletionParamsJson;
+
+  /**
+   * The request that a gateway translated to the parameters. Ignored unless it comes from a trusted gateway.
+   *
+   * @generated from field: unified.inference.v1.OriginalRequest original = 2;
+   */
+  original?: OriginalRequestJson;
 };
 
 /**
@@ -128,6 +170,13 @@ export declare type StreamChatCompletionResponse = Message<"unified.inference.v1
    * @generated from field: unified.inference.v1.ChatCompletionChunk chunk = 1;
    */
   chunk?: ChatCompletionChunk | undefined;
+
+  /**
+   * To a gateway instead of the content of the chunk: events of the upstream that answers the original request.
+   *
+   * @generated from field: string native = 2;
+   */
+  native: string;
 };
 
 /**
@@ -142,6 +191,13 @@ export declare type StreamChatCompletionResponseJson = {
    * @generated from field: unified.inference.v1.ChatCompletionChunk chunk = 1;
    */
   chunk?: ChatCompletionChunkJson;
+
+  /**
+   * To a gateway instead of the content of the chunk: events of the upstream that answers the original request.
+   *
+   * @generated from field: string native = 2;
+   */
+  native?: string;
 };
 
 /**
@@ -149,6 +205,146 @@ export declare type StreamChatCompletionResponseJson = {
  * Use `create(StreamChatCompletionResponseSchema)` to create a new message.
  */
 export declare const StreamChatCompletionResponseSchema: GenMessage<StreamChatCompletionResponse, {jsonType: StreamChatCompletionResponseJson}>;
+
+/**
+ * A request of another API, such as OpenAI's Responses, that a gateway translated to a chat. An upstream that has the API
+ * gets it as it came.
+ *
+ * @generated from message unified.inference.v1.OriginalRequest
+ */
+export declare type OriginalRequest = Message<"unified.inference.v1.OriginalRequest"> & {
+  /**
+   * The API: "responses" or "messages".
+   *
+   * @generated from field: string api = 1;
+   */
+  api: string;
+
+  /**
+   * All fields of the body but `model` and `stream`, as JSON by name.
+   *
+   * @generated from field: map<string, string> fields_json = 2;
+   */
+  fieldsJson: { [key: string]: string };
+
+  /**
+   * Headers of the client that belong to the API, by their names in lower case.
+   *
+   * @generated from field: map<string, string> headers = 3;
+   */
+  headers: { [key: string]: string };
+
+  /**
+   * Why a chat cannot express the request, so that only an upstream with the API can run it. Absent: a chat can.
+   *
+   * @generated from field: unified.inference.v1.OriginalRequest.Refusal refusal = 4;
+   */
+  refusal?: OriginalRequest_Refusal | undefined;
+};
+
+/**
+ * A request of another API, such as OpenAI's Responses, that a gateway translated to a chat. An upstream that has the API
+ * gets it as it came.
+ *
+ * @generated from message unified.inference.v1.OriginalRequest
+ */
+export declare type OriginalRequestJson = {
+  /**
+   * The API: "responses" or "messages".
+   *
+   * @generated from field: string api = 1;
+   */
+  api?: string;
+
+  /**
+   * All fields of the body but `model` and `stream`, as JSON by name.
+   *
+   * @generated from field: map<string, string> fields_json = 2;
+   */
+  fieldsJson?: { [key: string]: string };
+
+  /**
+   * Headers of the client that belong to the API, by their names in lower case.
+   *
+   * @generated from field: map<string, string> headers = 3;
+   */
+  headers?: { [key: string]: string };
+
+  /**
+   * Why a chat cannot express the request, so that only an upstream with the API can run it. Absent: a chat can.
+   *
+   * @generated from field: unified.inference.v1.OriginalRequest.Refusal refusal = 4;
+   */
+  refusal?: OriginalRequest_RefusalJson;
+};
+
+/**
+ * Describes the message unified.inference.v1.OriginalRequest.
+ * Use `create(OriginalRequestSchema)` to create a new message.
+ */
+export declare const OriginalRequestSchema: GenMessage<OriginalRequest, {jsonType: OriginalRequestJson}>;
+
+/**
+ * An error for the client.
+ *
+ * @generated from message unified.inference.v1.OriginalRequest.Refusal
+ */
+export declare type OriginalRequest_Refusal = Message<"unified.inference.v1.OriginalRequest.Refusal"> & {
+  /**
+   * The error code.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * The sentence for the client.
+   *
+   * @generated from field: string message = 2;
+   */
+  message: string;
+
+  /**
+   * The field at fault, in the notation of the API. Empty: none.
+   *
+   * @generated from field: string param = 3;
+   */
+  param: string;
+};
+
+/**
+ * An error for the client.
+ *
+ * @generated from message unified.inference.v1.OriginalRequest.Refusal
+ */
+export declare type OriginalRequest_RefusalJson = {
+  /**
+   * The error code.
+   *
+   * @generated from field: string code = 1;
+   */
+  code?: string;
+
+  /**
+   * The sentence for the client.
+   *
+   * @generated from field: string message = 2;
+   */
+  message?: string;
+
+  /**
+   * The field at fault, in the notation of the API. Empty: none.
+   *
+   * @generated from field: string param = 3;
+   */
+  param?: string;
+};
+
+/**
+ * Describes the message unified.inference.v1.OriginalRequest.Refusal.
+ * Use `create(OriginalRequest_RefusalSchema)` to create a new message.
+ */
+export declare const OriginalRequest_RefusalSchema: GenMessage<OriginalRequest_Refusal, {jsonType: OriginalRequest_RefusalJson}>;
 
 /**
  * Request of CreateCompletion.

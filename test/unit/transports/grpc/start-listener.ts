@@ -33,6 +33,8 @@ export async function startListener({
     reflection: false,
     tls: null,
     connectionLimit: null,
+    forwarded: null,
+    streamsMax: limits.grpcStreamsMax,
     ...options,
     limits,
   });

@@ -1,0 +1,67 @@
+import type { Operation } from "../../contract/operations.js";
+import type { Caller } from "./call-context.js";
+
+/** What a gateway forwards of a call, beside its credential: a core uses it only from a trusted gateway. */
+export interface ForwardedCall {
+  /** The gateway's id of the request, which the client has seen. */
+  readonly requestId: string;
+  /** The client's operation: a response and a message are chats for the core. */
+  readonly operation: Operation;
+  /** The protocol that the client speaks. */
+  readonly transport: Caller["transport"];
+  /** The client's address without port. */
+  readonly address: string;
+  /** Token of the client's dashboard session; null: it sent an `authorization` header. */
+  readonly sessionToken: string | null;
+}
+
+/** How long forwarded fields are accepted, with the difference between two clocks. */
+const acceptedForMs = 5 * 60_000;
+
+const requestIdForm = /^req_[0-9a-f]{32}$/;
+const addressForm = /^[0-9A-Za-z.:%]{0,64}$/;
+const transports: ReadonlySet<unknown> = new Set<Caller["transport"]>([
+  "openai",
+  "anthropic",
+  "connect",
+  "grpc_web",
+  "grpc",
+]);
+
+/** The fields as text, with the time at which they are sent. */
+export function forwardedText(call: ForwardedCall, nowMs: number): string {
+  const { requestId, operation, transport, address, sessionToken } = call;
+  return JSON.stringify([nowMs, requestId, operation, transport, address, sessionToken]);
+}
+
+/** Reads the text of an RPC of `operation`; null where it is too old or too new, or not one of `forwardedText`. */
+export function readForwarded(text: string, operation: Operation, nowMs: number): ForwardedCall | null {
+  const fields = parsed(text);
+  if (!Array.isArray(fields)) return null;
+  const [atMs, requestId, forwarded, transport, address, sessionToken] = fields as unknown[];
+  if (typeof atMs !== "number" || Math.abs(nowMs - atMs) > acceptedForMs) return null;
+  if (typeof requestId !== "string" || !requestIdForm.test(requestId)) return null;
+  if (typeof address !== "string" || !addressForm.test(address) || !transports.has(transport)) return null;
+  if (sessionToken !== null && typeof sessionToken !== "string") return null;
+  if (!isServedBy(operation, forwarded)) return null;
+  return { requestId, operation: forwarded, transport: transport as Caller["transport"], address, sessionToken };
+}
+
+/** Whether the RPC of an operation also serves another one: chats serve responses and messages. */
+function isServedBy(operation: Operation, forwarded: unknown): forwarded is Operation {
+  if (forwarded === operation) return true;
+  return operation === "create_chat_completion" && isTranslated(forwarded as Operation);
+}
+
+/** Whether an operation of another API is translated to a chat. */
+export function isTranslated(operation: Operation): boolean {
+  return operation === "create_response" || operation === "create_message";
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
