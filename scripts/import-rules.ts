@@ -36,7 +36,7 @@ export const importRules: readonly ImportRule[] = [
   { files: /^src\/transports\/http\//, may: core, instead: port },
   { files: /^src\/transports\/(\w+)\//, may: [...core, "src/transports/http/", "src/transports/$1/"], instead: port },
   { files: /^src\/(engines|state)\/([\w-]+)\//, may: [...core, "src/$1/$2/"], instead: port },
-  { files: /^src\/(model-store|outbound|telemetry)\//, may: [...core, "src/$1/"], instead: port },
+  { files: /^src\/(model-store|outbound|remote|telemetry)\//, may: [...core, "src/$1/"], instead: port },
   {
     files: /^src\/dashboard\//,
     may: ["gen/"],

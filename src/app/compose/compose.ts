@@ -11,6 +11,7 @@ import { RouteTable } from "../../transports/http/routes.js";
 import { createOpenAiRoutes, openAiFamily } from "../../transports/openai/routes.js";
 import { createOpsListener } from "../../transports/ops/ops-listener.js";
 import { type ComposeInput, type Context, createContext } from "./context.js";
+import { grpcOfRole } from "./core-trust.js";
 import { composeDomain, type Domain } from "./domain.js";
 import { publicPages, readiness, readStaticFiles } from "./pages.js";
 
@@ -25,8 +26,8 @@ export async function compose(input: ComposeInput) {
 }
 
 async function composeListeners(context: Context, domain: Domain) {
-  const { config, tls, opsToken, clock, backgroundClock, limits, log, lifecycle } = context;
-  const { state } = domain;
+  const { config, opsToken, clock, backgroundClock, limits, log, lifecycle } = context;
+  const { state, cores } = domain;
   const watch = createResponseWatch(limits, clock.monotonic);
   lifecycle.onClose("response watch", () => watch.close());
   const uploads = createUploadWatch(limits, clock.monotonic);
@@ -36,12 +37,14 @@ async function composeListeners(context: Context, domain: Domain) {
   const http = createHttpListener({ ...deps, ...(await httpSettings(deps)) });
   lifecycle.onClose("HTTP listener", () => http.close());
   const { reflection } = config.grpc;
-  const grpc = createGrpcListener({ ...deps, connectionClock: backgroundClock, reflection, tls });
+  const { followsFiles, ...ofRole } = await grpcOfRole(context);
+  const grpc = createGrpcListener({ ...deps, connectionClock: backgroundClock, reflection, ...ofRole });
+  if (!followsFiles) grpc.reloadTls = () => {};
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
 
   const debugState = () => stateOfProcess(context, domain, { http, grpc, watch });
   const ops = createOpsListener({
-    ready: () => readiness(lifecycle.phase, state, domain.spooled()),
+    ready: () => readiness(lifecycle.phase, state, domain.spooled(), cores),
     debugState,
     metrics: composeMetrics(context, domain),
     token: opsToken,
@@ -55,9 +58,9 @@ type ListenerDeps = Context & Domain & Pick<Parameters<typeof createOpenAiRoutes
 
 /** Settings of the HTTP listener with its one route table: RPCs, REST, the dashboard and the pages about the API. */
 async function httpSettings(deps: ListenerDeps) {
-  const { config, lifecycle, ids, spooled, state, folderToken } = deps;
+  const { config, lifecycle, ids, spooled, state, cores, folderToken } = deps;
   const connect = createConnectRoutes(deps);
-  const pages = publicPages(lifecycle, { spooled, fileFault: state.fileFault }, folderToken);
+  const pages = publicPages(lifecycle, { spooled, fileFault: state.fileFault, cores }, folderToken);
   const { keep_alive: keepAlive } = config.sse;
   const openAi = createOpenAiRoutes({ ...deps, keepAlive, pages, otherPaths: anthropicPaths });
   const anthropic = createAnthropicRoutes({ ...deps, keepAlive });

@@ -50,6 +50,7 @@ import type { Config } from "../config/schema.js";
 import { webhookLeaseMs } from "../config/webhook-settings.js";
 import { chooseInstalledBuild } from "../engines/build-list.js";
 import type { Context } from "./context.js";
+import { composeGateway } from "./gateway.js";
 import { loadMasterKey, openSecretBox } from "./master-key.js";
 import { type Engines, toStoredModelDefinition } from "./model-catalog.js";
 import { ModelDiscovery } from "./model-discovery.js";
@@ -112,7 +113,11 @@ export async function composeDomain(context: Context) {
     live,
     catalog,
   };
-  const core = new ServiceCore({ ...context, ...parts });
+  const isGateway = config.server.role === "gateway";
+  // Cores record the requests of gateways.
+  const local = new ServiceCore({ ...context, ...parts, ...(isGateway && { recorder: null }) });
+  const gateway = isGateway ? await composeGateway(context, local) : null;
+  const core = gateway?.core ?? local;
   const define = (model: StoredModel) => toStoredModelDefinition(model, engines);
   const modelAdmin = new ModelAdmin({ store: modelStore, pulls, catalog, define });
   const endpointsFailing = () => webhooks.sending?.metrics.failing ?? 0;
@@ -130,7 +135,7 @@ export async function composeDomain(context: Context) {
   });
   const history = new StatusHistory({ clock: backgroundClock, calls, chargedNano });
   lifecycle.onClose("history", () => history.close());
-  const services = createRpcServices({
+  const ownServices = createRpcServices({
     ...parts,
     core,
     limits,
@@ -144,7 +149,21 @@ export async function composeDomain(context: Context) {
     modelAdmin,
     ...composeUpstreamAdmin(state, { upstreams, drained, catalog, secrets, audit }),
   });
-  return { ...parts, engines, modelStore, modelAdmin, upstreamMetrics, discovery, upstreams, core, status, services };
+  const services = gateway?.forward(ownServices) ?? ownServices;
+  const cores = gateway?.cores ?? null;
+  return {
+    ...parts,
+    engines,
+    modelStore,
+    modelAdmin,
+    upstreamMetrics,
+    discovery,
+    upstreams,
+    core,
+    cores,
+    status,
+    services,
+  };
 }
 
 /** Composes authentication, and the administration of keys and sessions. */
@@ -183,7 +202,7 @@ async function composeLimits(context: Context, state: State, ledger: Ledger, aud
 
 /** Usage and its effects. Resolves when the thresholds are read, or the store did not answer. */
 async function composeUsage(
-  { ids, log, lifecycle, backgroundClock: clock, shares }: Context,
+  { config, ids, log, lifecycle, backgroundClock: clock, shares }: Context,
   state: State,
   parts: { ledger: Ledger; limitBook: LimitBook; live: LiveRequests; catalog: Catalog; audit: Audit },
 ) {
@@ -193,8 +212,11 @@ async function composeUsage(
   lifecycle.onClose("thresholds", () => book.close());
   await book.refresh();
   const accounting = new Accounting({ thresholds: book, endpoints, now });
-  const leases = new LeaseKeeper({ ledger, live, accounting, catalog, clock, log });
-  lifecycle.onClose("leases", () => leases.close());
+  // A gateway admits nothing, and has no prices for requests of dead processes.
+  if (config.server.role !== "gateway") {
+    const leases = new LeaseKeeper({ ledger, live, accounting, catalog, clock, log });
+    lifecycle.onClose("leases", () => leases.close());
+  }
   const stopPurge = startPurge({ state, clock, log });
   lifecycle.onClose("purge", stopPurge);
   return {

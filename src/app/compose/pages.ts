@@ -18,6 +18,9 @@ export async function readStaticFiles(): Promise<StaticFiles> {
   return { dashboard, documents, openApi };
 }
 
+/** The cores of a gateway; null in any other role. */
+type CoresOf = { readonly isReachable: boolean } | null;
+
 /** A page of the HTTP listener that needs no credential. */
 interface Page {
   readonly status: number;
@@ -43,14 +46,16 @@ const home: Page = { status: 200, body: { service: "unified-inference", links } 
  */
 export function publicPages(
   process: { readonly phase: Phase },
-  { spooled, fileFault }: Pick<State, "fileFault"> & { readonly spooled: () => SpoolLevel },
+  { spooled, fileFault, cores }: Pick<State, "fileFault"> & { readonly spooled: () => SpoolLevel; cores: CoresOf },
   folderToken: string,
 ): ReadonlyMap<string, (target: string) => Page> {
   const readiness = (): Page => {
     const spool = spooled();
-    const isReady = acceptsInference(process.phase, spool, fileFault());
+    const hasCore = cores?.isReachable !== false;
+    const isReady = hasCore && acceptsInference(process.phase, spool, fileFault());
     const isStored = spool.fault === null && spool.memoryOnly === 0 && fileFault() === null;
-    const body = { status: isReady ? "ready" : "not_ready", ...(!isStored && { reason: "storage_unavailable" }) };
+    const reason = hasCore ? "storage_unavailable" : "no_core_reachable";
+    const body = { status: isReady ? "ready" : "not_ready", ...(!(isStored && hasCore) && { reason }) };
     return { status: isReady ? 200 : 503, body };
   };
   return new Map<string, (target: string) => Page>([
@@ -72,15 +77,21 @@ function identity(folderToken: string, target: string): Page {
 /**
  * `/ready` of the operations listener. An unavailable store is shown and leaves the service ready: inference continues, and
  * taking every replica out of the load balancer would not help. A replica that rejects inference because its disk and its
- * memory are full, or whose data files were deleted or moved, is not ready.
+ * memory are full, or whose data files were deleted or moved, is not ready; nor is a gateway that reaches no core.
  */
-export async function readiness(phase: Phase, state: Pick<State, "kind" | "health" | "fileFault">, spool: SpoolLevel) {
+export async function readiness(
+  phase: Phase,
+  state: Pick<State, "kind" | "health" | "fileFault">,
+  spool: SpoolLevel,
+  cores: CoresOf,
+) {
   const { ok, latencyMs, durability, writeFault, warnings } = await state.health();
+  const hasCore = cores?.isReachable !== false;
   return {
-    ready: acceptsInference(phase, spool, state.fileFault()),
+    ready: hasCore && acceptsInference(phase, spool, state.fileFault()),
     detail: {
       status: phase,
-      reason: storageReason(writeFault, spool),
+      reason: hasCore ? storageReason(writeFault, spool) : "no core of core.addresses is reachable",
       state: { kind: state.kind, ok, latency_ms: latencyMs, durability, write_fault: writeFault, warnings },
       usage: { spooled: spool.size, memory_only: spool.memoryOnly, spool_fault: spool.fault },
     },

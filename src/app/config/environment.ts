@@ -34,7 +34,7 @@ const otherNames = [
 ];
 
 /** Settings that may contain a password; they may also come from files. */
-const secretSettings: ReadonlySet<string> = new Set(["REDIS_URL", "UIS_STATE_REDIS_URL"]);
+const secretSettings: ReadonlySet<string> = new Set(["REDIS_URL", "UIS_STATE_REDIS_URL", "UIS_CORE_TOKEN"]);
 
 /** A setting from outside the file. */
 export interface SettingValue {

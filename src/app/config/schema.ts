@@ -1,9 +1,10 @@
 import { isIPv6 } from "node:net";
 import * as z from "zod";
+import { checkRole, coreSettings } from "./core-settings.js";
 import { limitsSettings, rateLimitSettings } from "./limits-settings.js";
 import { checkModels } from "./model-references.js";
 import { modelSettings } from "./model-settings.js";
-import { duration, durationOrOff, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
+import { duration, durationOrOff, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
 import { upstreamsSettings } from "./upstream-settings.js";
 import { addressRange, webhookSettings } from "./webhook-settings.js";
 
@@ -108,9 +109,11 @@ const server = z.strictObject({
       "listener require as a bearer credential. Null: none is required.",
   ),
   role: oneOf(["all", "core", "gateway"])
-    .refine((role) => role === "all", { error: "this version has only the role all" })
     .prefault("all")
-    .describe("Role of this process. This version has only `all`."),
+    .describe(
+      "`all`: one process does everything. `core`: runs models for gateways. `gateway`: serves clients, and calls the cores " +
+        "of `core.addresses`.",
+    ),
   cors_origins: z
     .array(origin, { error: "must be a list of origins" })
     .prefault([])
@@ -193,7 +196,7 @@ export const configSchema = z
       .strictObject({ reflection: trueOrFalse.prefault(false).describe("Offer gRPC server reflection.") })
       .prefault({}),
     limits: limitsSettings.prefault({}),
-    core: z.strictObject({ addresses: notYet([]), token: notYet(null) }).prefault({}),
+    core: coreSettings.prefault({}),
     upstreams: upstreamsSettings,
     engine: engineKinds.prefault({}),
     rate_limits: rateLimitSettings.prefault({}),
@@ -214,6 +217,7 @@ export const configSchema = z
     const report = (path: (string | number)[], message: string) =>
       issues.push({ code: "custom", input: config, path, message });
     checkServer(config.server, report);
+    checkRole(config.server.role, config.core, config.state.redis_url, report);
     if (config.state.redis_url !== null && config.state.durability === "none") {
       report(["state", "durability"], "is none, but redis_url is set: remove one of them");
     }

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 
 /** A duration: text such as `30s` in the file, milliseconds in the program. Bounds are milliseconds. */
@@ -66,20 +65,6 @@ export function text(description: string) {
 
 export function oneOf<const T extends readonly [string, ...string[]]>(values: T) {
   return z.enum(values, { error: `must be one of ${values.join(", ")}` });
-}
-
-/**
- * A setting of a later version. Its default is accepted, so that a complete example file works; any other value is an
- * error, because an ignored setting would mislead.
- */
-export function notYet(defaultValue: string | number | boolean | null | readonly unknown[] | Readonly<object>) {
-  return z
-    .unknown()
-    .refine((value) => isDeepStrictEqual(value, defaultValue), {
-      error: "this version does not have this setting yet; remove it",
-    })
-    .prefault(defaultValue)
-    .meta({ description: "Not in this version: only the default is accepted.", const: defaultValue });
 }
 
 /** Milliseconds per unit, largest first. */

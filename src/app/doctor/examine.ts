@@ -3,6 +3,7 @@ import type { State } from "../../domain/service/state.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { type Check, clockCheck } from "./check.js";
+import { coreChecks } from "./cores.js";
 import { engineCheck } from "./engine.js";
 import { graphicsCheck } from "./graphics.js";
 import {
@@ -45,7 +46,7 @@ export async function examineInstallation(
   env: Variables,
   running: RunningParts | null,
 ): Promise<readonly Check[]> {
-  const [folder, engine, gpu, models, ports, certificate, opsToken, state] = await Promise.all([
+  const [folder, engine, gpu, models, ports, certificate, opsToken, cores, state] = await Promise.all([
     dataFolderCheck(config.data_dir),
     engineCheck(config, env, running?.signal),
     graphicsCheck(config, env),
@@ -53,6 +54,7 @@ export async function examineInstallation(
     running === null ? portChecks(config) : [],
     certificateCheck(config, Date.now()),
     opsTokenChecks(config),
+    coreChecks(config),
     running === null ? examineStopped(config) : examineState(running.state),
   ]);
   const clock = clockCheck(Date.now(), state.clock ?? models.clock);
@@ -65,6 +67,7 @@ export async function examineInstallation(
     ...ports,
     certificate,
     ...opsToken,
+    ...cores,
     ...state.checks,
     clock,
     ...settings,

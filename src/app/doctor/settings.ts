@@ -13,6 +13,7 @@ import { checkDataFiles, isOpenToOthers } from "../process/data-folder.js";
 import { StartError } from "../process/lifecycle.js";
 import { loadOpsToken, loadTls, reachableHost } from "../process/listeners.js";
 import { type Check, fail, ok, warn } from "./check.js";
+import { coreTrustChecks } from "./cores.js";
 
 const dayMs = 86_400_000;
 const renewBeforeMs = 21 * dayMs;
@@ -167,6 +168,7 @@ export function settingChecks(config: Config, env: Variables): readonly Check[] 
     ...stateChecks(config),
     bindCheck(config),
     ...opsBindChecks(config),
+    ...coreTrustChecks(config),
     ...egressChecks(config),
     ...variableChecks(config, env),
   ];

@@ -88,7 +88,7 @@ export async function startService(input: ServiceInput): Promise<Service> {
     log,
   });
   try {
-    return await open(input, limits, lifecycle);
+    return await open({ ...input, ...modelsOfRole(input) }, limits, lifecycle);
   } catch (error) {
     await lifecycle.close();
     throw toRefusal(error, config);
@@ -156,10 +156,11 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   const { addresses, listening } = await listenAll(parts, config.server);
   parts.status.listensOn(listening);
   const chatSource = input.chatModel ?? null;
-  parts.upstreams.take(input);
+  const isGateway = config.server.role === "gateway";
+  if (!isGateway) parts.upstreams.take(input);
   const configured = { config, upstreams: parts.upstreams.definitions };
   const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, configured, chatSource, log });
-  await parts.upstreams.offer();
+  if (!isGateway) await parts.upstreams.offer();
   listed();
   lifecycle.track("loading the models", loaded);
   const modelsLoaded = loaded.catch(() => {});
@@ -195,11 +196,23 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     modelsLoaded,
     adminToken,
     parts,
-    reload,
+    reload: {
+      apply(next, nextUpstreams) {
+        const { config, upstreams } = modelsOfRole({ config: next, upstreams: nextUpstreams });
+        return reload.apply(config, upstreams);
+      },
+      close: () => reload.close(),
+    },
     phase: () => lifecycle.phase,
     stop: (drainMs = null) => lifecycle.stop(stoppable, drainMs),
     usageLost: () => lifecycle.usageLost,
   };
+}
+
+/** A gateway has no models of its own: those of its configuration are ignored. */
+function modelsOfRole({ config, upstreams }: Pick<ServiceInput, "config" | "upstreams">) {
+  if (config.server.role !== "gateway") return { config, upstreams };
+  return { config: { ...config, models: [], upstreams: {} }, upstreams: [] };
 }
 
 /** Ids of the models of the catalog. */

@@ -204,7 +204,7 @@ describe("problems of a configuration", () => {
   });
 });
 
-describe("settings reserved for a later version", () => {
+describe("the example of the contract", () => {
   const contractExample = `
 state: { redis_url: null, durability: every-write }
 core: { addresses: [], token: null }
@@ -215,23 +215,49 @@ webhooks: { allow_http: false, allow_private_cidrs: [], allow_ports: [], dns_ser
 models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output: 0 }, fallbacks: [] }]
 `;
 
-  it("accept their default", async () => {
+  it("is accepted", async () => {
     expect((await load(contractExample)).models).toHaveLength(1);
   });
+});
 
-  it.each([
-    ["core: { token: secret-of-the-core }", "core.token"],
-    ["server: { role: gateway }", "server.role"],
-  ])("reject every other value: %s", async (text, path) => {
-    const problems = await problemsOf(`${text}\n`);
-    expect(problems.map((problem) => problem.path)).toEqual([path]);
-    expect(problems[0]?.message).toContain("this version");
-    expect(JSON.stringify(problems)).not.toContain("secret-of-the-core");
+describe("the roles", () => {
+  const redis = "state: { redis_url: redis://h }";
+
+  it("a gateway needs Redis and the addresses of its cores", async () => {
+    const problems = await problemsOf(null, { env: { UIS_SERVER_ROLE: "gateway" } });
+    expect(problems.map(({ path }) => path)).toEqual(["state.redis_url", "core.addresses"]);
+    expect(problems[0]?.message).toContain("is required in the role gateway");
   });
 
-  it("are rejected from the environment, too", async () => {
-    const env = { UIS_SERVER_ROLE: "gateway" };
-    expect(await problemsOf(null, { env })).toMatchObject([{ path: "server.role" }]);
+  it.each(["cores:50051", "dns:///cores:50051", "10.0.0.5:50051", "[::1]:50051"])(
+    "a gateway takes the address %s",
+    async (address) => {
+      const text = `server: { role: gateway }\n${redis}\ncore: { addresses: ["${address}"] }\n`;
+      expect((await load(text)).core.addresses).toEqual([address]);
+    },
+  );
+
+  it.each(["cores", "http://cores:50051", "cores:0", "cores:70000", ":50051"])(
+    "the address %s is rejected",
+    async (address) => {
+      const text = `server: { role: gateway }\n${redis}\ncore: { addresses: ["${address}"] }\n`;
+      expect((await problemsOf(text)).map(({ path }) => path)).toEqual(["core.addresses[0]"]);
+    },
+  );
+
+  it("a token of the wrong form is rejected without being shown, also from a variable", async () => {
+    for (const problems of [
+      await problemsOf("core: { token: too-short }\n"),
+      await problemsOf(null, { env: { UIS_CORE_TOKEN: "too-short" } }),
+    ]) {
+      expect(problems.map(({ path }) => path)).toEqual(["core.token"]);
+      expect(JSON.stringify(problems)).not.toContain("too-short");
+    }
+  });
+
+  it("a core needs all files of core.tls, or none", async () => {
+    const text = "server: { role: core }\ncore: { tls: { ca_file: ca.pem } }\n";
+    expect((await problemsOf(text)).map(({ path }) => path)).toEqual(["core.tls.cert_file"]);
   });
 });
 

@@ -1,0 +1,231 @@
+import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { create, type DescMethod, type DescMethodServerStreaming, type DescMethodUnary } from "@bufbuild/protobuf";
+import type { Metadata } from "@grpc/grpc-js";
+import type { Call } from "../domain/call/call.js";
+import { type AnswerRoute, endReasonOf, errorOfEnd } from "../domain/call/call-context.js";
+import { ServiceError, toServiceError } from "../domain/call/service-error.js";
+import { BoundedQueue } from "../lib/collections.js";
+import { grpcDefinition } from "../lib/grpc-definition.js";
+import type { CoreLink } from "./core-link.js";
+import { CoreTry, type Rpc, type UnaryAnswer } from "./core-try.js";
+import type { Cores } from "./cores.js";
+import { readRoute, TryFailure } from "./read-answer.js";
+
+export interface RemoteCallDeps {
+  readonly cores: Cores;
+  /** Signs what is forwarded; null: the certificate of the connection proves it, or nothing does. */
+  readonly token: string | null;
+}
+
+/** Further tries of a call whose core is gone or leaving. */
+const repeatsMax = 2;
+
+const rpcs = new Map<DescMethod, Rpc>();
+
+function rpcOf(method: DescMethod): Rpc {
+  let rpc = rpcs.get(method);
+  if (rpc === undefined) {
+    rpc = grpcDefinition(method.parent)[method.localName] as Rpc;
+    rpcs.set(method, rpc);
+  }
+  return rpc;
+}
+
+/** The tries of one call: each on another core, as far as there is one. */
+class Tries {
+  readonly #cores: Cores;
+  readonly #call: Call;
+  readonly #tried = new Set<CoreLink>();
+  #last: CoreLink | null = null;
+  #count = 0;
+
+  constructor(cores: Cores, call: Call) {
+    this.#cores = cores;
+    this.#call = call;
+  }
+
+  /** The core for the next try; waits a moment while none is reachable. Rejects with ServiceError. */
+  async next(): Promise<CoreLink> {
+    if (!this.#cores.isReachable) await this.#cores.reachable();
+    if (this.#call.stop.aborted) throw errorOfEnd(this.#call.stop.reason);
+    const link = this.#cores.isReachable ? this.#cores.pick(this.#tried) : null;
+    if (link === null) throw noCore();
+    this.#count += 1;
+    this.#tried.add(link);
+    this.#last = link;
+    return link;
+  }
+
+  /** Whether another core may serve the call after this failure. */
+  mayRepeat(failure: TryFailure): boolean {
+    if (failure.isGone && this.#last !== null) this.#cores.gone(this.#last);
+    return failure.isGone && this.#count <= repeatsMax && !this.#call.stop.aborted;
+  }
+}
+
+function noCore(): ServiceError {
+  const sentence = "No core of this service can be reached at the moment. Send the request again.";
+  return new ServiceError("server_is_overloaded", sentence, { retryAfterMs: 1_000 });
+}
+
+/**
+ * Calls an RPC on a core. While the core turns out to be gone or leaving, another one is tried, at most twice. Rejects with
+ * ServiceError, which is recorded on the call: the core has charged it.
+ */
+export async function callCore<I extends DescMessage, O extends DescMessage>(
+  { cores, token }: RemoteCallDeps,
+  call: Call,
+  method: DescMethodUnary<I, O>,
+  fields: MessageInitShape<I>,
+): Promise<UnaryAnswer<MessageShape<O>>> {
+  try {
+    const request = create(method.input, fields);
+    const attempt = new CoreTry(call, rpcOf(method), token);
+    const tries = new Tries(cores, call);
+    for (;;) {
+      try {
+        return (await attempt.unary(await tries.next(), request)) as UnaryAnswer<MessageShape<O>>;
+      } catch (thrown) {
+        if (!(thrown instanceof TryFailure) || !tries.mayRepeat(thrown)) throw thrown;
+      }
+    }
+  } catch (thrown) {
+    throw failed(call, thrown);
+  }
+}
+
+/** Records how a call failed, and returns the error for the client. */
+function failed(call: Call, thrown: unknown): ServiceError {
+  const error = call.stop.aborted ? errorOfEnd(call.stop.reason) : errorFor(call, thrown);
+  if (error.cause !== undefined) call.log.warn({ err: error.cause, error: error.code }, "a core failed a call");
+  call.ended(call.stop.aborted ? endReasonOf(call.stop) : "failed", error, null);
+  return error;
+}
+
+function errorFor({ principal }: Call, thrown: unknown): ServiceError {
+  const error = toServiceError(thrown instanceof TryFailure ? thrown.error : thrown);
+  if (error.code !== "invalid_api_key" || principal.kind !== "administrator") return error;
+  const sentence =
+    "The cores do not accept this credential, which the gateway accepts: sessions need core.token or core.tls, and tokens " +
+    "the same UIS_ADMIN_TOKEN on gateways and cores.";
+  return new ServiceError("insufficient_permissions", sentence, { cause: error });
+}
+
+/** A stream of a core whose headers can be sent. */
+export interface CoreStream<M> {
+  /** Metadata of the core's answer. */
+  readonly metadata: Metadata;
+  readonly items: AsyncIterable<M>;
+  readonly route: () => AnswerRoute;
+}
+
+/** How the messages of a stream become items, which wait for a slow reader up to a bound. */
+export interface ItemForm<O, M> {
+  readonly read: (message: O) => M;
+  /** Bytes of an item, beside those that every item has. */
+  readonly sizeOf: (item: M) => number;
+  /** Bytes that wait before the core is paused. */
+  readonly bytesMax: number;
+}
+
+/** Estimated bytes of an item in addition to its text. */
+const itemBytes = 256;
+
+/**
+ * Streams an RPC of a core. Resolves when the answer is committed. Until the first message a core that is gone or leaving
+ * is replaced by another one, at most twice; afterwards the items throw. Rejects, and the items throw, as `callCore` does.
+ */
+export async function streamFromCore<I extends DescMessage, O extends DescMessage, M>(
+  deps: RemoteCallDeps,
+  call: Call,
+  method: DescMethodServerStreaming<I, O>,
+  fields: MessageInitShape<I>,
+  form: ItemForm<MessageShape<O>, M>,
+): Promise<CoreStream<M>> {
+  try {
+    const request = create(method.input, fields);
+    const attempt = new CoreTry(call, rpcOf(method), deps.token);
+    return await new Promise((resolve, reject) => {
+      new StreamRelay(attempt, new Tries(deps.cores, call), call, form as ItemForm<object, M>, { resolve, reject }).run(
+        request,
+      );
+    });
+  } catch (thrown) {
+    throw failed(call, thrown);
+  }
+}
+
+interface Settle<M> {
+  resolve(stream: CoreStream<M>): void;
+  reject(thrown: unknown): void;
+}
+
+/** Passes the messages of one stream on, from the core that serves it to the reader. */
+class StreamRelay<M> {
+  readonly #attempt: CoreTry;
+  readonly #tries: Tries;
+  readonly #call: Call;
+  readonly #form: ItemForm<object, M>;
+  readonly #settle: Settle<M>;
+  readonly #queue: BoundedQueue<M>;
+  #route: AnswerRoute | null = null;
+  #isCommitted = false;
+  #hasContent = false;
+
+  constructor(attempt: CoreTry, tries: Tries, call: Call, form: ItemForm<object, M>, settle: Settle<M>) {
+    this.#attempt = attempt;
+    this.#tries = tries;
+    this.#call = call;
+    this.#form = form;
+    this.#settle = settle;
+    this.#queue = new BoundedQueue(form.bytesMax);
+  }
+
+  run(request: object): void {
+    this.#tries.next().then(
+      (link) => {
+        this.#attempt.stream(link, request, {
+          committed: (head) => this.#committed(head),
+          took: (message) => this.#took(message),
+          ended: (trailers) => {
+            this.#routed(trailers);
+            this.#queue.close();
+          },
+          failed: (failure) => {
+            if (!this.#hasContent && this.#tries.mayRepeat(failure)) this.run(request);
+            else this.#failed(failure);
+          },
+        });
+      },
+      (thrown: unknown) => this.#failed(thrown),
+    );
+  }
+
+  #committed(metadata: Metadata): void {
+    this.#routed(metadata);
+    if (this.#isCommitted) return;
+    this.#isCommitted = true;
+    const route = (): AnswerRoute => this.#route ?? readRoute(metadata);
+    this.#settle.resolve({ metadata, items: this.#queue, route });
+  }
+
+  /** Trailers name the route only where the operation has one. */
+  #routed(metadata: Metadata): void {
+    const route = readRoute(metadata);
+    if (route.attempts === 0) return;
+    this.#route = route;
+    this.#call.route = route;
+  }
+
+  #took(message: object): Promise<void> | undefined {
+    this.#hasContent = true;
+    const item = this.#form.read(message);
+    this.#queue.push(item, itemBytes + this.#form.sizeOf(item));
+    return this.#queue.full ? this.#queue.room() : undefined;
+  }
+
+  #failed(thrown: unknown): void {
+    if (this.#isCommitted) this.#queue.close(failed(this.#call, thrown));
+    else this.#settle.reject(thrown);
+  }
+}

@@ -1,0 +1,57 @@
+import type { Message } from "@bufbuild/protobuf";
+import { ModelAdminService } from "../../gen/unified/admin/v1/model_admin_service_pb.js";
+import { UpstreamService } from "../../gen/unified/admin/v1/upstream_service_pb.js";
+import type { ServiceLimits } from "../contract/limits.js";
+import { operationRow } from "../contract/operations.js";
+import type { CallContext } from "../domain/call/call-context.js";
+import { ServiceError } from "../domain/call/service-error.js";
+import type { RpcHandler, RpcService } from "../domain/rpc/rpc-service.js";
+import { callCore, type RemoteCallDeps, streamFromCore } from "./core-calls.js";
+import { callOf } from "./remote-core.js";
+
+export interface ForwardingDeps extends RemoteCallDeps {
+  readonly limits: Pick<ServiceLimits, "streamBufferBytesMax">;
+}
+
+/**
+ * The services of a gateway: a core answers those about engines, all others need the store only. Models are files and
+ * processes of one machine, so that a gateway shows those of one core and changes none.
+ */
+export function forwardServices(services: readonly RpcService[], deps: ForwardingDeps): readonly RpcService[] {
+  return services.map((service) => {
+    const isOfModels = service.desc.typeName === ModelAdminService.typeName;
+    if (!isOfModels && service.desc.typeName !== UpstreamService.typeName) return service;
+    return { desc: service.desc, handlers: service.handlers.map((handler) => forwarded(handler, isOfModels, deps)) };
+  });
+}
+
+function forwarded(handler: RpcHandler, isOfModels: boolean, deps: ForwardingDeps): RpcHandler {
+  const check = ({ operation }: CallContext): void => {
+    if (isOfModels && operationRow(operation).isReading !== true) throw modelsAreElsewhere();
+  };
+  if (handler.kind === "unary") {
+    const { method } = handler;
+    return {
+      ...handler,
+      async call(request, ctx) {
+        check(ctx);
+        return (await callCore(deps, callOf(ctx), method, request)).message;
+      },
+    };
+  }
+  const { method } = handler;
+  const form = { read: (message: Message) => message, sizeOf: () => 0, bytesMax: deps.limits.streamBufferBytesMax };
+  return {
+    ...handler,
+    async call(request, ctx) {
+      check(ctx);
+      return { items: (await streamFromCore(deps, callOf(ctx), method, request, form)).items };
+    },
+  };
+}
+
+function modelsAreElsewhere(): ServiceError {
+  const sentence =
+    "A gateway has no models of its own. Change them on each core, with its own address or its configuration.";
+  return new ServiceError("unsupported_parameter", sentence);
+}

@@ -1,0 +1,153 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { anyUnpack, durationMs } from "@bufbuild/protobuf/wkt";
+import { type Metadata, type StatusObject, status as statusCode } from "@grpc/grpc-js";
+import { type ErrorInfo, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
+import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
+import { type ErrorCode, errorDomain, errors, type OpenAiErrorType } from "../contract/errors.js";
+import { headers } from "../contract/headers.js";
+import type { AnswerHead, AnswerRoute } from "../domain/call/call-context.js";
+import type { LimitSnapshot, LimitState } from "../domain/call/rate-limits.js";
+import { ServiceError } from "../domain/call/service-error.js";
+
+/** A failed try of a call. */
+export class TryFailure extends Error {
+  override readonly name = "TryFailure";
+  /** The core is gone or leaving, and another one may serve the call. */
+  readonly isGone: boolean;
+  /** The error for the client, if it is not repeated. */
+  readonly error: ServiceError;
+
+  constructor(error: ServiceError, isGone: boolean) {
+    super(error.message);
+    this.error = error;
+    this.isGone = isGone;
+  }
+}
+
+/** Reads a status other than OK: the reason of its ErrorInfo first, the code only where another program made it. */
+export function readFailure(status: StatusObject): TryFailure {
+  const { info, retryAfterMs } = detailsOf(status.metadata);
+  const reason = info?.domain === errorDomain ? info.reason.toLowerCase() : "";
+  if (info === null || !isErrorCode(reason)) return foreignFailure(status);
+  const limits = readLimits(status.metadata);
+  const shouldRetry = textOf(status.metadata, headers.shouldRetry);
+  const error = new ServiceError(reason, status.details, {
+    param: info.metadata["param"],
+    type: info.metadata["type"] as OpenAiErrorType | undefined,
+    retryAfterMs,
+    // Beside a wait the advice follows from its length.
+    ...(shouldRetry === undefined || retryAfterMs !== undefined ? {} : { shouldRetry: shouldRetry === "true" }),
+    limits,
+    degraded: textOf(status.metadata, headers.limitsDegraded) !== undefined,
+  });
+  return new TryFailure(error, reason === "server_shutting_down");
+}
+
+/** A failure that no code of ours has described, as of a connection. Its text may name addresses and is for the log only. */
+function foreignFailure({ code, details }: StatusObject): TryFailure {
+  const cause = new Error(`gRPC status ${code}: ${details}`);
+  switch (code) {
+    case statusCode.UNAVAILABLE:
+    case statusCode.CANCELLED:
+      return new TryFailure(coreGone(cause), true);
+    case statusCode.DEADLINE_EXCEEDED:
+      return new TryFailure(
+        new ServiceError("upstream_timeout", "The deadline passed before the answer was complete.", { cause }),
+        false,
+      );
+    case statusCode.RESOURCE_EXHAUSTED:
+      return new TryFailure(
+        new ServiceError("request_too_large", "The request is larger than a message between servers may be.", {
+          cause,
+        }),
+        false,
+      );
+    default:
+      return new TryFailure(
+        new ServiceError("internal_error", "The core that ran the request failed without a reason.", { cause }),
+        false,
+      );
+  }
+}
+
+/** The error of a call whose core was lost, at the end of all tries or after the first content. */
+export function coreGone(cause: unknown): ServiceError {
+  const sentence = "The core that ran the request is gone before the answer was complete. Send the request again.";
+  return new ServiceError("upstream_error", sentence, { cause });
+}
+
+function detailsOf(metadata: Metadata): { info: ErrorInfo | null; retryAfterMs: number | undefined } {
+  const [packed] = metadata.get("grpc-status-details-bin");
+  if (!(packed instanceof Buffer)) return { info: null, retryAfterMs: undefined };
+  try {
+    let info: ErrorInfo | null = null;
+    let retryAfterMs: number | undefined;
+    for (const detail of fromBinary(StatusSchema, packed).details) {
+      info ??= anyUnpack(detail, ErrorInfoSchema) ?? null;
+      const delay = anyUnpack(detail, RetryInfoSchema)?.retryDelay;
+      if (delay !== undefined) retryAfterMs = durationMs(delay);
+    }
+    return { info, retryAfterMs };
+  } catch {
+    // Not a status: another program answered.
+    return { info: null, retryAfterMs: undefined };
+  }
+}
+
+function isErrorCode(text: string): text is ErrorCode {
+  return Object.hasOwn(errors, text);
+}
+
+/** The head of an answer from its metadata. */
+export function readHead(metadata: Metadata): AnswerHead {
+  const limits = readLimits(metadata);
+  const degraded = textOf(metadata, headers.limitsDegraded) !== undefined;
+  return { ...readRoute(metadata), queueMs: 0, degraded, ...(limits === undefined ? {} : { limits }) };
+}
+
+/** The deployment that answers, from the metadata or the trailers of an answer. */
+export function readRoute(metadata: Metadata): AnswerRoute {
+  const deployment = textOf(metadata, headers.deployment);
+  const model = textOf(metadata, headers.answeringModel);
+  return {
+    deployment: deployment === undefined ? "" : decodeURI(deployment),
+    attempts: Number(textOf(metadata, headers.attempts) ?? 0),
+    fallbackModel: model === undefined ? null : decodeURI(model),
+  };
+}
+
+function readLimits(metadata: Metadata): LimitSnapshot | undefined {
+  const { limitRequests, remainingRequests, resetRequests, limitTokens, remainingTokens, resetTokens } = headers;
+  const requests = readLimit(metadata, limitRequests, remainingRequests, resetRequests);
+  const tokens = readLimit(metadata, limitTokens, remainingTokens, resetTokens);
+  if (requests === undefined && tokens === undefined) return undefined;
+  return { ...(requests && { requests }), ...(tokens && { tokens }) };
+}
+
+function readLimit(metadata: Metadata, limit: string, remaining: string, reset: string): LimitState | undefined {
+  const most = textOf(metadata, limit);
+  if (most === undefined) return undefined;
+  return {
+    // Only the core needs the owner, for its own decisions.
+    owner: { kind: "key", id: "" },
+    limit: Number(most),
+    remaining: Number(textOf(metadata, remaining) ?? 0),
+    resetMs: readGoDuration(textOf(metadata, reset) ?? "0s"),
+  };
+}
+
+const unitMs: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
+
+/** Milliseconds of a Go duration such as `6m0s` or `12ms`; 0 for any other text. */
+export function readGoDuration(text: string): number {
+  let ms = 0;
+  for (const [, amount, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|h|m|s)/g)) {
+    ms += Number(amount) * (unitMs[unit ?? ""] ?? 0);
+  }
+  return Math.round(ms);
+}
+
+export function textOf(metadata: Metadata, name: string): string | undefined {
+  const [value] = metadata.get(name);
+  return typeof value === "string" ? value : undefined;
+}
