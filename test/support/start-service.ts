@@ -88,8 +88,21 @@ const baseSettings: readonly { readonly path: SettingPath; readonly value: unkno
   { path: ["models"], value: defaultModels },
 ];
 
+/** Starts another form of the service in place of one process; null: one process. */
+let starter: ((options: StartOptions) => Promise<RunningService>) | null = null;
+
+/** Lets `startService` start what `start` does, until it is called with null: the same tests then apply to another form. */
+export function startEachWith(start: typeof starter): void {
+  starter = start;
+}
+
 /** Starts a service on free ports with state in memory, unless the configuration overrides this. */
-export async function startService(options: StartOptions = {}): Promise<RunningService> {
+export function startService(options: StartOptions = {}): Promise<RunningService> {
+  return starter === null ? startProcess(options) : starter(options);
+}
+
+/** Starts one process, in this one. */
+export async function startProcess(options: StartOptions = {}): Promise<RunningService> {
   const folder = await mkdtemp(join(tmpdir(), "uis-test-"));
   const removeFolder = () => rm(folder, { recursive: true, force: true });
   try {

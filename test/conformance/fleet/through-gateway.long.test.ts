@@ -1,0 +1,25 @@
+import { describeThroughGateway } from "./suites.js";
+
+describeThroughGateway([
+  "anthropic/messages.test.ts",
+  "cancel/abandoned.test.ts",
+  "cancel/cancel.test.ts",
+  "openai/completions.test.ts",
+  "openai/embeddings.test.ts",
+  "openai/errors.test.ts",
+  "openai/fallbacks.test.ts",
+  "openai/models.test.ts",
+  "openai/rerank.test.ts",
+  "openai/responses.test.ts",
+  "openai/stored-responses.test.ts",
+  "openai/streams.test.ts",
+  "openai/usage.test.ts",
+  "openai/values-chat.test.ts",
+  "openai/values-messages.test.ts",
+  "openai/webhooks.test.ts",
+  "rpc/bounds.test.ts",
+  "rpc/calls.test.ts",
+  "rpc/fallbacks.test.ts",
+  "rpc/sizes.test.ts",
+  "rpc/usage.test.ts",
+]);
