@@ -16,7 +16,6 @@ export function keyRecord(number: number, changes: Partial<ApiKeyRecord> = {}): 
     last4: "wxyz",
     models: [],
     limits: unlimited,
-    priority: "default",
     createdAtMs: firstAtMs + number,
     createdBy: "administrator",
     expiresAtMs: null,

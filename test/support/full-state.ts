@@ -29,7 +29,6 @@ export function fullKey(number: number, changes: Partial<ApiKeyRecord> = {}): Ap
     last4: "ey-1",
     models: ["m"],
     limits: { ...unlimited, requestsPerMinute: 10 },
-    priority: "batch",
     createdAtMs: 1_000 + number,
     createdBy: "administrator",
     expiresAtMs: null,

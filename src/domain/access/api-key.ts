@@ -93,7 +93,7 @@ export interface CheckedNewKey {
   readonly account: string;
   readonly models: readonly string[];
   readonly limits: RateLimits;
-  readonly priority: KeyPriority;
+  readonly priority?: KeyPriority | null | undefined;
   readonly expiresAtMs: number | null;
 }
 
@@ -114,7 +114,7 @@ export function checkNewKey(input: NewKey, nowMs: number): CheckedNewKey {
     account: checkAccountName(input.account || defaultAccount),
     models: checkModels(input.models ?? []),
     limits: checkLimits(input.limits ?? unlimited),
-    priority: input.priority ?? "default",
+    priority: input.priority,
     expiresAtMs: checkExpiry(input.expiresAtMs ?? null, nowMs),
   };
 }

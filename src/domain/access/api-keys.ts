@@ -25,6 +25,7 @@ import {
   type KeyState,
   type KeyStore,
   parseCursor,
+  storedPriority,
 } from "./key-store.js";
 
 export interface ApiKeysDeps {
@@ -75,7 +76,6 @@ const openToAll: CheckedNewKey = {
   account: defaultAccount,
   models: [],
   limits: unlimited,
-  priority: "default",
   expiresAtMs: null,
 };
 
@@ -183,7 +183,7 @@ export class ApiKeys {
       ...shownEndsOf(secret),
       models,
       limits,
-      priority,
+      ...storedPriority(priority),
       createdAtMs: this.#deps.now(),
       createdBy,
       expiresAtMs,

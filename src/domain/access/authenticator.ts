@@ -128,7 +128,15 @@ export class Authenticator {
   }
 }
 
-function principalOf({ id, account, scope, models, limits, expiresAtMs, priority }: ApiKeyRecord): Principal {
+function principalOf({
+  id,
+  account,
+  scope,
+  models,
+  limits,
+  expiresAtMs,
+  priority = "default",
+}: ApiKeyRecord): Principal {
   return Object.freeze({ kind: "api_key", keyId: id, account, scope, models, limits, expiresAtMs, priority });
 }
 

@@ -18,7 +18,8 @@ export interface ApiKeyRecord {
   readonly models: readonly string[];
   /** Its own limits; null means the configured default for keys. */
   readonly limits: RateLimits;
-  readonly priority: KeyPriority;
+  /** Absent: default, as in every key of an earlier version. */
+  readonly priority?: KeyPriority;
   readonly createdAtMs: number;
   /** `first_start`, `bootstrap` or `administrator`. */
   readonly createdBy: string;
@@ -142,9 +143,9 @@ export function parseCursor(cursor: string): KeyCursor | null {
   return createdAtMs === undefined || id === undefined ? null : { createdAtMs: Number(createdAtMs), id };
 }
 
-/** The priority in a stored key: an unknown one, and that of a key of an earlier version, is the default. */
-export function storedPriority(value: unknown): KeyPriority {
-  return value === "interactive" || value === "batch" ? value : "default";
+/** The field of a stored key. An unknown priority is the default, which is absent. */
+export function storedPriority(value: unknown): { readonly priority?: KeyPriority } {
+  return value === "interactive" || value === "batch" ? { priority: value } : {};
 }
 
 /** Number of keys that a step examines: without search and state, only as many as it returns. */

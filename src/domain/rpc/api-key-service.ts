@@ -129,7 +129,7 @@ function keyFields(record: ApiKeyRecord) {
     last4,
     models: [...record.models],
     limits: limitFields(record.limits),
-    priority: enumNumberOf(priorities, record.priority),
+    priority: enumNumberOf(priorities, record.priority ?? "default"),
     createdAt: timestampFromMs(record.createdAtMs),
     expiresAt: timestampOf(record.expiresAtMs),
     revokedAt: timestampOf(record.revokedAtMs),

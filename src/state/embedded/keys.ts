@@ -12,11 +12,12 @@ import {
   storedPriority,
 } from "../../domain/access/key-store.js";
 import type { StateChange } from "../../domain/call/ports.js";
+import type { KeyPriority } from "../../domain/call/principal.js";
 import type { RateLimits } from "../../domain/call/rate-limits.js";
 import { columnsOf, integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";
 
-const columns = columnsOf<Omit<ApiKeyRecord, "limits"> & RateLimits>(
+const columns = columnsOf<Omit<ApiKeyRecord, "limits" | "priority"> & RateLimits & { readonly priority: KeyPriority }>(
   "id, name, account, scope, hash, prefix, last4, requests_per_minute, tokens_per_minute, concurrency, " +
     "created_at_ms, created_by, expires_at_ms, revoked_at_ms, last_used_at_ms, models_json, priority",
 );
@@ -127,8 +128,8 @@ export function createKeyStore(
   };
 }
 
-function toValues({ limits, ...record }: ApiKeyRecord) {
-  return columns.values({ ...record, ...limits });
+function toValues({ limits, priority = "default", ...record }: ApiKeyRecord) {
+  return columns.values({ ...record, ...limits, priority });
 }
 
 function recordOrNull(row: SqlRow | undefined): ApiKeyRecord | null {
@@ -136,12 +137,12 @@ function recordOrNull(row: SqlRow | undefined): ApiKeyRecord | null {
 }
 
 function toRecord(row: SqlRow): ApiKeyRecord {
-  const { requestsPerMinute, tokensPerMinute, concurrency, ...record } = columns.read(row);
+  const { requestsPerMinute, tokensPerMinute, concurrency, priority, ...record } = columns.read(row);
   return {
     ...record,
     // An unknown scope, as in a damaged row, counts as the narrower one.
     scope: record.scope === "read_write" ? "read_write" : "read",
     limits: { requestsPerMinute, tokensPerMinute, concurrency },
-    priority: storedPriority(record.priority),
+    ...storedPriority(priority),
   };
 }

@@ -129,13 +129,13 @@ export function keyText(record: ApiKeyRecord): string {
 }
 
 function parseKey(text: string): ApiKeyRecord {
-  const key = fromDocument<ApiKeyRecord>(text);
+  const { priority, ...key } = fromDocument<ApiKeyRecord>(text);
   // An unknown scope, as in a damaged document, counts as the narrower one.
   return {
     ...key,
     scope: key.scope === "read_write" ? "read_write" : "read",
     limits: { ...unlimited, ...key.limits },
-    priority: storedPriority(key.priority),
+    ...storedPriority(priority),
   };
 }
 

@@ -30,7 +30,7 @@ describe("ApiKeys", () => {
     expect(kept).toMatchObject({ prefix: secret.slice(0, 10), last4: secret.slice(-4) });
     expect(Object.keys(kept).toSorted()).toEqual(
       [
-        "account createdAtMs createdBy expiresAtMs hash id last4 lastUsedAtMs limits models name prefix priority revokedAtMs scope",
+        "account createdAtMs createdBy expiresAtMs hash id last4 lastUsedAtMs limits models name prefix revokedAtMs scope",
       ].flatMap((names) => names.split(" ")),
     );
     const hidden = secret.slice(10, -4);

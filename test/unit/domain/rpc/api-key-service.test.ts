@@ -179,7 +179,6 @@ describe("ApiKeyService", () => {
       requests_per_minute: "5",
       tokens_per_minute: "default",
       concurrency: "default",
-      priority: "default",
       expires_at: "never",
     });
     expect(records[2]?.details).toEqual({ name: "new" });
