@@ -208,17 +208,23 @@ const unitBytes = Buffer.from(units.buffer);
  * character, because the ends of words cannot be predicted.
  */
 export function countTokens(text: string): number {
+  const count = tokensBegunIn(text, 0, text.length);
+  return count === 0 && text.length > 0 ? 1 : count;
+}
+
+/** Runs of non-space characters that begin in a part of the text. */
+export function tokensBegunIn(text: string, start: number, end: number): number {
   let count = 0;
-  let before = 0;
-  for (let from = 0; from < text.length; from += units.length) {
-    const length = unitBytes.write(text.slice(from, from + units.length), "utf16le") / 2;
+  let before = start === 0 ? 0 : (inkByCode[text.charCodeAt(start - 1)] ?? 0);
+  for (let from = start; from < end; from += units.length) {
+    const length = unitBytes.write(text.slice(from, Math.min(end, from + units.length)), "utf16le") / 2;
     for (let i = 0; i < length; i++) {
       const ink = inkByCode[units[i] ?? 0] ?? 0;
       count += ink & ~before;
       before = ink;
     }
   }
-  return count === 0 && text.length > 0 ? 1 : count;
+  return count;
 }
 
 /** The tokens of a text; joined they are the text. Not `\s*\S+`, which takes quadratic time on spaces. */

@@ -1,9 +1,10 @@
+import type { Message } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Clock } from "../../domain/call/ports.js";
-import { type EmitEvent, EngineError, type GenEvent } from "../../domain/engine/engine.js";
+import { type EmitEvent, EngineError, type GenEvent, type GenerateInput } from "../../domain/engine/engine.js";
 import { contextOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import type { Placed } from "../../lib/collections.js";
-import type { Choice } from "./choices.js";
+import { type Choice, countTokens, tokensBegunIn } from "./choices.js";
 import type { ScriptedFailureCode } from "./scripted-options.js";
 
 export interface GenerationSpec {
@@ -209,4 +210,51 @@ export class Pace implements Placed {
       this.#signal.addEventListener("abort", this.#onAbort);
     });
   }
+}
+
+/** Characters that are counted before the event loop runs other work: about 2 ms. */
+const charsPerTurn = 1_048_576;
+
+/**
+ * Tokens of a prompt: of all its text parts; roles, names and tools do not count. A promise for a long prompt, which is
+ * counted in several turns of the event loop.
+ */
+export function promptTokensOf(input: GenerateInput): number | Promise<number> {
+  if (!("messages" in input)) {
+    const { prompt } = input;
+    if (typeof prompt !== "string") return prompt.length;
+    return prompt.length > charsPerTurn ? countInTurns([prompt]) : countTokens(prompt);
+  }
+  let chars = 0;
+  for (const { content } of input.messages) {
+    for (const { part } of content) if (part.case === "text") chars += part.value.length;
+  }
+  if (chars > charsPerTurn) return countInTurns(textsOf(input.messages));
+  let tokens = 0;
+  for (const { content } of input.messages) {
+    for (const { part } of content) if (part.case === "text") tokens += countTokens(part.value);
+  }
+  return tokens;
+}
+
+function textsOf(messages: readonly Message[]): readonly string[] {
+  return messages.flatMap(({ content }) => content.flatMap(({ part }) => (part.case === "text" ? [part.value] : [])));
+}
+
+async function countInTurns(texts: readonly string[]): Promise<number> {
+  let tokens = 0;
+  let chars = 0;
+  for (const text of texts) {
+    let ofText = 0;
+    for (let from = 0; from < text.length; from += charsPerTurn) {
+      const end = Math.min(text.length, from + charsPerTurn);
+      ofText += tokensBegunIn(text, from, end);
+      chars += end - from;
+      if (chars < charsPerTurn) continue;
+      chars = 0;
+      await nextTurn();
+    }
+    tokens += ofText === 0 && text.length > 0 ? 1 : ofText;
+  }
+  return tokens;
 }

@@ -23,7 +23,7 @@ import { contextOverflow, inputOverflow } from "../../domain/engine/engine-error
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { MemberList } from "../../lib/collections.js";
 import { CallChoice, type Choice, countTokens, Script, type ScriptedCall, TextChoice } from "./choices.js";
-import { failureError, Generation, type Interruption, nextTurn, Pace } from "./generation.js";
+import { failureError, Generation, type Interruption, nextTurn, Pace, promptTokensOf } from "./generation.js";
 import { type ScriptedOptions, type ScriptedToolCall, scriptedCapabilities } from "./scripted-options.js";
 import { sharedWords, vectorOf, wordsOf } from "./text-results.js";
 
@@ -80,12 +80,16 @@ class ScriptedModel implements LoadedModel {
   }
 
   async countTokens(input: GenerateInput): Promise<number> {
-    return promptTokensOf(input);
+    return await promptTokensOf(input);
   }
 
   /** Takes a slot until the promise is settled. */
   generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
-    return this.#onSlot(signal, (pace) => this.#generation(request, pace).run(emit));
+    return this.#onSlot(signal, (pace) => {
+      const counted = promptTokensOf(request.input);
+      const run = (promptTokens: number): Promise<void> => this.#generation(request, pace, promptTokens).run(emit);
+      return typeof counted === "number" ? run(counted) : counted.then(run);
+    });
   }
 
   embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
@@ -138,9 +142,8 @@ class ScriptedModel implements LoadedModel {
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
-  #generation(request: GenerateRequest, pace: Pace): Generation {
+  #generation(request: GenerateRequest, pace: Pace, promptTokens: number): Generation {
     const { contextLength } = this.caps;
-    const promptTokens = promptTokensOf(request.input);
     if (promptTokens > contextLength) {
       const param = "messages" in request.input ? "messages" : "prompt";
       throw contextOverflow({ contextLength, promptTokens, maxTokens: request.maxTokens, param });
@@ -275,16 +278,6 @@ class ScriptedModel implements LoadedModel {
     }
     return total;
   }
-}
-
-/** Tokens of a prompt: of all its text parts; roles, names and tools do not count. */
-function promptTokensOf(input: GenerateInput): number {
-  if ("messages" in input) return input.messages.reduce((sum, message) => sum + messageTokens(message), 0);
-  return typeof input.prompt === "string" ? countTokens(input.prompt) : input.prompt.length;
-}
-
-function messageTokens(message: Message): number {
-  return message.content.reduce((sum, { part }) => sum + (part.case === "text" ? countTokens(part.value) : 0), 0);
 }
 
 /** The prompt as text; token ids are written as numbers. */

@@ -20,6 +20,7 @@ import {
   readRequestTimeout,
 } from "./call.js";
 import { checkMediaType, type JsonObject, parseJsonBody } from "./json-object.js";
+import { parseLargeJsonBody } from "./large-body.js";
 import type { Route } from "./routes.js";
 
 export interface ApiDeps extends CallDeps {
@@ -141,6 +142,9 @@ export function apiPaths<O extends Operation>(
   });
 }
 
+/** Bodies from this size on would delay other requests and are parsed in steps. */
+const largeBodyBytesMin = 262_144;
+
 /** What the reading of JSON bodies needs. */
 interface JsonReaderDeps extends BodyDeps {
   readonly limits: ServiceLimits;
@@ -162,11 +166,15 @@ export function createJsonReader(deps: JsonReaderDeps) {
   ): T | Promise<T> => {
     checkAnnouncedSize(deps, call, limits.bodyBytesMax);
     checkMediaType(call.req);
-    return readBody(deps, call, limits.bodyBytesMax, (bytes) => {
-      const body = parseJsonBody(bytes, limits);
+    const use = (body: JsonObject): T => {
       noteUnknownFields(body, known, path);
       return read(body);
-    });
+    };
+    return readBody(deps, call, limits.bodyBytesMax, (bytes): T | Promise<T> =>
+      bytes.length < largeBodyBytesMin
+        ? use(parseJsonBody(bytes, limits))
+        : parseLargeJsonBody(bytes, limits).then(use),
+    );
   };
 }
 

@@ -24,14 +24,14 @@ export function checkAnnouncedSize(deps: BodyDeps, call: BodyCall, bytesMax: num
 
 /**
  * Passes the whole body to `use`, synchronously when it has already arrived. The body is charged to the budget as its
- * bytes arrive, because a charge for announced bytes could be held without sending them, and until `use` returns.
+ * bytes arrive, because a charge for announced bytes could be held without sending them, and until `use` has ended.
  * Throws or rejects with ServiceErrors only.
  */
 export function readBody<T>(
   deps: BodyDeps,
   call: BodyCall,
   bytesMax: number,
-  use: (body: Buffer) => T,
+  use: (body: Buffer) => T | Promise<T>,
 ): T | Promise<T> {
   const { req, res, signal } = call;
   checkAnnouncedSize(deps, call, bytesMax);
@@ -57,12 +57,17 @@ function hasArrived(req: IncomingMessage): boolean {
   return req.complete || req.readableLength === Number(req.headers["content-length"]);
 }
 
-async function useArriving<T>(deps: BodyDeps, call: BodyCall, bytesMax: number, use: (body: Buffer) => T): Promise<T> {
+async function useArriving<T>(
+  deps: BodyDeps,
+  call: BodyCall,
+  bytesMax: number,
+  use: (body: Buffer) => T | Promise<T>,
+): Promise<T> {
   const charge = deps.bodies.charge(call.req.socket, shareOwnerOf(call.ctx));
   try {
     const chunks = await collect(deps.uploads, call, bytesMax, charge);
     if (!Array.isArray(chunks)) throw errorOf(deps, chunks, call, bytesMax);
-    return use(Buffer.concat(chunks));
+    return await use(Buffer.concat(chunks));
   } finally {
     charge.release();
   }

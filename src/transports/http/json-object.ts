@@ -30,7 +30,11 @@ export function checkMediaType({ headers }: IncomingMessage): void {
 export function parseJsonBody(body: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): JsonObject {
   const text = jsonTextOf(body, limits);
   if (text.length === 0) throw new ServiceError("invalid_json", "The body is empty; a JSON object is needed.");
-  const value = parse(text);
+  return checkedBody(parse(text), text);
+}
+
+/** The object of a parsed body. Throws ServiceError for a forbidden key, or when the body is not an object. */
+export function checkedBody(value: unknown, text: string): JsonObject {
   // A forbidden key can be spelled literally or with escapes.
   if (text.includes("proto") || text.includes("\\u")) refuseForbiddenKeys(value);
   return JsonObject.ofBody(value, text);
@@ -38,14 +42,22 @@ export function parseJsonBody(body: Buffer, limits: Pick<ServiceLimits, "jsonDep
 
 /** The text of JSON within the bounds, without a byte order mark. Throws ServiceError `invalid_json`. */
 export function jsonTextOf(body: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): string {
-  const hasByteOrderMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
-  const text = decode(hasByteOrderMark ? body.subarray(3) : body);
-  if (!isSmall(text, limits.jsonDepthMax, limits.jsonTokensMax)) checkJsonBounds(text, limits);
+  const text = decode(withoutMark(body));
+  checkBounds(text, limits);
   return text;
 }
 
+export function withoutMark(body: Buffer): Buffer {
+  const hasByteOrderMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
+  return hasByteOrderMark ? body.subarray(3) : body;
+}
+
+export function checkBounds(text: string, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): void {
+  if (!isSmall(text, limits.jsonDepthMax, limits.jsonTokensMax)) checkJsonBounds(text, limits);
+}
+
 /** Most bodies are ASCII, which is copied instead of decoded. */
-function decode(bytes: Buffer): string {
+export function decode(bytes: Buffer): string {
   if (isAscii(bytes)) return bytes.toString("latin1");
   if (isUtf8(bytes)) return bytes.toString("utf8");
   throw new ServiceError("invalid_json", "The body is not valid UTF-8.");
@@ -66,7 +78,7 @@ function countUpTo(text: string, character: string, max: number): number {
   return count;
 }
 
-function parse(text: string): unknown {
+export function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
