@@ -127,7 +127,7 @@ export interface StateSource {
   readonly id: string;
   /** A text sealed with the master key for the name `secrets.canary`. */
   readonly canary: string;
-  /** Requests that were running; nobody settles them in a copy. */
+  /** Requests that were running. They are not copied, so their usage is lost unless the service settles them first. */
   readonly runningRequests: number;
   /** All records of a kind, read in bounded batches. Throws when the source is damaged. */
   records<K extends CopiedKind>(kind: K): Iterable<CopiedRecords[K]>;

@@ -2,11 +2,13 @@ import { cp, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { State } from "../../../src/domain/service/state.js";
+import type { State, StateOpenError } from "../../../src/domain/service/state.js";
 import { copiedKinds } from "../../../src/domain/service/state-copy.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { sha256Hex } from "../../../src/lib/crypto.js";
+import { openSnapshot } from "../../../src/state/embedded/copy/snapshot.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
+import { openCopyTarget } from "../../../src/state/redis/copy/copy-target.js";
 import { openRedisState } from "../../../src/state/redis/state.js";
 import { listAll } from "../../suites/delivery-records.js";
 import { uis } from "../../support/cli-run.js";
@@ -19,13 +21,20 @@ let redis: RedisServer;
 let root: string;
 /** A filled data folder, which tests copy. */
 let filled: string;
+let backup: string;
 let dataDir: string;
+/** Derived from the store's canary. */
+const sourceId = "82d50ee8527fe12d3785d3512a5a6aad";
 
 beforeAll(async () => {
   root = await mkdtemp(join(tmpdir(), "uis-state-copy-"));
-  redis = await startRedis({ aof: "always" });
+  redis = await startRedis({ aof: "always", acl: true, rules: "+config|get" });
   filled = join(root, "filled");
-  await inSource(filled, fillState);
+  backup = join(root, "backup.db");
+  await inSource(filled, async (state) => {
+    await fillState(state);
+    await state.backup?.(backup);
+  });
   await writeFile(join(filled, "master.key"), `${masterKey.toString("base64")}\n`, { mode: 0o600 });
 });
 afterAll(async () => {
@@ -53,6 +62,18 @@ async function inTarget<T>(
   const options = { url: redis.url, tls: null, log: silentLog, clock: createSystemClock(), allowVolatile: false };
   const state = await openRedisState({ ...options, ...more, patience: 20 });
   return await use(state).finally(() => state.close());
+}
+
+/** Copies a backup of the filled state, without a command. */
+async function copyBackup(): Promise<void> {
+  const deps = { url: redis.url, tls: null, clock: createSystemClock(), log: silentLog };
+  const target = await openCopyTarget({ ...deps, allowVolatile: false, openWithinMs: 5_000 });
+  const source = openSnapshot(backup);
+  expect(source.id).toBe(sourceId);
+  await target.copy(source).finally(() => {
+    source.close();
+    return target.close();
+  });
 }
 
 const copy = (...more: readonly string[]) =>
@@ -140,10 +161,17 @@ describe("uis state copy", () => {
 
   it("refuses a Redis with data that it has not written, and a copy that a service has used (USE-22)", async () => {
     const refused = async (says: string) => {
-      const { code, stdout, stderr } = await copy();
-      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-      expect(stderr).toMatch(/^uis: .*\n$/);
-      expect(stderr).toContain(says);
+      const refusal = await copyBackup().then(String, ({ name, message, fix }: StateOpenError) => ({
+        name,
+        message,
+        fix,
+      }));
+      expect(refusal).toEqual({
+        name: "StateOpenError",
+        message: expect.stringContaining(says),
+        fix: expect.any(String),
+      });
+      expect(JSON.stringify(refusal)).not.toContain("p%40ss");
     };
     await redis.cli("HSET", "uis:{k}:keys", "key_9", "{}");
     await refused("has data that no copy has written (uis:{k}:keys)");
@@ -152,7 +180,7 @@ describe("uis state copy", () => {
     await refused("the data in this Redis has the format of another version");
     await redis.cli("FLUSHALL");
 
-    expect((await copy()).code).toBe(0);
+    await copyBackup();
     await inTarget(() => refused("a running service uses"), { serves: true });
     await refused("a service has used the copy in");
     await redis.cli("HSET", "uis:{k}:copy", "state", "complete", "source", "of another store");
@@ -166,19 +194,13 @@ describe("uis state copy", () => {
 
   it("stops when Redis is full; no service starts with the part, and a further run completes it (USE-22)", async () => {
     await redis.cli("CONFIG", "SET", "maxmemory", "1");
-    const full = await copy();
-    expect(full).toMatchObject({ code: 2, stderr: expect.stringContaining("is full; raise its maxmemory") });
+    await expect(copyBackup()).rejects.toMatchObject({ message: expect.stringContaining("is full") });
     await redis.cli("CONFIG", "SET", "maxmemory", "0");
-    await redis.cli("HSET", "uis:{k}:copy", "state", "copying", "source", await sourceId());
+    await redis.cli("HSET", "uis:{k}:copy", "state", "copying", "source", sourceId);
     await expect(inTarget(async () => {}, { serves: true })).rejects.toThrow(
       "the copy of a state into this Redis is not complete",
     );
-    expect((await copy()).code).toBe(0);
+    await copyBackup();
     await inTarget(async (state) => expect(await state.keys.find("key_1")).toEqual(fullKey(1)), { serves: true });
   });
 });
-
-async function sourceId(): Promise<string> {
-  const canary = await inSource(dataDir, (state) => state.settings.get("secrets.canary"));
-  return sha256Hex(canary?.value ?? "").slice(0, 32);
-}

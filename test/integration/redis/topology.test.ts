@@ -1,8 +1,14 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createSystemClock } from "../../../src/lib/clock.js";
+import { openSnapshot } from "../../../src/state/embedded/copy/snapshot.js";
 import { RedisChangeFeed } from "../../../src/state/redis/connection/change-feed.js";
 import { RedisConnection } from "../../../src/state/redis/connection/connection.js";
+import { openCopyTarget } from "../../../src/state/redis/copy/copy-target.js";
 import { eventually } from "../../support/eventually.js";
 import { type RedisCluster, startRedisCluster } from "../../support/redis/start-cluster.js";
 import { type SentinelGroup, startSentinelGroup } from "../../support/redis/start-sentinel.js";
@@ -125,6 +131,30 @@ describe("Redis Cluster", () => {
       expect(await connection.command("incr", [key])).toBe(1);
       expect(await node(position).cli("GET", key)).toBe("1");
     }
+  });
+
+  it("takes the copy of a state on all nodes, and a further one that replaces it (USE-21)", async () => {
+    await cluster.flush();
+    const folder = await mkdtemp(join(tmpdir(), "uis-cluster-copy-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const file = join(folder, "uis.db");
+    const packed = new URL("../../fixtures/releases/030d67be/uis.db.gz", import.meta.url);
+    await writeFile(file, gunzipSync(await readFile(packed)));
+    const source = openSnapshot(file);
+    onTestFinished(() => source.close());
+    const deps = { url: cluster.url, tls: null, clock, log: silentLog, allowVolatile: false, openWithinMs: 5_000 };
+    const target = await openCopyTarget(deps);
+    onTestFinished(() => target.close());
+    const first = await target.copy(source);
+    expect(first.get("deliveries")).toBe(7);
+    const sizes = () => Promise.all([0, 1, 2].map(async (position) => Number(await node(position).cli("DBSIZE"))));
+    const before = await sizes();
+    expect(Math.min(...before)).toBeGreaterThan(0);
+    expect(await target.copy(source)).toEqual(first);
+    expect(await sizes()).toEqual(before);
+    const found = [...(await target.compare(source)).values()];
+    expect(found.filter(({ differing, surplus }) => differing + surplus > 0)).toEqual([]);
+    await cluster.flush();
   });
 
   it("is ready without beginning again, and then reaches every primary", async () => {

@@ -4,6 +4,7 @@ import { join, resolve } from "node:path";
 import { StateOpenError } from "../../../domain/service/state.js";
 import { copiedKinds, type StateSource, type StateTarget } from "../../../domain/service/state-copy.js";
 import { createSystemClock } from "../../../lib/clock.js";
+import { errorText } from "../../../lib/display-text.js";
 import { createLogger } from "../../../telemetry/logger.js";
 import { type CliIo, CommandError, exitCode, print } from "../../command-line/cli-io.js";
 import { numeric, tableLines } from "../../command-line/table.js";
@@ -30,7 +31,6 @@ export async function copyState(io: CliIo, options: CopyOptions): Promise<number
   const file = join(dataDir, "uis.db.copying");
   const log = createLogger({ level: "silent", sink: io.stderr });
   const target = await openCopyTarget(options.to, config, { clock: createSystemClock(), log });
-  for (const warning of target.warnings) io.stderr.write(`warning: ${warning}\n`);
   try {
     // Left by a command that was killed.
     await rm(file, { force: true });
@@ -43,6 +43,7 @@ export async function copyState(io: CliIo, options: CopyOptions): Promise<number
       if (owner === "stopped") noteRunningRequests(io, source);
       if (options.check) return await compare(io, options, source, target);
       await copy(io, options, source, target);
+      for (const warning of target.warnings) io.stderr.write(`warning: ${warning}\n`);
       if (masterKey === null && !options.json) {
         print(io, options, null, "", `Start the new service with UIS_MASTER_KEY=$(cat ${keyFile(dataDir)}).`);
       }
@@ -52,7 +53,9 @@ export async function copyState(io: CliIo, options: CopyOptions): Promise<number
     }
   } finally {
     await target.close();
-    await rm(file, { force: true });
+    await rm(file, { force: true }).catch((error: unknown) => {
+      io.stderr.write(`warning: the backup ${file} could not be deleted: ${errorText(error)}\n`);
+    });
   }
 }
 

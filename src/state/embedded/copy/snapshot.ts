@@ -1,4 +1,3 @@
-import { chmodSync } from "node:fs";
 import { StateOpenError } from "../../../domain/service/state.js";
 import type { CopiedKind, CopiedRecords, StateSource } from "../../../domain/service/state-copy.js";
 import { sha256Hex } from "../../../lib/crypto.js";
@@ -16,13 +15,13 @@ const canaryName = "secrets.canary";
  * has used.
  */
 export function openSnapshot(file: string): StateSource {
-  chmodSync(file, 0o600);
-  const db = openSqlite(file);
+  let db: SqliteDatabase | null = null;
   const close = (): void => {
-    db.close();
+    db?.close();
     removeLogs(file);
   };
   try {
+    db = openSqlite(file);
     // The file is deleted after the copy, so nothing of it has to survive a power cut.
     db.exec("PRAGMA synchronous = OFF");
     migrate(db, Date.now());
@@ -39,9 +38,8 @@ export function openSnapshot(file: string): StateSource {
     close();
     if (cause instanceof StateOpenError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StateOpenError(`the copy of the state cannot be read: ${reason}`, "check the service with uis doctor", {
-      cause,
-    });
+    const fix = "run the command as the user of the service, and check the state with uis doctor";
+    throw new StateOpenError(`the backup ${file} cannot be read: ${reason}`, fix, { cause });
   }
 }
 
