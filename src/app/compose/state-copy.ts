@@ -21,15 +21,17 @@ export async function openCopyTarget(
  * Opens a backup as the source of a copy, and checks that the master key is the one of its secrets: `configured`, else that
  * of the data folder. Rejects with StateOpenError or StartError.
  */
-export async function openCopySource(file: string, dataDir: string, configured: Buffer | null): Promise<StateSource> {
-  const source = openSnapshot(file);
+export async function openCopySource(backup: string, dataDir: string, configured: Buffer | null): Promise<StateSource> {
+  const source = openSnapshot(backup);
   try {
     const masterKey = await readMasterKey(configured, dataDir);
     if (isKeyOf(masterKey, source.canary)) return source;
+    const file = keyFile(dataDir);
     throw new StartError(
-      `${configured === null ? keyFile(dataDir) : "UIS_MASTER_KEY"} is not the key of this state's secrets`,
-      `set UIS_MASTER_KEY to the key of the old installation: export UIS_MASTER_KEY=$(cat ${keyFile(dataDir)}), or the ` +
-        "value that it was started with",
+      `${configured === null ? file : "UIS_MASTER_KEY"} is not the key of this state's secrets`,
+      configured === null
+        ? "set UIS_MASTER_KEY to the value that the old service was started with"
+        : `set it to the value that the old service was started with, or if that had none: export UIS_MASTER_KEY=$(cat ${file})`,
     );
   } catch (error) {
     source.close();
