@@ -8,6 +8,7 @@
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
  *   npm run bench -- growth      what costs more as endpoints, thresholds, keys, models and others grow (growth.ts)
  *   npm run bench -- neighbours  polite clients beside hostile ones of each kind (neighbours.ts)
+ *   npm run bench -- scale       what a number of requests a second needs: workers, Redis, memory, network (scale.ts)
  *
  * With `--quick` each measures once and briefly: enough to check that it works, not to compare.
  */
@@ -40,6 +41,13 @@ const parts: ReadonlyMap<string, Part> = new Map([
     {
       load: () => import("./neighbours.js"),
       quick: ["--seconds", "5", "--rest", "10", "--rows", "200000", "--keys", "20000"],
+    },
+  ],
+  [
+    "scale",
+    {
+      load: () => import("./scale.js"),
+      quick: ["--seconds", "1", "--repeats", "1", "--streams", "100", "--keys", "200", "--workers", "1,2"],
     },
   ],
   [

@@ -128,6 +128,7 @@ async function startPeer(peer: Peer, { upstream }: Bench, folder: string, core: 
   process.once("exit", () => child.kill("SIGKILL"));
   const processOf: PinnedProcess = {
     ready: {},
+    pid: child.pid ?? 0,
     cpuMs: () => tree(child.pid ?? 0).reduce((sum, pid) => sum + cpuMs(pid), 0),
     rssBytes: () => tree(child.pid ?? 0).reduce((sum, pid) => sum + rssBytes(pid), 0),
     async stop() {

@@ -7,6 +7,7 @@ import { cpuMs, rssBytes } from "./process-figures.js";
 export interface PinnedProcess {
   /** The first line that it printed, as JSON. */
   readonly ready: Record<string, unknown>;
+  readonly pid: number;
   /** Processor time used so far, in milliseconds. */
   cpuMs(): number;
   /** Resident memory in bytes. */
@@ -14,14 +15,18 @@ export interface PinnedProcess {
   stop(): Promise<void>;
 }
 
-/** Starts a Node program on one core; it must print one line of JSON on stdout when it can be used. */
-export function startPinned(core: number, args: readonly string[], env: NodeJS.ProcessEnv): Promise<PinnedProcess> {
+/** Starts a Node program on one core or on several, such as `0-2`; it must print one line of JSON on stdout when it can be used. */
+export function startPinned(
+  core: number | string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<PinnedProcess> {
   return startPinnedProgram(core, [process.execPath, ...args], env);
 }
 
 /** The same for any program. */
 export async function startPinnedProgram(
-  core: number,
+  core: number | string,
   command: readonly string[],
   env: NodeJS.ProcessEnv,
 ): Promise<PinnedProcess> {
@@ -33,6 +38,7 @@ export async function startPinnedProgram(
   const ready: Record<string, unknown> = JSON.parse(await firstLine(child));
   return {
     ready,
+    pid: child.pid ?? 0,
     cpuMs: () => cpuMs(child.pid ?? 0),
     rssBytes: () => rssBytes(child.pid ?? 0),
     stop: async () => {

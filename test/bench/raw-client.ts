@@ -16,13 +16,13 @@ const chunkedEnd = Buffer.from("0\r\n\r\n");
 const eventEnd = Buffer.from("\n\n");
 
 /**
- * Repeats one prepared request over `connections` keep-alive connections. It parses only the ends of answers, so that the
+ * Repeats one prepared request, or several in turn, over `connections` keep-alive connections. It parses only the ends of answers, so that the
  * client costs little in comparison to the server. `staysAwake` is for a client with a dedicated core: on a shared core
  * it would take the other program's time. `perSecond` bounds the rate of all connections together.
  */
 export async function load(
   port: number,
-  request: Buffer,
+  request: Buffer | readonly Buffer[],
   connections: number,
   seconds: number,
   staysAwake = true,
@@ -33,10 +33,12 @@ export async function load(
   const stopAtMs = startedMs + seconds * 1000;
   const stopSpinning = staysAwake ? spin() : () => {};
   let sent = 0;
+  const requests = Buffer.isBuffer(request) ? [request] : request;
   const sendInTurn = (socket: Socket): void => {
+    const next = requests[sent % requests.length] ?? "";
     const inMs = startedMs + (sent++ * 1000) / perSecond - performance.now();
-    if (inMs <= 0) socket.write(request);
-    else setTimeout(() => socket.destroyed || socket.write(request), inMs);
+    if (inMs <= 0) socket.write(next);
+    else setTimeout(() => socket.destroyed || socket.write(next), inMs);
   };
   await Promise.all(Array.from({ length: connections }, () => oneConnection(port, sendInTurn, stopAtMs, totals)));
   stopSpinning();

@@ -1,0 +1,110 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import { configSchema } from "../../src/app/config/schema.js";
+import { httpRequest } from "./http-request.js";
+import { type PinnedProcess, startPinned } from "./pinned-process.js";
+import { childPids, cpuMs, rssBytes } from "./process-figures.js";
+
+/** Workers with one Redis, under measurement. */
+export interface ScaledService {
+  /** One with `server.workers`; else one of each process. */
+  readonly ports: readonly number[];
+  /** Of all workers together. */
+  cpuMs(): number;
+  rssBytes(): number;
+  /** Calls an RPC as administrator, such as `unified.admin.v1.ApiKeyService/CreateApiKey`. */
+  rpc(method: string, request: object): Promise<Record<string, unknown>>;
+  stop(): Promise<void>;
+}
+
+/** Of the machine. The last one is the client's, the one before it that of Redis if there are four or more. */
+export const cores = cpus().length;
+export const clientCore = cores - 1;
+export const redisCore = cores >= 4 ? cores - 2 : clientCore;
+/** All rows use the same cores, so that the client has the same share of the machine in each. */
+const serviceCores = redisCore === 1 ? "0" : `0-${redisCore - 1}`;
+export const serviceCoreCount = redisCore;
+
+const apiKey = "key-of-the-measurement";
+export const tokensOfStream = 200;
+const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
+const scripted = { engine: "scripted", slots: 16_384 };
+const models = [
+  { id: "chat", ...scripted, scripted: { text: "one two three four five" } },
+  { id: "other", ...scripted, scripted: { text: "one two three four five" } },
+  { id: "stream", ...scripted, scripted: { text: "one two three four five", tokens: tokensOfStream } },
+  { id: "held", ...scripted, scripted: { text: "one two three four five", hang_after_tokens: 1 } },
+];
+const unreached = { requests_per_minute: 100_000_000, tokens_per_minute: 1_000_000_000_000 };
+
+/** Whether this version has the setting `server.workers`. */
+export const hasWorkers = configSchema.safeParse({
+  server: { workers: 2 },
+  state: { redis_url: "redis://127.0.0.1" },
+  models,
+}).success;
+
+export interface ScaleOptions {
+  readonly workers: number;
+  /** Of all services of the run. */
+  readonly folder: string;
+  readonly redisPort: number;
+}
+
+/** Starts the build in `dist` with limits that are never reached. */
+export async function startScaled({ workers, folder, redisPort }: ScaleOptions): Promise<ScaledService> {
+  const env = {
+    ...process.env,
+    REDIS_URL: `redis://127.0.0.1:${redisPort}`,
+    UIS_MASTER_KEY: Buffer.alloc(32).toString("base64"),
+    UIS_BOOTSTRAP_API_KEY: apiKey,
+    UIS_OFFLINE: "1",
+    LOG_LEVEL: "warn",
+  };
+  const startOne = async (name: string, server: object): Promise<PinnedProcess> => {
+    const own = join(folder, name);
+    mkdirSync(own, { recursive: true });
+    const config = join(own, "uis.yaml");
+    // JSON is YAML.
+    writeFileSync(config, JSON.stringify({ server, models, rate_limits: { default_key: unreached } }));
+    const args = ["dist/app/cli.js", "serve", "--json", "--config", config, ...ports];
+    return await startPinned(serviceCores, args, { ...env, UIS_DATA_DIR: join(own, "data") });
+  };
+  const started = hasWorkers
+    ? [await startOne(`workers-${workers}`, { workers })]
+    : await Promise.all(Array.from({ length: workers }, (_, at) => startOne(`process-${workers}-${at}`, {})));
+  const [first] = started;
+  if (first === undefined) throw new Error("a service has at least one worker");
+  const url = String(first.ready["api"]);
+  const token = readFileSync(join(String(first.ready["data_dir"]), "admin.token"), "utf8").trim();
+  const sum = (of: (pid: number) => number): number => {
+    const pids = started.flatMap(({ pid }) => [pid, ...childPids(pid)]);
+    return pids.reduce((total, pid) => total + of(pid), 0);
+  };
+  return {
+    ports: started.map(({ ready }) => Number(new URL(String(ready["api"])).port)),
+    cpuMs: () => sum(cpuMs),
+    rssBytes: () => sum(rssBytes),
+    async rpc(method, request) {
+      const answer = await fetch(new URL(`/${method}`, url), {
+        method: "POST",
+        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+        body: JSON.stringify(request),
+      });
+      const body = await answer.text();
+      if (!answer.ok) throw new Error(`${method}: ${answer.status}: ${body}`);
+      return JSON.parse(body) as Record<string, unknown>;
+    },
+    async stop() {
+      await Promise.all(started.map((one) => one.stop()));
+    },
+  };
+}
+
+/** A short chat for one of the models. */
+export function chatOf(model: "chat" | "other" | "stream" | "held", key = apiKey): Buffer {
+  const messages = [{ role: "user", content: "Say the five words." }];
+  const isStreamed = model === "stream" || model === "held";
+  return httpRequest("/v1/chat/completions", key, { model, messages, max_tokens: tokensOfStream, stream: isStreamed });
+}
