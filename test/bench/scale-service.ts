@@ -24,7 +24,6 @@ export const clientCore = cores - 1;
 export const redisCore = cores >= 4 ? cores - 2 : clientCore;
 /** All rows use the same cores, so that the client has the same share of the machine in each. */
 const serviceCores = redisCore === 1 ? "0" : `0-${redisCore - 1}`;
-export const serviceCoreCount = redisCore;
 
 const apiKey = "key-of-the-measurement";
 export const tokensOfStream = 200;

@@ -50,6 +50,8 @@ const { values } = parseArgs({
   },
 });
 const [seconds, repeats] = [Number(values.seconds), Number(values.repeats)];
+/** All cores before that of Redis. */
+const serviceCores = redisCore;
 const names = {
   one: "1 worker",
   idle: "1 worker, 1 connection",
@@ -61,7 +63,7 @@ const exampleRates = [10, 1_000, 10_000];
 const counts = values.workers
   .split(",")
   .map(Number)
-  .filter((count) => count <= Math.max(2, serviceCoreCount));
+  .filter((count) => count <= Math.max(2, serviceCores));
 /** Spread over all shards, as in a service with many accounts: a script call has the requests of one shard. */
 const accounts = 64;
 
@@ -215,6 +217,6 @@ function headingOf(): string {
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
   const machine = `${cores} x ${cpu?.model.trim() ?? "unknown processor"}, ${memory}, Linux ${release()}`;
   const workers = hasWorkers ? "`server.workers`" : "a process for each worker";
-  const where = `service on ${serviceCoreCount} of ${cores} cores`;
+  const where = `service on ${serviceCores} of ${cores} cores`;
   return `## Scale: version ${version}, Node ${process.version}, ${machine}, ${new Date().toISOString().slice(0, 10)}; ${workers}, ${where}`;
 }
