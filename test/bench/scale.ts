@@ -24,16 +24,7 @@ import {
   measureRecords,
   measureStreams,
 } from "./scale-measures.js";
-import {
-  chatOf,
-  clientCore,
-  cores,
-  hasWorkers,
-  redisCore,
-  serviceCoreCount,
-  startScaled,
-  tokensOfStream,
-} from "./scale-service.js";
+import { chatOf, clientCore, cores, hasWorkers, redisCore, startScaled, tokensOfStream } from "./scale-service.js";
 import { startRedis } from "./state-services.js";
 
 const { values } = parseArgs({
