@@ -79,7 +79,7 @@ describe("the packed tarball", () => {
 
   it("contains only runtime files and documents, in a few megabytes", () => {
     const expected =
-      /^(dist\/.*\.(js|css|html|svg|png|lua|br|gz)|dist\/bundle\/(.*\.js\.map|LICENSES\.txt)|dist\/docs\/(LICENSE|NOTICE|.*\.LICENSE\.txt)|dist\/lib\/(webhook-signature|proto-folder)\.d\.ts|proto\/.*\.proto|docs\/.*\.(md|json|yaml|png|svg)|deploy\/(grafana\/.*\.(json|yaml)|prometheus\/alerts\.yml|proxy\/.*(\.conf|\.cfg|\.yaml|Caddyfile)|systemd\/.*\.service)|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|NOTICE|package\.json)$/;
+      /^(dist\/.*\.(js|css|html|svg|png|lua|br|gz)|dist\/bundle\/(.*\.js\.map|LICENSES\.txt)|dist\/docs\/(LICENSE|NOTICE|.*\.LICENSE\.txt)|dist\/lib\/(webhook-signature|proto-folder)\.d\.ts|proto\/.*\.proto|docs\/.*\.(md|json|yaml|png|svg)|deploy\/(grafana\/.*\.(json|yaml)|helm\/.*\.(yaml|json|md|tpl|txt)|(kubernetes|ray)\/.*\.(yaml|md)|prometheus\/alerts\.yml|proxy\/.*(\.conf|\.cfg|\.yaml|Caddyfile)|systemd\/.*\.service)|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|NOTICE|package\.json)$/;
     expect(paths.filter((path) => !expected.test(path))).toEqual([]);
     expect(paths.filter((path) => /^(test|src|scripts|data)\/|\.test\.|\/\./.test(path))).toEqual([]);
     expect(packed.size).toBeLessThan(tarballBytesMax);

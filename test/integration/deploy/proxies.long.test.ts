@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
@@ -238,4 +238,9 @@ describe.each(proxies.filter(canRun))("$file", (proxy) => {
     expect([status.code, status.metadata.get("x-uis-attempts")]).toEqual([0, ["1"]]);
     expect(messages.length).toBeGreaterThan(2);
   });
+});
+
+// HAProxy may be absent, as above.
+it.skipIf(spawnSync("haproxy", ["-v"]).status !== 0)("deploy/compose/haproxy.cfg is accepted by HAProxy", () => {
+  expect(spawnSync("haproxy", ["-c", "-f", "deploy/compose/haproxy.cfg"]).status).toBe(0);
 });
