@@ -1,6 +1,7 @@
 import { describeThroughGateway } from "./suites.js";
 
 describeThroughGateway([
+  "../integration/upstream/native.test.ts",
   "anthropic/messages.test.ts",
   "cancel/abandoned.test.ts",
   "cancel/cancel.test.ts",
@@ -19,6 +20,7 @@ describeThroughGateway([
   "openai/webhooks.test.ts",
   "rpc/bounds.test.ts",
   "rpc/calls.test.ts",
+  "rpc/errors.test.ts",
   "rpc/fallbacks.test.ts",
   "rpc/sizes.test.ts",
   "rpc/usage.test.ts",

@@ -1,3 +1,3 @@
 import { describeThroughGateway } from "./suites.js";
 
-describeThroughGateway(["rpc/same-answer.test.ts", "rpc/errors.test.ts"]);
+describeThroughGateway(["rpc/same-answer.test.ts"]);

@@ -144,6 +144,37 @@ describe("a core", () => {
     return headers?.get("x-request-id")[0];
   };
 
+  it("finds the caller of a forwarded dashboard session, which it would not take from others (SEC-37)", async () => {
+    const [core] = fleet.cores as [RunningService];
+    const { administrator } = gateway.service.parts;
+    await administrator.setPassword("a password of the test");
+    const http = gateway.http;
+    const signedIn = await fetch(`${http}/unified.admin.v1.SessionService/SignIn`, {
+      method: "POST",
+      headers: { "content-type": "application/json", origin: http },
+      body: JSON.stringify({ user: "admin", password: "a password of the test" }),
+    });
+    const cookie = signedIn.headers
+      .getSetCookie()
+      .map((each) => each.split(";")[0])
+      .join("; ");
+    const body = JSON.stringify({
+      params: { model: "quick", messages: [{ role: "ROLE_USER", content: [{ text: "Hi" }] }] },
+    });
+    const headers = { "content-type": "application/json", origin: http, cookie };
+    const path = "unified.inference.v1.InferenceService/CreateChatCompletion";
+    expect((await fetch(`${http}/${path}`, { method: "POST", headers, body })).status).toBe(200);
+    const [name, token = ""] = cookie.split("; ")[0]?.split("=") ?? [];
+    expect(name).toContain("uis_session");
+    const direct = new GrpcClient(grpcDefinition(InferenceService), core.grpc);
+    const call = { requestId: forged, operation: "create_chat_completion", transport: "connect", address: "" } as const;
+    const text = forwardedText({ ...call, sessionToken: token }, Date.now());
+    const request = create(CreateChatCompletionRequestSchema, chatOf("quick"));
+    const unsigned = metadataOf({ "x-uis-forwarded": signText(null, text, `/${path}\n`) });
+    expect((await direct.unary("createChatCompletion", request, unsigned)).status.code).toBe(16);
+    direct.close();
+  });
+
   it("ignores forwarded fields without the signature of its token (SEC-37)", async () => {
     const authorization = `Bearer ${gateway.key}`;
     expect(await idFor(forward(coreToken, authorization))).toBe(forged);
@@ -154,6 +185,28 @@ describe("a core", () => {
     ]) {
       expect(await idFor(spoofed)).not.toBe(forged);
     }
+  });
+
+  it("that stops finishes its calls, and no call of the gateway is lost meanwhile (REL-10, REL-25)", async () => {
+    const [first] = fleet.cores as [RunningService];
+    const { core, grpc } = first.service.parts;
+    const statuses: number[] = [];
+    let isOver = false;
+    const callers = Array.from({ length: 10 }, async () => {
+      while (!isOver) statuses.push((await client.chat("quick")).status);
+    });
+    const late = Array.from({ length: 10 }, () => client.chat("late"));
+    await eventually(async () => (await first.debugState()).requests.running > 0 && statuses.length > 20);
+    grpc.setServing(false);
+    core.refuseNewCalls();
+    await grpc.drain(5_000);
+    const sinceDrain = statuses.length;
+    await eventually(() => statuses.length > sinceDrain + 50);
+    isOver = true;
+    await Promise.all(callers);
+    expect((await Promise.all(late)).map(({ status }) => status)).toEqual(Array(10).fill(200));
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    expect((await ready()).status).toBe(200);
   });
 });
 

@@ -1,0 +1,69 @@
+import { Metadata, status } from "@grpc/grpc-js";
+import { describe, expect, it } from "vitest";
+import { ServiceError } from "../../../src/domain/call/service-error.js";
+import { goDuration } from "../../../src/domain/metering/limit-response.js";
+import { readFailure, readGoDuration, readHead } from "../../../src/remote/read-answer.js";
+import { grpcStatus } from "../../../src/transports/grpc/call.js";
+
+describe("the failure of a core", () => {
+  const limits = {
+    requests: { owner: { kind: "key", id: "k" }, limit: 10, remaining: 0, resetMs: 61_000 },
+  } as const;
+
+  it.each([
+    new ServiceError("invalid_value", "'top_p' is wrong.", { param: "top_p" }),
+    new ServiceError("rate_limit_exceeded", "Too many.", {
+      type: "tokens",
+      retryAfterMs: 1_500,
+      limits,
+      degraded: true,
+    }),
+    new ServiceError("rate_limit_exceeded", "Far too many.", { retryAfterMs: 90_000, limits }),
+    new ServiceError("insufficient_quota", "Used up."),
+    new ServiceError("upstream_error", "It broke."),
+  ])("is the error that the core would answer itself (REL-24)", (error) => {
+    const { error: read, isGone } = readFailure(grpcStatus(error, null, "req_1"));
+    expect(isGone).toBe(false);
+    const again = (one: ServiceError) => grpcStatus(one, null, "req_1");
+    expect(again(read).details).toBe(again(error).details);
+    expect(again(read).code).toBe(again(error).code);
+    expect(again(read).metadata.toJSON()).toEqual(again(error).metadata.toJSON());
+  });
+
+  it.each([
+    { code: status.UNAVAILABLE, isGone: true, answer: "upstream_error" },
+    { code: status.CANCELLED, isGone: true, answer: "upstream_error" },
+    { code: status.DEADLINE_EXCEEDED, isGone: false, answer: "upstream_timeout" },
+    { code: status.RESOURCE_EXHAUSTED, isGone: false, answer: "request_too_large" },
+    { code: status.INTERNAL, isGone: false, answer: "internal_error" },
+  ])("without a reason is read by its status $code, and shows no address (REL-25)", ({ code, isGone, answer }) => {
+    const failure = readFailure({ code, details: "connect ECONNREFUSED 10.0.0.5:50051", metadata: new Metadata() });
+    expect(failure).toMatchObject({ isGone, error: { code: answer } });
+    expect(failure.error.message).not.toContain("10.0.0.5");
+  });
+
+  it("lets another core serve the call when this one is stopping (REL-25)", () => {
+    const stopping = new ServiceError("server_shutting_down", "It stops.", { retryAfterMs: 1_000 });
+    expect(readFailure(grpcStatus(stopping, null, "req_1")).isGone).toBe(true);
+  });
+});
+
+it("durations of limits are read as they were written", () => {
+  for (const ms of [0, 1, 999, 1_000, 7_660, 60_000, 360_000, 3_600_000, 86_400_123]) {
+    expect(readGoDuration(goDuration(ms))).toBe(ms);
+  }
+});
+
+it("the head of an answer names its deployment and model, also with other letters (REL-24)", () => {
+  const metadata = new Metadata();
+  metadata.set("x-uis-deployment", encodeURI("gpu/größer"));
+  metadata.set("x-uis-attempts", "2");
+  metadata.set("x-uis-model", "other");
+  expect(readHead(metadata)).toEqual({
+    deployment: "gpu/größer",
+    attempts: 2,
+    fallbackModel: "other",
+    queueMs: 0,
+    degraded: false,
+  });
+});
