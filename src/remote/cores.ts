@@ -33,7 +33,7 @@ const waitMs = 1_000;
 /** How long a start waits for the first check. */
 const firstCheckMs = 2_000;
 
-const order = { serving: 0, unknown: 1, leaving: 2, unreachable: 3 } as const;
+const order = { serving: 0, leaving: 1, unknown: 2, unreachable: 3 } as const;
 
 /** The cores of a gateway: found by name, checked each second, chosen by their outstanding calls. */
 export class Cores {
@@ -59,8 +59,9 @@ export class Cores {
     await Promise.race([this.#round(), pause(this.#options.clock, firstCheckMs)]);
   }
 
+  /** Whether a core takes calls. One that is leaving does, until its connections are closed. */
   get isReachable(): boolean {
-    for (const { state } of this.#links.values()) if (state === "serving") return true;
+    for (const { state } of this.#links.values()) if (state === "serving" || state === "leaving") return true;
     return false;
   }
 
