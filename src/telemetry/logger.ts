@@ -14,26 +14,30 @@ interface LoggerOptions {
   /** The lowest level that is written. */
   readonly level: LogLevel;
   readonly sink: LogSink;
+  /** Number of the worker that writes, a field of each line. Absent: the only process. */
+  readonly worker?: number | undefined;
 }
 
 /**
  * JSON lines for machines: `level` by name, `time` as ISO 8601, no secret (SEC-18, KEY-18). Pino writes them, except the
  * line of each request, which serializes itself in a tenth of pino's time.
  */
-export function createLogger({ level, sink }: LoggerOptions): Logger {
+export function createLogger({ level, sink, worker }: LoggerOptions): Logger {
   const write = (line: string): void => sink.write(withoutSecrets(line));
   const timestamp = createTimestamp();
   const formatters = { level: (label: string) => ({ level: label }) };
-  const log = pino({ level, base: null, timestamp, formatters, serializers: { err: serializeError } }, { write });
+  const base = worker === undefined ? null : { worker };
+  const log = pino({ level, base, timestamp, formatters, serializers: { err: serializeError } }, { write });
   const writeAt = (name: keyof Logger): Logger["info"] => {
     if (!log.isLevelEnabled(name)) return () => {};
     const start = `{"level":"${name}"`;
+    const ofWorker = worker === undefined ? "" : `,"worker":${worker}`;
     return (fields, message) => {
       if (!(fields instanceof CallEntry)) {
         log[name](fields, message);
         return;
       }
-      const line = `${start}${timestamp()}${fields.toMembers()},"msg":${jsonString(message)}}\n`;
+      const line = `${start}${timestamp()}${ofWorker}${fields.toMembers()},"msg":${jsonString(message)}}\n`;
       if (fields.holdsForeignText) write(line);
       else sink.write(line);
     };
@@ -118,6 +122,8 @@ export function withoutSecrets(line: string): string {
 }
 
 interface StderrSink extends LogSink {
+  /** Writes whole lines as they are. */
+  writeBytes(lines: Uint8Array): void;
   /** Writes pending lines before the process ends. Gives up when the reader of stderr does not read. */
   flush(): void;
 }
@@ -179,6 +185,10 @@ export function openStderrSink(): StderrSink {
       // There is no second flush: the destination writes a line after it when the process exits.
       if (ending) writeBatch();
       else flushTimer ??= setTimeout(writeBatch, batchMs).unref();
+    },
+    writeBytes(lines) {
+      writeBatch();
+      destination.write(lines);
     },
     flush() {
       ending = true;

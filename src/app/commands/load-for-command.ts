@@ -1,7 +1,7 @@
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import type { CliIo } from "../command-line/cli-io.js";
 import type { SettingValue } from "../config/environment.js";
-import { type LoadedConfig, loadConfig } from "../config/load-config.js";
+import { type ConfigFile, type LoadedConfig, loadConfig } from "../config/load-config.js";
 import { ConfigError } from "../config/problem.js";
 import { readSecrets, type Secrets } from "../config/secrets.js";
 import { readUpstreams } from "../config/upstreams.js";
@@ -18,6 +18,8 @@ export interface CommandOptions {
   readonly role?: string | undefined;
   /** Further settings of the command line. */
   readonly settings?: readonly SettingValue[];
+  /** The configuration file, if it was read before. */
+  readonly read?: ConfigFile;
   /** Address of the running service. */
   readonly url?: string | undefined;
 }
@@ -28,6 +30,7 @@ export function loadForCommand(io: CliIo, options: CommandOptions): Promise<Load
     env: io.env,
     cwd: io.cwd,
     file: options.config,
+    read: options.read,
     flags: [
       { path: ["data_dir"], value: options.dataDir, from: "--data-dir" },
       { path: ["server", "host"], value: options.host, from: "--host" },

@@ -43,15 +43,12 @@ async function composeListeners(context: Context, domain: Domain) {
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
 
   const debugState = () => stateOfProcess(context, domain, { http, grpc, watch });
-  const ops = createOpsListener({
-    ready: () => readiness(lifecycle.phase, state, domain.spooled(), cores),
-    debugState,
-    metrics: composeMetrics(context, domain),
-    token: opsToken,
-    log,
-  });
-  lifecycle.onClose("operations listener", () => ops.close());
-  return { http, grpc, ops, debugState };
+  const ready = () => readiness(lifecycle.phase, state, domain.spooled(), cores);
+  const metrics = composeMetrics(context, domain);
+  // The pages of a worker are part of those of the first process.
+  const ops = context.worker === null ? createOpsListener({ ready, debugState, metrics, token: opsToken, log }) : null;
+  lifecycle.onClose("operations listener", () => ops?.close());
+  return { http, grpc, ops, debugState, ready, metrics };
 }
 
 type ListenerDeps = Context & Domain & Pick<Parameters<typeof createOpenAiRoutes>[0], "watch" | "bodies" | "uploads">;

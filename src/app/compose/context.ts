@@ -3,6 +3,7 @@ import { createFairShares } from "../../domain/call/fair-shares.js";
 import type { CallTracer } from "../../domain/call/observer.js";
 import type { Logger } from "../../domain/call/ports.js";
 import type { ModelStore } from "../../domain/catalog/model-store.js";
+import type { AllWorkers } from "../../domain/service/all-workers.js";
 import type { Finding } from "../../domain/service/service-status.js";
 import type { State } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
@@ -16,6 +17,21 @@ import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { readTraceSettings } from "../config/well-known-variables.js";
 import type { Lifecycle } from "../process/lifecycle.js";
+
+/** One of the workers of a service, which share its ports (`server.workers`). */
+export interface WorkerContext extends AllWorkers {
+  /** 1 to `count`; a worker that replaces another one has its number. */
+  readonly number: number;
+  readonly count: number;
+  /** Whether it is the first worker of a start, which creates the first key. */
+  readonly isFirst: boolean;
+  /** The token in the data folder. */
+  readonly adminToken: string;
+  /** Address of the operations listener, which is in the first process: `http://127.0.0.1:9464` */
+  readonly ops: string;
+  /** The ports to listen on. Resolves when they are free for the workers. */
+  ports(): Promise<{ readonly port: number; readonly grpc_port: number }>;
+}
 
 export interface ComposeInput {
   readonly config: Config;
@@ -43,6 +59,8 @@ export interface ComposeInput {
   }) => Promise<readonly Finding[]>;
   /** Whether an empty embedded state replaces a lost one. */
   readonly newStore: boolean;
+  /** Null: the only process of the service. */
+  readonly worker: WorkerContext | null;
   readonly log: Logger;
   readonly lifecycle: Lifecycle;
 }

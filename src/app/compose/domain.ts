@@ -24,9 +24,8 @@ import { ThresholdAdmin } from "../../domain/metering/threshold-admin.js";
 import { UsageQueries } from "../../domain/metering/usage-queries.js";
 import { createRpcServices } from "../../domain/rpc/services.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
-import { OverviewFeed, oneAtATime, ServiceStatus } from "../../domain/service/service-status.js";
+import { oneAtATime, ServiceStatus } from "../../domain/service/service-status.js";
 import { type State, startPurge } from "../../domain/service/state.js";
-import { StatusHistory } from "../../domain/service/status-history.js";
 import { UpstreamAdmin } from "../../domain/upstreams/upstream-admin.js";
 import { UpstreamBook } from "../../domain/upstreams/upstream-book.js";
 import { UpstreamChecks } from "../../domain/upstreams/upstream-checks.js";
@@ -41,7 +40,7 @@ import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 import type { SecretBox } from "../../lib/crypto.js";
 import * as passwordHash from "../../lib/crypto.js";
 import { createWebhookSender } from "../../outbound/webhook-sender.js";
-import { callFigures } from "../../telemetry/metrics/call-metrics.js";
+import { callFigures, toFigureData } from "../../telemetry/metrics/call-figures.js";
 import { UpstreamMetrics } from "../../telemetry/metrics/upstream-metrics.js";
 import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/webhook-metrics.js";
 import { toRateLimitDefaults } from "../config/limits-settings.js";
@@ -56,6 +55,7 @@ import { type Engines, toStoredModelDefinition } from "./model-catalog.js";
 import { ModelDiscovery } from "./model-discovery.js";
 import { createModelFiles, openModelStore } from "./model-store.js";
 import { RunningUpstreams } from "./running-upstreams.js";
+import { composeShownStatus } from "./shown-status.js";
 import { composeLedger, openState } from "./state.js";
 import { composeRequestLog, composeStoredResponses } from "./stored-requests.js";
 import { examineUpstream } from "./upstream-check.js";
@@ -119,7 +119,7 @@ export async function composeDomain(context: Context) {
   const gateway = isGateway ? await composeGateway(context, local) : null;
   const core = gateway?.core ?? local;
   const define = (model: StoredModel) => toStoredModelDefinition(model, engines);
-  const modelAdmin = new ModelAdmin({ store: modelStore, pulls, catalog, define });
+  const modelAdmin = new ModelAdmin({ store: modelStore, pulls, catalog, define, runsModels: context.worker === null });
   const endpointsFailing = () => webhooks.sending?.metrics.failing ?? 0;
   const calls = callFigures(observer);
   const chargedNano = () => accounts.accounting.chargedNano;
@@ -133,8 +133,7 @@ export async function composeDomain(context: Context) {
     endpointsFailing,
     warnings,
   });
-  const history = new StatusHistory({ clock: backgroundClock, calls, chargedNano });
-  lifecycle.onClose("history", () => history.close());
+  const shown = composeShownStatus(context, status, calls, chargedNano);
   const ownServices = createRpcServices({
     ...parts,
     core,
@@ -142,27 +141,30 @@ export async function composeDomain(context: Context) {
     shares,
     auditLog: state.audit,
     ...composeBackup(config, state),
-    status,
-    overview: new OverviewFeed({ status, clock }),
-    history,
+    ...shown,
     doctor: composeDoctor(context, state, modelStore),
     modelAdmin,
     ...composeUpstreamAdmin(state, { upstreams, drained, catalog, secrets, audit }),
   });
   const services = gateway?.forward(ownServices) ?? ownServices;
   const cores = gateway?.cores ?? null;
+  /** The figures of this process, as the first process adds them up. */
+  const figures = () => toFigureData(calls, chargedNano());
   return {
     ...parts,
-    engines,
-    modelStore,
-    modelAdmin,
-    upstreamMetrics,
-    discovery,
-    upstreams,
-    core,
-    cores,
-    status,
-    services,
+    ...{
+      engines,
+      modelStore,
+      modelAdmin,
+      upstreamMetrics,
+      discovery,
+      upstreams,
+      core,
+      cores,
+      status,
+      figures,
+      services,
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { CircuitBreaker } from "../../domain/call/circuit-breaker.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
@@ -19,7 +20,7 @@ import { readStoredUpstreams } from "../../state/embedded/upstreams.js";
 import { FileSpool } from "../../state/spool/file-spool.js";
 import type { Config } from "../config/schema.js";
 import type { Lifecycle } from "../process/lifecycle.js";
-import type { Context } from "./context.js";
+import type { Context, WorkerContext } from "./context.js";
 
 /** Maximum concurrent requests that this process admits by itself while a shared store is unavailable. */
 const localLeasesMax = 100_000;
@@ -83,13 +84,13 @@ const noSpool: SpoolLevel = Object.freeze({ size: 0, sizeMax: 1, memoryOnly: 0, 
  * A ledger that works while the store is unavailable: settlements wait in the data folder, and this process applies the
  * limits that replicas share. State in memory needs neither.
  */
-export async function composeLedger({ config, lifecycle, clock, log, observer }: Context, state: State) {
+export async function composeLedger({ config, lifecycle, clock, log, observer, worker }: Context, state: State) {
   if (state.kind === "volatile") {
     return { ledger: state.ledger, spooled: (): SpoolLevel => noSpool, areLimitsDegraded: () => false };
   }
   const { spool_max: sizeMax, spool_full: whenFull, when_away: whenAway } = config.state;
-  const folder = join(config.data_dir, "spool");
-  const spool = await FileSpool.open({ folder, spillDir: config.spill_dir, sizeMax, log });
+  const folders = await spoolFolders(config.data_dir, worker);
+  const spool = await FileSpool.open({ ...folders, spillDir: config.spill_dir, sizeMax, log });
   const breakers = {
     admissions: new CircuitBreaker({ clock, log, messages: messagesOfLimits }),
     settlements: new CircuitBreaker({ clock, log, messages: messagesOfUsage }),
@@ -125,6 +126,19 @@ export async function composeLedger({ config, lifecycle, clock, log, observer }:
     );
   });
   return { ledger, spooled: (): SpoolLevel => spool, areLimitsDegraded: () => breakers.admissions.isUnavailable };
+}
+
+/**
+ * The spool of this process: `spool`, or `spool/<n>` of a worker. The only process, and the first worker, adopt the spools of
+ * a former number of workers.
+ */
+async function spoolFolders(dataDir: string, worker: WorkerContext | null) {
+  const whole = join(dataDir, "spool");
+  const folder = worker === null ? whole : join(whole, String(worker.number));
+  if (worker !== null && worker.number !== 1) return { folder, adopted: [] };
+  const names = await readdir(whole).catch(() => []);
+  const former = names.filter((name) => /^[1-9]\d?$/.test(name) && Number(name) > (worker?.count ?? 0));
+  return { folder, adopted: [...(worker === null ? [] : [whole]), ...former.map((name) => join(whole, name))] };
 }
 
 /** Copies the state of a stopped service. Rejects with StateOpenError if there is none, or a service is running. */

@@ -29,12 +29,23 @@ export interface ConfigSources {
   readonly flags?: readonly SettingValue[];
   /** `--config` */
   readonly file?: string | undefined;
+  /** A file that was read before, instead of reading it again. */
+  readonly read?: ConfigFile | undefined;
+}
+
+/** A configuration file as it was read. */
+export interface ConfigFile {
+  /** Absolute path; null if there is none. */
+  readonly file: string | null;
+  readonly text: string;
 }
 
 export interface LoadedConfig {
   readonly config: Config;
   /** Absolute path of the file that was read; null if there is none. */
   readonly file: string | null;
+  /** Its text; empty without a file. */
+  readonly text: string;
   /** Where the file has a setting; null if it comes from elsewhere. */
   readonly positionOf: (path: SettingPath) => SourcePosition | null;
 }
@@ -44,7 +55,7 @@ const defaultFile = "uis.yaml";
 
 /** Reads and validates the configuration. Rejects with a ConfigError that has all problems. */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
-  const { file, text } = await readConfigFile(sources);
+  const { file, text } = sources.read ?? (await readConfigFile(sources));
   const yaml = await readYaml(text, sources.env);
   // The schema is the longest step that is left.
   await setImmediate();
@@ -57,7 +68,7 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems, file);
   const positionOf = (path: SettingPath) => (overrideOf(path, overrides) === undefined ? yaml.positionOf(path) : null);
-  return { config: deepFreeze(result.data), file, positionOf };
+  return { config: deepFreeze(result.data), file, text, positionOf };
 }
 
 /** The environment's or command line's value of a setting or of a group that contains it. */
@@ -65,7 +76,7 @@ function overrideOf(path: SettingPath, overrides: readonly SettingValue[]): Sett
   return overrides.findLast((one) => one.path.every((part, i) => part === path[i]));
 }
 
-async function readConfigFile({ env, cwd, file: flag }: ConfigSources): Promise<{ file: string | null; text: string }> {
+async function readConfigFile({ env, cwd, file: flag }: ConfigSources): Promise<ConfigFile> {
   const named = flag ?? (env["UIS_CONFIG"] || undefined);
   const file = resolve(cwd, named ?? defaultFile);
   try {

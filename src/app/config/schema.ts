@@ -1,9 +1,9 @@
 import { isIPv6 } from "node:net";
 import * as z from "zod";
-import { checkRole, coreSettings } from "./core-settings.js";
 import { limitsSettings, rateLimitSettings } from "./limits-settings.js";
 import { checkModels } from "./model-references.js";
 import { modelSettings } from "./model-settings.js";
+import { checkRole, checkWorkers, coreSettings, workerSetting } from "./process-settings.js";
 import { duration, durationOrOff, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
 import { upstreamsSettings } from "./upstream-settings.js";
 import { addressRange, webhookSettings } from "./webhook-settings.js";
@@ -114,6 +114,7 @@ const server = z.strictObject({
       "`all`: one process does everything. `core`: runs models for gateways. `gateway`: serves clients, and calls the cores " +
         "of `core.addresses`.",
     ),
+  workers: workerSetting,
   cors_origins: z
     .array(origin, { error: "must be a list of origins" })
     .prefault([])
@@ -221,6 +222,7 @@ export const configSchema = z
     if (config.state.redis_url !== null && config.state.durability === "none") {
       report(["state", "durability"], "is none, but redis_url is set: remove one of them");
     }
+    checkWorkers(config, report);
     checkModels(config.models ?? [], config.upstreams, report);
   });
 

@@ -26,7 +26,7 @@ interface UpstreamSources {
  * and key, and never with a key.
  */
 export function readUpstreams(
-  { config, file, positionOf }: LoadedConfig,
+  { config, file, positionOf }: Pick<LoadedConfig, "config" | "file" | "positionOf">,
   { env, cwd }: UpstreamSources,
 ): readonly UpstreamDefinition[] {
   const problems: ConfigProblem[] = [];

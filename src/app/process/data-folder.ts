@@ -52,6 +52,16 @@ export async function writeServiceFile(dataDir: string, running: RunningServiceF
   };
 }
 
+/** Writes the files with which commands find a running service. The returned functions remove them. */
+export async function announce(
+  dataDir: string,
+  token: string,
+  { http: url, grpc, ops }: { readonly http: string; readonly grpc: string; readonly ops: string },
+): Promise<readonly (() => Promise<void>)[]> {
+  const removeToken = await writeAdminToken(dataDir, token);
+  return [removeToken, await writeServiceFile(dataDir, { url, grpc, ops, pid: process.pid })];
+}
+
 /** The service that uses this data folder; null without one. The file of a dead process is ignored. */
 export async function readServiceFile(dataDir: string): Promise<RunningServiceFile | null> {
   const text = await readFile(join(dataDir, serviceFile), "utf8").catch(() => null);

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Logger } from "../../domain/call/ports.js";
+import { isLoopback } from "../../lib/network.js";
+import type { Config } from "../config/schema.js";
 
 /** Only in the phase `ready` does `/ready` answer 200. */
 export type Phase = "starting" | "ready" | "draining" | "stopped";
@@ -23,6 +25,14 @@ interface LifecycleOptions {
   /** `drainMs`: how long running calls may finish after that; read when the stop begins. */
   readonly limits: Pick<ServiceLimits, "drainMs">;
   readonly log: Logger;
+}
+
+/** Time for load balancers to notice a stop, if other machines can reach the listeners. */
+const drainDelayMs = 5_000;
+
+/** How long new calls are accepted after the stop was announced. */
+export function drainDelayMsOf({ host, drain_delay: configured }: Config["server"]): number {
+  return configured ?? (isLoopback(host) ? 0 : drainDelayMs);
 }
 
 /** How long aborted calls may take to settle before their connections are closed. */

@@ -24,13 +24,17 @@ interface Listener {
   listen(host: string, port: number): Promise<number>;
 }
 
-/** Starts all listeners. Rejects with StartError when one cannot bind its port. */
+/** Starts the listener for operators; resolves with its address. Rejects with StartError when it cannot bind its port. */
+export async function listenOps(ops: Listener, { ops_host: host, ops_port: port }: Config["server"]): Promise<string> {
+  return `http://${reachableHost(host)}:${await listening(ops.listen(host, port), host, port, "ops")}`;
+}
+
+/** Starts all listeners; `ops` is the address of one in another process. Rejects with StartError when one cannot bind its port. */
 export async function listenAll(
-  { http, grpc, ops }: Readonly<Record<"http" | "grpc" | "ops", Listener>>,
+  { http, grpc, ops }: { readonly http: Listener; readonly grpc: Listener; readonly ops: Listener | string },
   server: Config["server"],
 ): Promise<{ readonly addresses: ListenAddresses; readonly listening: Listening }> {
-  const { ops_host: opsHost } = server;
-  const opsPort = await listening(ops.listen(opsHost, server.ops_port), opsHost, server.ops_port, "ops");
+  const opsAddress = typeof ops === "string" ? ops : await listenOps(ops, server);
   const grpcPort = await listening(grpc.listen(server.host, server.grpc_port), server.host, server.grpc_port, "grpc");
   const httpPort = await listening(http.listen(server.host, server.port), server.host, server.port, "http");
   const host = reachableHost(server.host);
@@ -39,7 +43,7 @@ export async function listenAll(
     addresses: {
       http: `${tls ? "https" : "http"}://${host}:${httpPort}`,
       grpc: `${host}:${grpcPort}`,
-      ops: `http://${reachableHost(opsHost)}:${opsPort}`,
+      ops: opsAddress,
     },
     listening: { host: server.host, httpPort, grpcPort, tls },
   };

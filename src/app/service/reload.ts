@@ -69,7 +69,7 @@ export function createReload({ config, upstreams: atStart, tls, limits, parts, l
       const waiting = changed.filter((name) => !isSwapped(name, current, next));
       const opsToken = await loadOpsToken(next.server);
       await swapTls(next.server.tls);
-      parts.ops.setToken(opsToken);
+      parts.ops?.setToken(opsToken);
       const changedLimits = changed.filter((name) => swappedLimits.has(name));
       if (changedLimits.length > 0) {
         limits.swap(toServiceLimits(next.limits));

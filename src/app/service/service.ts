@@ -7,8 +7,8 @@ import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { UpstreamDefinition } from "../../domain/engine/upstream.js";
 import { recordPull } from "../../domain/rpc/model-admin-service.js";
-import { isLoopback } from "../../lib/network.js";
 import { compose, type Parts } from "../compose/compose.js";
+import type { WorkerContext } from "../compose/context.js";
 import { fillCatalog } from "../compose/model-catalog.js";
 import { modelIndexFault } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";
@@ -19,15 +19,8 @@ import { ok } from "../doctor/check.js";
 import { examineInstallation, examineMachine } from "../doctor/examine.js";
 import { fallbackChecks, warningsExceptState } from "../doctor/settings.js";
 import { upstreamChecks } from "../doctor/upstreams.js";
-import {
-  checkDataFiles,
-  newAdminToken,
-  openDataDir,
-  toStartError,
-  writeAdminToken,
-  writeServiceFile,
-} from "../process/data-folder.js";
-import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
+import { announce, checkDataFiles, newAdminToken, openDataDir, toStartError } from "../process/data-folder.js";
+import { drainDelayMsOf, endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
 import { type ListenAddresses, listenAll, loadOpsToken, loadTls } from "../process/listeners.js";
 import { connectionsWithin, openFilesLimit } from "../process/open-files.js";
 import { createLiveLimits, createReload, type LiveLimits, type Reload } from "./reload.js";
@@ -44,6 +37,8 @@ interface ServiceInput {
   readonly chatModel?: string | undefined;
   /** Whether an empty state replaces a lost one. */
   readonly newStore?: boolean | undefined;
+  /** This process as one of several workers; absent: the only process. */
+  readonly worker?: WorkerContext | undefined;
 }
 
 /** A running service. */
@@ -71,19 +66,15 @@ export interface Service {
   usageLost(): number;
 }
 
-/** Time for load balancers to notice a stop, if other machines can reach the listeners. */
-const drainDelayMs = 5_000;
-
 /**
  * Opens the state, wires the parts, listens. Resolves when the service is ready. If it rejects (StartError,
  * StateOpenError), everything that was opened is closed again.
  */
 export async function startService(input: ServiceInput): Promise<Service> {
   const { config, log } = input;
-  const { host, drain_delay: configured } = config.server;
   const limits = createLiveLimits(toServiceLimits(config.limits));
   const lifecycle = new Lifecycle({
-    drainDelayMs: configured ?? (isLoopback(host) ? 0 : drainDelayMs),
+    drainDelayMs: drainDelayMsOf(config.server),
     limits: limits.now,
     log,
   });
@@ -113,14 +104,14 @@ function toRefusal(error: unknown, { data_dir: dataDir, state }: Config): unknow
 }
 
 async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycle): Promise<Service> {
-  const { config, secrets, log, environment } = input;
+  const { config, secrets, log, environment, worker = null } = input;
   // Before anything is opened: a start with too few of them would fail anywhere.
   const connectionsMax = connectionsWithin(openFilesLimit());
   const tls = await loadTls(config.server.tls);
   const opsToken = await loadOpsToken(config.server);
   await openDataDir(config.data_dir);
   await checkDataFiles(config.data_dir);
-  const adminToken = newAdminToken();
+  const adminToken = worker?.adminToken ?? newAdminToken();
   const adminTokens = secrets.adminToken === null ? [adminToken] : [adminToken, secrets.adminToken];
   const { masterKey } = secrets;
   const parts = await compose({
@@ -142,40 +133,43 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
       ...fallbackChecks(config, servedIds(parts)),
     ],
     newStore: input.newStore === true,
+    worker,
     log,
     lifecycle,
   });
   // Hashing is slow on purpose, so it runs in parallel with the rest of the start.
-  const passwordSet = setPassword(parts, secrets);
+  const isFirst = worker === null || worker.isFirst;
+  const passwordSet = isFirst ? setPassword(parts, secrets) : Promise.resolve();
   // It is awaited below; until then its rejection must not be reported as unhandled.
   passwordSet.catch(() => {});
 
-  const firstKey = await registerKeys(parts, secrets);
+  const firstKey = await registerKeys(parts, secrets, isFirst);
   // Models are loaded only after the listeners have started.
   const listed = parts.catalog.beginListing();
-  const { addresses, listening } = await listenAll(parts, config.server);
+  const { addresses, listening } = await listen(parts, config.server, worker);
   parts.status.listensOn(listening);
   const chatSource = input.chatModel ?? null;
   const isGateway = config.server.role === "gateway";
   if (!isGateway) parts.upstreams.take(input);
   const configured = { config, upstreams: parts.upstreams.definitions };
-  const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, configured, chatSource, log });
+  const modelStore = worker === null ? parts.modelStore : withoutModels(parts.modelStore);
+  const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, modelStore, configured, chatSource, log });
   if (!isGateway) await parts.upstreams.offer();
   listed();
   lifecycle.track("loading the models", loaded);
   const modelsLoaded = loaded.catch(() => {});
-  await parts.modelAdmin.resumePulls((model) => recordPull(parts.audit, theService, model));
+  if (worker === null) await parts.modelAdmin.resumePulls((model) => recordPull(parts.audit, theService, model));
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
-  lifecycle.onClose("admin token", await writeAdminToken(config.data_dir, adminToken));
-  const { http: url, grpc, ops } = addresses;
-  lifecycle.onClose("service.json", await writeServiceFile(config.data_dir, { url, grpc, ops, pid: process.pid }));
+  if (worker === null) {
+    for (const remove of await announce(config.data_dir, adminToken, addresses)) lifecycle.onClose("its files", remove);
+  }
   const reload = createReload({
     config,
     tls,
     upstreams: input.upstreams,
     limits,
     parts,
-    log,
+    log: worker === null || worker.number === 1 ? log : onlyFailures(log),
     track: (what, promise) => lifecycle.track(what, promise),
   });
   lifecycle.onClose("reload", () => reload.close());
@@ -215,6 +209,26 @@ function modelsOfRole({ config, upstreams }: Pick<ServiceInput, "config" | "upst
   return { config: { ...config, models: [], upstreams: {} }, upstreams: [] };
 }
 
+/** The listener for operators of a worker is in the first process, which also names the ports. */
+async function listen({ http, grpc, ops }: Parts, server: Config["server"], worker: WorkerContext | null) {
+  if (worker === null) {
+    if (ops === null) throw new Error("a process without workers has a listener for operators");
+    return await listenAll({ http, grpc, ops }, server);
+  }
+  return await listenAll({ http, grpc, ops: worker.ops }, { ...server, ...(await worker.ports()) });
+}
+
+/** Models stored on this machine run in the embedded engine, of which there is one per machine, and workers have none. */
+function withoutModels(store: Parts["modelStore"]): Parts["modelStore"] {
+  return { ...store, list: async () => [] };
+}
+
+/** A reload is logged by one worker; each logs its own failures. */
+function onlyFailures(log: Logger): Logger {
+  const nothing = (): void => {};
+  return { debug: nothing, info: nothing, warn: nothing, error: log.error };
+}
+
 /** Ids of the models of the catalog. */
 export function servedIds({ catalog }: Pick<Parts, "catalog">): ReadonlySet<string> {
   return new Set(catalog.all().map(({ id }) => id));
@@ -227,8 +241,13 @@ async function setPassword({ administrator, audit }: Parts, { adminPassword }: S
   if (isNew) await audit.record(theService, "administrator.set_password", "admin");
 }
 
-async function registerKeys({ apiKeys, audit }: Parts, { bootstrapApiKey }: Secrets): Promise<CreatedKey | null> {
+async function registerKeys(
+  { apiKeys, audit }: Parts,
+  { bootstrapApiKey }: Secrets,
+  isFirst: boolean,
+): Promise<CreatedKey | null> {
   if (bootstrapApiKey === null) {
+    if (!isFirst) return null;
     const first = await apiKeys.ensureFirst();
     if (first !== null) {
       await audit.record(theService, "api_key.create", first.record.id, keyDetails(first.record));

@@ -11,6 +11,8 @@ export interface ModelAdminDeps {
   readonly catalog: Catalog;
   /** Defines how to run a stored model. */
   readonly define: (model: StoredModel) => ModelDefinition;
+  /** Whether this process may run stored models. False: several workers, none of which has the embedded engine. */
+  readonly runsModels: boolean;
 }
 
 /** Length of the words of a search. */
@@ -30,6 +32,7 @@ export class ModelAdmin {
 
   /** Starts or joins the pull of a model, which is then loaded. `record` is called when a started one has succeeded. */
   pull(request: PullRequest, record: (model: StoredModel) => Promise<void>): Pull {
+    this.#checkRuns();
     if (request.source === null && request.id === null) checkPresent(undefined, "source");
     return this.#deps.pulls.start(request, (pulled) => this.#finishPull(pulled, record));
   }
@@ -63,6 +66,7 @@ export class ModelAdmin {
   }
 
   async import(path: string, request: ImportRequest, signal: AbortSignal): Promise<StoredModel> {
+    this.#checkRuns();
     checkPresent(path, "path");
     const model = await this.#deps.store.importFile(path, request, signal);
     await this.#load(model);
@@ -70,6 +74,7 @@ export class ModelAdmin {
   }
 
   async load(id: string): Promise<StoredModel> {
+    this.#checkRuns();
     const model = await this.#require(id);
     await this.#load(model);
     return model;
@@ -90,6 +95,12 @@ export class ModelAdmin {
   /** Whether it is in the catalog and loaded. */
   isLoaded(id: string): boolean {
     return this.#deps.catalog.all().some((model) => model.id === id && model.loaded !== null);
+  }
+
+  #checkRuns(): void {
+    if (this.#deps.runsModels) return;
+    const message = "This service has several workers, which cannot run models of the embedded engine.";
+    throw new ServiceError("unsupported_parameter", `${message} Set server.workers to 1, or use an upstream server.`);
   }
 
   async #load(model: StoredModel): Promise<void> {

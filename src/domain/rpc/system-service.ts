@@ -13,7 +13,7 @@ import { sessionIdOf } from "../call/principal.js";
 import { refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
 import type { Finding, OverviewFeed, ServiceStatus, StatusSnapshot } from "../service/service-status.js";
 import type { State } from "../service/state.js";
-import { pointFields, type HistoryRange as RangeName, type StatusHistory } from "../service/status-history.js";
+import { type History, pointFields, type HistoryRange as RangeName } from "../service/status-history.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 export interface SystemServiceDeps {
@@ -25,7 +25,7 @@ export interface SystemServiceDeps {
   readonly backupFolder: string;
   readonly status: Pick<ServiceStatus, "read">;
   readonly overview: Pick<OverviewFeed, "watch">;
-  readonly history: Pick<StatusHistory, "of">;
+  readonly history: { of(range: RangeName): History | Promise<History> };
   readonly doctor: () => Promise<readonly Finding[]>;
 }
 
@@ -49,7 +49,7 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
     },
     async getHistory({ range }) {
       const name = ranges[range] ?? refuse("invalid_value", "range", "'range' is not a known range.");
-      const { parts, total } = history.of(name);
+      const { parts, total } = await history.of(name);
       return { points: parts.map(pointFields), total: pointFields(total) };
     },
     async runDoctor() {

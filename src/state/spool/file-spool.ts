@@ -22,6 +22,8 @@ const warnShare = 0.8;
 export interface FileSpoolOptions {
   /** Created when it is missing. */
   readonly folder: string;
+  /** Folders of processes that no longer run, whose settlements are adopted. */
+  readonly adopted?: readonly string[];
   /** Folder on another disk: `close` writes settlements into it that are in memory only. Null disables this. */
   readonly spillDir: string | null;
   /** Maximum of waiting settlements; beyond it no request is admitted. */
@@ -50,7 +52,7 @@ interface Waiting {
 export class FileSpool implements SettlementSpool {
   readonly #sizeMax: number;
   readonly #folder: string;
-  readonly #spillFolder: string | null;
+  readonly #spillDir: string | null;
   readonly #log: Logger;
   /** Entries in the order of their numbers; those before `#first` are settled. */
   #entries: Entry[] = [];
@@ -69,17 +71,20 @@ export class FileSpool implements SettlementSpool {
   static async open(options: FileSpoolOptions): Promise<FileSpool> {
     const spool = new FileSpool(options);
     await mkdir(options.folder, { recursive: true, mode: 0o700 });
+    for (const folder of options.adopted ?? []) {
+      for (const segment of await listSegments(folder)) await spool.#adopt(segment);
+    }
     for (const segment of await listSegments(options.folder)) {
       spool.#nextSegment = segment.number + 1;
       await spool.#adopt(segment);
     }
-    await spool.#adoptSpilled();
+    for (const folder of [options.folder, ...(options.adopted ?? [])]) await spool.#adoptSpilled(folder);
     return spool;
   }
 
   private constructor({ folder, spillDir, sizeMax, log }: FileSpoolOptions) {
     this.#folder = folder;
-    this.#spillFolder = spillDir === null ? null : join(spillDir, spillName(folder));
+    this.#spillDir = spillDir;
     this.#sizeMax = sizeMax;
     this.#log = log;
   }
@@ -162,15 +167,18 @@ export class FileSpool implements SettlementSpool {
     await this.#written();
     await this.#takeBackDeleted();
     await this.persist();
-    if (this.#memoryOnly.length > 0 && this.#spillFolder !== null) await this.#spill(this.#spillFolder);
+    if (this.#memoryOnly.length > 0 && this.#spillDir !== null) {
+      await this.#spill(join(this.#spillDir, spillName(this.#folder)));
+    }
     await this.#current?.close();
     return this.#memoryOnly.length;
   }
 
-  async #adoptSpilled(): Promise<void> {
-    if (this.#spillFolder === null) return;
+  /** What a process with this spool wrote into the spill folder. */
+  async #adoptSpilled(folder: string): Promise<void> {
+    if (this.#spillDir === null) return;
     try {
-      for (const segment of await listSegments(this.#spillFolder)) await this.#adopt(segment);
+      for (const segment of await listSegments(join(this.#spillDir, spillName(folder)))) await this.#adopt(segment);
     } catch (cause) {
       const detail = cause instanceof Error ? cause.message : String(cause);
       const message = `the spill folder cannot be read: ${detail}`;

@@ -1,13 +1,6 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import { inferenceOperations, type Operation } from "../../contract/operations.js";
-import type {
-  CallCounts,
-  CallEnd,
-  CallFigures,
-  DurationQuantiles,
-  DurationSums,
-  Observer,
-} from "../../domain/call/observer.js";
+import type { CallEnd, Observer } from "../../domain/call/observer.js";
 import type { LimitKind } from "../../domain/call/rate-limits.js";
 
 /** Number of models with counters and gauges of their own; further ones share the series of the model `other`. */
@@ -105,7 +98,7 @@ export class CallMetrics implements Observer {
 }
 
 /** Rejected for authentication, a limit or load. */
-function isRejection(code: ErrorCode): boolean {
+export function isRejection(code: ErrorCode): boolean {
   const { http } = errorRow(code);
   return http === 401 || http === 403 || http === 429 || http === 503;
 }
@@ -169,72 +162,10 @@ export class CallSeries {
   }
 }
 
-/** Sums over all models. */
-export function callFigures(calls: CallMetrics): CallFigures {
-  const inference = () => calls.series().filter(({ operation }) => inferenceOperations.has(operation));
-  return {
-    counts: () => countsOf(inference(), calls.leaves),
-    durations() {
-      const all = inference();
-      return new MeasuredDurations(
-        // Requests that were rejected within a millisecond would hide how long an answer takes.
-        sumOf(all, bounds.duration, ({ durations }) => durations.get("ok")),
-        sumOf(all, bounds.firstToken, ({ engine }) => engine?.firstToken),
-        sumOf(all, bounds.queue, ({ engine }) => engine?.queue),
-      );
-    },
-  };
-}
-
-class MeasuredDurations implements DurationSums {
-  readonly #parts: Readonly<Record<DurationQuantiles["name"], Buckets>>;
-
-  constructor(request: Buckets, firstToken: Buckets, queue: Buckets) {
-    this.#parts = { request, time_to_first_token: firstToken, queue };
-  }
-
-  since(before: DurationSums | null): readonly DurationQuantiles[] {
-    const earlier = before instanceof MeasuredDurations ? before.#parts : null;
-    return (["request", "time_to_first_token", "queue"] as const).map((name) => {
-      const own = this.#parts[name];
-      return quantilesOf(name, earlier === null ? own : own.minus(earlier[name]));
-    });
-  }
-}
-
-function countsOf(all: readonly CallSeries[], leaves: ReadonlyMap<string, number>): CallCounts {
-  const counts = { requests: 0, failed: 0, rejected: 0, clientLeft: 0, promptTokens: 0, completionTokens: 0 };
-  for (const { durations, engine } of all) {
-    for (const [code, { count }] of durations) {
-      counts.requests += count;
-      if (code === "ok") continue;
-      if (isRejection(code)) counts.rejected += count;
-      else if (errorRow(code).http >= 500) counts.failed += count;
-    }
-    counts.promptTokens += engine?.promptTokens ?? 0;
-    counts.completionTokens += engine?.completionTokens ?? 0;
-  }
-  // Every client of a stream that never ends by itself disconnects from it.
-  for (const [stage, count] of leaves) if (stage !== "watching") counts.clientLeft += count;
-  return counts;
-}
-
-function sumOf(
-  all: readonly CallSeries[],
-  boundsOf: readonly number[],
-  pick: (series: CallSeries) => Buckets | undefined,
-): Buckets {
-  const sum = new Buckets(boundsOf);
-  for (const series of all) {
-    const own = pick(series);
-    if (own !== undefined) sum.add(own);
-  }
-  return sum;
-}
-
-function quantilesOf(name: DurationQuantiles["name"], buckets: Buckets): DurationQuantiles {
-  const ms = (share: number): number => buckets.quantile(share) * 1_000;
-  return { name, count: buckets.count, p50Ms: ms(0.5), p95Ms: ms(0.95), p99Ms: ms(0.99) };
+/** Buckets without their bounds. */
+export interface BucketData {
+  readonly counts: readonly number[];
+  readonly sum: number;
 }
 
 /**
@@ -278,6 +209,17 @@ export class Buckets {
   add(other: Buckets): void {
     for (const [i, count] of other.#counts.entries()) this.#counts[i] = (this.#counts[i] ?? 0) + count;
     this.#sum += other.#sum;
+  }
+
+  /** The counts, one per bound and one above all bounds, and the sum, as JSON can hold them. */
+  toData(): BucketData {
+    return { counts: [...this.#counts], sum: this.#sum };
+  }
+
+  /** Adds what `toData` returned for the same bounds. */
+  addData({ counts, sum }: BucketData): void {
+    for (const [i, count] of counts.entries()) this.#counts[i] = (this.#counts[i] ?? 0) + count;
+    this.#sum += sum;
   }
 
   /** Without a count, in the same bounds. */

@@ -9,6 +9,8 @@ export interface MetricRow {
   readonly labels: readonly string[];
   /** One sentence. Also the text after `# HELP`. */
   readonly help: string;
+  /** How the values of several workers become one. Default: their sum. */
+  readonly ofWorkers?: "largest" | "smallest";
 }
 
 const perCall = ["route", "model"] as const;
@@ -86,6 +88,7 @@ export const metricTable = {
     type: "gauge",
     labels: ["deployment"],
     help: "1 while a deployment at an upstream server is out of use because it failed; of other, their number.",
+    ofWorkers: "largest",
   },
   uis_upstream_outstanding_tokens: {
     type: "gauge",
@@ -117,27 +120,36 @@ export const metricTable = {
     type: "gauge",
     labels: [],
     help: "Age of the oldest settlement that waits for the store; 0 when none waits.",
+    ofWorkers: "largest",
   },
   uis_fair_share_waiting: {
     type: "gauge",
     labels: ["resource"],
     help: "Work that waits for its share of a resource that all accounts use: webhooks, lookups, usage_reads, lists or tokenizing.",
   },
-  uis_store_up: { type: "gauge", labels: [], help: "1 when the store answers and accepts writes." },
+  uis_store_up: {
+    type: "gauge",
+    labels: [],
+    help: "1 when the store answers and accepts writes.",
+    ofWorkers: "smallest",
+  },
   uis_clock_jumps_total: {
     type: "counter",
     labels: [],
     help: "Jumps of the store's clock by more than state.clock_lead_max, or with Redis by more than 5 minutes.",
+    ofWorkers: "largest",
   },
   uis_store_time_ahead_seconds: {
     type: "gauge",
     labels: [],
     help: "How far times in the store are ahead of its clock, which was set back; else 0.",
+    ofWorkers: "largest",
   },
   uis_limits_degraded: {
     type: "gauge",
     labels: [],
     help: "1 while this process decides limits without the shared store.",
+    ofWorkers: "largest",
   },
   uis_audit_records_lost_total: {
     type: "counter",
@@ -168,37 +180,44 @@ export const metricTable = {
     type: "gauge",
     labels: ["endpoint"],
     help: "Open deliveries to an endpoint, of all processes that share the store.",
+    ofWorkers: "largest",
   },
   uis_webhook_oldest_seconds: {
     type: "gauge",
     labels: ["endpoint"],
     help: "Time since the oldest open delivery to an endpoint was due; 0 when none is.",
+    ofWorkers: "largest",
   },
   uis_webhook_events_waiting: {
     type: "gauge",
     labels: [],
     help: "Events whose deliveries are not created yet, of all processes that share the store.",
+    ofWorkers: "largest",
   },
   uis_webhook_events_oldest_seconds: {
     type: "gauge",
     labels: [],
     help: "Age of the oldest event whose deliveries are not created yet; 0 when none waits.",
+    ofWorkers: "largest",
   },
   uis_webhook_in_flight: { type: "gauge", labels: [], help: "Attempts of this process that are in flight." },
   uis_webhook_endpoints_failing: {
     type: "gauge",
     labels: [],
     help: "Endpoints of this process with ten or more consecutive failures.",
+    ofWorkers: "largest",
   },
   uis_event_loop_lag_seconds: {
     type: "gauge",
     labels: [],
     help: "Lag of the event loop since the last scrape, 99th percentile.",
+    ofWorkers: "largest",
   },
   uis_build_info: {
     type: "gauge",
     labels: ["version", "node"],
     help: "Always 1; its labels are the versions that run.",
+    ofWorkers: "largest",
   },
   gen_ai_server_request_duration_seconds: {
     type: "histogram",
@@ -232,6 +251,14 @@ export interface Sample {
   readonly metricName?: string;
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
+}
+
+/** One metric with its samples. */
+export interface MetricData {
+  readonly name: string;
+  readonly help: string;
+  readonly type: MetricRow["type"] | "summary";
+  readonly values: readonly Sample[];
 }
 
 /** The samples of a histogram: one per bound with the cumulative count, then sum and count. */

@@ -10,6 +10,7 @@ import {
   type Collect,
   histogramsSamples,
   type Labels,
+  type MetricData,
   type MetricName,
   metricRow,
   metricTable,
@@ -73,8 +74,28 @@ export function createMetricsPage(calls: CallMetrics, sources: MetricSources) {
       rendered.number += 1;
       return renderInSlices(page);
     },
+    /** The metrics one after the other, as data. */
+    async *read(): AsyncGenerator<MetricData> {
+      rendered.number += 1;
+      for (const metric of page.getMetricsAsArray() as unknown as readonly Readable[]) yield await metric.get();
+    },
   };
 }
+
+/** What the metrics of prom-client and those of `register` have in common. */
+interface Readable {
+  get(): Promise<MetricData>;
+}
+
+/** Renders metrics that were read elsewhere. */
+export async function renderMetrics(metrics: readonly MetricData[]): Promise<string> {
+  const registry = new Registry();
+  for (const metric of metrics) registry.registerMetric({ ...metric, get: async () => metric } as unknown as Metric);
+  return renderInSlices(registry);
+}
+
+/** The type of a page of metrics. */
+export const { contentType: metricsType } = new Registry();
 
 /** Longest time that the page is rendered before other work runs. One metric is never divided. */
 const sliceMs = 5;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { CallMetrics, callFigures } from "../../../../src/telemetry/metrics/call-metrics.js";
+import { callFigures } from "../../../../src/telemetry/metrics/call-figures.js";
+import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { chatEnd, plainEnd } from "../../../support/call-ends.js";
 
 describe("figures of all calls", () => {

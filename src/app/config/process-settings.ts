@@ -1,6 +1,11 @@
 import { isIP } from "node:net";
+import { availableParallelism } from "node:os";
 import * as z from "zod";
-import { text } from "./setting-types.js";
+import { deploymentsOf } from "./model-references.js";
+import type { ModelSettings } from "./model-settings.js";
+import { text, wholeNumber } from "./setting-types.js";
+
+/** How a service is divided into processes: gateways and cores on several machines, and workers on one. */
 
 const file = text("the path of a file").nullable().prefault(null);
 
@@ -74,4 +79,55 @@ function isCoreAddress(value: string): boolean {
   return bracketed === undefined
     ? /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(plain ?? "")
     : isIP(bracketed) === 6;
+}
+
+const workersMax = 64;
+
+/** `server.workers`. */
+export const workerSetting = z
+  .union([wholeNumber(1, workersMax), z.literal("auto")], {
+    error: `must be auto or a whole number between 1 and ${workersMax}`,
+  })
+  .prefault(1)
+  .describe(
+    `Processes that answer requests on the same ports, and share their state through Redis. \`auto\`: one per core, at most ${workersMax}.`,
+  );
+
+/** The number of processes that `server.workers` stands for on this machine. */
+export function workerCount(setting: z.output<typeof workerSetting>): number {
+  return setting === "auto" ? Math.min(workersMax, availableParallelism()) : setting;
+}
+
+interface SharedByWorkers {
+  readonly server: { readonly workers: z.output<typeof workerSetting>; readonly role: "all" | "core" | "gateway" };
+  readonly state: { readonly redis_url: string | null; readonly durability: string };
+  readonly models: readonly ModelSettings[] | null;
+  readonly upstreams: Readonly<Record<string, unknown>>;
+}
+
+/** Reports what several processes cannot share. `auto` counts as several everywhere, so that the machine does not matter. */
+export function checkWorkers(
+  { server, state, models, upstreams }: SharedByWorkers,
+  report: (path: string[], message: string) => void,
+): void {
+  if (server.workers === 1) return;
+  const path = ["server", "workers"];
+  if (state.redis_url === null && state.durability !== "none") {
+    report(path, "needs Redis: several workers cannot share the embedded file; set REDIS_URL, or workers to 1");
+  }
+  if (server.role === "core") {
+    report(path, "a core is one process: set workers to 1, and give several workers to its gateways");
+    return;
+  }
+  // A gateway has no models of its own.
+  if (server.role === "gateway") return;
+  const embedded = (models ?? []).filter((model) => deploymentsOf(model).some(({ engine }) => engine === "llama"));
+  if (embedded.length > 0) {
+    const ids = embedded.map(({ id }) => id).join(", ");
+    const remedy = "use an upstream server for them, a core with gateways (server.role), or set workers to 1";
+    report(path, `several workers cannot share models of the embedded engine (${ids}): ${remedy}`);
+  } else if (models === null && Object.keys(upstreams).length === 0) {
+    const remedy = "set models or upstreams, use a core with gateways (server.role), or set workers to 1";
+    report(path, `several workers cannot share the default models of the embedded engine: ${remedy}`);
+  }
 }

@@ -1,0 +1,20 @@
+import type { CallFigures } from "../../domain/call/observer.js";
+import { SharedStatus } from "../../domain/service/all-workers.js";
+import { OverviewFeed, type ServiceStatus } from "../../domain/service/service-status.js";
+import { type HistoryRange, StatusHistory } from "../../domain/service/status-history.js";
+import type { Context } from "./context.js";
+
+/** What administrators see of the status: that of the process, or of all workers. */
+export function composeShownStatus(
+  { clock, backgroundClock, lifecycle, worker }: Context,
+  own: ServiceStatus,
+  calls: CallFigures,
+  chargedNano: () => number,
+) {
+  const status = worker === null ? own : new SharedStatus(own, worker);
+  const overview = new OverviewFeed({ status, clock });
+  if (worker !== null) return { status, overview, history: { of: (range: HistoryRange) => worker.history(range) } };
+  const history = new StatusHistory({ clock: backgroundClock, calls, chargedNano });
+  lifecycle.onClose("history", () => history.close());
+  return { status, overview, history };
+}

@@ -1,0 +1,82 @@
+import cluster, { type Worker } from "node:cluster";
+import { once } from "node:events";
+import { Channel, type Handlers } from "./channel.js";
+import { toPrimary, type WorkerReady, type WorkerRefusal } from "./messages.js";
+
+/** How a process ended. */
+export interface WorkerEnd {
+  readonly code: number | null;
+  readonly signal: string | null;
+}
+
+interface WorkerDeps {
+  readonly number: number;
+  /** Answers to questions of the worker. */
+  readonly handlers: Handlers;
+  /** Takes what it writes to stderr: lines of the log. */
+  readonly onLog: (lines: Buffer) => void;
+}
+
+/** A worker, as the first process sees it. */
+export class WorkerProcess {
+  readonly number: number;
+  readonly channel: Channel;
+  readonly startedAtMs = Date.now();
+  /** Resolves when it is ready; null: it ended before. */
+  readonly ready: Promise<WorkerReady | null>;
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<WorkerEnd>;
+  /** Resolves when it has ended, and all that it wrote was read. */
+  readonly closed: Promise<unknown>;
+  /** Why it could not start; null if it gave no reason. */
+  refusal: WorkerRefusal | null = null;
+  isReady = false;
+  readonly #worker: Worker;
+
+  constructor({ number, handlers, onLog }: WorkerDeps) {
+    this.number = number;
+    const worker = cluster.fork();
+    this.#worker = worker;
+    const { process: child } = worker;
+    child.stderr?.on("data", onLog);
+    this.ended = once(child, "exit").then(([code, signal]: (number | string | null)[]) => ({
+      code: typeof code === "number" ? code : null,
+      signal: typeof signal === "string" ? signal : null,
+    }));
+    this.closed = once(child, "close");
+    let resolveReady = (_ready: WorkerReady | null): void => {};
+    this.ready = new Promise((resolve) => {
+      resolveReady = resolve;
+    });
+    this.channel = new Channel((message) => this.#send(message), {
+      ...handlers,
+      [toPrimary.ready]: (ready: WorkerReady) => {
+        this.isReady = true;
+        resolveReady(ready);
+      },
+      [toPrimary.refused]: (refusal: WorkerRefusal) => {
+        this.refusal = refusal;
+      },
+    });
+    worker.on("message", (message) => this.channel.receive(message));
+    // A message to a process that has just ended fails; its end is handled elsewhere.
+    worker.on("error", () => {});
+    void this.ended.then(() => {
+      this.isReady = false;
+      resolveReady(null);
+      this.channel.close();
+    });
+  }
+
+  get pid(): number {
+    return this.#worker.process.pid ?? 0;
+  }
+
+  kill(): void {
+    this.#worker.process.kill("SIGKILL");
+  }
+
+  #send(message: object): void {
+    if (this.#worker.isConnected()) this.#worker.send(message as never, () => {});
+  }
+}

@@ -1,0 +1,131 @@
+import cluster from "node:cluster";
+import { once } from "node:events";
+import { fromJson, type JsonValue, toJson } from "@bufbuild/protobuf";
+import { SystemSchema } from "../../../gen/unified/admin/v1/system_pb.js";
+import type { Logger } from "../../domain/call/ports.js";
+import { StateOpenError } from "../../domain/service/state.js";
+import type { History, HistoryRange } from "../../domain/service/status-history.js";
+import { errorText } from "../../lib/display-text.js";
+import { createLogger, openStderrSink } from "../../telemetry/logger.js";
+import { type CliIo, exitCode } from "../command-line/cli-io.js";
+import type { WorkerContext } from "../compose/context.js";
+import type { ConfigFile } from "../config/load-config.js";
+import { ConfigError, formatProblem } from "../config/problem.js";
+import { fallbackWarnings, warningsOf } from "../doctor/settings.js";
+import { StartError } from "../process/lifecycle.js";
+import { type ConfigLoader, exitOnUnhandledErrors, type ServeConfig, usageLostError } from "../serve/serve-process.js";
+import { commandName, nextStepText, readyLine, readyText } from "../serve/start-text.js";
+import { type Service, servedIds, startService } from "../service/service.js";
+import { Channel, type Handlers } from "./channel.js";
+import { toPrimary, toWorker, type WorkerReady, type WorkerRefusal, type WorkerStart } from "./messages.js";
+
+interface WorkerOptions {
+  readonly json?: boolean;
+}
+
+/** The first process may wait long before it starts the others. */
+const startMsMax = 60_000;
+
+/** `uis serve` in a worker: resolves with the exit code when the service of this process has stopped. */
+export async function runWorker(io: CliIo, options: WorkerOptions, loader: ConfigLoader): Promise<number> {
+  const stopping = new AbortController();
+  let drainMs: number | null = null;
+  const handlers: Record<string, (body: never) => unknown> = {
+    [toWorker.stop]: (body: number | null) => {
+      drainMs = body;
+      stopping.abort();
+    },
+  };
+  // A process group gets the signals of its terminal; the first process decides what they mean.
+  process.on("SIGINT", () => {}).on("SIGHUP", () => {});
+  process.on("SIGTERM", () => stopping.abort());
+  const channel = openChannel(handlers);
+  const start = (await channel.askOne(toPrimary.start, null, startMsMax)) as WorkerStart;
+  let flush = (): void => {};
+  try {
+    const { settings } = start;
+    const { config, secrets, upstreams } = await loader.start({ settings, read: start.source });
+    const sink = openStderrSink();
+    flush = () => sink.flush();
+    const log = createLogger({ level: config.log.level, sink, worker: start.number });
+    exitOnUnhandledErrors(log, () => {
+      flush();
+      process.exit(exitCode.failed);
+    });
+    const worker = toContext(start, channel);
+    const service = await startService({ config, secrets, upstreams, log, environment: io.env, worker });
+    serveQuestions(service, handlers);
+    const reload = async (read: ConfigFile): Promise<void> => {
+      const next: ServeConfig = await loader.again({ settings, read });
+      await service.reload.apply(next.config, next.upstreams);
+      if (start.number === 1) warnOfFallbacks(next.config, service, log);
+    };
+    handlers[toWorker.reload] = reload;
+    if (start.isFirst) for (const warning of warningsOf(config, io.env)) log.warn({}, warning);
+    if (start.reloaded !== null) await reload(start.reloaded);
+    else if (start.isFirst) warnOfFallbacks(config, service, log);
+    announce(io, options, service, channel, start.isFirst);
+    if (!stopping.signal.aborted) await once(stopping.signal, "abort");
+    await service.stop(drainMs);
+    const lost = usageLostError(service.usageLost());
+    if (lost !== null) throw lost;
+    return exitCode.done;
+  } catch (error) {
+    const refusal = refusalOf(error);
+    if (refusal === null) throw error;
+    channel.tell(toPrimary.refused, refusal);
+    return exitCode.wrongUsage;
+  } finally {
+    flush();
+    // The channel would keep the process alive.
+    process.channel?.unref();
+  }
+}
+
+function openChannel(handlers: Handlers): Channel {
+  const channel = new Channel((message) => {
+    if (cluster.worker?.isConnected()) cluster.worker.send(message as never, () => {});
+  }, handlers);
+  process.on("message", (message) => channel.receive(message));
+  return channel;
+}
+
+function toContext({ number, count, isFirst, adminToken, ops }: WorkerStart, channel: Channel): WorkerContext {
+  return {
+    ...{ number, count, isFirst, adminToken, ops },
+    ports: async () => (await channel.askOne(toPrimary.ports)) as Awaited<ReturnType<WorkerContext["ports"]>>,
+    system: async () => fromJson(SystemSchema, (await channel.askOne(toPrimary.system)) as JsonValue),
+    history: async (range: HistoryRange) => (await channel.askOne(toPrimary.history, range)) as History,
+  };
+}
+
+/** Answers what the first process adds up. */
+function serveQuestions({ parts }: Service, handlers: Record<string, (body: never) => unknown>): void {
+  handlers[toWorker.metrics] = () => parts.metrics.read();
+  handlers[toWorker.debugState] = () => parts.debugState();
+  handlers[toWorker.readiness] = () => parts.ready();
+  handlers[toWorker.figures] = () => parts.figures();
+  handlers[toWorker.status] = async () => ({
+    system: toJson(SystemSchema, await parts.status.read()),
+    figures: parts.figures(),
+  });
+}
+
+function warnOfFallbacks(config: Service["config"], { parts }: Service, log: Logger): void {
+  for (const warning of fallbackWarnings(config, servedIds(parts))) log.warn({}, warning);
+}
+
+function announce(io: CliIo, options: WorkerOptions, service: Service, channel: Channel, isFirst: boolean): void {
+  const text = readyText(service, { uis: commandName(io.env) });
+  const ready: WorkerReady = { line: readyLine(service), text, addresses: service.addresses };
+  channel.tell(toPrimary.ready, ready);
+  if (isFirst && options.json !== true) channel.tell(toPrimary.print, nextStepText(service));
+}
+
+/** Null for an error of another kind than a start that is refused. */
+function refusalOf(error: unknown): WorkerRefusal | null {
+  if (error instanceof StartError || error instanceof StateOpenError) return { message: error.message, fix: error.fix };
+  if (!(error instanceof ConfigError)) return null;
+  const problems = error.problems.map((problem) => formatProblem(problem, error.file));
+  return { message: problems.join("; ") || errorText(error), fix: "correct the configuration" };
+}

@@ -1,0 +1,18 @@
+import { describe, expect, it } from "vitest";
+import { Restarts } from "../../../../src/app/workers/restarts.js";
+
+describe("replacements of workers that crash", () => {
+  it("are at most a second late, and end with the fifth crash within five minutes (REL-28)", () => {
+    const restarts = new Restarts(() => 0);
+    expect(Array.from({ length: 5 }, () => restarts.crashed())).toEqual([0, 250, 500, 1_000, null]);
+  });
+
+  it("go on when the crashes are further apart", () => {
+    let nowMs = 0;
+    const restarts = new Restarts(() => nowMs);
+    for (let crash = 0; crash < 20; crash += 1) {
+      expect(restarts.crashed()).not.toBeNull();
+      nowMs += 80_000;
+    }
+  });
+});
