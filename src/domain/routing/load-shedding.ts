@@ -40,8 +40,8 @@ const keysMax = 10_000;
 /**
  * Load shedding by controlled delay (CoDel), for each key. A burst may fill the queue. When even the shortest wait of a
  * key's requests was above the target for an interval, its queue only adds delay: from then on a new request of the key is
- * rejected, unless it would start within the target. One request of each key may always wait. The shedding ends when a
- * slot is free and no request waits.
+ * rejected, unless it would start within the target. One request of each key may always wait. The shedding ends when no
+ * request has had to wait for a second.
  */
 export class LoadShedding {
   #queues = new BoundedMap<string, KeyQueue>(keysMax);
@@ -49,12 +49,16 @@ export class LoadShedding {
   #waitingKeys = 0;
   /** Whether the queue of a key is observed. */
   isActive = false;
+  /** Since when a slot is free and no request waits; null while requests wait. */
+  #idleSinceMs: number | null = null;
   /** When the last rejected client is expected to return, on the monotonic clock. */
   #returnAtMs = Number.NEGATIVE_INFINITY;
   #rejections = 0;
 
   /** A request begins to wait. */
   joined(owner: QueueOwner, nowMs: number): void {
+    if (this.#idleSinceMs !== null && nowMs - this.#idleSinceMs >= intervalMinMs) this.#recover();
+    this.#idleSinceMs = null;
     const name = nameOf(owner);
     const queue = this.#queues.get(name) ?? { waiting: 0, shortWaitAtMs: nowMs, isShedding: false };
     if (queue.waiting === 0) {
@@ -95,11 +99,14 @@ export class LoadShedding {
     return Math.ceil(Math.max(retryAfterMinMs, this.#returnAtMs - nowMs) * spread);
   }
 
-  /** A slot is free and no request waits. */
-  recovered(): void {
+  /** A slot is free and no request waits. For a moment that is so under overload, too, when many slots become free at once. */
+  idle(nowMs: number): void {
+    this.#idleSinceMs ??= nowMs;
+  }
+
+  #recover(): void {
     this.#queues = new BoundedMap(keysMax);
     this.#waitingKeys = 0;
-    this.isActive = false;
   }
 
   /** Requests of one key that get a slot within the target. At least 1, so that its slots are never unused. */

@@ -200,7 +200,7 @@ export class WaitingRoom<D extends RoutedDeployment> {
     this.#meanHoldMs += holdWeight * (this.#clock.monotonic() - grantedMs - this.#meanHoldMs);
     this.#dispatch();
     if (this.#shedding.isActive && this.waiting === 0 && this.#deployments.some(hasFreeSlot))
-      this.#shedding.recovered();
+      this.#shedding.idle(this.#clock.monotonic());
   };
 
   /** Grants free slots to waiting requests, each to the next one in fair order that may use it. */
