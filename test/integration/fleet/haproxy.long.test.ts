@@ -1,0 +1,150 @@
+import { spawn, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { coreToken } from "../../support/fleet/start-fleet.js";
+import { missingProgram } from "../../support/missing-program.js";
+import { freePort } from "../../support/redis/redis-process.js";
+import { startRedis } from "../../support/redis/start-redis.js";
+import { ServiceClient } from "../../support/service-client.js";
+import { type ServiceProcess, startServiceProcess } from "../../support/service-process.js";
+import { rounds } from "../../support/tier.js";
+
+const key = "key-of-this-fleet";
+const models = [
+  { id: "quick", engine: "scripted", slots: 200, scripted: { tokens: 5, token_delay_ms: 10 } },
+  { id: "long", engine: "scripted", slots: 200, scripted: { tokens: 100, token_delay_ms: 20 } },
+];
+
+/** One process of the fleet, which starts again on the same ports. */
+interface Member {
+  readonly name: string;
+  readonly start: () => Promise<ServiceProcess>;
+  running: ServiceProcess;
+}
+
+/** Two gateways and two cores on one Redis, with HAProxy in front of the gateways. */
+async function startAll() {
+  const folder = mkdtempSync(join(tmpdir(), "uis-fleet-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const redis = await startRedis({ aof: "no" });
+  onTestFinished(() => redis.remove());
+  const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), UIS_BOOTSTRAP_API_KEY: key };
+  const state = { redis_url: redis.url, allow_volatile: true };
+  const corePorts = [await freePort(), await freePort()];
+  const httpPorts = [await freePort(), await freePort()];
+  const addresses = corePorts.map((port) => `127.0.0.1:${port}`);
+  const member = async (name: string, config: object, ports: Record<string, string>): Promise<Member> => {
+    const start = () => startServiceProcess({ folder: join(folder, name), config, env: { ...env, ...ports } });
+    const one = { name, start, running: await start() };
+    onTestFinished(() => one.running.kill());
+    return one;
+  };
+  const members: Member[] = [];
+  for (const [i, port] of corePorts.entries()) {
+    const config = { server: { role: "core", drain_delay: "1s" }, state, models, core: { token: coreToken } };
+    members.push(await member(`core-${i}`, config, { UIS_GRPC_PORT: String(port) }));
+  }
+  for (const [i, port] of httpPorts.entries()) {
+    const config = { server: { role: "gateway", drain_delay: "2s" }, state, core: { addresses, token: coreToken } };
+    members.push(await member(`gateway-${i}`, config, { PORT: String(port) }));
+  }
+  const http = `http://127.0.0.1:${await startHaproxy(folder, httpPorts)}`;
+  return { members, client: new ServiceClient(http, key) };
+}
+
+async function startHaproxy(folder: string, ports: readonly number[]): Promise<number> {
+  const port = await freePort();
+  const servers = ports.map((each, i) => `  server gateway-${i} 127.0.0.1:${each} check inter 300ms fall 1 rise 1`);
+  const lines = [
+    "defaults",
+    "  mode http",
+    "  timeout connect 2s",
+    "  timeout client 60s",
+    "  timeout server 60s",
+    "  option redispatch",
+    "  retries 3",
+    "  retry-on conn-failure",
+    "listen gateways",
+    `  bind 127.0.0.1:${port}`,
+    "  balance roundrobin",
+    "  option httpchk GET /ready",
+    ...servers,
+  ];
+  const file = join(folder, "haproxy.cfg");
+  writeFileSync(file, `${lines.join("\n")}\n`);
+  const haproxy = spawn("haproxy", ["-db", "-f", file], { stdio: "ignore" });
+  onTestFinished(async () => {
+    haproxy.kill("SIGKILL");
+    if (haproxy.exitCode === null && haproxy.signalCode === null) await once(haproxy, "exit");
+  });
+  await eventually(async () => (await fetch(`http://127.0.0.1:${port}/ready`).catch(() => null))?.status === 200);
+  return port;
+}
+
+/** Callers that send one call after the other until they are stopped. */
+function startLoad(client: ServiceClient) {
+  const unary: string[] = [];
+  const streams: ("complete" | "error" | "cut")[] = [];
+  let isOver = false;
+  const callers = [
+    ...Array.from({ length: 8 }, async () => {
+      while (!isOver) {
+        const answer = await client.chat("quick").catch((error: unknown) => ({ status: 0, text: String(error) }));
+        unary.push(answer.status === 200 ? "200" : `${answer.status} ${answer.text}`);
+      }
+    }),
+    ...Array.from({ length: 4 }, async () => {
+      while (!isOver) streams.push(await streamOnce(client));
+    }),
+  ];
+  const stop = async (): Promise<void> => {
+    isOver = true;
+    await Promise.all(callers);
+  };
+  return { unary, streams, stop };
+}
+
+async function streamOnce(client: ServiceClient): Promise<"complete" | "error" | "cut"> {
+  let text = "";
+  try {
+    const reader = await client.stream("long");
+    for (let part = await reader.read(); !part.done; part = await reader.read())
+      text += Buffer.from(part.value).toString();
+  } catch {
+    return "cut";
+  }
+  if (text.trimEnd().endsWith("data: [DONE]")) return "complete";
+  return text.includes('"code":"upstream_error"') ? "error" : "cut";
+}
+
+it("20 rolling restarts and a killed core lose no unary call behind HAProxy (REL-10, REL-25)", async () => {
+  if (spawnSync("haproxy", ["-v"]).status !== 0) throw missingProgram("haproxy is not installed");
+  const { members, client } = await startAll();
+  const load = startLoad(client);
+  for (let i = 0; i < rounds(20); i += 1) {
+    const member = members[i % members.length] as Member;
+    expect(await member.running.stop(), member.name).toBe(0);
+    member.running = await member.start();
+    // HAProxy and the gateways find it again.
+    const before = load.unary.length;
+    await eventually(() => load.unary.length > before + 100);
+  }
+  expect({ failed: load.unary.filter((end) => end !== "200") }).toEqual({ failed: [] });
+  expect({ broken: load.streams.filter((end) => end !== "complete") }).toEqual({ broken: [] });
+
+  const [core] = members as [Member];
+  await core.running.kill();
+  core.running = await core.start();
+  await load.stop();
+  expect({ failed: load.unary.filter((end) => end !== "200") }).toEqual({ failed: [] });
+  // Streams of the killed core end with an error; none is cut without one.
+  expect(load.streams.filter((end) => end === "cut")).toEqual([]);
+  expect(load.streams.filter((end) => end === "error").length).toBeLessThanOrEqual(4);
+  // The lease of a killed core's request ends within 65 s.
+  await eventually(async () => (await core.running.debugState()).live_leases === 0, "all requests settled", 90_000);
+}, 1_200_000);
