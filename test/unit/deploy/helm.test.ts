@@ -118,13 +118,7 @@ function settingsIn(text: string): readonly string[] {
   return pathsIn(parse(plain), "");
 }
 
-/** Settings that the chart has before the service; it sets them only if their value is changed. */
-const announced = ["server.workers"];
-const known = new Set(
-  listSettings()
-    .map(({ path }) => path.join("."))
-    .concat(announced),
-);
+const known = new Set(listSettings().map(({ path }) => path.join(".")));
 const unknownIn = (text: string) => settingsIn(text).filter((path) => !known.has(path));
 const environmentNames = new Set([...listSettings().map(({ environmentName }) => environmentName), "REDIS_URL"]);
 const configPage = readFileSync("docs/config.md", "utf8");
@@ -151,8 +145,7 @@ describe("the templates of the Helm chart", () => {
       const [group = "", name = ""] = path.split(".");
       return (configJsonSchema().properties?.[group] as SettingSchema | undefined)?.properties?.[name];
     };
-    const isKnown = (path: string) => groups(path) !== undefined || announced.some((one) => one.startsWith(path));
-    expect(refused.filter((path) => !isKnown(path ?? ""))).toEqual([]);
+    expect(refused.filter((path) => groups(path ?? "") === undefined)).toEqual([]);
   });
 
   it("use the service's ports, variables, metrics and probes", () => {

@@ -58,6 +58,9 @@ limits:
 {{- fail "secrets.redisUrl needs secrets.masterKey.name: all pods must encrypt with the same key" -}}
 {{- end -}}
 {{- if eq $values.form "gateway-core" -}}
+{{- if ne (toString $values.core.workers) "1" -}}
+{{- fail "core.workers must be 1: a core is one process. Set core.replicas, and gateway.workers" -}}
+{{- end -}}
 {{- range list "redisUrl" "coreToken" -}}
 {{- if not (index $values.secrets . "name") -}}
 {{- fail (printf "form gateway-core needs secrets.%s.name" .) -}}
