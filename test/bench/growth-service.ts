@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { httpRequest } from "./http-request.js";
+import { callRpc, httpRequest } from "./http-request.js";
 import { type PinnedProcess, startPinned } from "./pinned-process.js";
 
 /** `file`: an SQLite file, as with `npm start`; `memory`: `state.durability: none`. */
@@ -72,16 +72,7 @@ export async function startService(options: ServiceOptions): Promise<GrowthServi
     port: Number(new URL(url).port),
     dataDir,
     startCpuMs,
-    async rpc(method, request) {
-      const answer = await fetch(new URL(`/${method}`, url), {
-        method: "POST",
-        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-        body: JSON.stringify(request),
-      });
-      const body = await answer.text();
-      if (!answer.ok) throw new Error(`${method}: ${answer.status}: ${body}`);
-      return JSON.parse(body) as Record<string, unknown>;
-    },
+    rpc: (method, request) => callRpc(url, token, method, request),
   };
 }
 

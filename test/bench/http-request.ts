@@ -13,7 +13,24 @@ export function httpRequest(
   );
 }
 
-/** The same without a body. */
+/** Calls an RPC over Connect, such as `unified.admin.v1.ApiKeyService/CreateApiKey`. Rejects unless it succeeds. */
+export async function callRpc(
+  url: string,
+  token: string,
+  method: string,
+  request: object,
+): Promise<Record<string, unknown>> {
+  const answer = await fetch(new URL(`/${method}`, url), {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify(request),
+  });
+  const body = await answer.text();
+  if (!answer.ok) throw new Error(`${method}: ${answer.status}: ${body}`);
+  return JSON.parse(body) as Record<string, unknown>;
+}
+
+/** The same as `httpRequest` without a body. */
 export function httpGet(path: string, key: string): Buffer {
   return Buffer.from(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${key}\r\n\r\n`);
 }

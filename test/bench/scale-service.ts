@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { configSchema } from "../../src/app/config/schema.js";
-import { httpRequest } from "./http-request.js";
+import { callRpc, httpRequest } from "./http-request.js";
 import { type PinnedProcess, startPinned } from "./pinned-process.js";
 import { childPids, cpuMs, rssBytes } from "./process-figures.js";
 
@@ -85,16 +85,7 @@ export async function startScaled({ workers, folder, redisPort }: ScaleOptions):
     ports: started.map(({ ready }) => Number(new URL(String(ready["api"])).port)),
     cpuMs: () => sum(cpuMs),
     rssBytes: () => sum(rssBytes),
-    async rpc(method, request) {
-      const answer = await fetch(new URL(`/${method}`, url), {
-        method: "POST",
-        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-        body: JSON.stringify(request),
-      });
-      const body = await answer.text();
-      if (!answer.ok) throw new Error(`${method}: ${answer.status}: ${body}`);
-      return JSON.parse(body) as Record<string, unknown>;
-    },
+    rpc: (method, request) => callRpc(url, token, method, request),
     async stop() {
       await Promise.all(started.map((one) => one.stop()));
     },

@@ -28,6 +28,11 @@ export function hasColors(output: TextOutput, { NO_COLOR: noColor, TERM: term }:
   return output.isTTY === true && !noColor && term !== "dumb";
 }
 
+/** Whether the log is written for people: `log.format`, on a terminal unless it is set to another form. */
+export function isPrettyLog(format: "auto" | "json" | "pretty", output: TextOutput): boolean {
+  return format === "pretty" || (format === "auto" && output.isTTY === true);
+}
+
 /** Exit codes of all commands. */
 export const exitCode = { done: 0, failed: 1, wrongUsage: 2 } as const;
 

@@ -38,5 +38,3 @@ export async function openCopySource(backup: string, dataDir: string, configured
     throw error;
   }
 }
-
-export { keyFile };

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import type { CliIo } from "../command-line/cli-io.js";
+import { type CliIo, isPrettyLog } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
 import { fallbackWarnings, warningsOf } from "../doctor/settings.js";
 import { servedIds, startService } from "../service/service.js";
@@ -78,7 +78,7 @@ interface OutputSettings extends Pick<Config, "log"> {
 /** On a terminal lines for people and progress that is drawn again, elsewhere plain text and the log as configured. */
 function openServeOutput(io: CliIo, { log, json }: OutputSettings): ServeOutput {
   const isTerminal = io.stderr.isTTY === true;
-  const isPretty = log.format === "pretty" || (log.format === "auto" && isTerminal);
+  const isPretty = isPrettyLog(log.format, io.stderr);
   if (isPretty && isTerminal && io.env["TERM"] !== "dumb") return new TerminalOutput(io, { level: log.level, json });
   return new PlainOutput(io, { level: log.level, isPretty, json });
 }

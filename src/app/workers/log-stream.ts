@@ -1,6 +1,6 @@
 import { type LogSink, openStderrSink } from "../../telemetry/logger.js";
 import { prettyFormat } from "../../telemetry/pretty-line.js";
-import { type CliIo, hasColors } from "../command-line/cli-io.js";
+import { type CliIo, hasColors, isPrettyLog } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
 
 /** The longest unfinished line that is kept; a longer one is written in parts. */
@@ -14,8 +14,7 @@ export class LogStream implements LogSink {
   readonly #pretty: ((line: string) => string) | null;
 
   constructor({ stderr, env }: CliIo, { format }: Config["log"]) {
-    const isPretty = format === "pretty" || (format === "auto" && stderr.isTTY === true);
-    this.#pretty = isPretty ? prettyFormat({ colors: hasColors(stderr, env) }) : null;
+    this.#pretty = isPrettyLog(format, stderr) ? prettyFormat({ colors: hasColors(stderr, env) }) : null;
   }
 
   write(line: string): void {

@@ -74,9 +74,9 @@ describe("deliveries while Redis is unavailable", () => {
     const folder = join(redis.folder, "appendonlydir");
     const [file = ""] = readdirSync(folder).filter((name) => name.endsWith(".incr.aof"));
     truncateSync(join(folder, file), statSync(join(folder, file)).size - 20);
-    for (const id of ["req_1", "req_2"]) {
-      if (id === "req_1") await redis.restart();
-      const request = settlement(id, { event: event(Number(id.slice(-1))) });
+    await redis.restart();
+    for (const number of [1, 2]) {
+      const request = settlement(`req_${number}`, { event: event(number) });
       const settled = () =>
         Promise.resolve(replica.state.ledger.settle(request)).then(
           ({ duplicate }) => !duplicate,

@@ -122,7 +122,7 @@ describe("LoadShedding", () => {
     expect([room.busy, room.waiting]).toEqual([slots, 4 * slots]);
   });
 
-  it("rejected clients are told to return one after the other at the rate of the free slots, within 30 s (REL-26)", async () => {
+  it("Retry-After grows with each rejection by the time in which a slot becomes free, up to 30 s (REL-26)", async () => {
     const { outcomes } = await simulate(10, { k: 10 * capacity });
     const waits = outcomes.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
     expect(waits[0]).toBeLessThan(5_000);
