@@ -181,7 +181,11 @@ function figuresOf(
     /** Requests decided without the store although it had been back for `backMsMax`. */
     degradedLater: degraded.filter(({ sentAtMs }) => sentAtMs > backAtMs + backMsMax).length,
     /** Maximum number of limited requests that were admitted in any window. */
-    admitted: mostInWindow(answers.filter(({ model, status }) => model === limited && status === 200)),
+    admitted: mostInWindow(
+      answers.flatMap(({ model, status, sentAtMs }) =>
+        model === limited && status === 200 ? [[sentAtMs, 1] as const] : [],
+      ),
+    ),
   };
 }
 
@@ -198,13 +202,17 @@ function firstByService(answers: readonly Answer[]): readonly number[] {
   return [0, 1].map((service) => first.get(service) ?? Number.POSITIVE_INFINITY);
 }
 
-/** Checks each window that ends with an answer. */
-function mostInWindow(answers: readonly Answer[]): number {
-  const sentAtMs = answers.map((answer) => answer.sentAtMs).sort((a, b) => a - b);
-  let [most, first] = [0, 0];
-  for (const [last, atMs] of sentAtMs.entries()) {
-    while ((sentAtMs[first] ?? atMs) <= atMs - windowMs) first += 1;
-    most = Math.max(most, last - first + 1);
+/** The largest sum of weights in any window of a minute, given times and weights. */
+export function mostInWindow(weighed: readonly (readonly [atMs: number, weight: number])[]): number {
+  const sorted = weighed.toSorted(([a], [b]) => a - b);
+  let [most, sum, first] = [0, 0, 0];
+  for (const [atMs, weight] of sorted) {
+    sum += weight;
+    for (let oldest = sorted[first]; oldest !== undefined && oldest[0] <= atMs - windowMs; oldest = sorted[first]) {
+      sum -= oldest[1];
+      first += 1;
+    }
+    most = Math.max(most, sum);
   }
   return most;
 }

@@ -1,4 +1,4 @@
-import { Agent, request as httpRequest } from "node:http";
+import { Agent, request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 
 /** One request and its outcome. Times are by `performance.now()`. */
@@ -12,7 +12,10 @@ export interface Answer {
   readonly status: number;
   /** The limits were decided without the store. */
   readonly isDegraded: boolean;
+  /** As the answer reports them. */
   readonly tokens: number;
+  /** Of the service; empty without an answer. */
+  readonly requestId: string;
   /** The body of a rejection, or the reason for a missing answer. */
   readonly failure: string;
 }
@@ -23,6 +26,10 @@ export interface LoadOptions {
   readonly key: string;
   /** Requests per second by model. */
   readonly rates: Readonly<Record<string, number>>;
+  /** Whether the answers are streamed, with their usage; default: false. */
+  readonly isStreamed?: boolean;
+  /** `max_tokens` of the requests, which limits reserve; default: none. */
+  readonly maxTokens?: number;
 }
 
 export interface SteadyLoad {
@@ -33,8 +40,8 @@ export interface SteadyLoad {
 /** A slower answer counts as missing. */
 const hangMs = 10_000;
 
-/** Sends chats without streaming at a steady rate, whether or not earlier ones are answered. */
-export function startSteadyLoad({ services, key, rates }: LoadOptions): SteadyLoad {
+/** Sends chats at a steady rate, whether or not earlier ones are answered. */
+export function startSteadyLoad({ services, key, rates, isStreamed = false, maxTokens }: LoadOptions): SteadyLoad {
   const agent = new Agent({ keepAlive: true });
   const pending: Promise<Answer>[] = [];
   let isOver = false;
@@ -42,7 +49,9 @@ export function startSteadyLoad({ services, key, rates }: LoadOptions): SteadyLo
     const startedAtMs = performance.now();
     for (let number = 0; !isOver; number += 1) {
       const service = number % services.length;
-      pending.push(ask(agent, { model, service, url: `${services[service]}/v1/chat/completions`, key }));
+      pending.push(
+        ask(agent, { model, service, url: `${services[service]}/v1/chat/completions`, key, isStreamed, maxTokens }),
+      );
       await delay(startedAtMs + ((number + 1) * 1_000) / perSecond - performance.now());
     }
   });
@@ -62,19 +71,27 @@ interface Question {
   readonly service: number;
   readonly url: string;
   readonly key: string;
+  readonly isStreamed: boolean;
+  readonly maxTokens: number | undefined;
 }
 
-function ask(agent: Agent, { model, service, url, key }: Question): Promise<Answer> {
+function ask(agent: Agent, { model, service, url, key, isStreamed, maxTokens }: Question): Promise<Answer> {
   const sentAtMs = performance.now();
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   return new Promise((resolve) => {
-    const done = (status: number, isDegraded: boolean, text: string) =>
+    const done = (status: number, headers: IncomingHttpHeaders, text: string) => {
+      const tokens = status === 200 ? tokensOf(text, isStreamed) : 0;
       resolve({
-        ...{ model, service, sentAtMs, tookMs: performance.now() - sentAtMs, status, isDegraded },
-        tokens: status === 200 ? (JSON.parse(text) as { usage: { total_tokens: number } }).usage.total_tokens : 0,
-        failure: status === 200 ? "" : text,
+        ...{ model, service, sentAtMs, tookMs: performance.now() - sentAtMs },
+        // A stream that breaks off has no answer.
+        status: tokens === null ? 0 : status,
+        isDegraded: headers["x-ratelimit-degraded"] !== undefined,
+        tokens: tokens ?? 0,
+        requestId: String(headers["x-request-id"] ?? ""),
+        failure: status === 200 && tokens !== null ? "" : text,
       });
-    const fail = (error: Error) => done(0, false, String(error));
+    };
+    const fail = (error: Error) => done(0, {}, String(error));
     const asked = httpRequest(url, { agent, method: "POST", headers, timeout: hangMs }, (response) => {
       let text = "";
       response.setEncoding("utf8");
@@ -82,12 +99,25 @@ function ask(agent: Agent, { model, service, url, key }: Question): Promise<Answ
         text += part;
       });
       response.on("error", fail);
-      response.on("end", () =>
-        done(response.statusCode ?? 0, response.headers["x-ratelimit-degraded"] !== undefined, text),
-      );
+      response.on("end", () => done(response.statusCode ?? 0, response.headers, text));
     });
     asked.on("timeout", () => asked.destroy(new Error("it hangs")));
     asked.on("error", fail);
-    asked.end(JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] }));
+    const streaming = isStreamed ? { stream: true, stream_options: { include_usage: true } } : {};
+    asked.end(
+      JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }], max_tokens: maxTokens, ...streaming }),
+    );
   });
+}
+
+interface Usage {
+  readonly usage: { readonly total_tokens: number };
+}
+
+/** Null: the stream did not end as it should. */
+function tokensOf(text: string, isStreamed: boolean): number | null {
+  if (!isStreamed) return (JSON.parse(text) as Usage).usage.total_tokens;
+  const [last, end] = text.split("\n\n").slice(-3);
+  if (end !== "data: [DONE]" || last === undefined) return null;
+  return (JSON.parse(last.slice("data: ".length)) as Usage).usage.total_tokens;
 }

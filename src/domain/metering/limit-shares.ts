@@ -23,15 +23,15 @@ interface OwnerUsage {
 export class LimitUsage {
   readonly #byOwner = new BoundedMap<string, OwnerUsage>(ownersMax);
 
-  /** Records a report of the store at `nowMs` (monotonic). */
-  note({ requests, tokens }: LimitSnapshot, nowMs: number): void {
-    if (requests !== undefined) this.#of(requests.owner, nowMs).requests = requests.remaining;
-    if (tokens !== undefined) this.#of(tokens.owner, nowMs).tokens = tokens.remaining;
+  /** Records a report of the store at `nowMs` (monotonic). A model's limits apply to each account separately. */
+  note(account: string, { requests, tokens }: LimitSnapshot, nowMs: number): void {
+    if (requests !== undefined) this.#of(account, requests.owner, nowMs).requests = requests.remaining;
+    if (tokens !== undefined) this.#of(account, tokens.owner, nowMs).tokens = tokens.remaining;
   }
 
-  /** Share of this process in an owner's limits during an outage, with `replicas` processes. */
-  shareOf({ owner, limits }: LimitScope, replicas: number, nowMs: number): LimitScope {
-    const usage = this.#byOwner.get(nameOf(owner));
+  /** Share of this process in the limits of an account's owner during an outage, with `replicas` processes. */
+  shareOf(account: string, { owner, limits }: LimitScope, replicas: number, nowMs: number): LimitScope {
+    const usage = this.#byOwner.get(nameOf(account, owner));
     const known = usage !== undefined && nowMs - usage.atMs < windowExpiryMs ? usage : null;
     const shared: RateLimits = {
       requestsPerMinute: share(limits.requestsPerMinute, known?.requests ?? null, replicas),
@@ -41,8 +41,8 @@ export class LimitUsage {
     return { owner, limits: shared };
   }
 
-  #of(owner: LimitOwner, nowMs: number): OwnerUsage {
-    const name = nameOf(owner);
+  #of(account: string, owner: LimitOwner, nowMs: number): OwnerUsage {
+    const name = nameOf(account, owner);
     const usage = this.#byOwner.get(name) ?? { requests: null, tokens: null, atMs: nowMs };
     usage.atMs = nowMs;
     this.#byOwner.set(name, usage);
@@ -50,8 +50,8 @@ export class LimitUsage {
   }
 }
 
-function nameOf({ kind, id }: LimitOwner): string {
-  return `${kind}:${id}`;
+function nameOf(account: string, { kind, id }: LimitOwner): string {
+  return `${account}:${kind}:${id}`;
 }
 
 /** A share of the limit: at least 1 if nothing is known of its use; 0 if the store had nothing left. */

@@ -80,7 +80,7 @@ export class ResilientLedger implements Ledger {
       return this.#admitHere(request, local);
     }
     breakers.admissions.succeeded();
-    if (admission.snapshot !== undefined) this.#limitUsage.note(admission.snapshot, nowMs);
+    if (admission.snapshot !== undefined) this.#limitUsage.note(request.account, admission.snapshot, nowMs);
     return isCatchingUp ? withConfiguredLimits(admission, request.scopes) : admission;
   }
 
@@ -107,8 +107,8 @@ export class ResilientLedger implements Ledger {
     if (whenAway === "deny") throw storeUnavailable();
     const nowMs = clock.monotonic();
     const count = replicas();
-    const scopes =
-      whenAway === "allow" ? [] : request.scopes.map((scope) => this.#limitUsage.shareOf(scope, count, nowMs));
+    const shareOf = (scope: LimitScope) => this.#limitUsage.shareOf(request.account, scope, count, nowMs);
+    const scopes = whenAway === "allow" ? [] : request.scopes.map(shareOf);
     const admission = local.admit({ ...request, scopes, budgets: [] }, () => 0n);
     if (admission.admitted) this.#lastLocalAtMs = nowMs;
     return { ...withConfiguredLimits(admission, request.scopes), degraded: true };

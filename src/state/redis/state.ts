@@ -104,6 +104,16 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const sessions = createRedisSessionStore(connection, changes);
   const audit = createRedisAuditLog(connection);
   const deliveries = createRedisDeliveryQueue({ runner, clock, ...bounds });
+  const ledger = new RedisLedger({
+    runner,
+    canBeReplaced: connection.canBeReplaced,
+    onDeliveries: (shard, nextDue) => deliveries.shards.noteDue(shard, nextDue),
+    ...bounds,
+  });
+  connection.onReplaced(() => {
+    log.warn({}, "the cluster has another primary: usage of the last 30 s is sent again, in case it lacks some");
+    void ledger.settleAgain();
+  });
   return {
     kind: "redis",
     keys: createRedisKeyStore(connection, changes),
@@ -111,11 +121,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     settings: createRedisSettingsStore(connection, changes),
     audit: audit.log,
     catalog: createRedisCatalogStore(connection),
-    ledger: new RedisLedger({
-      runner,
-      onDeliveries: (shard, nextDue) => deliveries.shards.noteDue(shard, nextDue),
-      ...bounds,
-    }),
+    ledger,
     limits: createRedisLimitStore(connection, changes),
     usage: createRedisUsage(runner, () =>
       connection.command("smembers", [documentKeys.keyAccounts], backgroundTimeoutMs),
@@ -142,6 +148,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     fileFault: () => null,
     async close() {
       deliveries.close();
+      ledger.close();
       await replicas.close();
       changes.close();
       await connection.close();

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { eventually } from "../eventually.js";
+import type { SeparateHost } from "../separate-hosts.js";
 import { freePort, newFolder, type RedisProcess, startProgram } from "./redis-process.js";
 import { baseArgs, readyLine } from "./start-redis.js";
 
@@ -16,11 +17,18 @@ const nodeCount = 6;
 /** Time after which a silent node is replaced by its replica. */
 const nodeTimeoutMs = 1_000;
 
+export interface RedisClusterOptions {
+  /** A host for each of the six nodes; default: all on this one. */
+  readonly hosts?: readonly SeparateHost[];
+  /** Further settings of all nodes. */
+  readonly args?: readonly string[];
+}
+
 /** Starts three primaries with a replica each. */
-export async function startRedisCluster(): Promise<RedisCluster> {
+export async function startRedisCluster({ hosts = [], args = [] }: RedisClusterOptions = {}): Promise<RedisCluster> {
   const nodes: RedisProcess[] = [];
-  for (let n = 0; n < nodeCount; n += 1) nodes.push(await startNode());
-  const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);
+  for (let n = 0; n < nodeCount; n += 1) nodes.push(await startNode(hosts[n] ?? null, args));
+  const addresses = nodes.map(({ port }, n) => `${hosts[n]?.address ?? "127.0.0.1"}:${port}`);
   execFileSync("redis-cli", ["--cluster", "create", ...addresses, "--cluster-replicas", "1", "--cluster-yes"]);
   const primaries = nodes.slice(0, nodeCount / 2);
   await eventually(() => isWhole(nodes), "a cluster in which all nodes know all slots", 30_000);
@@ -36,13 +44,15 @@ export async function startRedisCluster(): Promise<RedisCluster> {
   };
 }
 
-async function startNode(): Promise<RedisProcess> {
+async function startNode(host: SeparateHost | null, more: readonly string[]): Promise<RedisProcess> {
   const [port, busPort, folder] = [await freePort(), await freePort(), newFolder()];
   const cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", String(nodeTimeoutMs)];
   // The remaining nodes stay available while one is being replaced.
   cluster.push("--cluster-require-full-coverage", "no");
-  const args = ["--port", String(port), "--cluster-port", String(busPort), ...cluster, ...baseArgs("everysec")];
-  return startProgram({ args, port, folder, readyLine });
+  const args = ["--port", String(port), "--cluster-port", String(busPort), ...baseArgs("everysec"), ...cluster];
+  if (host === null) return startProgram({ args: [...args, ...more], port, folder, readyLine });
+  args.push("--bind", host.address, "--protected-mode", "no", ...more);
+  return startProgram({ args, port, folder, readyLine, cliArgs: ["-h", host.address], under: host.under });
 }
 
 async function isWhole(nodes: readonly RedisProcess[]): Promise<boolean> {

@@ -79,6 +79,9 @@ export class RedisConnection implements RedisClient {
   /** Why the last attempt to connect failed; null: it did not. */
   #linkFault: Error | null = null;
   #kept: readonly Script[] = [];
+  #onReplaced: () => void = () => {};
+  /** Addresses of the cluster's primaries in the layout read last. */
+  #primaries: ReadonlySet<string> = new Set();
 
   /** Throws StateOpenError for a URL or TLS file that cannot be read; connects in the background. */
   constructor({ url, tls, clock, log, patience = 1, isStarting = () => false }: ConnectionDeps) {
@@ -97,6 +100,7 @@ export class RedisConnection implements RedisClient {
         node.connect().catch((error: Error) => this.#noteLinkFault(error));
       });
       cluster.on("node error", (error: Error) => this.#noteLinkFault(error));
+      cluster.on("refresh", () => this.#notePrimaries(cluster));
       this.#redis = cluster;
       this.#openSubscriber = () => subscriberOf(cluster, serverOptions({ ...target, kind: "single" }, secure));
     } else {
@@ -182,6 +186,16 @@ export class RedisConnection implements RedisClient {
     return Promise.all(primaries.map((redis) => visit((...command) => this.#call(redis, ...command))));
   }
 
+  /** Whether a replica can become a primary of which this connection learns: in a cluster. */
+  get canBeReplaced(): boolean {
+    return this.#redis instanceof Cluster;
+  }
+
+  /** `listener` is called when a cluster has another primary than before, which may lack writes that were acknowledged. */
+  onReplaced(listener: () => void): void {
+    this.#onReplaced = listener;
+  }
+
   /** Rejects with `storage_unavailable` if the subscription fails within `timeoutMs`. */
   async subscribe(channels: readonly string[], events: SubscriptionEvents, timeoutMs: number): Promise<Subscription> {
     const redis = this.#openSubscriber();
@@ -212,6 +226,13 @@ export class RedisConnection implements RedisClient {
       });
     }
     this.#redis.disconnect();
+  }
+
+  /** An address that was no primary before is one now. */
+  #notePrimaries(cluster: Cluster): void {
+    const before = this.#primaries;
+    this.#primaries = new Set(cluster.nodes("master").map(({ options }) => `${options.host}:${options.port}`));
+    if (before.size > 0 && [...this.#primaries].some((address) => !before.has(address))) this.#onReplaced();
   }
 
   /** Never rejects: the call that needs a missing script sends it. */

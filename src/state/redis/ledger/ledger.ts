@@ -20,6 +20,7 @@ import { BoundedMap } from "../../../lib/collections.js";
 import { backgroundTimeoutMs, lookUpTimeoutMs } from "../connection/client.js";
 import { keySpace, shardCount } from "../connection/key-space.js";
 import { atStoreHour, type ScriptRunner } from "../connection/scripts.js";
+import { AcknowledgedSettlements } from "./acknowledged.js";
 import { decodeAdmission, encodeAdmissions, nameOfOwner, UnansweredAdmissions } from "./admissions.js";
 import { Batches, KeyList, ledgerScripts, TurnBatch } from "./batches.js";
 import { decodeSettled, encodeSettlements, LedgerLines, type SettleAnswer, type SettleItem } from "./settlements.js";
@@ -34,11 +35,17 @@ const renewMax = 64;
 /** Requests that one call finds. */
 const sweepMax = 1_000;
 const listeningMax = 10_000;
+/** Settlements that are sent again at a time. */
+const againMax = 64;
+/** Pause after an attempt to send them again that failed. */
+const againEveryMs = 250;
 /** Hour argument of scripts whose keys contain no period. */
 const noHour = -1;
 
 export interface RedisLedgerDeps {
   readonly runner: ScriptRunner;
+  /** Whether a server may be replaced by one that lacks acknowledged settlements; default: false. */
+  readonly canBeReplaced?: boolean;
   /** Called with each shard where a settlement wrote an event, and the script's `next_due` of the shard. */
   readonly onDeliveries?: (shard: number, nextDue: unknown) => void;
   /** Open deliveries that an account may have; default 1,000,000. */
@@ -70,6 +77,11 @@ export class RedisLedger implements Ledger {
    */
   readonly #admitted = new Map<string, Pick<AdmitRequest, "scopes" | "budgets">>();
 
+  /** Null: no server is replaced. */
+  readonly #acknowledged: AcknowledgedSettlements | null;
+  #sendingAgain: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
   /** Accounts with a receiver for their last events: their next settlements include the text of the event. */
   readonly #listening = new BoundedMap<string, true>(listeningMax);
 
@@ -77,6 +89,7 @@ export class RedisLedger implements Ledger {
     const { runner, onDeliveries = () => {} } = deps;
     this.#runner = runner;
     this.#onDeliveries = onDeliveries;
+    this.#acknowledged = deps.canBeReplaced === true ? new AcknowledgedSettlements() : null;
     this.#openDeliveriesMax = deps.openDeliveriesMax ?? defaultOpenMax;
     this.#waitingEventsMax = deps.waitingEventsMax ?? defaultWaitingMax;
     const turn = new TurnBatch((send) => runner.client.together(send));
@@ -100,6 +113,36 @@ export class RedisLedger implements Ledger {
   }
 
   async settle(settlement: Settlement, inBackground = false): Promise<Settled> {
+    const settled = await this.#settleOnce(settlement, inBackground);
+    const { time } = this.#runner;
+    this.#acknowledged?.keep({ ...settlement, endedAtMs: settlement.endedAtMs ?? time.now() }, time.monotonic());
+    return settled;
+  }
+
+  /**
+   * Sends the settlements of the last 30 s again, after a replica has replaced a primary. Those that it has are ignored, and
+   * receivers get the events of the others with the same ids. Resolves when all are stored, or after `close`.
+   */
+  settleAgain(): Promise<void> {
+    this.#sendingAgain = this.#sendingAgain.then(() => this.#sendAgain(this.#acknowledged?.all() ?? []));
+    return this.#sendingAgain;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  async #sendAgain(settlements: readonly Settlement[]): Promise<void> {
+    for (let from = 0; from < settlements.length && !this.#isClosed; ) {
+      const some = settlements.slice(from, from + againMax);
+      const sent = await Promise.allSettled(some.map((settlement) => this.#settleOnce(settlement, true)));
+      // Also after a part of them: those that were stored are ignored the next time.
+      if (sent.every(({ status }) => status === "fulfilled")) from += againMax;
+      else await new Promise((resolve) => setTimeout(resolve, againEveryMs).unref());
+    }
+  }
+
+  async #settleOnce(settlement: Settlement, inBackground: boolean): Promise<Settled> {
     const settlements = inBackground ? this.#backgroundSettlements : this.#settlements;
     const shard = keySpace.shardOf(settlement.account).index;
     const owners = this.#ownersOf(settlement.requestId);

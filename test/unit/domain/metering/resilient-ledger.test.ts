@@ -130,6 +130,19 @@ describe("ResilientLedger", () => {
     expect(await admit(200, 100)).toBe(50);
   });
 
+  it("during an outage what one account has left of a model's limit is not another one's (state RL-16)", async () => {
+    const { ledger, cut } = setUp({ replicas: 1 });
+    const ask = (account: string, number: number) =>
+      ledger.admit(
+        admission(`req_${account}_${number}`, { account, scopes: [scope("model", "m", { requestsPerMinute: 5 })] }),
+      );
+    for (let number = 0; number < 5; number += 1) expect(await ask("spent", number)).toMatchObject({ admitted: true });
+    await ask("fresh", 0);
+    cut();
+    expect(await ask("spent", 5)).toMatchObject({ admitted: false, degraded: true });
+    expect(await ask("fresh", 1)).toMatchObject({ admitted: true, degraded: true });
+  });
+
   it("a rejection by a share has a Retry-After and the configured limit (state RL-16)", async () => {
     const { ledger, admit, cut } = setUp({ replicas: 2 });
     await admit(10, 10);
