@@ -25,7 +25,7 @@ const overMax = 1.1;
 /** Maximum duration of a request: none hangs. */
 const answerMsMax = 2_000;
 const admitMsUsual = 60;
-const admitMsMax = 200;
+const admitMsMax = 5 * admitMsUsual;
 const usualShare = 0.999;
 
 const adminToken = `adm_${"0123456789".repeat(4)}`;
@@ -47,6 +47,8 @@ interface AccountAnswer extends Answer {
 export interface ClusterTrouble {
   begin(): unknown;
   readonly awayMs: number;
+  /** The time whose admissions the new primary does not have; default: none. */
+  readonly forgottenMs?: number;
   end(): unknown;
 }
 
@@ -149,8 +151,9 @@ export class ClusterLoad {
     expect(figures.degraded, "decided without the store").toBeGreaterThan(0);
     expect(figures.usage.stored).toEqual(figures.usage.answered);
     expect({ missing: figures.missingEvents, twice: figures.requestsWithTwoEvents }).toEqual({ missing: 0, twice: 0 });
+    const forgotten = (rates.limited * (trouble.forgottenMs ?? 0)) / 1_000 / requestsMax;
     for (const most of [figures.mostRequests, figures.mostTokens]) {
-      expect(most).toBeLessThanOrEqual(overMax);
+      expect(most).toBeLessThanOrEqual(overMax + forgotten);
       // Otherwise the load would not show the limit.
       expect(most).toBeGreaterThan(0.8);
     }
