@@ -27,6 +27,8 @@ export const headers = {
   forwarded: "x-uis-forwarded",
   /** From a core to a gateway, for translated requests. */
   answer: "x-uis-answer",
+  /** From a core to a trusted gateway, for a caller over a limit of requests. */
+  refusal: "x-uis-refusal",
 } as const;
 
 /** Headers of a cross-origin response that browsers expose to scripts (CORS-4), in addition to the safe-listed ones. */

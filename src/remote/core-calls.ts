@@ -2,8 +2,9 @@ import type { DescMessage, MessageInitShape, MessageShape } from "@bufbuild/prot
 import { create, type DescMethod, type DescMethodServerStreaming, type DescMethodUnary } from "@bufbuild/protobuf";
 import type { Metadata } from "@grpc/grpc-js";
 import type { Call } from "../domain/call/call.js";
-import { type AnswerRoute, endReasonOf, errorOfEnd } from "../domain/call/call-context.js";
+import { type AnswerRoute, type EndReason, endReasonOf, errorOfEnd, leaving } from "../domain/call/call-context.js";
 import { ServiceError, toServiceError } from "../domain/call/service-error.js";
+import { LimitError, type RejectionCache } from "../domain/metering/limit-response.js";
 import { BoundedQueue } from "../lib/collections.js";
 import { grpcDefinition } from "../lib/grpc-definition.js";
 import type { CoreLink } from "./core-link.js";
@@ -15,6 +16,8 @@ export interface RemoteCallDeps {
   readonly cores: Cores;
   /** Signs what is forwarded; null: the certificate of the connection proves it, or nothing does. */
   readonly token: string | null;
+  /** Caches the rejections by limits, so that the gateway refuses those callers by itself for a moment. */
+  readonly rejections: Pick<RejectionCache, "note">;
 }
 
 /** Further tries of a call whose core is gone or leaving. */
@@ -73,15 +76,15 @@ function noCore(): ServiceError {
  * ServiceError, which is recorded on the call: the core has charged it.
  */
 export async function callCore<I extends DescMessage, O extends DescMessage>(
-  { cores, token }: RemoteCallDeps,
+  deps: RemoteCallDeps,
   call: Call,
   method: DescMethodUnary<I, O>,
   fields: MessageInitShape<I>,
 ): Promise<UnaryAnswer<MessageShape<O>>> {
   try {
     const request = create(method.input, fields);
-    const attempt = new CoreTry(call, rpcOf(method), token);
-    const tries = new Tries(cores, call);
+    const attempt = new CoreTry(call, rpcOf(method), deps.token);
+    const tries = new Tries(deps.cores, call);
     for (;;) {
       try {
         return (await attempt.unary(await tries.next(), request)) as UnaryAnswer<MessageShape<O>>;
@@ -90,16 +93,24 @@ export async function callCore<I extends DescMessage, O extends DescMessage>(
       }
     }
   } catch (thrown) {
-    throw failed(call, thrown);
+    throw failed(deps, call, thrown);
   }
 }
 
 /** Records how a call failed, and returns the error for the client. */
-function failed(call: Call, thrown: unknown): ServiceError {
+function failed({ rejections }: RemoteCallDeps, call: Call, thrown: unknown): ServiceError {
   const error = call.stop.aborted ? errorOfEnd(call.stop.reason) : errorFor(call, thrown);
+  if (error instanceof LimitError) rejections.note(error.toRefused());
   if (error.cause !== undefined) call.log.warn({ err: error.cause, error: error.code }, "a core failed a call");
-  call.ended(call.stop.aborted ? endReasonOf(call.stop) : "failed", error, null);
+  call.ended(endOf(call, error), error, null);
   return error;
+}
+
+/** A core's timer for the deadline may fire a moment before the gateway's. */
+function endOf({ stop, deadlineAtMs }: Call, { code }: ServiceError): EndReason {
+  if (stop.aborted) return endReasonOf(stop);
+  const isLate = code === "upstream_timeout" && leaving(deadlineAtMs, Date.now()).why === "deadline";
+  return isLate ? "deadline" : "failed";
 }
 
 function errorFor({ principal }: Call, thrown: unknown): ServiceError {
@@ -146,12 +157,10 @@ export async function streamFromCore<I extends DescMessage, O extends DescMessag
     const request = create(method.input, fields);
     const attempt = new CoreTry(call, rpcOf(method), deps.token);
     return await new Promise((resolve, reject) => {
-      new StreamRelay(attempt, new Tries(deps.cores, call), call, form as ItemForm<object, M>, { resolve, reject }).run(
-        request,
-      );
+      new StreamRelay(deps, attempt, call, form as ItemForm<object, M>, { resolve, reject }).run(request);
     });
   } catch (thrown) {
-    throw failed(call, thrown);
+    throw failed(deps, call, thrown);
   }
 }
 
@@ -162,6 +171,7 @@ interface Settle<M> {
 
 /** Passes the messages of one stream on, from the core that serves it to the reader. */
 class StreamRelay<M> {
+  readonly #deps: RemoteCallDeps;
   readonly #attempt: CoreTry;
   readonly #tries: Tries;
   readonly #call: Call;
@@ -172,9 +182,10 @@ class StreamRelay<M> {
   #isCommitted = false;
   #hasContent = false;
 
-  constructor(attempt: CoreTry, tries: Tries, call: Call, form: ItemForm<object, M>, settle: Settle<M>) {
+  constructor(deps: RemoteCallDeps, attempt: CoreTry, call: Call, form: ItemForm<object, M>, settle: Settle<M>) {
+    this.#deps = deps;
     this.#attempt = attempt;
-    this.#tries = tries;
+    this.#tries = new Tries(deps.cores, call);
     this.#call = call;
     this.#form = form;
     this.#settle = settle;
@@ -225,7 +236,7 @@ class StreamRelay<M> {
   }
 
   #failed(thrown: unknown): void {
-    if (this.#isCommitted) this.#queue.close(failed(this.#call, thrown));
+    if (this.#isCommitted) this.#queue.close(failed(this.#deps, this.#call, thrown));
     else this.#settle.reject(thrown);
   }
 }

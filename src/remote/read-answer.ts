@@ -8,6 +8,7 @@ import { headers } from "../contract/headers.js";
 import type { AnswerHead, AnswerRoute } from "../domain/call/call-context.js";
 import type { LimitSnapshot, LimitState } from "../domain/call/rate-limits.js";
 import { ServiceError } from "../domain/call/service-error.js";
+import { LimitError, readRefusal } from "../domain/metering/limit-response.js";
 
 /** A failed try of a call. */
 export class TryFailure extends Error {
@@ -31,7 +32,7 @@ export function readFailure(status: StatusObject): TryFailure {
   if (info === null || !isErrorCode(reason)) return foreignFailure(status);
   const limits = readLimits(status.metadata);
   const shouldRetry = textOf(status.metadata, headers.shouldRetry);
-  const error = new ServiceError(reason, status.details, {
+  const options = {
     param: info.metadata["param"],
     type: info.metadata["type"] as OpenAiErrorType | undefined,
     retryAfterMs,
@@ -39,7 +40,12 @@ export function readFailure(status: StatusObject): TryFailure {
     ...(shouldRetry === undefined || retryAfterMs !== undefined ? {} : { shouldRetry: shouldRetry === "true" }),
     limits,
     degraded: textOf(status.metadata, headers.limitsDegraded) !== undefined,
-  });
+  };
+  const refusal = readRefusal(textOf(status.metadata, headers.refusal));
+  const error =
+    refusal === null
+      ? new ServiceError(reason, status.details, options)
+      : new LimitError(status.details, refusal, options);
   return new TryFailure(error, reason === "server_shutting_down");
 }
 

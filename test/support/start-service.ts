@@ -18,6 +18,8 @@ export interface StartOptions {
   /** Environment variables such as UIS_BOOTSTRAP_API_KEY. */
   readonly env?: Readonly<Record<string, string>>;
   readonly logLevel?: LogLevel;
+  /** Receives the lines of the log, too: processes that share it have their lines in one order. */
+  readonly allLogs?: Record<string, unknown>[];
 }
 
 /** The contents of `/debug/state`. */
@@ -116,12 +118,16 @@ export async function startProcess(options: StartOptions = {}): Promise<RunningS
 
 type LogLines = Record<string, unknown>[];
 
-async function startIn(folder: string, { config = {}, env = {}, logLevel = "info" }: StartOptions) {
+async function startIn(folder: string, { config = {}, env = {}, logLevel = "info", allLogs }: StartOptions) {
   const settings = [...baseSettings, { path: ["data_dir"], value: join(folder, "data") }, ...settingsOf(config)];
   const loaded = await loadConfig({ env, cwd: folder, flags: settings.map((flag) => ({ ...flag, from: "test" })) });
   const logs: LogLines = [];
-  const sink = { write: (line: string) => logs.push(JSON.parse(line) as Record<string, unknown>) };
-  const log = createLogger({ level: logLevel, sink });
+  const write = (line: string): void => {
+    const parsed = JSON.parse(line) as Record<string, unknown>;
+    logs.push(parsed);
+    allLogs?.push(parsed);
+  };
+  const log = createLogger({ level: logLevel, sink: { write } });
   const environment = { PATH: process.env["PATH"], ...env };
   const { config: whole } = loaded;
   const upstreams = await readUpstreams(loaded, { env, cwd: folder });

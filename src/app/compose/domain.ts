@@ -116,7 +116,7 @@ export async function composeDomain(context: Context) {
   const isGateway = config.server.role === "gateway";
   // Cores record the requests of gateways.
   const local = new ServiceCore({ ...context, ...parts, ...(isGateway && { recorder: null }) });
-  const gateway = isGateway ? await composeGateway(context, local) : null;
+  const gateway = isGateway ? await composeGateway(context, local, limiting.rejections) : null;
   const core = gateway?.core ?? local;
   const define = (model: StoredModel) => toStoredModelDefinition(model, engines);
   const modelAdmin = new ModelAdmin({ store: modelStore, pulls, catalog, define, runsModels: context.worker === null });

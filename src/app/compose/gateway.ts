@@ -1,4 +1,5 @@
 import { lookup } from "node:dns/promises";
+import type { RejectionCache } from "../../domain/metering/limit-response.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import type { ServiceCore } from "../../domain/service/service-core.js";
 import { Cores } from "../../remote/cores.js";
@@ -8,7 +9,11 @@ import type { Context } from "./context.js";
 import { readCoreTls } from "./core-trust.js";
 
 /** The core of a gateway, which runs calls on other machines, and the services that only a core can answer. */
-export async function composeGateway({ config, limits, backgroundClock, log, lifecycle }: Context, local: ServiceCore) {
+export async function composeGateway(
+  { config, limits, backgroundClock, log, lifecycle }: Context,
+  local: ServiceCore,
+  rejections: RejectionCache,
+) {
   const { addresses, token, tls } = config.core;
   const cores = new Cores({
     addresses,
@@ -19,7 +24,7 @@ export async function composeGateway({ config, limits, backgroundClock, log, lif
   });
   lifecycle.onClose("connections to cores", () => cores.close());
   await cores.start();
-  const deps = { cores, token, limits };
+  const deps = { cores, token, limits, rejections };
   return {
     cores,
     core: new RemoteCore({ ...deps, local }),

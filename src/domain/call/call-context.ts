@@ -79,6 +79,8 @@ export interface Caller {
   readonly requestId?: string | undefined;
   /** The client's own id of the request, for the log (HDR-5). */
   readonly clientRequestId?: string | undefined;
+  /** A trusted gateway sent the call. It rejects callers that it knows to be over a limit by itself. */
+  readonly isForwarded?: boolean | undefined;
   /** The client wants no answer of another model than the requested one. */
   readonly refusesFallbacks?: boolean;
   /** Number of earlier attempts by the client's SDK, for the log (RETRY-5). */

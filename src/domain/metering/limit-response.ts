@@ -6,7 +6,7 @@ import type { AnswerHead } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import type { LimitOwner, LimitSnapshot, LimitState } from "../call/rate-limits.js";
-import { ServiceError } from "../call/service-error.js";
+import { ServiceError, type ServiceErrorOptions } from "../call/service-error.js";
 import type { BudgetRefusal, LimitRefusal, Refused } from "./ledger.js";
 
 /** State of the caller's limits, sent with answers and errors. */
@@ -42,6 +42,22 @@ function addLimits(fields: string[], limits: LimitSnapshot | undefined, degraded
   if (degraded) fields.push(headers.limitsDegraded, "1");
 }
 
+/** Error for a request rejected by a rate limit. */
+export class LimitError extends ServiceError {
+  readonly refusal: LimitRefusal;
+
+  constructor(message: string, refusal: LimitRefusal, options: ServiceErrorOptions) {
+    super("rate_limit_exceeded", message, options);
+    this.refusal = refusal;
+  }
+
+  /** The rejection as the ledger reported it. */
+  toRefused(): Refused {
+    const { refusal, limits, degraded } = this;
+    return { admitted: false, refusal, degraded, ...(limits && { snapshot: limits }) };
+  }
+}
+
 /** Error for a request rejected by a rate limit or budget (state RL-8, state RL-9, state RL-10; USE-7). */
 export function errorOfRefusal(rejection: {
   readonly refusal: LimitRefusal | BudgetRefusal;
@@ -53,7 +69,7 @@ export function errorOfRefusal(rejection: {
   return refusal.which === "budget" ? errorOfBudget(refusal, status) : errorOfLimit(refusal, status);
 }
 
-function errorOfLimit(refusal: LimitRefusal, status: LimitStatus): ServiceError {
+function errorOfLimit(refusal: LimitRefusal, status: LimitStatus): LimitError {
   const { which, owner, limit, used, requested, retryAfterMs } = refusal;
   const figures = `limit ${limit}, used ${used}, requested ${requested}`;
   const type = which === "tokens" ? "tokens" : "requests";
@@ -63,11 +79,11 @@ function errorOfLimit(refusal: LimitRefusal, status: LimitStatus): ServiceError 
         ? "Shorten the prompt, or ask for fewer tokens with max_tokens."
         : "This request can never pass this limit.";
     const message = `Request too large for the ${nameOf[which]} of ${ownerWords(owner)}: ${figures}. ${advice}`;
-    return new ServiceError("rate_limit_exceeded", message, { ...status, type, shouldRetry: false });
+    return new LimitError(message, refusal, { ...status, type, shouldRetry: false });
   }
   const wait = goDuration(Math.max(1, Math.ceil(retryAfterMs)));
   const message = `Rate limit reached for the ${nameOf[which]} of ${ownerWords(owner)}: ${figures}. Try again in ${wait}.`;
-  return new ServiceError("rate_limit_exceeded", message, { ...status, type, retryAfterMs });
+  return new LimitError(message, refusal, { ...status, type, retryAfterMs });
 }
 
 const nameOf = {
@@ -143,8 +159,11 @@ const holdMsMax = 1_000;
 /** Cached rejections; other callers go to the ledger. */
 const heldMax = 20_000;
 
+/** A refusal by a request limit of a key or an account. */
+type CacheableRefusal = LimitRefusal & { readonly retryAfterMs: number };
+
 interface Held {
-  readonly refusal: LimitRefusal;
+  readonly refusal: CacheableRefusal;
   readonly snapshot: LimitSnapshot | undefined;
   readonly waitMs: number;
   /** Time of the rejection on the monotonic clock. */
@@ -167,9 +186,7 @@ export class RejectionCache {
 
   /** Caches a rejection by the ledger. */
   note({ refusal, snapshot, degraded }: Refused): void {
-    if (refusal.which !== "requests" || refusal.retryAfterMs === null || refusal.owner.kind === "model") return;
-    // A local share of a limit rejected it; the shared store may admit it once it has recovered.
-    if (degraded) return;
+    if (!isCacheable(refusal, degraded)) return;
     const { owner, retryAfterMs: waitMs } = refusal;
     this.#held.set(`${owner.kind} ${owner.id}`, { refusal, snapshot, waitMs, atMs: this.#clock.monotonic() });
   }
@@ -197,6 +214,23 @@ export class RejectionCache {
     const refusal = { ...held.refusal, retryAfterMs: held.waitMs - sinceMs };
     throw errorOfRefusal({ refusal, snapshot: held.snapshot && aged(held.snapshot, sinceMs), degraded: false });
   }
+}
+
+/** A local share of a limit rejects as `degraded`; the shared store may admit the request once it has recovered. */
+function isCacheable(refusal: Refused["refusal"], degraded: boolean): refusal is CacheableRefusal {
+  const { which } = refusal;
+  return which === "requests" && refusal.retryAfterMs !== null && refusal.owner.kind !== "model" && !degraded;
+}
+
+/** Metadata of an error for a trusted gateway, which then caches the rejection; empty for one that is not cached. */
+export function refusalMetadata(error: ServiceError): Readonly<Record<string, string>> {
+  if (!(error instanceof LimitError) || !isCacheable(error.refusal, error.degraded)) return {};
+  return { [headers.refusal]: JSON.stringify(error.refusal) };
+}
+
+/** Reads the metadata of `refusalMetadata`; null without it. */
+export function readRefusal(text: string | undefined): LimitRefusal | null {
+  return text === undefined ? null : (JSON.parse(text) as LimitRefusal);
 }
 
 /** The snapshot as it is `sinceMs` later, if nothing was charged. */

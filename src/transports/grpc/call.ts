@@ -18,6 +18,7 @@ import {
 import type { ForwardedCall } from "../../domain/call/forwarded-call.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
+import { refusalMetadata } from "../../domain/metering/limit-response.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import type { Placed } from "../../lib/collections.js";
@@ -95,7 +96,7 @@ export class OpenCall implements Placed {
   readonly #call: ServerInterceptingCallInterface;
   #ctx: CallContext | undefined;
   #bytesMax: number;
-  #sharesConnection = true;
+  #isForwarded = false;
   #requestComplete = false;
   #endUpload = (): void => {};
   #finishing = false;
@@ -136,7 +137,7 @@ export class OpenCall implements Placed {
    */
   isForwarded({ requestId }: Pick<ForwardedCall, "requestId">): void {
     this.requestId = requestId;
-    this.#sharesConnection = false;
+    this.#isForwarded = true;
     this.#bytesMax *= forwardedSize;
     limitMessages(this.#call, this.#bytesMax);
   }
@@ -158,7 +159,7 @@ export class OpenCall implements Placed {
   /** Charges the message to the budget as it arrives, and watches its rate, until it is complete or the call is over. */
   #receive(ctx: CallContext): void {
     const { bodies, uploads, limits } = this.#deps;
-    const charge = bodies.charge(this.#sharesConnection ? connectionOf(this.#call) : this, shareOwnerOf(ctx));
+    const charge = bodies.charge(this.#isForwarded ? this : connectionOf(this.#call), shareOwnerOf(ctx));
     const refuse = (fault: BodyFault): void => {
       const bounds = { bytesMax: this.#bytesMax, bytesPerSecondMin: limits.bodyRateMin };
       this.refuse(errorOfBodyFault(fault, bounds, this.abort));
@@ -244,7 +245,10 @@ export class OpenCall implements Placed {
     const { log } = this.#deps;
     const error = errorOfThrown(thrown, { signal: this.abort, log, requestId: this.requestId });
     this.#ctx?.refused(error);
-    return grpcStatus(error, this.#method, this.requestId, code);
+    const status = grpcStatus(error, this.#method, this.requestId, code);
+    if (this.#isForwarded)
+      for (const [name, text] of Object.entries(refusalMetadata(error))) status.metadata.set(name, text);
+    return status;
   }
 
   /**

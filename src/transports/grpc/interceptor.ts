@@ -95,6 +95,7 @@ function openOnMetadata(
         address: forwarded?.address ?? call.getConnectionInfo().remoteAddress ?? "",
         browser: forwarded === null ? undefined : browserOfForwarded(forwarded),
         requestId: open.requestId,
+        isForwarded: forwarded !== null,
       });
       if (!open.opened(await deps.core.open(forwarded?.operation ?? operation, caller), metadata)) return;
     } catch (thrown) {

@@ -137,7 +137,7 @@ const retryCount = /^\d{1,3}$/;
  */
 export function callerFromHeaders(
   header: (name: string) => string | undefined,
-  facts: Pick<Caller, "deadlineAtMs" | "abort" | "transport" | "address" | "browser" | "requestId">,
+  facts: Pick<Caller, "deadlineAtMs" | "abort" | "transport" | "address" | "browser" | "requestId" | "isForwarded">,
   keyHeader?: string,
 ): Caller {
   const authorization = header("authorization");
@@ -150,6 +150,7 @@ export function callerFromHeaders(
     address: facts.address,
     browser: facts.browser,
     requestId: facts.requestId,
+    isForwarded: facts.isForwarded,
     refusesFallbacks: header(headers.fallback)?.trim().toLowerCase() === "off",
     clientRequestId: matching(printableId, header(headers.clientRequestId)),
     retryCount: matching(retryCount, header(headers.stainlessRetryCount)),

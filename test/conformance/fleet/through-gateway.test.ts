@@ -1,3 +1,3 @@
 import { describeThroughGateway } from "./suites.js";
 
-describeThroughGateway(["rpc/same-answer.test.ts"]);
+describeThroughGateway(["openai/limits.test.ts", "rpc/limits.test.ts", "rpc/same-answer.test.ts"]);

@@ -28,7 +28,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const redis = await startRedis({ aof: "no" });
   const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), ...options.env };
   const state = { redis_url: redis.url, durability: "every-write", allow_volatile: true };
-  const { logLevel = "info" } = options;
+  const { logLevel = "info", allLogs = [] } = options;
   const given = options.config as { server?: object; state?: object } | undefined;
   const config = { ...given, state: { ...given?.state, ...state } };
   const cores: RunningService[] = [];
@@ -40,7 +40,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   try {
     for (let i = 0; i < count; i += 1) {
       const settings = { ...config, server: { ...given?.server, role: "core" }, core: trust.core };
-      cores.push(await startProcess({ config: settings, env, logLevel }));
+      cores.push(await startProcess({ config: settings, env, logLevel, allLogs }));
     }
     const { reach = (address: string) => Promise.resolve(address) } = options;
     const addresses = await Promise.all(cores.map(({ grpc }) => reach(grpc)));
@@ -49,7 +49,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
       server: { ...given?.server, role: "gateway" },
       core: { addresses, ...trust.gateway },
     };
-    const gateway = await startProcess({ config: settings, env, logLevel });
+    const gateway = await startProcess({ config: settings, env, logLevel, allLogs });
     return { gateway, cores, redisUrl: redis.url, shared: { env, config }, close: () => close(gateway) };
   } catch (error) {
     await close(null);
@@ -58,19 +58,31 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
 }
 
 /**
- * A fleet of one gateway and one core as one service: clients reach the gateway, and the work is the core's. The log is that
- * of both, with one line for each request: the core's, if it came so far.
+ * A fleet of one gateway and one core as one service: clients reach the gateway, and the work is the core's. Changes of the
+ * configuration reach both. The log is that of both, with one line for each request.
  */
 export async function startThroughGateway(options: StartOptions): Promise<RunningService> {
-  const { gateway, cores, close } = await startFleet(options);
+  const allLogs: LogLine[] = [];
+  const env = { UIS_ADMIN_TOKEN: "token-of-the-administrator-of-this-fleet", ...options.env };
+  const { gateway, cores, close } = await startFleet({ ...options, env, allLogs });
   const [core] = cores as [RunningService];
   const idle = await core.debugState();
+  const { service } = gateway;
   return {
     ...gateway,
+    adminToken: env.UIS_ADMIN_TOKEN,
+    service: {
+      ...service,
+      reload: {
+        async apply(next, upstreams) {
+          await service.reload.apply(next, upstreams);
+          await core.service.reload.apply({ ...core.service.config, ...changesOf(next, service.config) }, upstreams);
+        },
+        close: () => service.reload.close(),
+      },
+    },
     get logs() {
-      const ids = new Set(core.logs.filter(({ msg }) => msg === "request").map(({ request_id: id }) => id));
-      const own = gateway.logs.filter(({ msg, request_id: id }) => msg !== "request" || !ids.has(id));
-      return [...core.logs, ...own];
+      return joinedLog(allLogs, core);
     },
     async debugState() {
       const state = await core.debugState();
@@ -79,4 +91,38 @@ export async function startThroughGateway(options: StartOptions): Promise<Runnin
     },
     close,
   };
+}
+
+type LogLine = Record<string, unknown>;
+
+/** The settings of `next` that differ from `before`. */
+function changesOf<T extends object>(next: T, before: T): Partial<T> {
+  const entries = Object.entries(next).filter(([name, value]) => value !== before[name as keyof T]);
+  return Object.fromEntries(entries) as Partial<T>;
+}
+
+/**
+ * The lines of a core and its gateway, where the two lines of a request are one: it has the core's figures and, as clients
+ * see it, the gateway's outcome. The gateway's line is left out while the core's may follow.
+ */
+function joinedLog(all: readonly LogLine[], core: RunningService): readonly LogLine[] {
+  const ofCore = new Map(core.logs.filter(isRequest).map((line) => [line["request_id"], line]));
+  const isBusy = core.service.parts.live.size > 0;
+  const ofGateway = new Map(
+    all
+      .filter((line) => isRequest(line) && ofCore.get(line["request_id"]) !== line)
+      .map((line) => [line["request_id"], line]),
+  );
+  return all.flatMap((line) => {
+    if (!isRequest(line)) return [line];
+    const figures = ofCore.get(line["request_id"]);
+    if (figures === undefined) return isBusy ? [] : [line];
+    if (figures !== line) return [];
+    const { outcome, error } = ofGateway.get(line["request_id"]) ?? line;
+    return [{ ...line, outcome, error }];
+  });
+}
+
+function isRequest({ msg }: LogLine): boolean {
+  return msg === "request";
 }

@@ -1,7 +1,13 @@
 import { Metadata, status } from "@grpc/grpc-js";
 import { describe, expect, it } from "vitest";
 import { ServiceError } from "../../../src/domain/call/service-error.js";
-import { goDuration } from "../../../src/domain/metering/limit-response.js";
+import {
+  errorOfRefusal,
+  goDuration,
+  LimitError,
+  RejectionCache,
+  refusalMetadata,
+} from "../../../src/domain/metering/limit-response.js";
 import { readFailure, readGoDuration, readHead } from "../../../src/remote/read-answer.js";
 import { grpcStatus } from "../../../src/transports/grpc/call.js";
 
@@ -40,6 +46,20 @@ describe("the failure of a core", () => {
     const failure = readFailure({ code, details: "connect ECONNREFUSED 10.0.0.5:50051", metadata: new Metadata() });
     expect(failure).toMatchObject({ isGone, error: { code: answer } });
     expect(failure.error.message).not.toContain("10.0.0.5");
+  });
+
+  it("is a rejection that the gateway can cache where the core names the limit (REL-24)", () => {
+    const owner = { kind: "key", id: "k" } as const;
+    const refusal = { which: "requests", owner, limit: 10, used: 10, requested: 1, retryAfterMs: 61_000 } as const;
+    const refused = errorOfRefusal({ refusal, snapshot: limits, degraded: false });
+    const status = grpcStatus(refused, null, "req_1");
+    for (const [name, text] of Object.entries(refusalMetadata(refused))) status.metadata.set(name, text);
+    const cache = new RejectionCache({ monotonic: () => 0 });
+    const { error } = readFailure(status);
+    expect(error).toBeInstanceOf(LimitError);
+    cache.note((error as LimitError).toRefused());
+    expect(() => cache.check("create_chat_completion", { keyId: "k", account: "a" })).toThrow(refused.message);
+    expect(refusalMetadata(errorOfRefusal({ refusal, degraded: true }))).toEqual({});
   });
 
   it("lets another core serve the call when this one is stopping (REL-25)", () => {
