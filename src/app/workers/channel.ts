@@ -9,6 +9,9 @@ type Wire =
 /** A handler returns nothing, one answer, or the parts of an answer. */
 export type Handlers = Readonly<Record<string, (body: never) => unknown>>;
 
+/** Takes the failure of a handler whose message nobody waits for. */
+export type OnFailed = (cause: unknown, name: string) => void;
+
 interface Pending {
   readonly parts: unknown[];
   readonly settle: (error: Error | null) => void;
@@ -24,21 +27,24 @@ export const answerMs = 2_000;
 export class Channel {
   readonly #send: (message: Wire) => void;
   readonly #handlers: Handlers;
+  readonly #onFailed: OnFailed;
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
 
   /** `send` may be called after the other process has ended, and then does nothing. */
-  constructor(send: (message: object) => void, handlers: Handlers) {
+  constructor(send: (message: object) => void, handlers: Handlers, onFailed: OnFailed) {
     this.#send = send;
     this.#handlers = handlers;
+    this.#onFailed = onFailed;
   }
 
   /** Takes a message of the other process; others are ignored. */
   receive(message: unknown): void {
     if (typeof message !== "object" || message === null || !("uis" in message)) return;
     const wire = message as Wire;
-    if (wire.uis === "tell") void this.#handle(wire.name, wire.body);
-    else if (wire.uis === "ask") void this.#answer(wire.id, wire.name, wire.body);
+    if (wire.uis === "tell") {
+      this.#handle(wire.name, wire.body).catch((cause: unknown) => this.#onFailed(cause, wire.name));
+    } else if (wire.uis === "ask") void this.#answer(wire.id, wire.name, wire.body);
     else if (wire.uis === "part") this.#pending.get(wire.id)?.parts.push(wire.body);
     else this.#pending.get(wire.id)?.settle(wire.uis === "fail" ? new Error(wire.message) : null);
   }

@@ -123,6 +123,7 @@ async function openService(
     const worker = new WorkerProcess({
       number,
       onLog,
+      onFailed: (err, name) => log.error({ err, worker: number, name }, "a message of a worker was not handled"),
       handlers: {
         ...status.handlers(),
         [toPrimary.start]: (): WorkerStart => ({

@@ -1,6 +1,6 @@
 import cluster, { type Worker } from "node:cluster";
 import { once } from "node:events";
-import { Channel, type Handlers } from "./channel.js";
+import { Channel, type Handlers, type OnFailed } from "./channel.js";
 import { toPrimary, type WorkerReady, type WorkerRefusal } from "./messages.js";
 
 /** How a process ended. */
@@ -13,6 +13,8 @@ interface WorkerDeps {
   readonly number: number;
   /** Answers to questions of the worker. */
   readonly handlers: Handlers;
+  /** Takes the failure of such an answer, if the worker does not wait for it. */
+  readonly onFailed: OnFailed;
   /** Takes what it writes to stderr: lines of the log. */
   readonly onLog: (lines: Buffer) => void;
 }
@@ -33,7 +35,7 @@ export class WorkerProcess {
   isReady = false;
   readonly #worker: Worker;
 
-  constructor({ number, handlers, onLog }: WorkerDeps) {
+  constructor({ number, handlers, onFailed, onLog }: WorkerDeps) {
     this.number = number;
     const worker = cluster.fork();
     this.#worker = worker;
@@ -48,7 +50,7 @@ export class WorkerProcess {
     this.ready = new Promise((resolve) => {
       resolveReady = resolve;
     });
-    this.channel = new Channel((message) => this.#send(message), {
+    const answers: Handlers = {
       ...handlers,
       [toPrimary.ready]: (ready: WorkerReady) => {
         this.isReady = true;
@@ -57,7 +59,8 @@ export class WorkerProcess {
       [toPrimary.refused]: (refusal: WorkerRefusal) => {
         this.refusal = refusal;
       },
-    });
+    };
+    this.channel = new Channel((message) => this.#send(message), answers, onFailed);
     worker.on("message", (message) => this.channel.receive(message));
     // A message to a process that has just ended fails; its end is handled elsewhere.
     worker.on("error", () => {});

@@ -16,7 +16,7 @@ import { StartError } from "../process/lifecycle.js";
 import { type ConfigLoader, exitOnUnhandledErrors, type ServeConfig, usageLostError } from "../serve/serve-process.js";
 import { commandName, nextStepText, readyLine, readyText } from "../serve/start-text.js";
 import { type Service, servedIds, startService } from "../service/service.js";
-import { Channel, type Handlers } from "./channel.js";
+import { Channel, type Handlers, type OnFailed } from "./channel.js";
 import { toPrimary, toWorker, type WorkerReady, type WorkerRefusal, type WorkerStart } from "./messages.js";
 
 interface WorkerOptions {
@@ -39,17 +39,19 @@ export async function runWorker(io: CliIo, options: WorkerOptions, loader: Confi
   // A process group gets the signals of its terminal; the first process decides what they mean.
   process.on("SIGINT", () => {}).on("SIGHUP", () => {});
   process.on("SIGTERM", () => stopping.abort());
-  const channel = openChannel(handlers);
+  const sink = openStderrSink();
+  // With the configured level once it is known.
+  let log = createLogger({ level: "info", sink });
+  const channel = openChannel(handlers, (err, name) =>
+    log.error({ err, name }, "a message of the first process was not handled"),
+  );
   const start = (await channel.askOne(toPrimary.start, null, startMsMax)) as WorkerStart;
-  let flush = (): void => {};
   try {
     const { settings } = start;
     const { config, secrets, upstreams } = await loader.start({ settings, read: start.source });
-    const sink = openStderrSink();
-    flush = () => sink.flush();
-    const log = createLogger({ level: config.log.level, sink, worker: start.number });
+    log = createLogger({ level: config.log.level, sink, worker: start.number });
     exitOnUnhandledErrors(log, () => {
-      flush();
+      sink.flush();
       process.exit(exitCode.failed);
     });
     const worker = toContext(start, channel);
@@ -76,16 +78,17 @@ export async function runWorker(io: CliIo, options: WorkerOptions, loader: Confi
     channel.tell(toPrimary.refused, refusal);
     return exitCode.wrongUsage;
   } finally {
-    flush();
+    sink.flush();
     // The channel would keep the process alive.
     process.channel?.unref();
   }
 }
 
-function openChannel(handlers: Handlers): Channel {
-  const channel = new Channel((message) => {
+function openChannel(handlers: Handlers, onFailed: OnFailed): Channel {
+  const send = (message: object): void => {
     if (cluster.worker?.isConnected()) cluster.worker.send(message as never, () => {});
-  }, handlers);
+  };
+  const channel = new Channel(send, handlers, onFailed);
   process.on("message", (message) => channel.receive(message));
   return channel;
 }
