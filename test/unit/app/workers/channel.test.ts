@@ -12,8 +12,16 @@ function connect(handlers: Handlers) {
     const text = JSON.stringify(message);
     setImmediate(() => to().receive(JSON.parse(text)));
   };
-  const asking: Channel = new Channel(deliver(() => answering), {}, onFailed);
-  const answering: Channel = new Channel(deliver(() => asking), handlers, onFailed);
+  const asking: Channel = new Channel(
+    deliver(() => answering),
+    {},
+    onFailed,
+  );
+  const answering: Channel = new Channel(
+    deliver(() => asking),
+    handlers,
+    onFailed,
+  );
   return { asking, failures };
 }
 
