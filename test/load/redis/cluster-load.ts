@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
+import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "vitest";
@@ -25,7 +26,7 @@ const overMax = 1.1;
 /** Maximum duration of a request: none hangs. */
 const answerMsMax = 2_000;
 const admitMsUsual = 60;
-const admitMsMax = 5 * admitMsUsual;
+const admitMsMax = 200;
 const usualShare = 0.999;
 
 const adminToken = `adm_${"0123456789".repeat(4)}`;
@@ -100,6 +101,8 @@ export class ClusterLoad {
 
   /** Runs the load before, during and after the fault, and checks all guarantees. */
   async survive(name: string, trouble: ClusterTrouble): Promise<void> {
+    // Other work on this machine delays the services.
+    const slack = (loadavg()[0] ?? 0) < availableParallelism() ? 1 : 5;
     const linesBefore = this.#services.map((service) => service.logs().length);
     const end = this.#send(name);
     await delay(beforeMs);
@@ -129,6 +132,7 @@ export class ClusterLoad {
     const ids = [...eventsByRequest(this.#receiver).values()];
     const figures = {
       requests: answers.length,
+      slack,
       perSecond: Math.round(answers.length / ((beforeMs + trouble.awayMs + afterMs) / 1_000)),
       success: 1 - failed.length / answers.length,
       failures: [...new Set(failed.map(({ status, failure }) => `${status} ${failure}`))],
@@ -157,9 +161,9 @@ export class ClusterLoad {
       // Otherwise the load would not show the limit.
       expect(most).toBeGreaterThan(0.8);
     }
-    expect(figures.slowestMs).toBeLessThan(answerMsMax);
-    expect(figures.admission.usualMs).toBeLessThan(admitMsUsual);
-    expect(figures.admission.maxMs).toBeLessThan(admitMsMax);
+    expect(figures.slowestMs).toBeLessThan(answerMsMax * slack);
+    expect(figures.admission.usualMs).toBeLessThan(admitMsUsual * slack);
+    expect(figures.admission.maxMs).toBeLessThan(admitMsMax * slack);
   }
 
   async remove(): Promise<void> {
