@@ -4,6 +4,7 @@ import { type EmitEvent, EngineError, type GenEvent, type GenerateInput } from "
 import { contextOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import type { Placed } from "../../lib/collections.js";
+import { Turns } from "../../lib/turns.js";
 import { type Choice, countTokens, tokensBegunIn } from "./choices.js";
 import type { ScriptedFailureCode } from "./scripted-options.js";
 
@@ -212,8 +213,8 @@ export class Pace implements Placed {
   }
 }
 
-/** Characters that are counted before the event loop runs other work: about 2 ms. */
-const charsPerTurn = 1_048_576;
+/** Characters that are counted in one step: up to about a millisecond. */
+const charsPerStep = 262_144;
 
 /**
  * Tokens of a prompt: of all its text parts; roles, names and tools do not count. A promise for a long prompt, which is
@@ -223,13 +224,13 @@ export function promptTokensOf(input: GenerateInput): number | Promise<number> {
   if (!("messages" in input)) {
     const { prompt } = input;
     if (typeof prompt !== "string") return prompt.length;
-    return prompt.length > charsPerTurn ? countInTurns([prompt]) : countTokens(prompt);
+    return prompt.length > charsPerStep ? countInTurns([prompt]) : countTokens(prompt);
   }
   let chars = 0;
   for (const { content } of input.messages) {
     for (const { part } of content) if (part.case === "text") chars += part.value.length;
   }
-  if (chars > charsPerTurn) return countInTurns(textsOf(input.messages));
+  if (chars > charsPerStep) return countInTurns(textsOf(input.messages));
   let tokens = 0;
   for (const { content } of input.messages) {
     for (const { part } of content) if (part.case === "text") tokens += countTokens(part.value);
@@ -242,17 +243,13 @@ function textsOf(messages: readonly Message[]): readonly string[] {
 }
 
 async function countInTurns(texts: readonly string[]): Promise<number> {
+  const turns = new Turns();
   let tokens = 0;
-  let chars = 0;
   for (const text of texts) {
     let ofText = 0;
-    for (let from = 0; from < text.length; from += charsPerTurn) {
-      const end = Math.min(text.length, from + charsPerTurn);
-      ofText += tokensBegunIn(text, from, end);
-      chars += end - from;
-      if (chars < charsPerTurn) continue;
-      chars = 0;
-      await nextTurn();
+    for (let from = 0; from < text.length; from += charsPerStep) {
+      ofText += tokensBegunIn(text, from, Math.min(text.length, from + charsPerStep));
+      await turns.next();
     }
     tokens += ofText === 0 && text.length > 0 ? 1 : ofText;
   }

@@ -1,19 +1,28 @@
 import type { IncomingMessage } from "node:http";
 import {
+  create,
   type DescMessage,
   fromBinary,
   fromJson,
+  isMessage,
   type JsonValue,
   type Message,
   toBinary,
   toJsonString,
 } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
+import { EmbeddingListSchema } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import {
+  type CreateEmbeddingsResponse,
+  CreateEmbeddingsResponseSchema,
+} from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { ErrorCode } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
+import { Turns } from "../../lib/turns.js";
 import { jsonTextOf } from "../http/json-object.js";
+import { largeBodyBytesMin, parseLargeJson } from "../http/large-json.js";
 import { endFlags, envelopeBytes, type RpcForm, type RpcProtocol } from "./protocol.js";
 
 /** An error for a request whose message cannot be read. */
@@ -52,8 +61,16 @@ export function bodyBytesMax(protocol: RpcProtocol, messageBytesMax: number): nu
   return protocol === "connect_unary" ? messageBytesMax : messageBytesMax + envelopeBytes;
 }
 
-/** The one message of a whole body. Throws ServiceError, also for one that would become too many objects. */
-export function readMessage(form: RpcForm, desc: DescMessage, body: Buffer, limits: ServiceLimits): Message {
+/**
+ * The one message of a whole body; a promise for large JSON, which is parsed in several turns of the event loop. Throws or
+ * rejects with ServiceError, also for a message that would become too many objects.
+ */
+export function readMessage(
+  form: RpcForm,
+  desc: DescMessage,
+  body: Buffer,
+  limits: ServiceLimits,
+): Message | Promise<Message> {
   const { protocol, isJson } = form;
   const message = protocol === "connect_unary" ? body : messageInEnvelope(body, endFlags[protocol]);
   if (isJson) return readJson(desc, message, limits);
@@ -68,13 +85,23 @@ export function readMessage(form: RpcForm, desc: DescMessage, body: Buffer, limi
   }
 }
 
-function readJson(desc: DescMessage, message: Buffer, limits: ServiceLimits): Message {
+function readJson(desc: DescMessage, message: Buffer, limits: ServiceLimits): Message | Promise<Message> {
+  const unparsable = (thrown: unknown): never => {
+    throw unreadable("invalid_json", Code.InvalidArgument, thrown);
+  };
+  if (message.length >= largeBodyBytesMin) {
+    return parseLargeJson(message, limits).then((value) => messageOf(desc, value as JsonValue), unparsable);
+  }
   let value: JsonValue;
   try {
     value = JSON.parse(jsonTextOf(message, limits));
   } catch (thrown) {
-    throw unreadable("invalid_json", Code.InvalidArgument, thrown);
+    return unparsable(thrown);
   }
+  return messageOf(desc, value);
+}
+
+function messageOf(desc: DescMessage, value: JsonValue): Message {
   try {
     return fromJson(desc, value, { ignoreUnknownFields: true });
   } catch (thrown) {
@@ -107,4 +134,30 @@ function messageInEnvelope(body: Buffer, endFlag: number): Buffer {
 /** A message of an answer. Throws when it does not fit its descriptor. */
 export function encodeMessage({ isJson }: RpcForm, desc: DescMessage, message: Message): Uint8Array | string {
   return isJson ? toJsonString(desc, message) : toBinary(desc, message);
+}
+
+/** The message of a unary answer. Thousands of vectors are written in several turns of the event loop (EMB-11). */
+export function encodeAnswer(
+  form: RpcForm,
+  desc: DescMessage,
+  message: Message,
+): Uint8Array | string | Promise<string> {
+  if (form.isJson && isMessage(message, CreateEmbeddingsResponseSchema)) return embeddingsJson(message);
+  return encodeMessage(form, desc, message);
+}
+
+/** The protobuf library writes base64 character by character. */
+async function embeddingsJson({ embeddings }: CreateEmbeddingsResponse): Promise<string> {
+  if (embeddings === undefined) return "{}";
+  const turns = new Turns();
+  const rows: string[] = [];
+  for (const { index, vector } of embeddings.data) {
+    const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.length);
+    // A field with its default is left out.
+    rows.push(`{${index === 0 ? "" : `"index":${index},`}"vector":"${bytes.toString("base64")}"}`);
+    await turns.next();
+  }
+  const { model, usage } = embeddings;
+  const rest = toJsonString(EmbeddingListSchema, create(EmbeddingListSchema, { model, usage }));
+  return `{"embeddings":{"data":[${rows.join(",")}],${rest.slice(1)}}`;
 }

@@ -15,7 +15,14 @@ import { drained, writeText } from "../http/answer.js";
 import { type BodyDeps, readBody } from "../http/body.js";
 import { Call, type CallDeps, callerFromHeaders, headerOf } from "../http/call.js";
 import { pathOf, type Route } from "../http/routes.js";
-import { bodyBytesMax, checkEncoding, encodeMessage, readMessage, UnreadableMessage } from "./messages.js";
+import {
+  bodyBytesMax,
+  checkEncoding,
+  encodeAnswer,
+  encodeMessage,
+  readMessage,
+  UnreadableMessage,
+} from "./messages.js";
 import {
   answerError,
   endEnvelope,
@@ -192,7 +199,7 @@ async function answerCall(handler: RpcHandler, form: RpcForm, call: Call, reques
   }
   const { output } = handler.method;
   const response = create(output, await handler.call(request, call.ctx, addToHead));
-  writeUnary(call.res, form, head, encodeMessage(form, output, response));
+  writeUnary(call.res, form, head, await encodeAnswer(form, output, response));
 }
 
 /** The end of every unary answer of gRPC-Web. */

@@ -20,7 +20,7 @@ import {
   readRequestTimeout,
 } from "./call.js";
 import { checkMediaType, type JsonObject, parseJsonBody } from "./json-object.js";
-import { parseLargeJsonBody } from "./large-body.js";
+import { largeBodyBytesMin, parseLargeJsonBody } from "./large-json.js";
 import type { Route } from "./routes.js";
 
 export interface ApiDeps extends CallDeps {
@@ -141,9 +141,6 @@ export function apiPaths<O extends Operation>(
     return { path: path.replace("{id}", "*"), methods, anyOperation: least.name };
   });
 }
-
-/** Bodies from this size on would delay other requests and are parsed in steps. */
-const largeBodyBytesMin = 262_144;
 
 /** What the reading of JSON bodies needs. */
 interface JsonReaderDeps extends BodyDeps {

@@ -5,6 +5,7 @@ import type { ServiceError } from "../../domain/call/service-error.js";
 import { createSampler } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
 import { FairShare } from "../../lib/fair-share.js";
+import { Turns } from "../../lib/turns.js";
 import type { Call } from "./call.js";
 
 /** Shared by all bodies that are being received. */
@@ -67,10 +68,26 @@ async function useArriving<T>(
   try {
     const chunks = await collect(deps.uploads, call, bytesMax, charge);
     if (!Array.isArray(chunks)) throw errorOf(deps, chunks, call, bytesMax);
-    return await use(Buffer.concat(chunks));
+    return await use(await joined(chunks, charge.bytes));
   } finally {
     charge.release();
   }
+}
+
+/** Bytes that are copied without a pause for other work of the event loop. */
+const copiedBytesMax = 1_048_576;
+
+async function joined(chunks: readonly Buffer[], length: number): Promise<Buffer> {
+  if (length <= copiedBytesMax) return Buffer.concat(chunks, length);
+  const turns = new Turns();
+  const body = Buffer.allocUnsafeSlow(length);
+  let at = 0;
+  for (const chunk of chunks) {
+    body.set(chunk, at);
+    at += chunk.length;
+    await turns.next();
+  }
+  return body;
 }
 
 function collect(

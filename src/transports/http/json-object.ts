@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import { quote, refuse, ServiceError } from "../../domain/call/service-error.js";
 import { isObject } from "../../lib/json-string.js";
-import { checkJsonBounds, JsonSource } from "./json-scan.js";
+import { checkJsonBounds, JsonSource, type SourceTexts } from "./json-scan.js";
 
 /** `application/json` or any type that ends in `+json`, with any parameters. */
 const jsonType = /^(?:application\/json|[\w!#$&^.+-]+\/[\w!#$&^.+-]+\+json)[ \t]*(?:;[^,]*)?$/i;
@@ -30,14 +30,10 @@ export function checkMediaType({ headers }: IncomingMessage): void {
 export function parseJsonBody(body: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): JsonObject {
   const text = jsonTextOf(body, limits);
   if (text.length === 0) throw new ServiceError("invalid_json", "The body is empty; a JSON object is needed.");
-  return checkedBody(parse(text), text);
-}
-
-/** The object of a parsed body. Throws ServiceError for a forbidden key, or when the body is not an object. */
-export function checkedBody(value: unknown, text: string): JsonObject {
+  const value = parse(text);
   // A forbidden key can be spelled literally or with escapes.
   if (text.includes("proto") || text.includes("\\u")) refuseForbiddenKeys(value);
-  return JsonObject.ofBody(value, text);
+  return JsonObject.ofBody(value, () => new JsonSource(text));
 }
 
 /** The text of JSON within the bounds, without a byte order mark. Throws ServiceError `invalid_json`. */
@@ -52,7 +48,7 @@ export function withoutMark(body: Buffer): Buffer {
   return hasByteOrderMark ? body.subarray(3) : body;
 }
 
-export function checkBounds(text: string, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): void {
+function checkBounds(text: string, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): void {
   if (!isSmall(text, limits.jsonDepthMax, limits.jsonTokensMax)) checkJsonBounds(text, limits);
 }
 
@@ -78,38 +74,43 @@ function countUpTo(text: string, character: string, max: number): number {
   return count;
 }
 
-export function parse(text: string): unknown {
+/** `offset`: position of the text in the body. */
+export function parse(text: string, offset = 0): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
     // The parser quotes the body in its message; only the position is passed on.
     const position = /at position (\d+)/.exec(String(error))?.[1];
-    const where = position === undefined ? "" : ` (at position ${position})`;
+    const where = position === undefined ? "" : ` (at position ${offset + Number(position)})`;
     throw new ServiceError("invalid_json", `The body is not valid JSON${where}.`, { cause: error });
   }
 }
 
-/** Recursion is safe: the depth is bounded. */
-function refuseForbiddenKeys(value: unknown): void {
+/** Throws for keys that could change a prototype, at every level. Recursion is safe: the depth is bounded. */
+export function refuseForbiddenKeys(value: unknown): void {
   if (Array.isArray(value)) {
     for (const item of value) refuseForbiddenKeys(item);
   } else if (isObject(value)) {
     for (const [key, child] of Object.entries(value)) {
       const isForbidden =
         key === "__proto__" || (key === "constructor" && isObject(child) && Object.hasOwn(child, "prototype"));
-      if (isForbidden) throw new ServiceError("invalid_json", `The key '${key}' is not allowed in a body.`);
+      if (isForbidden) throw forbiddenKey(key);
       refuseForbiddenKeys(child);
     }
   }
 }
 
+export function forbiddenKey(key: string): ServiceError {
+  return new ServiceError("invalid_json", `The key '${key}' is not allowed in a body.`);
+}
+
 /** Up to this many names are compared one by one, which is faster than a look-up. */
 const fewNames = 32;
 
-/** The text of a whole body. The search for source texts is created on demand: most bodies need none. */
+/** The source texts of a body, opened on demand: most bodies need none. */
 interface BodyText {
-  readonly text: string;
-  source?: JsonSource;
+  readonly open: () => SourceTexts;
+  source?: SourceTexts;
 }
 
 /**
@@ -141,9 +142,9 @@ export class JsonObject {
     this.#index = index;
   }
 
-  /** `text` is the source of the value. */
-  static ofBody(value: unknown, text: string): JsonObject {
-    if (isObject(value)) return new JsonObject(value, { text }, null, "", null);
+  /** `open` opens the source of the value; it is called once at most. */
+  static ofBody(value: unknown, open: () => SourceTexts): JsonObject {
+    if (isObject(value)) return new JsonObject(value, { open }, null, "", null);
     throw new ServiceError("invalid_type", `The body must be a JSON object, but it is ${nameOf(value)}.`);
   }
 
@@ -243,7 +244,7 @@ export class JsonObject {
   /** The source text of an object, for fields that the contract carries as JSON text (PROTO-4). */
   objectAsText(key: string): string | undefined {
     if (this.object(key) === undefined) return undefined;
-    this.#body.source ??= new JsonSource(this.#body.text);
+    this.#body.source ??= this.#body.open();
     return this.#body.source.textAt(this.pathOf(key));
   }
 

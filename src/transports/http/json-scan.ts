@@ -76,11 +76,16 @@ type Span = readonly [start: number, end: number];
 const isWhitespace = new Uint8Array(128);
 for (const character of " \t\n\r") isWhitespace[character.charCodeAt(0)] = 1;
 
+/** Source texts of the values of JSON, by their paths. */
+export interface SourceTexts {
+  textAt(path: string): string | undefined;
+}
+
 /**
  * Finds the source text of single values in JSON: parsing and printing a schema again would change numbers beyond 2^53
  * and the order of keys. The text must be valid JSON. Takes one pass over the text for all values together.
  */
-export class JsonSource {
+export class JsonSource implements SourceTexts {
   readonly #text: string;
   /** End of each object and array, by its start. */
   readonly #ends: ReadonlyMap<number, number>;

@@ -3,6 +3,7 @@ import { checkOneOf, refuse, ServiceError } from "../../../domain/call/service-e
 import type { ResponseCaller, ResponseItem, StoredResponses } from "../../../domain/responses/stored-responses.js";
 import type { Call, Exchange } from "../../http/call.js";
 import { JsonObject } from "../../http/json-object.js";
+import { JsonSource } from "../../http/json-scan.js";
 import { queryOf } from "../../http/routes.js";
 
 /** What is said where `responses.keep` is 0. */
@@ -92,7 +93,7 @@ export async function readEarlierItems(
   const items = await stored.itemsBefore(id, Array.isArray(input) ? input.length : 1, caller);
   // Errors name an item by its place in this list.
   const list = { [previousId]: items };
-  return JsonObject.ofBody(list, JSON.stringify(list)).objects(previousId) ?? [];
+  return JsonObject.ofBody(list, () => new JsonSource(JSON.stringify(list))).objects(previousId) ?? [];
 }
 
 const idPrefixes: ReadonlyMap<unknown, string> = new Map([
