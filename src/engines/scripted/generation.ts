@@ -3,8 +3,8 @@ import type { Clock } from "../../domain/call/ports.js";
 import { type EmitEvent, EngineError, type GenEvent, type GenerateInput } from "../../domain/engine/engine.js";
 import { contextOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { Turns } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
-import { Turns } from "../../lib/turns.js";
 import { type Choice, countTokens, tokensBegunIn } from "./choices.js";
 import type { ScriptedFailureCode } from "./scripted-options.js";
 

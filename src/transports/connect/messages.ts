@@ -20,7 +20,7 @@ import type { ErrorCode } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
-import { Turns } from "../../lib/turns.js";
+import { Turns } from "../../lib/clock.js";
 import { jsonTextOf } from "../http/json-object.js";
 import { largeBodyBytesMin, parseLargeJson } from "../http/large-json.js";
 import { endFlags, envelopeBytes, type RpcForm, type RpcProtocol } from "./protocol.js";

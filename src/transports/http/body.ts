@@ -2,10 +2,9 @@ import type { IncomingMessage } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { type BodyFault, type CallContext, errorOfBodyFault, shareOwnerOf } from "../../domain/call/call-context.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
-import { createSampler } from "../../lib/clock.js";
+import { createSampler, Turns } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
 import { FairShare } from "../../lib/fair-share.js";
-import { Turns } from "../../lib/turns.js";
 import type { Call } from "./call.js";
 
 /** Shared by all bodies that are being received. */

@@ -1,6 +1,6 @@
 import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { Turns } from "../../lib/turns.js";
+import { Turns } from "../../lib/clock.js";
 import { decode, forbiddenKey, JsonObject, parse, refuseForbiddenKeys, withoutMark } from "./json-object.js";
 import { JsonSource, type SourceTexts } from "./json-scan.js";
 

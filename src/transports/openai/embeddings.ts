@@ -7,8 +7,8 @@ import {
   EmbeddingParamsSchema,
 } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { errorOfEnd } from "../../domain/call/call-context.js";
+import { Turns } from "../../lib/clock.js";
 import { JsonText } from "../../lib/json-string.js";
-import { Turns } from "../../lib/turns.js";
 import type { Call, Exchange } from "../http/call.js";
 import { type JsonObject, unknownValue } from "../http/json-object.js";
 import { readTextOrTokens } from "./completions.js";
