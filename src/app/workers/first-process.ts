@@ -124,6 +124,7 @@ async function openService(
       number,
       onLog,
       onFailed: (err, name) => log.error({ err, worker: number, name }, "a message of a worker was not handled"),
+      hasOther: (): boolean => pool.ready.some((other) => other.number !== number),
       handlers: {
         ...status.handlers(),
         [toPrimary.start]: (): WorkerStart => ({

@@ -1,6 +1,7 @@
 import cluster, { type Worker } from "node:cluster";
 import { once } from "node:events";
 import { Channel, type Handlers, type OnFailed } from "./channel.js";
+import { passOnUntaken } from "./handed-connections.js";
 import { toPrimary, type WorkerReady, type WorkerRefusal } from "./messages.js";
 
 /** How a process ended. */
@@ -15,6 +16,8 @@ interface WorkerDeps {
   readonly handlers: Handlers;
   /** Takes the failure of such an answer, if the worker does not wait for it. */
   readonly onFailed: OnFailed;
+  /** Whether another worker is ready. */
+  readonly hasOther: () => boolean;
   /** Takes what it writes to stderr: lines of the log. */
   readonly onLog: (lines: Buffer) => void;
 }
@@ -35,12 +38,13 @@ export class WorkerProcess {
   isReady = false;
   readonly #worker: Worker;
 
-  constructor({ number, handlers, onFailed, onLog }: WorkerDeps) {
+  constructor({ number, handlers, onFailed, hasOther, onLog }: WorkerDeps) {
     this.number = number;
     const worker = cluster.fork();
     this.#worker = worker;
     const { process: child } = worker;
     child.stderr?.on("data", onLog);
+    passOnUntaken(child, hasOther);
     this.ended = once(child, "exit").then(([code, signal]: (number | string | null)[]) => ({
       code: typeof code === "number" ? code : null,
       signal: typeof signal === "string" ? signal : null,

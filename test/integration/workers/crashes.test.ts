@@ -56,6 +56,18 @@ it("crashes are logged with the wait for the replacement, /ready counts the work
   expect(two.service.stderr()).toMatch(/the workers crashed 5 times within 5 minutes: the service ends/);
 });
 
+it("a connection that a killed worker had not yet taken is answered by the other one (REL-28)", async () => {
+  const key = await two.newKey("handed-over");
+  const [first] = await two.workers();
+  const pid = first?.pid ?? 0;
+  // A suspended worker takes no connection; connections are handed out in turn.
+  process.kill(pid, "SIGSTOP");
+  const answers = [two.chat(key, "four"), two.chat(key, "four"), two.chat(key, "four")];
+  await Promise.race(answers);
+  process.kill(pid, "SIGKILL");
+  for (const { status } of await Promise.all(answers)) expect(status).toBe(200);
+});
+
 it("a second stop signal ends the first process and all workers at once with the exit code 1 (REL-10, REL-27)", async () => {
   const key = await two.newKey("held");
   const pids = (await two.workers()).map(({ pid }) => pid);
