@@ -13,10 +13,19 @@ export interface LinkedCall {
 interface Connection {
   readonly client: Client;
   calls: number;
+  /** Calls that the gateway has cancelled. */
+  resets: number;
 }
 
-/** Calls of one connection before another one is opened: near the 1,000 streams that a core accepts. */
+/**
+ * Running and cancelled calls of one connection before another one is opened. A core accepts 1,000 streams at once, and Node
+ * breaks a connection with more than 1,000 resets, which become 33 fewer each second: this many calls may all be cancelled.
+ */
 const callsPerConnection = 900;
+
+function isFull({ calls, resets }: Connection): boolean {
+  return calls + resets >= callsPerConnection;
+}
 
 const checkTimeoutMs = 2_000;
 /** Checks without any answer after which the machine counts as lost, and its running calls end. */
@@ -74,16 +83,17 @@ export class CoreLink {
     return this.#calls.size;
   }
 
-  /** A client for one call, until the returned function is called. */
-  take(call: LinkedCall): { readonly client: Client; readonly release: () => void } {
+  /** A client for one call, until the returned function is called, which takes whether the call was cancelled here. */
+  take(call: LinkedCall): { readonly client: Client; readonly release: (isCancelled: boolean) => void } {
     const connection = this.#connection();
     connection.calls += 1;
     this.#calls.add(call);
     return {
       client: connection.client,
-      release: () => {
+      release: (isCancelled) => {
         if (!this.#calls.delete(call)) return;
         connection.calls -= 1;
+        if (isCancelled) connection.resets += 1;
         this.#closeIfSpare(connection);
       },
     };
@@ -92,15 +102,17 @@ export class CoreLink {
   /** The connection with the fewest calls, or a new one when all are nearly full. */
   #connection(): Connection {
     let best: Connection | null = null;
-    for (const one of this.#connections) if (best === null || one.calls < best.calls) best = one;
-    if (best !== null && best.calls < callsPerConnection) return best;
-    const opened = { client: new Client(this.address, this.#credentials, this.#options), calls: 0 };
+    for (const one of this.#connections) if (!isFull(one) && (best === null || one.calls < best.calls)) best = one;
+    if (best !== null) return best;
+    const opened = { client: new Client(this.address, this.#credentials, this.#options), calls: 0, resets: 0 };
     this.#connections.push(opened);
     return opened;
   }
 
   #closeIfSpare(connection: Connection): void {
-    if (connection.calls > 0 || (!this.#isClosed && this.#connections.length === 1)) return;
+    if (connection.calls > 0) return;
+    if (!this.#isClosed && !isFull(connection) && this.#connections.every((one) => one === connection || isFull(one)))
+      return;
     this.#connections.splice(this.#connections.indexOf(connection), 1);
     connection.client.close();
   }

@@ -113,7 +113,7 @@ export class CoreTry {
     let isOver = false;
     const cancel = (failure: TryFailure): void => {
       if (isOver) return;
-      close();
+      close(true);
       running?.cancel();
       failed(failure);
     };
@@ -121,10 +121,10 @@ export class CoreTry {
     const lost = (): void => cancel(new TryFailure(coreGone(new Error("the core does not answer")), true));
     const { client, release } = link.take({ lost });
     stop.addEventListener("abort", onAbort);
-    function close(): void {
+    function close(isCancelled: boolean): void {
       isOver = true;
       stop.removeEventListener("abort", onAbort);
-      release();
+      release(isCancelled);
     }
     return {
       client,
@@ -134,7 +134,8 @@ export class CoreTry {
       /** Whether the call ended well. A failure is reported. */
       end(status: StatusObject): boolean {
         if (isOver) return false;
-        close();
+        // grpc-js cancels a call at its deadline.
+        close(status.code === statusCode.DEADLINE_EXCEEDED);
         if (status.code === statusCode.OK) return true;
         failed(readFailure(status));
         return false;
