@@ -7,6 +7,7 @@ import { load } from "./raw-client.js";
 import { type RedisFigures, readRedis, redisCosts } from "./redis-figures.js";
 import { chatOf, type ScaledService } from "./scale-service.js";
 
+/** Of each worker: with fewer, fewer requests share a script call, and each of them costs more. */
 const loadedConnections = 32;
 /** V8 continues to compile for about three seconds. */
 const warmUpSeconds = 4;
@@ -30,7 +31,7 @@ export interface LoadPlan {
   readonly what: string;
   /** Sent in turn. */
   readonly requests: readonly Buffer[];
-  /** Of all workers together. Default: 32. */
+  /** Of all workers together. Default: 32 for each worker. */
   readonly connections?: number | undefined;
   readonly seconds: number;
   readonly repeats: number;
@@ -38,8 +39,8 @@ export interface LoadPlan {
 
 /** Medians of the repeats. Rejects when an answer is not 200. */
 export async function measureLoad(service: ScaledService, redis: Redis, plan: LoadPlan): Promise<LoadRow> {
-  const { ports } = service;
-  const connections = plan.connections ?? loadedConnections;
+  const { ports, workers } = service;
+  const connections = plan.connections ?? loadedConnections * workers;
   const each = Math.max(1, Math.floor(connections / ports.length));
   const run = async (seconds: number) => {
     const results = await Promise.all(ports.map((port) => load(port, plan.requests, each, seconds, staysAwake)));

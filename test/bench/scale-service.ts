@@ -10,6 +10,7 @@ import { childPids, cpuMs, rssBytes } from "./process-figures.js";
 export interface ScaledService {
   /** One with `server.workers`; else one of each process. */
   readonly ports: readonly number[];
+  readonly workers: number;
   /** Of all workers together. */
   cpuMs(): number;
   rssBytes(): number;
@@ -82,6 +83,7 @@ export async function startScaled({ workers, folder, redisPort }: ScaleOptions):
     return pids.reduce((total, pid) => total + of(pid), 0);
   };
   return {
+    workers,
     ports: started.map(({ ready }) => Number(new URL(String(ready["api"])).port)),
     cpuMs: () => sum(cpuMs),
     rssBytes: () => sum(rssBytes),
