@@ -132,8 +132,8 @@ function addState(program: Command, commands: CommandSet): void {
     .command("copy")
     .summary("copy the embedded state to Redis, of a running or stopped service")
     .description(
-      "copy the embedded state to Redis, of a running or stopped service; a further run copies what has changed since then, " +
-        "and deletes what the old state no longer has",
+      "copy the embedded state to Redis, of a running or stopped service; a further run copies all records again, " +
+        "and deletes those that the old state no longer has",
     )
     .requiredOption("--to <redis-url>", "an empty Redis, or one with an earlier copy that no service has used")
     .option("--check", "only compare; exit code 1 if something differs");

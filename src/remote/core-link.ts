@@ -111,8 +111,8 @@ export class CoreLink {
 
   #closeIfSpare(connection: Connection): void {
     if (connection.calls > 0) return;
-    if (!this.#isClosed && !isFull(connection) && this.#connections.every((one) => one === connection || isFull(one)))
-      return;
+    const hasOther = this.#connections.some((one) => one !== connection && !isFull(one));
+    if (!this.#isClosed && !isFull(connection) && !hasOther) return;
     this.#connections.splice(this.#connections.indexOf(connection), 1);
     connection.client.close();
   }

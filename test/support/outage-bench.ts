@@ -96,7 +96,7 @@ export class OutageBench {
       if (status === 200) this.#answered.requests += 1;
       this.#answered.tokens += tokens;
     }
-    await eventually(async () => !(await this.#hasSpooled()), "the spools are empty", 20_000);
+    await eventually(async () => !(await hasSpooled(all)), "the spools are empty", 20_000);
     const lines = all.flatMap((replica, place) => replica.logs().slice(linesBefore[place]));
     const requests = lines.filter(({ msg }) => msg === "request");
     const changes = lines.filter(({ msg }) => msg.includes("applies limits")).length;
@@ -107,7 +107,7 @@ export class OutageBench {
     const slow = requests
       .filter(({ admit_ms }) => Number(admit_ms) > 60)
       .map(({ admit_ms, time }) => ({ admitMs: admit_ms, endedAfterReturnMs: Date.parse(String(time)) - backAt }));
-    keepFigures(name, { ...figures, admission, changes, slow: slow.slice(0, 50) });
+    keepFigures(`redis-outage-${name}`, { ...figures, admission, changes, slow: slow.slice(0, 50) });
 
     expect(figures.success, figures.failures.join()).toBeGreaterThanOrEqual(successMin);
     expect(figures.degraded, "decided without the store").toBeGreaterThan(0);
@@ -130,11 +130,6 @@ export class OutageBench {
   /** Secret of the key that the first service created at its start. */
   get #key(): string {
     return this.#replicas.map(({ key }) => key).find((key) => key !== "") ?? "";
-  }
-
-  async #hasSpooled(): Promise<boolean> {
-    const spools = this.#replicas.map(({ line }) => readdir(join(line.data_dir, "spool")));
-    return (await Promise.all(spools)).some((files) => files.length > 0);
   }
 
   async #usage(): Promise<{ requests: number; tokens: number }> {
@@ -217,11 +212,19 @@ export function mostInWindow(weighed: readonly (readonly [atMs: number, weight: 
   return most;
 }
 
-function keepFigures(name: string, figures: object): void {
-  mkdirSync("test-results/figures", { recursive: true });
-  writeFileSync(`test-results/figures/redis-outage-${name}.json`, `${JSON.stringify(figures, null, 2)}\n`);
+/** Whether settlements of a service wait in files for the store. */
+export async function hasSpooled(services: readonly ServiceProcess[]): Promise<boolean> {
+  const spools = services.map(({ line }) => readdir(join(line.data_dir, "spool")));
+  return (await Promise.all(spools)).some((files) => files.length > 0);
 }
 
-function percentile(sorted: readonly number[], share: number): number {
+/** Writes figures of a run to `test-results/figures/NAME.json`. */
+export function keepFigures(name: string, figures: object): void {
+  mkdirSync("test-results/figures", { recursive: true });
+  writeFileSync(`test-results/figures/${name}.json`, `${JSON.stringify(figures, null, 2)}\n`);
+}
+
+/** `share`: 0 to 1. 0 without numbers. */
+export function percentile(sorted: readonly number[], share: number): number {
   return sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
 }

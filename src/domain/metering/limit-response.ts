@@ -222,13 +222,13 @@ function isCacheable(refusal: Refused["refusal"], degraded: boolean): refusal is
   return which === "requests" && refusal.retryAfterMs !== null && refusal.owner.kind !== "model" && !degraded;
 }
 
-/** Metadata of an error for a trusted gateway, which then caches the rejection; empty for one that is not cached. */
-export function refusalMetadata(error: ServiceError): Readonly<Record<string, string>> {
-  if (!(error instanceof LimitError) || !isCacheable(error.refusal, error.degraded)) return {};
-  return { [headers.refusal]: JSON.stringify(error.refusal) };
+/** Text of an error for a trusted gateway, which then caches the rejection; null for one that is not cached. */
+export function refusalText(error: ServiceError): string | null {
+  if (!(error instanceof LimitError) || !isCacheable(error.refusal, error.degraded)) return null;
+  return JSON.stringify(error.refusal);
 }
 
-/** Reads the metadata of `refusalMetadata`; null without it. */
+/** Reads a text of `refusalText`; null without one. */
 export function readRefusal(text: string | undefined): LimitRefusal | null {
   return text === undefined ? null : (JSON.parse(text) as LimitRefusal);
 }

@@ -158,6 +158,7 @@ async function embeddingsJson({ embeddings }: CreateEmbeddingsResponse): Promise
     await turns.next();
   }
   const { model, usage } = embeddings;
-  const rest = toJsonString(EmbeddingListSchema, create(EmbeddingListSchema, { model, usage }));
-  return `{"embeddings":{"data":[${rows.join(",")}],${rest.slice(1)}}`;
+  const rest = toJsonString(EmbeddingListSchema, create(EmbeddingListSchema, { model, usage })).slice(1, -1);
+  const members = [`"data":[${rows.join(",")}]`, rest].filter((text) => text !== "");
+  return `{"embeddings":{${members.join(",")}}}`;
 }

@@ -18,7 +18,7 @@ import {
 import type { ForwardedCall } from "../../domain/call/forwarded-call.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { refusalMetadata } from "../../domain/metering/limit-response.js";
+import { refusalText } from "../../domain/metering/limit-response.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import type { Placed } from "../../lib/collections.js";
@@ -246,8 +246,8 @@ export class OpenCall implements Placed {
     const error = errorOfThrown(thrown, { signal: this.abort, log, requestId: this.requestId });
     this.#ctx?.refused(error);
     const status = grpcStatus(error, this.#method, this.requestId, code);
-    if (this.#isForwarded)
-      for (const [name, text] of Object.entries(refusalMetadata(error))) status.metadata.set(name, text);
+    const refusal = this.#isForwarded ? refusalText(error) : null;
+    if (refusal !== null) status.metadata.set(headers.refusal, refusal);
     return status;
   }
 

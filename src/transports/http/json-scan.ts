@@ -1,9 +1,11 @@
 import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 
-/** Characters that end a number, true, false or null: whitespace, brackets, quotes, commas and colons. */
-const endsScalar = new Uint8Array(128);
+/** Characters that end a number, true, false or null: whitespace, brackets, quotes, commas and colons; also as bytes. */
+export const endsScalar = new Uint8Array(256);
 for (const character of ' \t\n\r,:"{}[]') endsScalar[character.charCodeAt(0)] = 1;
+export const isWhitespace = new Uint8Array(256);
+for (const character of " \t\n\r") isWhitespace[character.charCodeAt(0)] = 1;
 const [space, quote, openBrace, closeBrace, openBracket, closeBracket] = [...' "{}[]'].map((c) => c.charCodeAt(0));
 
 /** Throws ServiceError `invalid_json` for JSON that would become too many objects, before it is parsed (SEC-9). */
@@ -12,12 +14,16 @@ export function checkJsonBounds(
   { jsonDepthMax, jsonTokensMax }: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">,
 ): void {
   const result = scanJson(text, jsonDepthMax, jsonTokensMax);
-  if (result === "too_deep") {
-    throw new ServiceError("invalid_json", `The body is nested deeper than ${jsonDepthMax} levels.`);
-  }
-  if (result === "too_many_tokens") {
-    throw new ServiceError("invalid_json", `The body has more than ${jsonTokensMax} JSON values, keys and brackets.`);
-  }
+  if (result === "too_deep") throw tooDeep(jsonDepthMax);
+  if (result === "too_many_tokens") throw tooManyTokens(jsonTokensMax);
+}
+
+export function tooDeep(max: number): ServiceError {
+  return new ServiceError("invalid_json", `The body is nested deeper than ${max} levels.`);
+}
+
+export function tooManyTokens(max: number): ServiceError {
+  return new ServiceError("invalid_json", `The body has more than ${max} JSON values, keys and brackets.`);
 }
 
 /**
@@ -72,9 +78,6 @@ function endOfScalar(text: string, at: number): number {
 
 /** Position of a value in the text: `[start, end)`. */
 type Span = readonly [start: number, end: number];
-
-const isWhitespace = new Uint8Array(128);
-for (const character of " \t\n\r") isWhitespace[character.charCodeAt(0)] = 1;
 
 /** Source texts of the values of JSON, by their paths. */
 export interface SourceTexts {

@@ -2,7 +2,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { Turns } from "../../lib/clock.js";
 import { decode, forbiddenKey, JsonObject, parse, refuseForbiddenKeys, withoutMark } from "./json-object.js";
-import { JsonSource, type SourceTexts } from "./json-scan.js";
+import { endsScalar, isWhitespace, JsonSource, type SourceTexts, tooDeep, tooManyTokens } from "./json-scan.js";
 
 /** Bodies from this size on would delay other requests and are parsed in steps. */
 export const largeBodyBytesMin = 262_144;
@@ -48,10 +48,6 @@ type Member = readonly [start: number, end: number];
 
 const [quote, backslash, comma, colon] = [...'"\\,:'].map((c) => c.charCodeAt(0)) as [number, number, number, number];
 const [openBrace, closeBrace, openBracket, closeBracket] = [..."{}[]"].map((c) => c.charCodeAt(0));
-const isSpace = new Uint8Array(256);
-for (const c of " \t\n\r") isSpace[c.charCodeAt(0)] = 1;
-const isStructure = new Uint8Array(256);
-for (const c of ' \t\n\r,:"{}[]') isStructure[c.charCodeAt(0)] = 1;
 
 /**
  * Parses JSON in steps of whole items. A scan of the bytes finds a comma about every `stepBytes`; what lies before it is
@@ -86,7 +82,7 @@ export class LargeJson {
       const at = this.#at;
       const code = bytes[at] ?? 0;
       this.#at += 1;
-      if (isSpace[code] === 1) continue;
+      if (isWhitespace[code] === 1) continue;
       if (code === quote) {
         this.#count();
         let end = endOfString(bytes, at + 1, this.#stepBytes);
@@ -111,7 +107,7 @@ export class LargeJson {
         if (container !== undefined) container.hasKey = true;
       } else {
         this.#count();
-        while (this.#at < bytes.length && isStructure[bytes[this.#at] ?? 0] === 0) this.#at += 1;
+        while (this.#at < bytes.length && endsScalar[bytes[this.#at] ?? 0] === 0) this.#at += 1;
       }
     }
     // Unclosed, or no object and no list.
@@ -130,9 +126,7 @@ export class LargeJson {
   #count(): void {
     this.#tokens += 1;
     const { jsonTokensMax } = this.#limits;
-    if (this.#tokens > jsonTokensMax) {
-      throw new ServiceError("invalid_json", `The body has more than ${jsonTokensMax} JSON values, keys and brackets.`);
-    }
+    if (this.#tokens > jsonTokensMax) throw tooManyTokens(jsonTokensMax);
   }
 
   #enter(isObject: boolean, start: number): void {
@@ -140,9 +134,7 @@ export class LargeJson {
     const itemAt = start + 1;
     this.#open.push({ isObject, start, itemAt, hasKey: false, value: null, isConstructor: false, last: "nothing" });
     const { jsonDepthMax } = this.#limits;
-    if (this.#open.length > jsonDepthMax) {
-      throw new ServiceError("invalid_json", `The body is nested deeper than ${jsonDepthMax} levels.`);
-    }
+    if (this.#open.length > jsonDepthMax) throw tooDeep(jsonDepthMax);
   }
 
   #leave(isObject: boolean, at: number): void {

@@ -45,7 +45,8 @@ export const embeddingFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Numbers that are written in one step: about a millisecond of work, whatever the length of the vectors. In base64 a number costs a fraction of that.
+ * Numbers that are written in one step: about a millisecond of work, whatever the length of the vectors. In base64 a number
+ * costs a fraction of that.
  */
 const numbersPerSlice = { float: 8_192, base64: 131_072 };
 const bytesPerNumber = 4;

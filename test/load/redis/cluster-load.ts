@@ -1,12 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { readdir } from "node:fs/promises";
 import { availableParallelism, loadavg } from "node:os";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "vitest";
 import { eventually } from "../../support/eventually.js";
-import { mostInWindow } from "../../support/outage-bench.js";
+import { hasSpooled, keepFigures, mostInWindow, percentile } from "../../support/outage-bench.js";
 import { type Receiver, startReceiver } from "../../support/receivers/receiver.js";
 import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
@@ -83,8 +80,7 @@ export class ClusterLoad {
     const services: ServiceProcess[] = [];
     for (const folder of folders) services.push(await folder.start(config, { env }));
     const receiver = await startReceiver();
-    const load = new ClusterLoad(folders, services, receiver, await newAccounts(services, accounts, receiver.url));
-    return load;
+    return new ClusterLoad(folders, services, receiver, await newAccounts(services, accounts, receiver.url));
   }
 
   private constructor(
@@ -117,7 +113,7 @@ export class ClusterLoad {
       if (status === 200) account.answered.requests += 1;
       account.answered.tokens += tokens;
     }
-    await eventually(async () => !(await this.#hasSpooled()), "the spools are empty", 20_000);
+    await eventually(async () => !(await hasSpooled(this.#services)), "the spools are empty", 20_000);
     const completed = answers.filter(({ status }) => status === 200).map(({ requestId }) => requestId);
     const missing = () => {
       const delivered = eventsByRequest(this.#receiver);
@@ -142,14 +138,14 @@ export class ClusterLoad {
       degradedForMs: Math.max(0, ...answers.filter((a) => a.isDegraded).map((a) => a.sentAtMs)) - awayAtMs,
       slowestMs: Math.max(...answers.map(({ tookMs }) => tookMs)),
       over250Ms: answers.filter(({ tookMs }) => tookMs > 250).length,
-      admission: { usualMs: at(admitMs, usualShare), maxMs: admitMs.at(-1) ?? 0 },
+      admission: { usualMs: percentile(admitMs, usualShare), maxMs: admitMs.at(-1) ?? 0 },
       mostRequests: this.#mostOf(answers, `limited-${name}`, () => 1) / requestsMax,
       mostTokens: this.#mostOf(answers, `metered-${name}`, ({ tokens }) => tokens) / tokensMax,
       missingEvents: missing().length,
       requestsWithTwoEvents: ids.filter((each) => each.size > 1).length,
       usage: await this.#usageOfAll(),
     };
-    keepFigures(name, figures);
+    keepFigures(`redis-cluster-${name}`, figures);
 
     expect(figures.success, figures.failures.join()).toBeGreaterThanOrEqual(successMin);
     expect(figures.degraded, "decided without the store").toBeGreaterThan(0);
@@ -198,11 +194,6 @@ export class ClusterLoad {
     const of = (account: Account) =>
       mostInWindow(admitted.filter((answer) => answer.account === account).map((a) => [a.sentAtMs, weigh(a)]));
     return Math.max(...this.#accounts.map(of));
-  }
-
-  async #hasSpooled(): Promise<boolean> {
-    const spools = this.#services.map(({ line }) => readdir(join(line.data_dir, "spool")));
-    return (await Promise.all(spools)).some((files) => files.length > 0);
   }
 
   async #usageOfAll() {
@@ -260,13 +251,4 @@ function eventsByRequest(receiver: Receiver): ReadonlyMap<string, ReadonlySet<st
     ids.set(data.request_id, known.add(id));
   }
   return ids;
-}
-
-function at(sorted: readonly number[], share: number): number {
-  return sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
-}
-
-function keepFigures(name: string, figures: object): void {
-  mkdirSync("test-results/figures", { recursive: true });
-  writeFileSync(`test-results/figures/redis-cluster-${name}.json`, `${JSON.stringify(figures, null, 2)}\n`);
 }

@@ -1,12 +1,13 @@
 import { Metadata, status } from "@grpc/grpc-js";
 import { describe, expect, it } from "vitest";
+import { headers } from "../../../src/contract/headers.js";
 import { ServiceError } from "../../../src/domain/call/service-error.js";
 import {
   errorOfRefusal,
   goDuration,
   LimitError,
   RejectionCache,
-  refusalMetadata,
+  refusalText,
 } from "../../../src/domain/metering/limit-response.js";
 import { readFailure, readGoDuration, readHead } from "../../../src/remote/read-answer.js";
 import { grpcStatus } from "../../../src/transports/grpc/call.js";
@@ -53,13 +54,13 @@ describe("the failure of a core", () => {
     const refusal = { which: "requests", owner, limit: 10, used: 10, requested: 1, retryAfterMs: 61_000 } as const;
     const refused = errorOfRefusal({ refusal, snapshot: limits, degraded: false });
     const status = grpcStatus(refused, null, "req_1");
-    for (const [name, text] of Object.entries(refusalMetadata(refused))) status.metadata.set(name, text);
+    status.metadata.set(headers.refusal, refusalText(refused) ?? "");
     const cache = new RejectionCache({ monotonic: () => 0 });
     const { error } = readFailure(status);
     expect(error).toBeInstanceOf(LimitError);
     cache.note((error as LimitError).toRefused());
     expect(() => cache.check("create_chat_completion", { keyId: "k", account: "a" })).toThrow(refused.message);
-    expect(refusalMetadata(errorOfRefusal({ refusal, degraded: true }))).toEqual({});
+    expect(refusalText(errorOfRefusal({ refusal, degraded: true }))).toBeNull();
   });
 
   it("lets another core serve the call when this one is stopping (REL-25)", () => {
