@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import type { Locator } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { ask } from "../support/browser/ask.js";
@@ -37,6 +38,15 @@ async function addThreshold(fill: () => Promise<unknown>): Promise<void> {
   await dialog().getByRole("button", { name: "Add threshold" }).click();
   await dialog().waitFor({ state: "detached" });
 }
+
+async function closeForm(): Promise<void> {
+  await dialog().getByRole("button", { name: "Cancel" }).click();
+  await dialog().waitFor({ state: "detached" });
+}
+
+/** Why the browser rejects the input's value; empty if it accepts it. */
+const validationOf = (input: Locator): Promise<string> =>
+  input.evaluate((element: HTMLInputElement) => element.validationMessage);
 
 // Needs Debian's Chromium.
 describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (store) => {
@@ -190,6 +200,38 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
     await threshold("1 token per month (UTC)").getByText("Limit reached: rejecting requests").waitFor();
     expect(await ask(dashboard.service, "test-chat", formulaKey)).toBe(429);
     expect(await ask(dashboard.service, "test-chat")).toBe(200);
+  });
+
+  it("a key that is typed while the keys are read is selected once they are there (USE-4)", async () => {
+    const { page } = visit;
+    let sendKeys = (): void => {};
+    const keysAreSent = new Promise<void>((resolve) => {
+      sendKeys = resolve;
+    });
+    await page.route("**/unified.admin.v1.ApiKeyService/ListApiKeys", async (route) => {
+      await keysAreSent;
+      await route.continue();
+    });
+    await page.reload();
+    await thresholds().getByRole("button", { name: "Add threshold" }).click();
+    await appliesTo().fill(formula);
+    await appliesTo().press("Enter");
+    await dialog().getByLabel("Limit (tokens)").fill("5");
+    await dialog().getByRole("button", { name: "Add threshold" }).click();
+    expect(await validationOf(appliesTo())).toBe("The list is still loading.");
+    sendKeys();
+    await expect.poll(() => appliesTo().inputValue()).toBe(`Key: ${formula}`);
+    expect(await validationOf(appliesTo())).toBe("");
+    await closeForm();
+  });
+
+  it("text that is no key of the account stops the form of a threshold (USE-4)", async () => {
+    await thresholds().getByRole("button", { name: "Add threshold" }).click();
+    await appliesTo().fill("no such key");
+    await dialog().getByLabel("Limit (tokens)").fill("5");
+    await dialog().getByRole("button", { name: "Add threshold" }).click();
+    expect(await validationOf(appliesTo())).toBe("Select a value from the list.");
+    await closeForm();
   });
 
   it("a revoked key cannot get a threshold (USE-4)", async () => {

@@ -19,7 +19,8 @@ import {
 
 export interface NewThresholdProps {
   readonly account: string;
-  readonly keys: readonly ApiKeyJson[];
+  /** Null while they are read. */
+  readonly keys: readonly ApiKeyJson[] | null;
   readonly onDone: () => void;
   readonly onClose: () => void;
 }
@@ -27,7 +28,13 @@ export interface NewThresholdProps {
 /** Creates a threshold for an account or one of its keys. */
 export function NewThreshold({ account, keys, onDone, onClose }: NewThresholdProps) {
   const [draft, setDraft] = useState(newDraft);
-  const usable = keys.filter(({ revokedAt }) => revokedAt === undefined);
+  const choices = keys
+    ?.filter(({ revokedAt }) => revokedAt === undefined)
+    .map(({ id = "", name = "", prefix = "", last4 = "" }) => ({
+      value: id,
+      label: `Key: ${name}`,
+      detail: `${prefix}…${last4}`,
+    }));
   const change = (part: Partial<ThresholdDraft>): void => setDraft({ ...draft, ...part });
   const send = async (): Promise<void> => {
     const { apiKeyId, metric, period, action } = draft;
@@ -43,11 +50,7 @@ export function NewThreshold({ account, keys, onDone, onClose }: NewThresholdPro
           label="Applies to"
           name="api_key_id"
           none="Entire account"
-          choices={usable.map(({ id = "", name = "", prefix = "", last4 = "" }) => ({
-            value: id,
-            label: `Key: ${name}`,
-            detail: `${prefix}…${last4}`,
-          }))}
+          choices={choices ?? null}
           value={draft.apiKeyId}
           onChange={(apiKeyId) => change({ apiKeyId })}
         />

@@ -17,7 +17,8 @@ const refreshMs = 5_000;
 export interface ThresholdsProps {
   /** The account of new thresholds. */
   readonly account: string;
-  readonly keys: readonly ApiKeyJson[];
+  /** Null while they are read. */
+  readonly keys: readonly ApiKeyJson[] | null;
 }
 
 type Opened = { readonly action: "create" } | { readonly action: "edit" | "delete"; readonly threshold: ThresholdJson };
@@ -52,7 +53,7 @@ export function Thresholds({ account, keys }: ThresholdsProps) {
       {thresholds.length > 0 && (
         <ThresholdTable
           thresholds={thresholds}
-          keys={keys}
+          keys={keys ?? []}
           onAction={(action, threshold) => setOpened({ action, threshold })}
         />
       )}

@@ -35,7 +35,8 @@ export function Usage() {
       <Filter choice={choice} onChoose={(change) => go("usage", queryOf({ ...choice, ...change }), true)} />
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}
-      {value !== null && (isUnused(value) ? <NoUsage /> : <UsageFigures choice={choice} buckets={value} keys={keys} />)}
+      {value !== null &&
+        (isUnused(value) ? <NoUsage /> : <UsageFigures choice={choice} buckets={value} keys={keys ?? []} />)}
       <Thresholds account={account === "" ? "default" : account} keys={keys} />
     </div>
   );
@@ -75,14 +76,14 @@ async function read(choice: Choice, signal: AbortSignal): Promise<readonly Usage
 
 const namedKeysMax = 1_000;
 
-/** The account's first 1,000 keys, for their names; further keys are shown by id. */
-function useKeys(account: string): readonly ApiKeyJson[] {
+/** The account's first 1,000 keys, for their names; further keys are shown by id. Null while they are read. */
+function useKeys(account: string): readonly ApiKeyJson[] | null {
   const { value } = useData(
     (signal) => call("unified.admin.v1.ApiKeyService/ListApiKeys", { account, pageSize: namedKeysMax }, signal),
     [account],
     slowRefreshMs,
   );
-  return value?.apiKeys ?? [];
+  return value === null ? null : (value.apiKeys ?? []);
 }
 
 interface FilterProps {

@@ -20,7 +20,10 @@ export interface PickerProps {
   readonly acceptsOther?: boolean;
 }
 
-/** A combobox over known values: typing filters, arrow keys move, Enter selects, Escape closes the list. */
+/**
+ * A combobox over known values: typing filters, arrow keys move, Enter selects, Escape closes the list. In a form, text that
+ * is not one choice stays and is invalid; elsewhere it is dropped.
+ */
 export function Picker({ label, hint, name, none, ...list }: PickerProps) {
   return (
     <Field label={label} {...(hint === undefined ? {} : { hint })} {...(name === undefined ? {} : { name })}>
@@ -41,14 +44,19 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
   const list = useRef<HTMLDivElement>(null);
   /** The typed text; null while the selection is shown. */
   const [typed, setTyped] = useState<string | null>(null);
+  /** The same before it is rendered: the next key can come earlier. */
+  const latest = useRef<string | null>(null);
+  /** Whether the typed text is taken as soon as the choices are there. */
+  const isWaiting = useRef(false);
   const [isOpen, setOpen] = useState(false);
   const [active, setActive] = useState(0);
   const known = choices ?? [];
   const chosen = known.find((choice) => choice.value === value);
-  const shown = [
-    ...(none !== null && (typed ?? "") === "" ? [{ value: "", label: none }] : []),
-    ...matching(known, typed ?? ""),
+  const offered = (text: string): readonly Choice[] => [
+    ...(none !== null && text === "" ? [{ value: "", label: none }] : []),
+    ...matching(known, text),
   ];
+  const shown = offered(typed ?? "");
   useEffect(() => {
     const { current } = list;
     if (current === null || input.current === null) return;
@@ -71,35 +79,52 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
     );
     setOpen(true);
   };
+  const type = (text: string | null): void => {
+    latest.current = text;
+    isWaiting.current = false;
+    setTyped(text);
+    input.current?.setCustomValidity("");
+  };
   const close = (): void => {
     setOpen(false);
-    setTyped(null);
+    type(null);
   };
   const choose = (choice: string): void => {
     close();
     if (choice !== value) onChange(choice);
   };
-  /** Takes typed text when the focus leaves. Text that matches nothing is dropped. */
+  /** Takes typed text when the focus leaves. */
   const settle = (): void => {
-    const text = typed?.trim();
+    const text = latest.current?.trim();
     if (text === undefined) {
       close();
       return;
     }
+    const matches = matching(known, text);
     const exact = known.find((choice) => choice.value === text || titleOf(choice) === text);
     if (exact !== undefined) choose(exact.value);
     else if (text === "" ? none !== null : acceptsOther) choose(text);
-    else close();
+    else if (text !== "" && matches.length === 1 && matches[0] !== undefined) choose(matches[0].value);
+    else if (choices === null || input.current?.form) {
+      setOpen(false);
+      isWaiting.current = choices === null;
+      input.current?.setCustomValidity(
+        choices === null ? "The list is still loading." : "Select a value from the list.",
+      );
+    } else close();
   };
+  useEffect(() => {
+    if (choices !== null && isWaiting.current) settle();
+  }, [choices === null]);
   const press = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step !== undefined) {
       event.preventDefault();
       if (isOpen) setActive((active + step + shown.length) % Math.max(1, shown.length));
       else open();
-    } else if (event.key === "Enter" && isOpen) {
+    } else if (event.key === "Enter" && (isOpen || latest.current !== null)) {
       event.preventDefault();
-      const choice = shown[active];
+      const choice = latest.current === typed ? shown[active] : offered(latest.current ?? "")[0];
       if (choice !== undefined) choose(choice.value);
       else settle();
     } else if (event.key === "Escape" && isOpen) {
@@ -126,7 +151,7 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
         placeholder={choices === null ? "Loading…" : (none ?? "Select")}
         value={typed ?? (chosen === undefined ? value : titleOf(chosen))}
         onInput={(event) => {
-          setTyped(textOf(event));
+          type(textOf(event));
           setActive(0);
           setOpen(true);
         }}
@@ -156,7 +181,11 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
         ))}
         {shown.length === 0 && (
           <button type="button" tabIndex={-1} class="menu-note" role="option" aria-selected={false} disabled>
-            {acceptsOther && (typed ?? "").trim() !== "" ? `Use “${(typed ?? "").trim()}”: press Enter` : "No matches"}
+            {acceptsOther && (typed ?? "").trim() !== ""
+              ? `Use “${(typed ?? "").trim()}”: press Enter`
+              : choices === null
+                ? "Loading…"
+                : "No matches"}
           </button>
         )}
       </div>
