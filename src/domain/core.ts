@@ -19,16 +19,16 @@ import type { Piece } from "./inference/chat-answer.js";
 import type { NativeOriginal } from "./inference/native-chat.js";
 
 /**
- * The service as every transport calls it: `open` on the headers, then one operation on the complete message, then
- * `ctx.close()`. All methods reject with ServiceError.
+ * The interface that every transport calls: `open` with the request's headers, then one operation with the complete message,
+ * then `ctx.close()`. All methods reject with ServiceError.
  */
 export interface Core {
   /**
-   * Authenticates, authorizes and checks known limits from the headers alone, so that a rejected request costs no body.
-   * Returns synchronously when nothing has to be looked up; rejects and never throws.
+   * Authenticates, authorizes and checks known limits from the headers alone, so that a request can be rejected before its
+   * body is read. Returns synchronously when nothing has to be looked up. Never throws: an error rejects the promise.
    */
   open(operation: Operation, caller: Caller): CallContext | Promise<CallContext>;
-  /** `native`: the request of another API family that `params` translates. */
+  /** `native`: the original request in the format of another API, if `params` is a translation of it. */
   createChatCompletion(
     params: ChatCompletionParams,
     ctx: CallContext,
@@ -47,6 +47,6 @@ export interface Core {
   countTokens(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<CountTokensResponse>>;
   listModels(request: ListModelsRequest, ctx: CallContext): Promise<ListModelsResponse>;
   getModel(id: string, ctx: CallContext): Promise<Model>;
-  /** First the whole list, then every change, until `ctx.signal` aborts. */
+  /** Yields the whole list of models first, then every change, until `ctx.signal` aborts. */
   watchModels(ctx: CallContext): AsyncIterable<WatchModelsResponse>;
 }

@@ -6,13 +6,13 @@ import { KnownSignIns, type SignInPlace } from "./known-sign-ins.js";
 import type { NewSession, Sessions, SignInOrigin } from "./sessions.js";
 import { type SignInAttempt, SignInThrottle } from "./sign-in-throttle.js";
 
-/** The only user name. */
+/** The only user name that can sign in. */
 export const administratorName = "admin";
 
 const overwriteTriesMax = 5;
 /** A set-up link is valid once, within an hour (KEY-20). */
 const linkValidMs = 3_600_000;
-/** 43 characters of an alphabet of 62 hold 256 bits. */
+/** Length of a token: 43 base62 characters hold 256 bits. */
 const tokenChars = 43;
 /** Stored form of a link: SHA-256 of the token and its expiry; empty once used. */
 const linkForm = /^([0-9a-f]{64}):(\d{1,16})$/;
@@ -82,8 +82,8 @@ export class Administrator {
   }
 
   /**
-   * Rejects with `invalid_api_key`, the same and in the same time for an unknown name and a wrong password, or with
-   * `rate_limit_exceeded`.
+   * Rejects with `invalid_api_key`, with the same message and after the same time for an unknown name as for a wrong
+   * password, or with `rate_limit_exceeded`.
    */
   async signIn(user: string, password: string, from: SignInCaller): Promise<SignedIn> {
     const { sessions } = this.#deps;
@@ -93,12 +93,12 @@ export class Administrator {
     const browserToken = await this.#known.note(from);
     const begun = await sessions.begin(user, from);
     if ((await this.#password())?.version === version) return { ...begun, browserToken };
-    // The password was replaced meanwhile, which ended only the sessions that existed then.
+    // The password was replaced during the sign-in. That ended only the sessions that already existed, so end this one too.
     await sessions.end(begun.record.id);
     throw wrongPassword();
   }
 
-  /** Ends all other sessions. Rejects as `signIn` does when `current` is wrong. */
+  /** Replaces the password and ends all other sessions. Rejects as `signIn` does when `current` is wrong. */
   async changePassword({ current, next, sessionId, address, signal = null }: PasswordChange): Promise<void> {
     checkPassword(next, "new_password");
     const knownAs = sessionId === null ? "token" : `session ${sessionId}`;
@@ -119,7 +119,7 @@ export class Administrator {
   async completeSetup(token: string, password: string, from: SignInCaller): Promise<SignedIn> {
     const { settings, passwords, sessions } = this.#deps;
     checkPassword(password, "password");
-    // A valid token is never rejected for the wrong ones that others send: it cannot be guessed.
+    // Only wrong tokens are counted and limited, so the failures of other callers never block a valid token.
     const version = await this.checkSetupToken(token).catch((error: unknown) => {
       this.#throttle.countFailure(from.address);
       throw error;
@@ -140,7 +140,10 @@ export class Administrator {
     return stored.version;
   }
 
-  /** Resolves to the version of the password that was right; null if none is stored. */
+  /**
+   * Checks a password. Resolves to the version of the stored one; rejects with `invalid_api_key` if it differs or none is
+   * stored.
+   */
   async #prove({ password, ...attempt }: Proof): Promise<number | null> {
     const end = await this.#throttle.begin(attempt);
     let isWrong = false;
@@ -165,7 +168,7 @@ export class Administrator {
     await this.#deps.sessions.endOthers(administratorName, keepSessionId);
   }
 
-  /** Writes a setting over any version. */
+  /** Writes a setting, whatever its stored version is. */
   async #overwrite(name: SettingName, value: string): Promise<void> {
     const { settings } = this.#deps;
     for (let tries = 0; tries < overwriteTriesMax; tries++) {
@@ -199,7 +202,10 @@ interface SetupLink {
   readonly expiresAtMs: number;
 }
 
-/** A setting that the service stores for itself: the administrator's password hash, the canary of the master key. */
+/**
+ * A setting that the service stores for itself: for example the administrator's password hash. `secrets.canary` is a known
+ * text encrypted with the master key.
+ */
 export interface StoredSetting {
   readonly value: string;
   /** Starts at 1 and grows by one with each change. */
@@ -219,8 +225,9 @@ export interface SettingsStore {
 const passwordCharsMin = 12;
 const passwordCharsMax = 1_024;
 /**
- * Maximum waiting hashes of unknown callers. Each takes 128 MiB, one core and some tenths of a second, so the last one waits
- * some seconds. Known callers have one each and come first.
+ * Maximum number of password hashes of unknown callers that wait. A hash takes 128 MiB and one core for some tenths of a
+ * second, so the last one waits some seconds. Each known caller has at most one hash, computed before those of unknown
+ * callers.
  */
 const waitingMax = 16;
 /** About the time until all waiting hashes are done. */
@@ -238,7 +245,10 @@ function checkPassword(password: string, param: string): void {
 export interface PasswordHashing {
   readonly hashPassword: (password: string) => Promise<string>;
   readonly isPassword: (password: string, hash: string) => Promise<boolean>;
-  /** Hash that no password matches, compared when no password is stored, so that both take equally long. */
+  /**
+   * Hash that no password matches. It is compared when no password is stored, so that the answer takes the same time as with
+   * one.
+   */
   readonly noPassword: string;
 }
 
@@ -256,12 +266,12 @@ export class Passwords {
     this.#hashing = hashing;
   }
 
-  /** Only for callers that have proved who they are. */
+  /** Hashes a new password. Only for authenticated callers: it is computed before the waiting hashes of unknown callers. */
   hash(password: string): Promise<string> {
     return this.#queued(() => this.#hashing.hashPassword(password), true);
   }
 
-  /** False, after the same time, when `hash` is null. `isKnown`: the caller has signed in before. */
+  /** False when `hash` is null, after the same time as a comparison. `isKnown`: the caller has signed in before. */
   async isRight(password: string, hash: string | null, isKnown: boolean): Promise<boolean> {
     if (password.length > passwordCharsMax) return false;
     const { isPassword, noPassword } = this.#hashing;
@@ -276,13 +286,13 @@ export class Passwords {
       return await run();
     } finally {
       const next = this.#waitingKnown.shift() ?? this.#waiting.shift();
-      // Stays busy for the next waiting one, so that no other call starts in between.
+      // Stays busy while the next waiting call takes its turn, so that no other call starts in between.
       if (next === undefined) this.#isBusy = false;
       else next();
     }
   }
 
-  /** Resolves when the hash before it is done. */
+  /** Resolves when the previous hash is done. */
   #waitForTurn(isKnown: boolean): Promise<void> {
     const waiting = isKnown ? this.#waitingKnown : this.#waiting;
     if (!isKnown && waiting.length >= waitingMax) {

@@ -50,7 +50,10 @@ export function hashApiKey(text: string): string {
   return sha256Hex(text);
 }
 
-/** First 10 and last 4 characters of a secret for display; empty for one that could be guessed from them. */
+/**
+ * First 10 and last 4 characters of a secret for display; empty for a secret so short that they would help to guess the
+ * rest.
+ */
 export function shownEndsOf(secret: string): { readonly prefix: string; readonly last4: string } {
   if (secret.length < 32) return { prefix: "", last4: "" };
   return { prefix: secret.slice(0, 10), last4: secret.slice(-4) };
@@ -74,7 +77,10 @@ export function toBase62(value: bigint, width: number): string {
   return text.padStart(width, "0");
 }
 
-/** Input of a new key. An absent or empty account is `default`; absent models are all, absent limits none. */
+/**
+ * Input of a new key. An absent or empty account means `default`, absent models mean all, and absent limits mean the
+ * configured defaults.
+ */
 export interface NewKey {
   readonly name: string;
   readonly scope: Scope | null;
@@ -102,7 +108,7 @@ export const defaultAccount = "default";
 const nameCharsMax = 128;
 const modelsMax = 100;
 const controlCharacter = /\p{Cc}/u;
-/** A model id as MODEL-6 has them; the `*` of a prefix is taken off before. */
+/** Form of a model id (MODEL-6). The `*` at the end of a prefix is removed before the check. */
 const modelIdForm = /^(?!\/)[^\s\p{Cc}?#%*]+$/u;
 
 /** Throws ServiceError naming the field at fault. */
@@ -149,7 +155,7 @@ function checkModels(models: readonly string[]): readonly string[] {
   return models;
 }
 
-/** Null means never. Throws ServiceError for a time in the past. */
+/** Returns the expiry; null means never. Throws ServiceError for a time in the past. */
 export function checkExpiry(expiresAtMs: number | null, nowMs: number): number | null {
   if (expiresAtMs === null || (Number.isSafeInteger(expiresAtMs) && expiresAtMs > nowMs)) return expiresAtMs;
   return refuse("invalid_value", "expires_at", "'expires_at' must be a time in the future.");

@@ -67,7 +67,7 @@ export interface KeyListRequest extends PageRequest {
   readonly state?: KeyState | null;
 }
 
-/** Reads per page: 20,000 keys, well within a tenth of a second. */
+/** Maximum reads of the store per page: they examine 20,000 keys, which takes well under a tenth of a second. */
 const stepsPerPage = 20;
 
 const openToAll: CheckedNewKey = {
@@ -80,8 +80,8 @@ const openToAll: CheckedNewKey = {
 };
 
 /**
- * Creates, changes and revokes API keys, for the administrator and for the first start. Caches and running requests of
- * all replicas follow through the change feed.
+ * Creates, changes and revokes API keys, for the administrator and for the first start. The change feed applies each change
+ * to the caches and running requests of all replicas.
  */
 export class ApiKeys {
   readonly #deps: ApiKeysDeps;
@@ -99,7 +99,10 @@ export class ApiKeys {
     return { record, secret };
   }
 
-  /** Newest first, with revoked keys. `nextPageToken` is empty on the last page; a filtered page may be short or empty. */
+  /**
+   * Lists keys, newest first, including revoked ones. `nextPageToken` is empty on the last page; a filtered page may be
+   * short or empty.
+   */
   async list({ account, search = "", state = null, ...request }: KeyListRequest) {
     const { limit, after } = toStorePage(request, (text) => parseCursor(text) !== null);
     const filter: KeyFilter = { account: account || null, search: checkSearch(search), state, nowMs: this.#deps.now() };
@@ -133,8 +136,8 @@ export class ApiKeys {
   }
 
   /**
-   * Creates a successor with the same name, scope, account, models, limits and priority. The old key works until the overlap ends
-   * or until its own expiry (KEY-16). Rejects with `not_found`, and with `invalid_value` for a revoked key.
+   * Creates a new key with the same name, scope, account, models, limits and priority. The old key works until the overlap
+   * ends or until its own expiry (KEY-16). Rejects with `not_found`, and with `invalid_value` for a revoked key.
    */
   async rotate({ id, overlapMs, expiresAtMs }: RotateKey): Promise<RotatedKey> {
     const nowMs = this.#deps.now();
@@ -207,10 +210,10 @@ function notFound(): never {
   return refuse("not_found", "id", "There is no API key with this id.");
 }
 
-/** Far longer than a replica lags behind its primary. */
+/** Time for which revocations are remembered: far longer than a replica of the store lags behind its primary. */
 const keptMs = 300_000;
 const revocationsMax = 10_000;
-/** A cluster can fail over without our subscription noticing. */
+/** A cluster can fail over while the change feed stays connected. */
 const readEveryMs = 30_000;
 
 interface RevocationReadBackDeps {
@@ -221,8 +224,8 @@ interface RevocationReadBackDeps {
 }
 
 /**
- * A fail-over can lose the last writes, which would revive a revoked key. Revocations of the last minutes are therefore
- * read back after a lost link and every 30 s, and repeated where they are missing.
+ * A fail-over can lose the last writes, which would make a revoked key valid again. Revocations of the last minutes are
+ * therefore read back every 30 s and after the change feed was disconnected, and repeated where they are missing.
  */
 export class RevocationReadBack {
   readonly #deps: RevocationReadBackDeps;
@@ -263,7 +266,7 @@ export class RevocationReadBack {
     });
   }
 
-  /** One round at a time; requests during a round start one more. */
+  /** Starts a round of reads. Only one round runs at a time; calls during a round start one more after it. */
   #read(): void {
     if (this.#isReadQueued) return;
     this.#isReadQueued = true;
@@ -273,7 +276,7 @@ export class RevocationReadBack {
     });
   }
 
-  /** Never rejects: during an outage the next round repeats it. */
+  /** Never rejects: the next round repeats reads that failed. */
   async #readBack(): Promise<void> {
     const { keys, clock, log } = this.#deps;
     try {

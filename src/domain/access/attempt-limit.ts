@@ -1,10 +1,10 @@
 import { BoundedMap } from "../../lib/collections.js";
 
 const windowMs = 60_000;
-/** Maximum addresses or names that are remembered; at least half of it. */
+/** Maximum number of remembered callers (addresses or names). The most recent half of them is never evicted. */
 const callersMax = 20_000;
 
-/** Fixed window of one minute per caller, in memory of this process. */
+/** Limits the attempts of each caller in fixed windows of one minute, in memory of this process. */
 export class AttemptLimit {
   readonly #perMinute: number;
   readonly #windows = new BoundedMap<string, { readonly startedAtMs: number; count: number }>(callersMax);

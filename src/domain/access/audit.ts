@@ -1,7 +1,7 @@
 import type { IdSource, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 
-/** Actor of an audit record: a CallContext has both fields; a null principal is the service itself. */
+/** The actor of an audit record. A CallContext has both fields and can be passed; a null principal is the service itself. */
 export interface AuditSource {
   readonly principal: Principal | null;
   /** Peer address without port; empty for the service itself. */
@@ -40,9 +40,9 @@ export class Audit {
   }
 
   /**
-   * Await it after the act and before its answer; it never rejects. `details` are short texts and never a secret;
-   * `result` is `ok` or the error's code. A failed write is logged and counted: the act is already done, and an error
-   * would make the caller repeat it.
+   * Await it after the act and before the response is sent; it never rejects. `details` are short texts and never a secret;
+   * `result` is `ok` or the error's code. A failed write is logged and counted: the act is already done, and an error would
+   * make the caller repeat it.
    */
   async record(
     { principal, address }: AuditSource,

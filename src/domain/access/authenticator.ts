@@ -24,7 +24,7 @@ interface AuthenticatorDeps {
   readonly clock: Clock;
   /** Store time, which decides what has expired. */
   readonly now: () => number;
-  /** The operator's administrator token and that of this process. */
+  /** The administrator token of this process, and the one that the operator configured, if any. */
   readonly adminTokens: readonly string[];
   readonly log: Logger;
 }
@@ -38,9 +38,9 @@ export class Authenticator {
   readonly #cache: KeyCache;
   readonly #lastUsed: LastUsed;
   readonly #failures = new AttemptLimit(failuresPerMinute);
-  /** Digests of the administrator's tokens: hashing per request would cost microseconds. */
+  /** Cached digests of the administrator's tokens: hashing them for each request would cost microseconds. */
   readonly #tokenHashes = new BoundedMap<string, string>(16);
-  /** Valid keys by header. The key cache decides whether a key is still valid. */
+  /** Keys and principals by `authorization` header. The key cache decides whether a key is still valid. */
   readonly #seen = new BoundedMap<string, { readonly record: ApiKeyRecord; readonly principal: Principal }>(
     knownKeysMax,
   );
@@ -57,9 +57,9 @@ export class Authenticator {
 
   /**
    * Synchronous when the key is cached. Rejects with ServiceError `invalid_api_key`, with the same message for every bad key
-   * (KEY-5), with `rate_limit_exceeded` after too many of them from `address` (KEY-19), or with `storage_unavailable` when
-   * the key is not cached and the store does not answer (KEY-14). A session's token is ignored beside an `authorization`
-   * header.
+   * (KEY-5), with `rate_limit_exceeded` after too many bad keys from `address` (KEY-19), or with `storage_unavailable` when
+   * the key is not cached and the store does not answer (KEY-14). A session's token is ignored if there is an
+   * `authorization` header.
    */
   authenticate(
     authorization: string | undefined,
@@ -92,7 +92,9 @@ export class Authenticator {
     return principal;
   }
 
-  /** A request without a credential guesses nothing and is not counted. */
+  /**
+   * Counts a bad credential for its address. Requests without a credential are not passed here, because they guess nothing.
+   */
   async #countingFailure(found: Promise<Principal>, address: string): Promise<Principal> {
     try {
       return await found;
@@ -100,7 +102,7 @@ export class Authenticator {
       if (!(thrown instanceof ServiceError) || thrown.code !== "invalid_api_key") throw thrown;
       const waitMs = this.#failures.take(hostOf(address), this.#deps.clock.monotonic());
       if (waitMs === null) throw thrown;
-      const sentence = `More than ${failuresPerMinute} bad credentials came from this address within a minute. A valid one is served.`;
+      const sentence = `More than ${failuresPerMinute} bad credentials came from this address within a minute. Valid ones are still accepted.`;
       throw new ServiceError("rate_limit_exceeded", sentence, { retryAfterMs: waitMs });
     }
   }
@@ -189,7 +191,7 @@ function isByToken(principal: Principal): boolean {
 }
 
 const touchEveryMs = 60_000;
-/** Uses of one write: a few milliseconds of the store. */
+/** Maximum uses per write, so that a write takes the store a few milliseconds. */
 const usesMax = 500;
 
 type LastUsedDeps = Pick<AuthenticatorDeps, "now" | "log"> & { readonly keys: Pick<KeyStore, "touch"> };
@@ -198,7 +200,7 @@ type LastUsedDeps = Pick<AuthenticatorDeps, "now" | "log"> & { readonly keys: Pi
 class LastUsed {
   readonly #deps: LastUsedDeps;
   readonly #touchedAtMs = new BoundedMap<string, number>(knownKeysMax);
-  /** Uses that the next write takes: those during one write become the next. */
+  /** Uses that the next write stores. Uses during a write are stored by the write after it. */
   #uses: KeyUse[] = [];
   #isWriting = false;
   #failing = false;

@@ -6,11 +6,13 @@ import { type ApiKeyRecord, frozenKey, type KeyStore } from "./key-store.js";
 import type { Sessions } from "./sessions.js";
 
 /**
- * Keys that are cached by their secret: the 110,000 that were used last are always among them. One takes about 2 kB, with
- * its principal and its pages of the file.
+ * Maximum number of cached keys; the 110,000 that were used last are always among them. A cached key takes about 2 kB,
+ * including its principal and its pages of the embedded store's file.
  */
 export const knownKeysMax = 220_000;
-/** A separate cache, so that a flood of made-up keys evicts no valid one. */
+/**
+ * Maximum number of cached unknown keys. They have a separate cache, so that a flood of invented keys evicts no valid one.
+ */
 const unknownMax = 1_000;
 const knownFreshMs = 30_000;
 const unknownFreshMs = 5_000;
@@ -19,13 +21,13 @@ const outageMs = 300_000;
 const skipMs = 1_000;
 /** Retry-After during an outage. */
 const retryAfterMs = 1_000;
-/** Changed keys that are remembered until all entries are searched for them, which takes milliseconds. */
+/** Number of changed keys at which all entries are searched and those of changed keys removed, which takes milliseconds. */
 const changedMax = 1_000;
 
 interface Known {
   readonly record: ApiKeyRecord;
   readonly readAtMs: number;
-  /** Number of the change feed's link at the read; null without a link, so that a change could be missed. */
+  /** `#link` at the time of the read; null if the change feed was not connected, so that a change could be missed. */
   readonly link: number | null;
 }
 
@@ -36,9 +38,9 @@ interface KeyCacheDeps {
 }
 
 /**
- * Keys by their hash (KEY-11, KEY-12, KEY-14): known ones are cached for 30 s, or until they change where no change can be
- * missed, unknown ones for 5 s. While changes of other replicas do not arrive, every key is read from the store. While the
- * store is unavailable, known keys stay valid for 5 min; others fail with `storage_unavailable`, never as invalid.
+ * Caches keys by their hash (KEY-11, KEY-12, KEY-14): existing keys for 30 s, or until they change if no other process
+ * writes the store; unknown ones for 5 s. While changes of other replicas do not arrive, every key is read from the store.
+ * While the store is unavailable, known keys stay valid for 5 min; others fail with `storage_unavailable`, never as invalid.
  */
 export class KeyCache {
   readonly #deps: KeyCacheDeps;
@@ -48,9 +50,9 @@ export class KeyCache {
   #unknownSinceMs = new BoundedMap<string, number>(unknownMax);
   /** Reads in progress: requests with the same key share one look-up. */
   readonly #reads = new Map<string, Promise<ApiKeyRecord | null>>();
-  /** Number of invalidations: a read that was in progress meanwhile may be stale. */
+  /** Number of invalidations: a read during which it grew may be stale. */
   #generation = 0;
-  /** Number of links: entries read under an earlier one may be stale. */
+  /** Number of the change feed's current connection: entries that were read during an earlier connection may be stale. */
   #link = 0;
   /** Time of the last failed read (monotonic), reset by a success. */
   #failedAtMs = Number.NEGATIVE_INFINITY;
@@ -111,7 +113,7 @@ export class KeyCache {
     return last !== undefined && nowMs - last.readAtMs < outageMs ? last.record : undefined;
   }
 
-  /** Invalidates a key, also for requests in progress. */
+  /** Invalidates a key, also in reads that are in progress. */
   forget(keyId: string): void {
     this.#discardReads();
     this.#changed.add(keyId);
@@ -189,22 +191,27 @@ interface RevocationWatchDeps {
 }
 
 /**
- * Ends running requests that their credential no longer allows: the key was revoked, rotated without an overlap, has
- * expired or lost the model, or the session ended, on any replica. Changes arrive on the change feed and are read at
- * once; a change that was missed is found by the next sweep.
+ * Ends running requests that their credential no longer allows: the key was revoked, rotated without an overlap, has expired
+ * or lost the model, or the session ended, on any replica. Changes arrive on the change feed and are read immediately; a
+ * change that was missed is found by the next sweep.
  */
 export class RevocationWatch {
   readonly #deps: RevocationWatchDeps;
   readonly #unsubscribe: () => void;
   #cancelTimer: () => void = () => {};
   #checks = 0;
-  /** Rights of keys that were read while requests of them ran. They replace those that the requests were opened with. */
+  /**
+   * Rights of keys, as read while requests with these keys ran. They replace the rights that the requests were opened with.
+   */
   readonly #rights = new Map<string, KeyRights>();
   /** Keys to read: changed ones first, then those of the sweep. */
   readonly #changed = new Set<string>();
   readonly #swept = new Set<string>();
   #hasUnreadSessions = false;
-  /** Changed keys, read once more: a request that was being opened during the change has the rights from before. */
+  /**
+   * Changed keys, which the next check reads once more: a request that was being opened during the change may have the old
+   * rights.
+   */
   readonly #recentKeys = new Set<string>();
   #reading: Promise<void> = Promise.resolve();
   #isReading = false;
@@ -250,7 +257,7 @@ export class RevocationWatch {
       for (const id of this.#recentKeys) if (running.has(id)) this.#changed.add(id);
       this.#recentKeys.clear();
     }
-    // Few requests belong to sessions, so these are read with every check.
+    // Few requests belong to sessions, so sessions are read with every check.
     this.#hasUnreadSessions = true;
     this.#deps.live.endExcluded(this.#rights, this.#deps.now());
     this.#read();
@@ -267,7 +274,7 @@ export class RevocationWatch {
     if (!this.#isReading) this.#reading = this.#readUnread();
   }
 
-  /** Reads one after the other. What could not be read is read with the next check. */
+  /** Reads sessions and keys one after the other. The next check repeats reads that failed. */
   async #readUnread(): Promise<void> {
     this.#isReading = true;
     try {
@@ -300,7 +307,7 @@ export class RevocationWatch {
     if (this.#changed.has(id)) return;
     const isRevoked = record === null || record.revokedAtMs !== null;
     this.#rights.set(id, { key: isRevoked ? null : record, readAtMs });
-    // One pass over all requests for each key would be too much for a sweep; the next check applies what else it found.
+    // One pass over all requests for each key would be too much for a sweep; the next check applies its other results.
     if (unread === this.#changed || isRevoked) live.endExcluded(this.#rights, now());
   }
 

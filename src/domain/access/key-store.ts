@@ -66,9 +66,11 @@ export interface KeyStore {
   insert(record: ApiKeyRecord): Promise<void>;
   /** Inserts only into a store without any key, in one atomic step; false if there was one. */
   insertFirst(record: ApiKeyRecord): Promise<boolean>;
-  /** Newest first, with revoked ones. Examines `keysPerStep` keys at most, so it may find none although others follow. */
+  /**
+   * Newest first, with revoked ones. Examines `keysPerStep` keys at most, so it may return none although later keys match.
+   */
   list(step: KeyStep): Promise<ApiKeyPage>;
-  /** Revokes the key and returns it; an earlier time of revocation stays. Null for an unknown id. */
+  /** Revokes the key and returns it; an earlier time of revocation is kept. Null for an unknown id. */
   revoke(id: string, atMs: number): Promise<ApiKeyRecord | null>;
   /** Changes a key and returns it; null for an unknown id. */
   update(id: string, change: KeyChange): Promise<ApiKeyRecord | null>;
@@ -94,20 +96,20 @@ export interface KeyFilter {
   /** Text in the form of `foldCase` that the name, account, id, prefix or last four characters contain. */
   readonly search: string | null;
   readonly state: KeyState | null;
-  /** Time at which keys are in the state. */
+  /** Time for which `state` is evaluated. */
   readonly nowMs: number;
 }
 
 const searchCharsMax = 128;
 
-/** The text to search for; null for none. Throws ServiceError when it is too long. */
+/** Normalizes the text to search for; null if it is empty. Throws ServiceError when it is too long. */
 export function checkSearch(text: string): string | null {
   checkLength(text, "search", searchCharsMax);
   const wanted = foldCase(text.trim());
   return wanted === "" ? null : wanted;
 }
 
-/** Lower-cases A to Z only, which every store does alike. */
+/** Lower-cases only A to Z, because every store does this in the same way. */
 export function foldCase(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
@@ -143,7 +145,7 @@ export function parseCursor(cursor: string): KeyCursor | null {
   return createdAtMs === undefined || id === undefined ? null : { createdAtMs: Number(createdAtMs), id };
 }
 
-/** The field of a stored key. An unknown priority is the default, which is absent. */
+/** The priority as a field of a stored key; absent for the default and for unknown values. */
 export function storedPriority(value: unknown): { readonly priority?: KeyPriority } {
   return value === "interactive" || value === "batch" ? { priority: value } : {};
 }
@@ -153,7 +155,10 @@ export function examinedCount({ filter, limit }: KeyStep): number {
   return filter.search === null && filter.state === null ? Math.min(limit, keysPerStep) : keysPerStep;
 }
 
-/** Result of a step that examined the keys `examined`, in the order of the list. `next` is the cursor behind all of them, or null. */
+/**
+ * Result of a step that examined the keys `examined`, in the order of the list. `next` is the cursor after the last of them;
+ * null if no key follows.
+ */
 export function pageOfStep(
   { filter, limit }: KeyStep,
   examined: readonly ApiKeyRecord[],

@@ -2,14 +2,14 @@ import { sha256Hex } from "../../lib/crypto.js";
 import type { IdSource } from "../call/ports.js";
 import { hostOf } from "./attempt-limit.js";
 
-/** Time after the last sign-in for which an address and a browser stay known: the age of the browser's cookie. */
+/** Time after the last sign-in for which an address and a browser stay known: the maximum age of the browser's cookie. */
 export const knownForMs = 90 * 86_400_000;
 /** Sign-ins of a known address or browser are noted again only after this time. */
 const noteEveryMs = 86_400_000;
-/** Addresses, and browsers, of which the last used ones are kept. */
+/** Maximum number of stored addresses, and of stored browsers; the most recently used ones are kept. */
 const keptMax = 100;
 const writeTriesMax = 5;
-/** Characters of a token: 43 of 62 hold 256 bits. */
+/** Length of a token: 43 base62 characters hold 256 bits. */
 const tokenChars = 43;
 const tokenForm = /^[0-9A-Za-z]{43}$/;
 
@@ -41,8 +41,8 @@ interface KnownSignInsDeps {
 }
 
 /**
- * Addresses and browsers that have signed in before, in the store, so that all replicas know them. They open nothing: they
- * only keep others from using up the sign-in attempts of the administrator (E-13).
+ * Addresses and browsers that have signed in before, in the store, so that all replicas know them. They grant no access:
+ * they only prevent others from using up the sign-in attempts of the administrator (E-13).
  */
 export class KnownSignIns {
   readonly #deps: KnownSignInsDeps;
@@ -63,7 +63,8 @@ export class KnownSignIns {
   async note({ address, browserToken }: SignInPlace): Promise<string> {
     const { settings, now, ids } = this.#deps;
     const fresh = ids.text("", tokenChars);
-    // A lost race costs the caller nothing but this privilege, so the sign-in succeeds nevertheless.
+    // If concurrent sign-ins win every write, only the caller's status as known is lost, so the sign-in succeeds
+    // nevertheless.
     for (let tries = 0; tries < writeTriesMax; tries++) {
       const { known, version } = await this.#read();
       const given = digestOf(browserToken);
@@ -100,7 +101,7 @@ function parseKnown(text: string, oldestMs: number): Known {
   }
 }
 
-/** The pairs with one more time, and without the oldest of too many. */
+/** The entries with the time of `key` set to `nowMs`, without the oldest entries beyond `keptMax`. */
 function noted(times: ReadonlyMap<string, number>, key: string, nowMs: number): readonly [string, number][] {
   const others = [...times].filter(([other]) => other !== key);
   return [[key, nowMs], ...others.toSorted(([, a], [, b]) => b - a).slice(0, keptMax - 1)];

@@ -8,7 +8,7 @@ const sessionIdleMs = 12 * 3_600_000;
 export const sessionAgeMs = 7 * 86_400_000;
 /** Interval at which the last use is written. */
 const touchEveryMs = 60_000;
-/** Characters of a token: 43 of 62 hold 256 bits. */
+/** Length of a token: 43 base62 characters hold 256 bits. */
 const tokenChars = 43;
 const tokenForm = /^[0-9A-Za-z]{43}$/;
 
@@ -40,7 +40,7 @@ export class Sessions {
     this.#deps = deps;
   }
 
-  /** The caller has checked the password or the set-up link. */
+  /** Creates a session. The caller must have checked the password or the set-up link. */
   async begin(user: string, { address, userAgent }: SignInOrigin): Promise<NewSession> {
     const { sessions, ids, now } = this.#deps;
     const token = ids.text("", tokenChars);
@@ -88,7 +88,7 @@ export class Sessions {
     return this.#deps.sessions.removeOthers(user, keepId);
   }
 
-  /** Outside the request's path: a lost write ends the session at most a minute early. */
+  /** Stores the last use without delaying the request. If the write fails, the session ends at most a minute early. */
   #noteUse({ id, createdAtMs, lastSeenAtMs }: SessionRecord, nowMs: number): void {
     if (nowMs - lastSeenAtMs < touchEveryMs) return;
     const expiresAtMs = Math.min(nowMs + sessionIdleMs, createdAtMs + sessionAgeMs);

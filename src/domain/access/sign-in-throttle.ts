@@ -12,7 +12,7 @@ const perName = 5;
 const perKnown = 5;
 /** Delay of a sign-in over the limit of its name or of a known caller. */
 const delayMs = 3_000;
-/** Attempts of one known caller that may wait for the one before. */
+/** Maximum attempts of one known caller that wait until its previous attempt ends. */
 const waitingMax = 8;
 const busyRetryMs = 10_000;
 
@@ -56,8 +56,8 @@ export class SignInThrottle {
   }
 
   /**
-   * Counts a failed attempt of an unknown caller; the returned function takes it back. Throws `rate_limit_exceeded` over
-   * the limits of host and network.
+   * Counts a failed attempt of an unknown caller; the returned function uncounts it. Throws `rate_limit_exceeded` over the
+   * limits of host and network.
    */
   countFailure(address: string): () => void {
     const [host, network, nowMs] = [hostOf(address), networkOf(address), this.#clock.monotonic()];
@@ -114,7 +114,7 @@ export class SignInThrottle {
     else next();
   }
 
-  /** Rejects when the client leaves meanwhile, after a call of `giveUp`. */
+  /** Waits for `delayMs`. If the client leaves before its end, calls `giveUp` and rejects. */
   async #delay(signal: AbortFlag | null, giveUp: () => void): Promise<void> {
     await pause(this.#clock, delayMs, signal ?? undefined);
     if (!signal?.aborted) return;

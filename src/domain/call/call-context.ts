@@ -38,7 +38,7 @@ export function endReasonOf(signal: AbortFlag): EndReason {
   return signal.reason instanceof Ended ? signal.reason.why : "failed";
 }
 
-/** Error for a request that was ended from outside, in case the client still listens. */
+/** Error for a request that was aborted, in case the client still waits for an answer. */
 export function errorOfEnd(reason: unknown): ServiceError {
   const why = reason instanceof Ended ? reason.why : "failed";
   switch (why) {
@@ -62,7 +62,7 @@ export function errorOfEnd(reason: unknown): ServiceError {
   }
 }
 
-/** Facts of a call from its headers, by the transport. One per call. */
+/** Data of a call that the transport takes from its headers and connection. One object per call. */
 export interface Caller {
   /** The unmodified `authorization` header; undefined if absent. */
   readonly authorization: string | undefined;
@@ -79,9 +79,9 @@ export interface Caller {
   readonly requestId?: string | undefined;
   /** The client's own id of the request, for the log (HDR-5). */
   readonly clientRequestId?: string | undefined;
-  /** A trusted gateway sent the call. It rejects callers that it knows to be over a limit by itself. */
+  /** Whether a trusted gateway forwarded the call. The gateway itself rejects callers that it knows to be over a limit. */
   readonly isForwarded?: boolean | undefined;
-  /** The client wants no answer of another model than the requested one. */
+  /** Whether the client accepts no answer of a fallback model. */
   readonly refusesFallbacks?: boolean;
   /** Number of earlier attempts by the client's SDK, for the log (RETRY-5). */
   readonly retryCount?: string | undefined;
@@ -89,9 +89,9 @@ export interface Caller {
   readonly traceparent?: string | undefined;
 }
 
-/** State of one call, created by `core.open` and passed explicitly. */
+/** Context of one call, created by `core.open` and passed explicitly. */
 export interface CallContext {
-  /** `req_` and 32 hex digits; sent as `x-request-id` on every wire. */
+  /** `req_` and 32 hex digits; sent as `x-request-id` in every protocol. */
   readonly requestId: string;
   readonly principal: Principal;
   /** Peer address without port. */
@@ -100,8 +100,9 @@ export interface CallContext {
   readonly browser: Browser | null;
   readonly operation: Operation;
   /**
-   * Aborted with an `Ended` when the request must end. Created lazily; code that only needs to know whether the call
-   * ended uses the caller's `abort`. A library's signal is not passed on, because those also abort on success.
+   * Aborted with an `Ended` when the request must end. Created lazily; code that only needs to know whether the call ended
+   * uses the caller's `abort`. The signal of an HTTP or RPC library is not passed on, because such signals also abort on
+   * success.
    */
   readonly signal: AbortSignal;
   /** The earlier of the client's deadline and limits.deadline. */
@@ -109,9 +110,9 @@ export interface CallContext {
   readonly receivedAtMs: number;
   readonly log: Logger;
   /**
-   * Records that the transport answers with an error, its own or the operation's, for the log and the metrics. Charged
-   * like a validation error where the operation runs a model. A call that was ended from outside keeps that reason. No
-   * effect once the outcome is recorded.
+   * Records for the log and the metrics that the transport answers with an error, its own or the operation's. A call that
+   * was aborted keeps its abort reason. An invalid request is charged as one request if the operation runs a model. No
+   * effect once an outcome is recorded.
    */
   refused(error: ServiceError): void;
   /** Marks a stream that never ends by itself: a shutdown ends it immediately. */
@@ -121,8 +122,8 @@ export interface CallContext {
 }
 
 /**
- * What a browser attaches to every request by itself, and what it stores. It authenticates nothing without a
- * same-origin check (KEY-22).
+ * Cookies and headers that a browser attaches to every request by itself, and functions that set its cookies. They
+ * authenticate a caller only after a same-origin check (KEY-22).
  */
 export interface Browser {
   /** Value of the session cookie. */
@@ -131,16 +132,16 @@ export interface Browser {
   readonly isSameOrigin: boolean | undefined;
   /** `User-Agent`, at most 256 characters; empty if absent. */
   readonly userAgent: string;
-  /** Value of the cookie that the last sign-in of this browser has set. It opens nothing (E-13). */
+  /** Value of the cookie that the last sign-in of this browser has set. It grants no access (E-13). */
   readonly knownToken?: string | undefined;
   /** Sets the session cookie for `forMs`, or clears it if `token` is null; call it before the answer is written. */
   keepSession(token: string | null, forMs: number): void;
-  /** Sets the cookie that is `knownToken` at the next sign-in. */
+  /** Sets the cookie whose value is `knownToken` at the next sign-in. */
   keepKnown(token: string, forMs: number): void;
 }
 
 /**
- * Converts anything thrown during a call: a ServiceError stays, a call that was ended from outside gets that reason,
+ * Converts anything thrown during a call: a ServiceError stays, an aborted call gets the error of its abort reason,
  * everything else becomes `internal_error` and its cause goes to the log.
  */
 export function errorOfThrown(
@@ -157,7 +158,7 @@ export function errorOfThrown(
 export interface AnswerRoute {
   /** Id of the deployment. */
   readonly deployment: string;
-  /** Tries in deployments, including the one that answered. */
+  /** Number of tries in deployments, including the one that answered. */
   readonly attempts: number;
   /** The model that answers instead of the requested one; null: the requested model answers. */
   readonly fallbackModel: string | null;
@@ -178,9 +179,9 @@ export interface Answer<M> {
 }
 
 /**
- * Resolves when the answer is committed: at the first content, or limits.commitMs after the slot was granted. Before
- * that every failure is a rejection, after it `items` throws. The last item waits for the settlement. `items` is
- * iterated once; it must be iterated or the call's signal aborted.
+ * A streamed answer. Its promise resolves when the answer is committed: at the first content, or limits.commitMs after the
+ * slot was granted. A failure before that rejects the promise, a later one is thrown by `items`. The last item is yielded
+ * after the settlement. `items` can be iterated once; it must be iterated unless the call is aborted.
  */
 export interface StreamAnswer<M> {
   /** Id of the answer, as in each item. */
@@ -214,11 +215,11 @@ export function errorOfBodyFault(
       return overloaded("Too many request bodies are being received. Try again shortly.");
     case "connection_full":
       return overloaded(
-        "Too many bytes of request bodies arrive on this connection at the same time. Send fewer at once.",
+        "Too many bytes of request bodies arrive on this connection at the same time. Send fewer in parallel.",
       );
     case "caller_full":
       return overloaded(
-        "Too many bytes of request bodies arrive from this caller at the same time. Send fewer at once.",
+        "Too many bytes of request bodies arrive from this caller at the same time. Send fewer in parallel.",
       );
     case "left":
       return new ServiceError("client_closed_request", "The client left.");
@@ -231,14 +232,18 @@ function overloaded(message: string): ServiceError {
   return new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
 }
 
-/** Owner of the fair shares that a call uses: the account, the administrator, or the address of an unknown caller. */
+/**
+ * Key under which a call's use of shared resources is counted: the account, the administrator, or the address of an unknown
+ * caller.
+ */
 export function shareOwnerOf({ principal, address }: Pick<CallContext, "principal" | "address">): string {
   if (principal.kind === "nobody") return `address ${address}`;
   return principal.kind === "api_key" ? `account ${principal.account}` : principal.kind;
 }
 
 /**
- * Why a request body was not read to its end. `connection_full`, `caller_full`: the connection or the caller holds its
- * share of the budget for bodies already; `left`: the client closed; `aborted`: the call was ended.
+ * Why a request body was not read to its end. `no_room`: the memory for bodies is in use; `connection_full`, `caller_full`:
+ * the connection or the caller already uses its share of it; `left`: the client disconnected; `aborted`: the call was
+ * aborted.
  */
 export type BodyFault = "too_large" | "too_slow" | "no_room" | "connection_full" | "caller_full" | "left" | "aborted";

@@ -49,7 +49,7 @@ export interface CallDeps {
   readonly tracer: CallTracer | null;
   /** Null when the request log is off. */
   readonly recorder: CallRecorder | null;
-  /** Charges a refused request one request, in the background (state RL-14). */
+  /** Charges a rejected call as one request, in the background (state RL-14). */
   readonly chargeRefused: (call: Call) => void;
 }
 
@@ -222,7 +222,7 @@ export function reportEnd({ observer, tracer }: Pick<CallDeps, "observer" | "tra
   return tracer === null ? parseTraceparent(end.traceparent)?.traceId : tracer.trace(end);
 }
 
-/** Whether the request itself was at fault. */
+/** Whether the error was caused by the request itself. */
 function isChargeable(error: ServiceError): boolean {
   const { http } = errorRow(error.code);
   return http === 400 || http === 404 || http === 413 || http === 415;
@@ -273,7 +273,10 @@ export class CallEntry {
   }
 }
 
-/** Caches the last result for routes with one try and no fallback, as those of nearly all requests. `work` is pure. */
+/**
+ * Caches the last result for routes with one try and no fallback, which nearly all requests have. `work` must be a pure
+ * function.
+ */
 export function rememberFirstTry<R>(work: (route: AnswerRoute) => R): (route: AnswerRoute) => R {
   const ofFirst = rememberLast((deployment: string) => work({ deployment, attempts: 1, fallbackModel: null }));
   return (route) => (route.attempts === 1 && route.fallbackModel === null ? ofFirst(route.deployment) : work(route));

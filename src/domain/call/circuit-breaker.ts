@@ -4,7 +4,7 @@ import type { Clock, Logger } from "./ports.js";
 const failuresMax = 3;
 /** Interval of probes while open: the store is used again within a second of its recovery. */
 const probeEveryMs = 200;
-/** Time without a failure before recovery is logged: a slow store answers some calls in between. */
+/** Time without a failure before recovery is logged, because an overloaded store answers some calls between failures. */
 const steadyMs = 1_000;
 
 export interface CircuitBreakerDeps {
@@ -29,7 +29,7 @@ export class CircuitBreaker {
     this.#deps = deps;
   }
 
-  /** A call failed, and the store has not been steady for a second since then. */
+  /** True from a failed call until a call succeeds at least a second after the last failure. */
   get isUnavailable(): boolean {
     return this.#isUnavailable;
   }

@@ -4,19 +4,23 @@ import { type CallContext, errorOfEnd, shareOwnerOf } from "./call-context.js";
 import { ServiceError } from "./service-error.js";
 
 /**
- * Units of each resource. Three more are shared elsewhere: slots of models (`WaitingRoom`, whose queue has one line for each
- * key), bytes of request bodies (`BodyBudget`, which has no queue), and attempts of deliveries, whose queue is in the store.
+ * Limits of the resources that accounts share. Three other resources are shared by other code: slots of models by
+ * `WaitingRoom` (with one queue for each key), bytes of request bodies by `BodyBudget` (without a queue), and attempts of
+ * deliveries by the queue in the store.
  */
 const limitsOf = {
-  /** Host names of webhooks under look-up (E-11). They cost no thread, so that the maximum of an account comes first. */
+  /**
+   * DNS look-ups of webhook hosts (E-11). A look-up takes no thread, so the capacity is so large that accounts reach their
+   * own maximum first.
+   */
   lookups: { capacity: 4_096, accountMax: 32, contendedMax: 32, waitingMax: 4_096 },
-  /** Reads of usage (E-10). The embedded store alternates between slices of those that run. */
+  /** Reads of usage (E-10). The embedded store runs concurrent reads in slices, in turn. */
   usage_reads: { capacity: 8, accountMax: 4, contendedMax: 2, waitingMax: 1_000 },
   /** Pages of API keys, deliveries, request logs and audit records. */
   lists: { capacity: 8, accountMax: 4, contendedMax: 2, waitingMax: 1_000 },
   /**
-   * Requests whose prompts are counted, for a limit or by CountTokens (E-3). Prompts of requests that run are tokenized in
-   * slots of their model, which are shared by account already.
+   * Requests whose prompt tokens are being counted, for a limit or by CountTokens (E-3). Prompts of running requests are
+   * tokenized in slots of their model, which accounts already share.
    */
   tokenizing: { capacity: 16, accountMax: 8, contendedMax: 4, waitingMax: 4_096 },
 } as const satisfies Record<string, FairShareLimits>;
@@ -37,7 +41,10 @@ export function createFairShares(): FairShares {
 
 const retryAfterMs = 1_000;
 
-/** Runs a task with one unit of the caller's share. Rejects with ServiceError while it waits, and like the task. */
+/**
+ * Runs a task with one unit of the caller's share. Rejects with ServiceError if too many tasks of the caller wait or the
+ * signal aborts during the wait; otherwise settles like the task.
+ */
 export async function runInShare<T>(
   share: FairShare,
   caller: Pick<CallContext, "principal" | "address">,
@@ -47,7 +54,7 @@ export async function runInShare<T>(
   const release = await share.acquire(shareOwnerOf(caller), signal).catch((error: unknown) => {
     if (signal.aborted) throw errorOfEnd(signal.reason);
     if (!(error instanceof FairShareFull)) throw error;
-    const message = "Too many requests of this account wait already. Send fewer at once.";
+    const message = "Too many requests of this account are already waiting. Send fewer in parallel.";
     throw new ServiceError("server_is_overloaded", message, { retryAfterMs, cause: error });
   });
   try {

@@ -1,11 +1,14 @@
 import type { Operation } from "../../contract/operations.js";
 import type { Caller } from "./call-context.js";
 
-/** What a gateway forwards of a call, beside its credential: a core uses it only from a trusted gateway. */
+/**
+ * Data of a call that a gateway process sends to a core process in addition to the credential. A core accepts it only from a
+ * trusted gateway.
+ */
 export interface ForwardedCall {
   /** The gateway's id of the request, which the client has seen. */
   readonly requestId: string;
-  /** The client's operation: a response and a message are chats for the core. */
+  /** The operation that the client called: a core serves responses and messages as chat completions. */
   readonly operation: Operation;
   /** The protocol that the client speaks. */
   readonly transport: Caller["transport"];
@@ -15,7 +18,7 @@ export interface ForwardedCall {
   readonly sessionToken: string | null;
 }
 
-/** How long forwarded fields are accepted, with the difference between two clocks. */
+/** Maximum age of forwarded fields, including the difference between the clocks of gateway and core. */
 const acceptedForMs = 5 * 60_000;
 
 const requestIdForm = /^req_[0-9a-f]{32}$/;
@@ -28,13 +31,16 @@ const transports: ReadonlySet<unknown> = new Set<Caller["transport"]>([
   "grpc",
 ]);
 
-/** The fields as text, with the time at which they are sent. */
+/** Encodes the fields and the time of sending as text. */
 export function forwardedText(call: ForwardedCall, nowMs: number): string {
   const { requestId, operation, transport, address, sessionToken } = call;
   return JSON.stringify([nowMs, requestId, operation, transport, address, sessionToken]);
 }
 
-/** Reads the text of an RPC of `operation`; null where it is too old or too new, or not one of `forwardedText`. */
+/**
+ * Decodes the text sent with an RPC of `operation`. Null if its time is too far in the past or future, or if the text is not
+ * one of `forwardedText`.
+ */
 export function readForwarded(text: string, operation: Operation, nowMs: number): ForwardedCall | null {
   const fields = parsed(text);
   if (!Array.isArray(fields)) return null;
@@ -47,7 +53,10 @@ export function readForwarded(text: string, operation: Operation, nowMs: number)
   return { requestId, operation: forwarded, transport: transport as Caller["transport"], address, sessionToken };
 }
 
-/** Whether the RPC of an operation also serves another one: chats serve responses and messages. */
+/**
+ * Whether the RPC of `operation` serves the forwarded operation: the RPC of chat completions also serves responses and
+ * messages.
+ */
 function isServedBy(operation: Operation, forwarded: unknown): forwarded is Operation {
   if (forwarded === operation) return true;
   return operation === "create_chat_completion" && isTranslated(forwarded as Operation);

@@ -79,7 +79,7 @@ export class LiveRequests {
     this.#abortAll("key_revoked", ({ principal }) => ids.has(sessionIdOf(principal) ?? ""));
   }
 
-  /** Ends calls that only watch. */
+  /** Ends calls that only watch for changes. */
   abortWatches(): void {
     this.#abortAll("shutting_down", ({ stage }) => stage === "watching");
   }
@@ -99,11 +99,11 @@ export class LiveRequests {
   }
 }
 
-/** What a key allows, as last read. */
+/** Rights of a key, as last read from the store. */
 export interface KeyRights {
-  /** Null: it is revoked. */
+  /** Null: the key is revoked. */
   readonly key: { readonly models: readonly string[]; readonly expiresAtMs: number | null } | null;
-  /** When it was read. Calls that arrived later were opened with rights that are as new. */
+  /** Time of the read. Calls that arrived later were opened with rights that are at least as new. */
   readonly readAtMs: number;
 }
 
@@ -150,12 +150,12 @@ interface ClosedPrompt {
 }
 
 /**
- * Counts a request's usage from engine events: prompt tokens once per prompt, completion tokens over all choices
- * (CHAT-3, CMPL-13). The engine's final figures replace the running ones.
+ * Counts a request's usage from engine events: prompt tokens once per prompt, completion tokens over all choices (CHAT-3,
+ * CMPL-13). The engine's final counts replace those during the run.
  */
 export class UsageTally {
-  // Lists start with one element, which is enough for most requests; an empty list would grow to 17.
-  /** By the first choice of a prompt; sparse when prompts have several choices. */
+  // Lists start with one element, which is enough for most requests; an empty array would grow to a capacity of 17.
+  /** Indexed by the first choice of each prompt; sparse when prompts have several choices. */
   readonly #prompts: (PromptUsage | undefined)[] = [undefined];
   readonly #completionByChoice: number[] = [0];
   /** Final figures of prompts whose choices the engine counted together. */
@@ -183,7 +183,7 @@ export class UsageTally {
     for (let choice = base; choice < base + choices; choice++) this.#completionByChoice[choice] = 0;
   }
 
-  /** Forgets everything: the request begins anew on another model. */
+  /** Forgets everything: the request starts again on another model. */
   clear(): void {
     this.#prompts.length = 0;
     this.#closedPrompts.length = 0;

@@ -26,9 +26,9 @@ export interface CallEnd {
   readonly receivedAtMs: number;
   readonly durationMs: number;
   readonly times: CallTimes;
-  /** Of the last try; null when no deployment was tried. */
+  /** Route of the last try; null when no deployment was tried. */
   readonly route: AnswerRoute | null;
-  /** The header of W3C Trace Context as it came. */
+  /** The unmodified header of W3C Trace Context. */
   readonly traceparent: string | undefined;
   readonly details: CallDetails | null;
 }
@@ -41,7 +41,10 @@ export interface Observer {
   limitHit(which: LimitKind): void;
   /** The usage of a request could be written neither to the store nor to the spool. */
   usageLost(): void;
-  /** A request completed whose prompt no tokenizer had counted at the admission. Both numbers are above 0. */
+  /**
+   * A request completed that was admitted with an estimate of its prompt tokens, not a count by a tokenizer. Both numbers
+   * are above 0.
+   */
   promptEstimated(model: string, estimatedTokens: number, settledTokens: number): void;
 }
 
@@ -71,20 +74,22 @@ export class CallTimes {
     this.#arrivedAtMs = arrivedAtMs;
   }
 
-  /** Records the first slot; a batch gets several. `queueMs` is the whole wait so far. */
+  /**
+   * Records when a call got its first slot; a call with several prompts gets several. `queueMs` is the whole wait so far.
+   */
   engineBegan(atMs: number, queueMs: number): void {
     if (Number.isNaN(this.#engineBeganAtMs)) this.#engineBeganAtMs = atMs;
     this.queueMs = queueMs;
   }
 
-  /** Records the first content, after which `tokens` tokens are known. Called once. */
+  /** Records the first content and the number of tokens that have arrived with it. Called once. */
   firstContent(atMs: number, tokens: number, isReadAlong: boolean): void {
     this.#firstAtMs = atMs;
     this.#firstTokens = tokens;
     this.#isReadAlong = isReadAlong;
   }
 
-  /** The engine has finished; the first report counts. */
+  /** Records that the engine has finished; only the first call counts. */
   engineEnded(atMs: number): void {
     if (Number.isNaN(this.#engineEndedAtMs)) this.#engineEndedAtMs = atMs;
   }
@@ -108,7 +113,7 @@ export class CallTimes {
     return this.#isReadAlong ? orNull(this.#firstAtMs - this.#arrivedAtMs) : null;
   }
 
-  /** Mean time between two of `tokens` tokens; null when they all arrived together. */
+  /** Mean time between two consecutive tokens of an answer of `tokens` tokens; null when they all arrived together. */
   tokenGapMs(tokens: number): number | null {
     const later = tokens - this.#firstTokens;
     return later > 0 ? orNull((this.#engineEndedAtMs - this.#firstAtMs) / later) : null;
@@ -148,9 +153,9 @@ export interface CallLine {
 
 /** Keeps ended calls in the request log. */
 export interface CallRecorder {
-  /** Never throws, and waits for nothing. */
+  /** Never throws and never blocks. */
   record(line: CallLine): void;
-  /** Copies the content of a new call; null when only metadata is kept. */
+  /** Creates the copy of a new call's content; null when only metadata is kept. */
   transcript(): CallTranscript | null;
 }
 
@@ -187,9 +192,9 @@ export interface RecordedContent {
 
 /** Copies prompt and answer of a call for the request log. */
 export interface CallTranscript {
-  /** Takes the message of the request. */
+  /** Stores the message of the request. */
   asked(request: Message): void;
-  /** The reader of an answer, with a copy of its events for the transcript. */
+  /** Wraps the reader of an answer, so that its events are also copied into the transcript. */
   copying<R extends AnswerReader>(reader: R): R;
   /** The content so far. `errorMessage`: of the error that the client received; empty without one. */
   content(errorMessage: string): RecordedContent;
@@ -201,10 +206,10 @@ export interface AnswerReader {
   readonly restart: ((first: number, count: number) => void) | null;
 }
 
-/** Tries of a call that are described; those beyond are only counted. */
+/** Maximum number of tries of a call that are described; further tries are only counted. */
 const describedTriesMax = 32;
 
-/** Data for traces and the request log beyond the outcome. */
+/** Data for traces and the request log in addition to the outcome. */
 export class CallDetails {
   readonly finishReasons: string[] = [];
   /** Null when nothing is generated. */
@@ -267,9 +272,9 @@ export interface DurationQuantiles {
   readonly p99Ms: number;
 }
 
-/** The durations measured up to a moment; only requests that an engine answered count. */
+/** The durations measured up to one point in time; only requests that an engine answered count. */
 export interface DurationSums {
-  /** Quantiles of what was measured after an earlier reading; null: since the start. */
+  /** Quantiles of the durations measured after the earlier sums `before`; null: since the start. */
   since(before: DurationSums | null): readonly DurationQuantiles[];
 }
 

@@ -5,7 +5,7 @@ import { refuse, refuseValue } from "./service-error.js";
 
 export type Scope = "read" | "read_write";
 
-/** Order in which requests get slots while requests wait; limits do not depend on it. */
+/** Priority of a key's requests among those that wait for a slot; limits do not depend on it. */
 export type KeyPriority = "interactive" | "default" | "batch";
 
 /** Role of a dashboard user: full access or read-only. */
@@ -88,8 +88,8 @@ export function includesModels(models: readonly string[], others: readonly strin
 }
 
 /**
- * Resolves the account of a request: the caller's own if it names none, any for the administrator. For others a foreign
- * account looks like a missing one (SEC-22). Throws ServiceError.
+ * Resolves the account of a request: the caller's own if it names none; the administrator may name any. Other callers get
+ * the same error for an account of others as for one that does not exist (SEC-22). Throws ServiceError.
  */
 export function accountOf(principal: Principal, asked: string): string {
   if (asked === "" || asked === principal.account) return principal.account;

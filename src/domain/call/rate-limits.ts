@@ -14,10 +14,13 @@ export const unlimited: RateLimits = Object.freeze({
   concurrency: null,
 });
 
-/** Higher values are configuration errors; up to here sums over all sub-buckets stay exact. */
+/**
+ * Maximum value of a limit; higher values are configuration errors. Up to it, sums over all sub-buckets of a window are
+ * exact.
+ */
 export const rateLimitMax = 1_000_000_000_000;
 
-/** Defaults for owners without limits of their own: `rate_limits` of the configuration. */
+/** Defaults for keys, accounts and models without limits of their own: `rate_limits` of the configuration. */
 export interface RateLimitDefaults {
   readonly key: RateLimits;
   readonly account: RateLimits;
@@ -26,8 +29,8 @@ export interface RateLimitDefaults {
 }
 
 /**
- * Owner of a limit. A model's limit counts per account: all limits of one request then share a shard and are decided in
- * one step, also in a cluster (state RL-2).
+ * The key, account or model that a limit belongs to. A model's limit is counted for each account separately, so that all
+ * limits of a request are in one shard and are decided in one step, also in a cluster (state RL-2).
  */
 export interface LimitOwner {
   readonly kind: "key" | "account" | "model";
@@ -62,5 +65,5 @@ export interface LimitState {
   readonly resetMs: number;
 }
 
-/** What can reject a request at its admission. */
+/** Kinds of limits that can reject a request at its admission. */
 export type LimitKind = "requests" | "tokens" | "concurrency" | "budget";

@@ -7,9 +7,9 @@ export interface ServiceErrorOptions {
   readonly param?: string | undefined;
   /** Wait after which the same request can succeed. Sent as Retry-After, retry-after-ms and RetryInfo. */
   readonly retryAfterMs?: number | undefined;
-  /** `tokens` for a token limit; otherwise the row's type. */
+  /** `tokens` for a token limit; otherwise the type of the code's row in the error table. */
   readonly type?: OpenAiErrorType | undefined;
-  /** Overrides the table: false when retrying this request is useless. */
+  /** Overrides the error table: false when retrying this request is useless. */
   readonly shouldRetry?: boolean | undefined;
   /** The caller's limits when one of them rejected the request. */
   readonly limits?: LimitSnapshot | undefined;
@@ -56,20 +56,23 @@ export function toServiceError(thrown: unknown): ServiceError {
   );
 }
 
-/** Asserts that a state cannot occur. The request fails as `internal_error`; the process goes on. */
+/**
+ * Asserts a condition that must always hold. If it does not, the request fails as `internal_error` and the process
+ * continues.
+ */
 export function invariant(condition: unknown, why: string): asserts condition {
   if (!condition) throw new Error(`invariant violated: ${why}`);
 }
 
-/** Default wait. */
+/** Wait that is sent for errors without one of their own. */
 const retryAfterDefaultMs = 1_000;
-/** SDKs sleep through a longer wait or ignore it and retry too early; they are advised not to retry. */
+/** Longest wait that is sent with the advice to retry. SDKs block for a longer one, or ignore it and retry too early. */
 const sdkWaitMaxMs = 60_000;
 
 interface RetryAdvice {
   /** Wait after which the same request can succeed, at least 1; null: no wait would help. */
   readonly waitMs: number | null;
-  /** Null leaves the decision to the status. */
+  /** Null: the client decides by the HTTP status. */
   readonly shouldRetry: boolean | null;
 }
 
@@ -93,7 +96,10 @@ export function retryHeaders({ waitMs, shouldRetry }: RetryAdvice): Readonly<Rec
   };
 }
 
-/** Checks of single fields of a request. Each throws a ServiceError with the field, the expected and the given value (ERR-2). */
+/**
+ * Checks of single fields of a request. Each throws a ServiceError that names the field, the expected and the given value
+ * (ERR-2).
+ */
 
 const quotedCharsMax = 64;
 /** Client libraries classify errors by these words anywhere in the message (ERR-3). */

@@ -18,7 +18,7 @@ export const modelCapabilities = ["chat", "completions", "embeddings", "rerank"]
 
 export type Capability = (typeof modelCapabilities)[number];
 
-/** What changes without loading a model again. */
+/** Settings that can change without loading a model again. */
 export type LiveSettings = Pick<ModelDefinition, "prices" | "defaults">;
 
 /** A catalog entry, as configured. */
@@ -31,7 +31,10 @@ export interface ModelDefinition {
   /** Null: none is set. */
   readonly defaults: RequestDefaults | null;
   readonly affinity: Affinity;
-  /** Ids of the models to use instead, in this order, when no deployment can answer. Their own ones are not followed. */
+  /**
+   * Ids of the models to use instead, in this order, when no deployment can answer. The fallbacks of those models are not
+   * used.
+   */
   readonly fallbacks: readonly string[];
   /** At least one. */
   readonly deployments: readonly DeploymentDefinition[];
@@ -49,14 +52,14 @@ export class CatalogModel {
   readonly ownedBy: string;
   readonly createdAtMs: number;
   readonly deployments: readonly Deployment[];
-  /** The slots of its loaded deployments. */
+  /** The slots of the loaded deployments, and the queue of requests that wait for one. */
   readonly room: WaitingRoom<Deployment>;
   readonly retryBudget: RetryBudget;
   readonly affinity: Affinity;
-  /** Whether a deployment is one at an upstream server. */
+  /** Whether at least one deployment is at an upstream server. */
   readonly hasUpstream: boolean;
   readonly fallbacks: readonly string[];
-  /** For people: why another model is used in place of this one, which cannot be downloaded; null in general. */
+  /** Text for status pages: why this model cannot be downloaded and which model is used instead; null for most models. */
   replacedReason: string | null = null;
   /** Prices of future settlements; a reload replaces them (USE-8). */
   prices: PriceList;
@@ -65,10 +68,10 @@ export class CatalogModel {
   #defaults: RequestDefaults | null;
   readonly #offeredBy = rememberLast(offeredBy);
   #message: Model | null = null;
-  /** Of each deployment, at the time of the message. */
+  /** Capabilities of each deployment when `#message` was created. */
   #messageCaps: readonly DeploymentCaps[] = [];
 
-  /** Begins to load its deployments. */
+  /** Starts to load the model in its deployments. */
   constructor(deps: DeploymentDeps, definition: ModelDefinition, createdAtMs: number) {
     const { clock, limits } = deps;
     this.id = definition.id;
@@ -104,7 +107,10 @@ export class CatalogModel {
     );
   }
 
-  /** Of future requests: what is configured, and for the rest what the engine recommends for the model's file. */
+  /**
+   * Defaults of future requests: the configured values, and for the others those that the engine recommends for the model's
+   * file.
+   */
   get defaults(): RequestDefaults | null {
     return this.#defaults;
   }
@@ -116,12 +122,14 @@ export class CatalogModel {
     this.#defaults = joinedDefaults(defaults, this.loaded?.defaults);
   }
 
-  /** Capabilities of the first loaded deployment, or one that was unloaded while idle; null while there is none. */
+  /**
+   * Capabilities of the first loaded deployment, otherwise of one that was unloaded while idle; null if there is neither.
+   */
   get caps(): Capabilities | null {
     return this.deployedCaps()[0] ?? null;
   }
 
-  /** Whether it is unloaded because nobody used it, and the next request loads it. */
+  /** Whether the model is unloaded because it was not used; the next request loads it. */
   get isUnloadedWhileIdle(): boolean {
     return this.loaded === null && this.deployments.some((deployment) => deployment.isUnloadedWhileIdle);
   }
@@ -136,7 +144,7 @@ export class CatalogModel {
     return this.deployments.every((deployment) => deployment.failure !== null);
   }
 
-  /** Configured capabilities, otherwise what at least one of its deployments can do. */
+  /** Configured capabilities, otherwise those that at least one deployment has. */
   get capabilities(): readonly Capability[] {
     if (this.#configured !== null) return this.#configured;
     const [first, ...others] = this.deployedCaps();
@@ -152,11 +160,11 @@ export class CatalogModel {
     return deployed.length > 0 ? deployed : this.deployments.flatMap(({ caps }) => caps ?? []);
   }
 
-  /** Resolves once a deployment is loaded. Rejects like Deployment.onceLoaded, of the first deployment. */
+  /** Resolves once a deployment is loaded. If all fail, rejects with the error of the first deployment's `onceLoaded`. */
   async onceLoaded(stop: AbortFlag): Promise<void> {
     const loading = this.deployments.map((deployment) => deployment.onceLoaded(stop));
     invariant(loading[0] !== undefined, "a catalog model has a deployment");
-    // Without any loaded one, awaiting the first throws its error.
+    // If no deployment was loaded, awaiting the first promise throws its error.
     await Promise.any(loading).catch(() => loading[0]);
   }
 
@@ -174,7 +182,10 @@ export class CatalogModel {
     return sums;
   }
 
-  /** The same message until what the model can do changes, so that lists can be compared. It is shared: never change it. */
+  /**
+   * The model as a protobuf message. Returns the same object until the model's capabilities change, so that lists can be
+   * compared. Callers must not modify it.
+   */
   toMessage(): Model {
     if (this.#message === null || !this.#hasMessageCaps()) {
       this.#messageCaps = this.deployments.map(({ model, caps }) => ({ loaded: model?.caps ?? null, caps }));
@@ -183,7 +194,7 @@ export class CatalogModel {
     return this.#message;
   }
 
-  /** Allocates nothing: lists ask thousands of models. */
+  /** Whether `#message` has the current capabilities. Allocates nothing, because a list calls it for thousands of models. */
   #hasMessageCaps(): boolean {
     for (let i = 0; i < this.deployments.length; i++) {
       const deployment = this.deployments[i];
@@ -222,7 +233,7 @@ function offeredBy(caps: Capabilities): readonly Capability[] {
   return offered;
 }
 
-/** For each field the first value that is set. */
+/** For each field the configured value, otherwise the recommended one. */
 function joinedDefaults(
   configured: RequestDefaults | null,
   recommended: RequestDefaults | undefined,

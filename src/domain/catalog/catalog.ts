@@ -14,12 +14,15 @@ export interface CatalogDeps extends Omit<DeploymentDeps, "healthChecks"> {
 }
 
 /**
- * What happens to a model that is replaced or removed: it is unloaded, with a grace for running requests, and the caller
- * waits; or it is unloaded later, when all of its requests have ended, also those that still wait for a slot.
+ * How a replaced or removed model is unloaded. `unload`: immediately, with a grace period for running requests; the caller
+ * waits for it. `finish`: in the background, when all of its requests have ended, including those that wait for a slot.
  */
 type Former = "unload" | "finish";
 
-/** Interval at which a former model is asked whether it has requests. The first one leaves time to requests that just found it. */
+/**
+ * Interval of checks whether a former model still has requests. The first check is that late because requests that have just
+ * looked up the model are not counted yet.
+ */
 const finishEveryMs = 1_000;
 
 /** Retry-After while the service starts. */
@@ -30,10 +33,10 @@ export class Catalog {
   readonly #deps: CatalogDeps & DeploymentDeps;
   readonly #listeners = new Set<() => void>();
   #models: ReadonlyMap<string, CatalogModel> = new Map();
-  /** Former models that have requests, with the end of each. */
+  /** Former models that still have requests, each with a promise of its unload. */
   readonly #finishing = new Map<CatalogModel, Promise<void>>();
   readonly #closing = new AbortSource();
-  /** Whether an unknown model does not exist; false during the start, while models are being listed. */
+  /** False during the start, while models are being listed: an unknown model may then still be added. */
   #isComplete = true;
 
   constructor(deps: CatalogDeps) {
@@ -126,7 +129,7 @@ export class Catalog {
     await Promise.all(removed.map((id) => this.remove(id, former)));
   }
 
-  /** Whether the service is stopping: models that are put now are not used. */
+  /** Whether the service is stopping: models that are added now are not used. */
   get isClosed(): boolean {
     return this.#closing.aborted;
   }
@@ -171,7 +174,7 @@ export class Catalog {
     return true;
   }
 
-  /** Starts loading models. New ids are listed at once, so that their requests wait. */
+  /** Starts loading models. New ids are listed immediately, so that their requests wait. */
   async #open(definitions: readonly ModelDefinition[]): Promise<readonly CatalogModel[]> {
     const nowMs = this.#deps.clock.now();
     const ids = definitions.map((definition) => definition.id);
@@ -208,7 +211,7 @@ export class Catalog {
     void finished.then(() => this.#finishing.delete(model));
   }
 
-  /** Bounded by the limits of its requests. */
+  /** Unloads a former model once it has no requests. The deadlines of its requests bound the wait. */
   async #finish(model: CatalogModel): Promise<void> {
     const { room } = model;
     const { backgroundClock } = this.#deps;
@@ -235,7 +238,10 @@ async function retire(model: CatalogModel): Promise<void> {
   await Promise.all(model.deployments.map((deployment) => deployment.retire()));
 }
 
-/** Throws for chat with an embedding model and the like (GEN-13). A model that is not loaded is checked later. */
+/**
+ * Throws if the model does not have the capability, as for chat with an embedding model (GEN-13). A model that is not loaded
+ * is checked later.
+ */
 export function requireCapability({ id, capabilities }: CatalogModel, capability: Capability): void {
   if (capabilities.length === 0 || capabilities.includes(capability)) return;
   const message = `The model '${id}' does not do ${capability}; it can be used for ${capabilities.join(", ")}.`;

@@ -25,7 +25,9 @@ export interface DeploymentDefinition {
   readonly contextLength: number;
   /** Concurrent requests. */
   readonly slots: number;
-  /** Requests that may wait for a slot; a model's deployments have one waiting room for all of theirs. */
+  /**
+   * Maximum number of requests that wait for a slot. The deployments of a model share one queue of the sum of their values.
+   */
   readonly queueMax: number;
   /** Share of the model's requests, relative to its other deployments. Above 0. */
   readonly weight: number;
@@ -33,7 +35,7 @@ export interface DeploymentDefinition {
   readonly priority: number;
   /** Null: the prices of the model. */
   readonly prices: PriceList | null;
-  /** Time without requests after which it is unloaded until the next one; null: it stays loaded. */
+  /** Time without requests after which the model is unloaded until the next request; null: it stays loaded. */
   readonly keepAliveMs: number | null;
   /** The engine's own options. */
   readonly options: unknown;
@@ -47,37 +49,37 @@ export interface DeploymentDeps {
   readonly backgroundClock: Pick<Clock, "after">;
   readonly log: Logger;
   readonly limits: Pick<ServiceLimits, "queueWaitMs">;
-  /** Numbers from 0 to below 1, for the choice among equal deployments. */
+  /** Random numbers from 0 to below 1, for the choice among equal deployments. */
   readonly random: () => number;
   readonly healthChecks: Pick<HealthChecks, "begin" | "end">;
   /** Deployments that get no new requests; running ones end normally. */
   readonly drained: Pick<DrainedDeployments, "has">;
 }
 
-/** Grace for running requests of a removed deployment. */
+/** Time in which running requests of a removed deployment may finish. */
 const unloadGraceMs = 120_000;
 /** Retry-After when a load did not finish in time. */
 const loadingRetryMs = 10_000;
 
-/** Its place in a model. */
+/** Place of a deployment in its model. */
 interface DeploymentPlace {
   readonly modelId: string;
-  /** From 0. */
+  /** Index among the model's deployments, from 0. */
   readonly position: number;
   readonly group: EjectionGroup;
   /** Slots that the model has granted so far. */
   readonly granted: () => number;
-  /** Called when it becomes usable or stops being so. */
+  /** Called when the deployment becomes usable or unusable. */
   readonly onChange: () => void;
 }
 
-/** As `/debug/state` and the dashboard show it. */
+/** State of a deployment, as `/debug/state` and the dashboard show it. */
 export interface DeploymentState {
-  /** `loading` also after a load that failed: another one begins when the configuration is loaded again. */
+  /** A deployment whose load failed is `loading` too: it is loaded again when the configuration is reloaded. */
   readonly state: EjectionState["state"] | "loading" | "draining";
-  /** For people; null while nothing is wrong. */
+  /** Explanation for people; null if there is nothing to explain. */
   readonly reason: string | null;
-  /** ISO 8601; null when no end is known. */
+  /** Expected end of the state in ISO 8601; null if not known. */
   readonly until: string | null;
 }
 
@@ -101,7 +103,7 @@ export class Deployment implements RoutedDeployment {
   readonly ejection: Ejection;
   outstandingRequests = 0;
   outstandingTokens = 0;
-  /** The loaded model; null while it loads, when that failed, and while it is unloaded because nobody used it. */
+  /** The loaded model; null while it loads, after a failed load, and while it is unloaded because it was not used. */
   model: LoadedModel | null = null;
   /** Load progress; null once finished. */
   progress: LoadProgress | null = { stage: "loading", share: 0 };
@@ -129,7 +131,7 @@ export class Deployment implements RoutedDeployment {
     const changed = (state: EjectionState): void => {
       const fields = { deployment: this.id, reason: state.reason, until: timeOf(state) };
       if (state.state === "ready" && state.reason === null) deps.log.info(fields, "deployment is in use again");
-      else if (state.state === "ready") deps.log.warn(fields, "deployment fails and stays in use");
+      else if (state.state === "ready") deps.log.warn(fields, "deployment is failing but stays in use");
       else deps.log.warn(fields, `deployment is ${state.state}`);
       // The last requests of a removed deployment may still fail.
       if (this.ejection.isEjected && !this.#abortLoad.signal.aborted) deps.healthChecks.begin(this);
@@ -144,17 +146,20 @@ export class Deployment implements RoutedDeployment {
     this.loadEnded = this.#load();
   }
 
-  /** Capabilities of the loaded model, or of the one that was unloaded because nobody used it. */
+  /** Capabilities of the loaded model, or of the one that was unloaded because it was not used. */
   get caps(): Capabilities | null {
     return this.model?.caps ?? this.#idle?.caps ?? null;
   }
 
-  /** Whether the next request loads it. */
+  /** Whether the model was unloaded because it was not used; the next request loads it. */
   get isUnloadedWhileIdle(): boolean {
     return this.#idle?.isUnloaded === true;
   }
 
-  /** Takes the model out of use; its memory is freed. Called when nobody used it for its keep-alive time. */
+  /**
+   * Takes the model out of use and returns it, for the caller to unload. Called when it had no request for its keep-alive
+   * time.
+   */
   unloadIdle(): LoadedModel | null {
     const { model } = this;
     this.model = null;
@@ -167,7 +172,7 @@ export class Deployment implements RoutedDeployment {
     return this.model !== null && !this.isDraining;
   }
 
-  /** State, reason and end of the state, for people. */
+  /** The state, its reason and its end, for people. */
   get state(): DeploymentState {
     if (this.isDraining) return { state: "draining", reason: drainingText, until: null };
     if (this.isUnloadedWhileIdle) return { state: "ready", reason: unloadedText, until: null };
@@ -209,7 +214,7 @@ export class Deployment implements RoutedDeployment {
     } catch (cause) {
       const isKnown = cause instanceof EngineError;
       this.failure = isKnown ? cause : new EngineError("internal", "the engine failed to load the model", { cause });
-      // A removed model is not missed.
+      // The failure of a removed model is no error: its load was aborted.
       const isExpected = hasSubstitute === true || this.#abortLoad.signal.aborted;
       this.#deps.log[isExpected ? "debug" : "error"]({ deployment: this.id, err: cause }, "model failed to load");
     }
@@ -220,7 +225,7 @@ export class Deployment implements RoutedDeployment {
     this.#onChange();
   }
 
-  /** Loads it again for a request, after an unload that still runs. */
+  /** Loads the model again for a request, after an unload in progress has ended. */
   #loadAgain(idle: IdleUnload): void {
     this.failure = null;
     this.progress = { stage: "loading", share: 0 };

@@ -1,18 +1,18 @@
 import { StoreCache, type StoreCacheDeps } from "../call/store-cache.js";
 
-/** A deployment that gets no new requests until an administrator puts it back. */
+/** A deployment that gets no new requests until an administrator puts it back into use. */
 export interface Drain {
-  /** Of the deployment. */
+  /** Id of the deployment. */
   readonly id: string;
   readonly sinceMs: number;
 }
 
-/** Drains that a store holds. */
+/** Maximum number of drains in a store. */
 export const drainsMax = 10_000;
 
 /** Port of the store of drains. Changes are published on the change feed. Rejects with `storage_unavailable`. */
 export interface DrainStore {
-  /** All of them, by id. */
+  /** All drains, ordered by id. */
   list(): Promise<readonly Drain[]>;
   /** False if the deployment drains already. Rejects with `storage_unavailable` beyond 10,000. */
   insert(drain: Drain): Promise<boolean>;
@@ -20,7 +20,7 @@ export interface DrainStore {
   remove(id: string): Promise<boolean>;
 }
 
-/** Cache of the drains of the store, which hold on every replica. */
+/** Cache of the drains in the store. A drain applies to all replicas. */
 export class DrainedDeployments extends StoreCache<Drain> {
   #ids: ReadonlySet<string> = new Set();
   readonly #listeners = new Set<() => void>();

@@ -3,7 +3,7 @@ import type { Clock, Logger } from "../call/ports.js";
 import type { LoadedModel } from "../engine/engine.js";
 import type { Ejection } from "../routing/ejection.js";
 
-/** Interval of the checks. One without a result after it has failed. */
+/** Interval of the checks, and the time after which a check without a result counts as failed. */
 const intervalMs = 3_000;
 
 interface CheckedDeployment {
@@ -13,15 +13,15 @@ interface CheckedDeployment {
 }
 
 /**
- * Checks every 3 s whether the servers of failing deployments are reachable, by requests that cost nothing, so that an
- * ejection of up to 5 min ends soon after its server is back (REL-9). No timer runs while no deployment fails.
+ * Checks every 3 s whether the servers of failing deployments are reachable, by requests that use no tokens, so that an
+ * ejection of up to 5 min ends soon after the server is reachable again (REL-9). No timer runs while no deployment fails.
  */
 export class HealthChecks {
   readonly #clock: Pick<Clock, "after">;
   readonly #log: Logger;
   readonly #failing = new Set<CheckedDeployment>();
   #cancelTimer: (() => void) | null = null;
-  /** Aborts the checks that are under way. */
+  /** Aborts the checks in progress. */
   #round = new AbortSource();
 
   constructor(clock: Pick<Clock, "after">, log: Logger) {
@@ -29,7 +29,7 @@ export class HealthChecks {
     this.#log = log;
   }
 
-  /** Checks the deployment until it is in use again or removed. Does nothing where its engine has no health check. */
+  /** Checks the deployment until it is in use again or removed. Does nothing if its engine has no health check. */
   begin(deployment: CheckedDeployment): void {
     if (deployment.model?.isReachable === undefined) return;
     this.#failing.add(deployment);
@@ -51,7 +51,7 @@ export class HealthChecks {
       model?.isReachable?.(this.#round).then(
         (isReachable) => ejection.checked(isReachable),
         (err: unknown) => {
-          this.#log.error({ deployment: id, err }, "a health check failed for a reason of its own");
+          this.#log.error({ deployment: id, err }, "a health check failed with an unexpected error");
           ejection.checked(false);
         },
       );

@@ -2,12 +2,15 @@ import { AbortSource } from "../../lib/abort-source.js";
 import { type Clock, type Logger, pause } from "../call/ports.js";
 import type { Capabilities, LoadedModel } from "../engine/engine.js";
 
-/** Share of the keep-alive time after which use is checked again: a model is unloaded at most this much later. */
+/** Interval of the checks for use, as a share of the keep-alive time: a model is unloaded at most this much too late. */
 const checkShare = 0.25;
 const checkMinMs = 50;
-/** Between taking a model out of use and unloading it: requests that already count their prompt with it finish that. */
+/**
+ * Delay between taking a model out of use and unloading it: requests that are counting their prompt with it can finish the
+ * count.
+ */
 const counterGraceMs = 1_000;
-/** Grace for calls that outlast it. */
+/** Time in which calls that last longer than `counterGraceMs` may finish. */
 const unloadGraceMs = 120_000;
 /** Delay after a failed load before another request may load the model again. */
 const retryAfterFailureMs = 10_000;
@@ -27,13 +30,13 @@ interface IdleDeployment {
 }
 
 /**
- * Unloads the model of a deployment that had no request for its keep-alive time. The next request loads it again and waits
- * as for a model that loads at the start. There is no timer while it is unloaded.
+ * Unloads the model of a deployment that had no request for its keep-alive time. The next request loads it again and waits,
+ * as for a model that is loading at the start of the service. There is no timer while it is unloaded.
  */
 export class IdleUnload {
   /** Capabilities of the model that was unloaded; null while it is loaded, or before its first load. */
   caps: Capabilities | null = null;
-  /** Resolves when the last unload has freed its memory. */
+  /** Resolves when the last unload has freed the model's memory. */
   unloaded: Promise<void> = Promise.resolve();
   readonly #deps: IdleUnloadDeps;
   readonly #deployment: IdleDeployment;
@@ -54,7 +57,7 @@ export class IdleUnload {
     this.#keepAliveMs = keepAliveMs;
   }
 
-  /** Whether it is unloaded, and no request loads it yet. */
+  /** Whether the model is unloaded and no request has begun to load it. */
   get isUnloaded(): boolean {
     return this.caps !== null && this.#loadBeganAtMs === null;
   }
@@ -81,7 +84,7 @@ export class IdleUnload {
     return true;
   }
 
-  /** Ends the timer, and waits for an unload that runs. */
+  /** Cancels the timer and waits for an unload in progress. */
   async close(): Promise<void> {
     this.#closing.abort(new Error("the deployment is removed"));
     this.#cancelTimer();

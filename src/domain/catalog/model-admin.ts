@@ -15,7 +15,7 @@ export interface ModelAdminDeps {
   readonly runsModels: boolean;
 }
 
-/** Length of the words of a search. */
+/** Maximum length of the words of a search. */
 const searchCharsMax = 200;
 
 /** Administration of models: the stored ones and those that the catalog offers. */
@@ -30,7 +30,10 @@ export class ModelAdmin {
     return this.#deps.store.list();
   }
 
-  /** Starts or joins the pull of a model, which is then loaded. `record` is called when a started one has succeeded. */
+  /**
+   * Starts the pull of a model, which is then loaded, or joins one that runs. `record` is called when a pull that this call
+   * started has succeeded.
+   */
   pull(request: PullRequest, record: (model: StoredModel) => Promise<void>): Pull {
     this.#checkRuns();
     if (request.source === null && request.id === null) checkPresent(undefined, "source");
@@ -49,7 +52,7 @@ export class ModelAdmin {
     return this.#deps.pulls.list();
   }
 
-  /** Ends a running pull. Rejects with `not_found` when none of this model runs. */
+  /** Cancels the running pull of a model. Rejects with `not_found` when no pull of this model runs. */
   cancelPull(id: string): Promise<ModelPull> {
     checkPresent(id, "id");
     return this.#deps.pulls.cancel(id);
@@ -92,7 +95,7 @@ export class ModelAdmin {
     return model;
   }
 
-  /** Whether it is in the catalog and loaded. */
+  /** Whether the model is in the catalog and loaded. */
   isLoaded(id: string): boolean {
     return this.#deps.catalog.all().some((model) => model.id === id && model.loaded !== null);
   }
@@ -107,7 +110,7 @@ export class ModelAdmin {
     const { caps, deployments } = await this.#deps.catalog.put(this.#deps.define(model));
     if (caps !== null) return;
     const cause = deployments.find((deployment) => deployment.failure !== null)?.failure;
-    const message = `${model.id} is kept, but could not be loaded: ${cause?.message ?? "?"}`;
+    const message = `${model.id} is stored, but could not be loaded: ${cause?.message ?? "?"}`;
     throw new ServiceError("model_not_loaded", message, { cause });
   }
 
@@ -115,6 +118,6 @@ export class ModelAdmin {
     checkPresent(id, "id");
     const model = await this.#deps.store.find(id);
     if (model !== null) return model;
-    return refuse("not_found", "id", `No model is kept under the id '${id}'.`);
+    return refuse("not_found", "id", `No model with the id '${id}' is stored.`);
   }
 }

@@ -32,7 +32,7 @@ export function listModels(catalog: Catalog, principal: Principal, request: List
     }
     models.push(model.toMessage());
   }
-  // `create` would examine each of them.
+  // Not passed to `create`, which would examine each model.
   return Object.assign(create(ListModelsResponseSchema), { models, nextPageToken });
 }
 

@@ -5,7 +5,7 @@ import { ServiceError } from "../call/service-error.js";
 import type { PulledModel, PullProgress, PullRequest } from "./model-store.js";
 import { TransferRate } from "./transfer-rate.js";
 
-/** What a pull does, or how it ended. */
+/** Stage of a running pull, or outcome of an ended one. A pull is the download of a model. */
 export type PullState = "downloading" | "loading" | "succeeded" | "failed" | "cancelled";
 
 /** A download of a model, as lists show it. */
@@ -107,7 +107,7 @@ export class Pull {
 
   /**
    * Resolves with the model once it is loaded, and calls `onChange` until then. Rejects with the pull's own error, or with
-   * the caller's when the signal aborts, which does not end the pull.
+   * the reason of the caller's abort when `signal` aborts; the pull then continues.
    */
   async follow(onChange: (pull: Pull) => void, signal: AbortFlag): Promise<PulledModel> {
     if (signal.aborted) throw errorOfEnd(signal.reason);

@@ -9,25 +9,25 @@ export interface ModelPullsDeps {
   readonly log: Logger;
 }
 
-/** What follows a download: the model is loaded, and the act recorded. Rejects with ServiceError. */
+/** Called after a download: loads the model and records the pull. Rejects with ServiceError. */
 export type AfterDownload = (pulled: PulledModel) => Promise<void>;
 
-/** Pulls that run at the same time; a further one is rejected. */
+/** Maximum number of pulls that run at the same time; further ones are rejected. */
 const runningMax = 16;
-/** Ended pulls that lists show. */
+/** Maximum number of ended pulls in lists. */
 const endedMax = 20;
 
 /**
- * Pulls of models. A pull runs in the service: it continues when its caller leaves, callers with the same request share
- * it, and one that the end of the process interrupts is resumed at the next start. Downloads for loading a model are
- * listed beside them and end with the load.
+ * Pulls of models by administrators. A pull continues when its caller leaves, callers with the same request share it, and a
+ * pull that was interrupted by the end of the process is resumed at the next start. Downloads that are part of loading a
+ * model are also listed; they end with the load.
  */
 export class ModelPulls {
   readonly #deps: ModelPullsDeps;
-  /** In the order of their start. */
+  /** Running and ended pulls, in the order of their start. */
   #pulls: readonly Pull[] = [];
   readonly #closing = new AbortController();
-  /** Writes to the store's list of unfinished pulls, one after the other. */
+  /** Resolves after the last write to the store's list of unfinished pulls. The writes run one after the other. */
   #saved: Promise<void> = Promise.resolve();
 
   constructor(deps: ModelPullsDeps) {
@@ -60,7 +60,10 @@ export class ModelPulls {
     return pull;
   }
 
-  /** Downloads a model for its load, which aborts the download through `signal`. Rejects as `ModelStore.pull` does. */
+  /**
+   * Downloads a model as part of loading it; the load aborts the download through `signal`. Rejects as `ModelStore.pull`
+   * does.
+   */
   async download(
     request: PullRequest,
     onProgress: (progress: PullProgress) => void,
@@ -79,7 +82,10 @@ export class ModelPulls {
     }
   }
 
-  /** Ends the running pull of a model, and the download for its load. Rejects with `not_found` when there is none. */
+  /**
+   * Cancels the running pull of a model, and a running download that is part of loading it. Rejects with `not_found` when
+   * there is none.
+   */
   async cancel(id: string): Promise<ModelPull> {
     const running = this.#pulls.filter((pull) => pull.isRunning && pull.id === id);
     const [first] = running;
@@ -100,7 +106,7 @@ export class ModelPulls {
   /** Interrupts the running pulls, which the next start resumes. */
   async close(): Promise<void> {
     this.#closing.abort(
-      new ServiceError("server_shutting_down", "The service is stopping; its next start resumes it."),
+      new ServiceError("server_shutting_down", "The service is stopping; its next start resumes the pull."),
     );
     await Promise.all(this.#pulls.map((pull) => pull.ended));
     await this.#saved;
@@ -136,7 +142,7 @@ export class ModelPulls {
 
   #end(pull: Pull, state: "succeeded" | "failed" | "cancelled", error: unknown): void {
     pull.finish(state, error);
-    // A request that was rejected before it downloaded anything is its caller's fault, and no pull.
+    // A request that was rejected before any download is a mistake of its caller, and is not listed as a pull.
     const isRejected = error instanceof ServiceError && error.code !== "upstream_error" && !pull.hasProgress;
     if (isRejected) this.#pulls = this.#pulls.filter((one) => one !== pull);
     if (state === "failed" && !isRejected && pull.isPersistent && !this.#closing.signal.aborted) {

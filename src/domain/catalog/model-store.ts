@@ -26,8 +26,8 @@ export interface PullRequest {
   /** Expected SHA-256, lower-case hex; null if unknown. */
   readonly sha256: string | null;
   /**
-   * Whether only public addresses, and addresses and folders that the operator lists, may be used: the caller is a dashboard
-   * session. Default: false.
+   * Whether only public addresses, and addresses and folders that the operator lists, may be used, because the caller is a
+   * dashboard session. Default: false.
    */
   readonly isGuarded?: boolean;
 }
@@ -44,13 +44,13 @@ export interface PullProgress {
 
 export interface PulledModel {
   readonly model: StoredModel;
-  /** For the operator. */
+  /** Texts for the operator. */
   readonly warnings: readonly string[];
 }
 
 /** A model that can be pulled. */
 export interface FoundModel {
-  /** What `pull` takes: a short name, or a repository of the model hub with a quantization. */
+  /** Source for `pull`: a short name, or a repository of the model hub with a quantization. */
   readonly source: string;
   /** Null if the hub does not state it. */
   readonly kind: "chat" | "embedding" | null;
@@ -74,9 +74,12 @@ export interface ModelStore {
   readonly defaults: { readonly chat: readonly string[]; readonly embedding: string };
   /** Default id of a model from this source. */
   idOf(source: string): string;
-  /** The source without what may be a secret, such as the query of a signed URL. */
+  /** The source without parts that may be secret, such as the query of a signed URL. */
   shownSource(source: string): string;
-  /** Requests of pulls that have begun and not ended; they survive the process. Sources with a secret are left out. */
+  /**
+   * Requests of pulls that have begun and not ended, stored beyond the end of the process. Requests whose source has a
+   * secret are left out.
+   */
   readonly unfinishedPulls: {
     read(): Promise<readonly PullRequest[]>;
     write(requests: readonly PullRequest[]): Promise<void>;
@@ -85,11 +88,11 @@ export interface ModelStore {
   list(): Promise<readonly StoredModel[]>;
   /** Null for an unknown id. */
   find(id: string): Promise<StoredModel | null>;
-  /** Models that match the words: short names first, then what the model hub finds. */
+  /** Models that match the words: short names first, then repositories that the model hub finds. */
   search(words: string, signal: AbortSignal): Promise<readonly FoundModel[]>;
-  /** Downloads, verifies and stores; resolves at once if the model is there. */
+  /** Downloads, verifies and stores a model; resolves immediately if it is already stored. */
   pull(request: PullRequest, onProgress: (progress: PullProgress) => void, signal: AbortSignal): Promise<PulledModel>;
-  /** Stores a copy of a GGUF file, of a wheel's model, or of the conversion of a folder with safetensors. */
+  /** Stores a copy of a GGUF file, of the model in a Python wheel, or of a folder with safetensors converted to GGUF. */
   importFile(path: string, request: ImportRequest, signal: AbortSignal): Promise<StoredModel>;
   /** Removes a model and, if no other model needs it, its file. Null for an unknown id. */
   remove(id: string): Promise<StoredModel | null>;

@@ -1,4 +1,4 @@
-/** The rate is the average over this time. */
+/** Time over which the rate is averaged. */
 const windowMs = 5_000;
 /** A rate over a shorter time is too inexact to be shown. */
 const firstRateMs = 500;
@@ -13,7 +13,7 @@ interface Sample {
 /** Average rate of a download over its last 5 s, for every place that shows one. */
 export class TransferRate {
   readonly #nowMs: () => number;
-  /** In the order of time, at least two where there were as many. */
+  /** In the order of time. The last two are kept even if they are older than the window. */
   #samples: Sample[] = [];
   #bytes = 0;
 
@@ -22,7 +22,7 @@ export class TransferRate {
     this.#nowMs = nowMs;
   }
 
-  /** `bytes`: all that were received so far, those of an interrupted attempt included. */
+  /** `bytes`: all bytes received so far, including those of interrupted attempts. */
   received(bytes: number): void {
     // Without bytes the source has not answered yet; with fewer bytes another source has begun.
     if (bytes === 0 || bytes < this.#bytes) this.#samples = [];

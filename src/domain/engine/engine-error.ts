@@ -2,11 +2,11 @@ import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import { ServiceError, toServiceError } from "../call/service-error.js";
 import { EngineError, type EngineErrorCode, type EngineUsage } from "./engine.js";
 
-/** The public code of each engine error; the engine's own message is public where no text is given. */
+/** The public code of each engine error; without a `text` the engine's own message is public. */
 interface PublicError {
   readonly code: ErrorCode;
   readonly text?: string;
-  /** Retry-After where the engine gives none. */
+  /** Retry-After if the engine gives none. */
   readonly retryAfterMs?: number;
 }
 
@@ -27,7 +27,7 @@ const publicErrors: Readonly<Partial<Record<EngineErrorCode, PublicError>>> = {
   unauthorized: { code: "upstream_unauthorized", text: "The upstream server rejected this service's key." },
   forbidden: {
     code: "upstream_unauthorized",
-    text: "The upstream server does not allow this service's key the model.",
+    text: "The upstream server does not allow this service's key to use the model.",
   },
   rate_limited: {
     code: "upstream_rate_limited",
@@ -40,7 +40,7 @@ const publicErrors: Readonly<Partial<Record<EngineErrorCode, PublicError>>> = {
 /** Converts anything that an engine threw into the error for the caller, with the thrown value as the logged cause. */
 export function serviceErrorOf(thrown: unknown): ServiceError {
   const known = thrown instanceof EngineError ? publicErrors[thrown.code] : undefined;
-  // A requested abort carries its reason in the signal; any other is a bug.
+  // A requested abort has its reason in the signal; any other `aborted` error is a bug.
   if (!(thrown instanceof EngineError) || known === undefined) return toServiceError(thrown);
   const { message, param } = thrown;
   if (known.text === undefined) {
@@ -58,11 +58,14 @@ export function mayFailOver(error: ServiceError): boolean {
   return http === 502 || http === 503 || http === 504;
 }
 
-/** Error for a prompt above the context. Client tools parse its first words, so they are fixed (ERR-26). */
+/**
+ * Error for a prompt that is longer than the model's context. Client tools parse the first words of the message, so these
+ * must not change (ERR-26).
+ */
 export function contextOverflow(given: {
   readonly contextLength: number;
   readonly promptTokens: number;
-  /** True: the tokens were not counted, `promptTokens` is the least that the text can have. Default false. */
+  /** True: the tokens were not counted, and `promptTokens` is a lower bound. Default false. */
   readonly isAtLeast?: boolean;
   /** Requested output tokens; null if unlimited. */
   readonly maxTokens: number | null;
@@ -88,7 +91,7 @@ export function inputOverflow(given: {
   /** Name of the text that is too long, as the subject of the message. Default: the field. */
   readonly what?: string;
   readonly inputTokens: number;
-  /** As for `contextOverflow`. */
+  /** True: `inputTokens` is a lower bound. Default false. */
   readonly isAtLeast?: boolean;
 }): EngineError {
   const { contextLength, param, what = param, inputTokens, isAtLeast } = given;

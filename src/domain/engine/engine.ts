@@ -5,8 +5,8 @@ import type { Constraint, TextFormat } from "./text-format.js";
 import type { NativeApi } from "./upstream.js";
 
 /**
- * Port of everything that runs models. The domain queues requests; an engine rejects those above its slots with
- * `overloaded`. Every wait in an engine respects the signal.
+ * Port of everything that runs models. The domain queues requests; an engine rejects requests that exceed its slots with
+ * `overloaded`. Every wait in an engine ends when the signal aborts.
  */
 export interface Engine {
   /** Rejects with EngineError. */
@@ -26,13 +26,13 @@ export interface ModelSpec {
 }
 
 export interface LoadProgress {
-  /** `converting`: a downloaded model into the engine's format. */
+  /** `converting`: a downloaded model is converted into the engine's format. */
   readonly stage: "fetching" | "converting" | "loading";
   /** 0 to 1. */
   readonly share: number;
-  /** Of a download. */
+  /** Bytes of the download so far. */
   readonly receivedBytes?: number;
-  /** Of a download; null while unknown. */
+  /** Size of the download; null while unknown. */
   readonly totalBytes?: number | null;
 }
 
@@ -41,29 +41,29 @@ export interface LoadedModel {
   readonly caps: Capabilities;
   /**
    * Changes whenever the engine, the weights or the sampling code does (RESP-11). Printable ASCII. An `accepted` event may
-   * name another one, because an upstream server sends its own with the answer only.
+   * name another fingerprint, because an upstream server sends its own only with the answer.
    */
   readonly fingerprint: string;
-  /** Recommended for the model's file, where neither the client nor the configuration sets a value. */
+  /** Values recommended for the model's file, for fields that neither the client nor the configuration sets. */
   readonly defaults?: RequestDefaults;
   /** Counts the tokens of a prompt rendered with `options`; null if the engine cannot count before it runs. */
   countTokens(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
   /**
-   * Runs one prompt and emits its events. Those of one choice are in order; the last event is `usage`, after one `finish`
-   * per choice. Resolves after it. Rejects with EngineError; after an abort its `usage` contains the tokens produced.
+   * Runs one prompt and emits its events: those of one choice in order, one `finish` per choice, and `usage` last. Then
+   * resolves. Rejects with EngineError; after an abort its `usage` contains the tokens produced.
    */
   generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void>;
   embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult>;
   /** Scores documents by their relevance to a query. Rejects with `unsupported` unless `caps.rerank`. */
   rerank(request: RerankRequest, signal: AbortFlag): Promise<RerankResult>;
   stats(): EngineStats;
-  /** Milliseconds until its server accepts requests again: it rejected or limited every key. 0 or absent: it may. */
+  /** Milliseconds until its server accepts requests again after it rejected or limited every key. 0 or absent: now. */
   readonly heldForMs?: number;
-  /** Whether its server spreads requests over several others, so that a further try may reach another one. Absent: no. */
+  /** Whether its server spreads requests over several others, so that another try may reach another one. Absent: no. */
   readonly hasReplicas?: boolean;
   /**
-   * Whether its server can run requests, by a request that costs nothing. Resolves with false soon after an abort. Absent:
-   * it runs in this process or a child of it.
+   * Asks the model's server, by a request that uses no tokens, whether it can run requests. Resolves with false soon after
+   * an abort. Absent: the model runs in this process or a child of it.
    */
   isReachable?(signal: AbortFlag): Promise<boolean>;
   unload(graceMs: number): Promise<void>;
@@ -102,9 +102,9 @@ export interface Capabilities {
   readonly jsonObject: boolean;
   readonly jsonSchema: "none" | "subset" | "full";
   readonly grammar: boolean;
-  /** Constraints of answers beside JSON that it keeps. Absent: none. */
+  /** Constraints of answers, in addition to JSON, that the engine enforces. Absent: none. */
   readonly constraints?: readonly Constraint[];
-  /** Names of request fields outside the contract that reach its server. Absent: none. */
+  /** Names of request fields outside this service's API that the model's server receives. Absent: none. */
   readonly passedFields?: ReadonlySet<string>;
   /** Maximum number of alternatives per position; 0: no log probabilities. */
   readonly logprobs: number;
@@ -117,7 +117,7 @@ export interface Capabilities {
   readonly tokenInput: boolean;
   readonly vision: boolean;
   readonly audio: boolean;
-  /** API families whose requests it runs as they came. Absent: none. */
+  /** API families whose requests the engine runs without a translation. Absent: none. */
   readonly native?: readonly NativeApi[];
 }
 
@@ -141,13 +141,13 @@ export type GenerateInput =
 /** Options that affect the rendered prompt. */
 export type PromptOptions = Pick<GenerateRequest, "format" | "reasoningEffort" | "chatTemplateKwargsJson">;
 
-/** A prompt with its options. The core sets the mutable fields in place when it has a slot: a copy would cost every request. */
+/** A prompt with its options. The mutable fields are set in place when the request has a slot: a copy would cost time. */
 export interface GenerateRequest {
   requestId: string;
   readonly input: GenerateInput;
-  /** Choices; 1 unless caps.nativeN. */
+  /** Number of choices; 1 unless caps.nativeN. */
   readonly n: number;
-  /** Per choice. Already limited by the request; the engine also limits it to the rest of its context. */
+  /** Maximum tokens of each choice. The engine also limits them to the rest of its context. */
   readonly maxTokens: number | null;
   /** Non-empty texts. */
   readonly stop: readonly string[];
@@ -162,24 +162,24 @@ export interface GenerateRequest {
   readonly frequencyPenalty?: number;
   readonly presencePenalty?: number;
   readonly logitBias?: ReadonlyMap<number, number>;
-  /** Alternatives per position; absent: no log probabilities. */
+  /** Number of alternatives per position; absent: no log probabilities. */
   readonly logprobs?: number;
   /** Whether the text begins with the prompt; with `logprobs`, its tokens have log probabilities before all samplers. */
   readonly echo?: boolean;
   readonly format?: TextFormat;
-  /** Tokens before the model may end the answer; absent: none. Stop strings end it all the same. */
+  /** Tokens before the model may end the answer; absent: none. Stop strings end it even before. */
   readonly minTokens?: number;
-  /** Whether the answer goes on until its limit of tokens. */
+  /** Whether the model may not end the answer before its token limit. */
   readonly ignoreEos?: boolean;
   readonly reasoningEffort?: string;
   readonly chatTemplateKwargsJson?: string;
   /** Absent when the client set none of these fields. */
   readonly passOn?: PassOn;
-  /** Only for engines with its API in `caps.native`, which then send it instead of everything above. */
+  /** Only for engines with its API in `caps.native`, which then send it instead of the fields above. */
   readonly native?: NativeRequest;
   /** Time spent waiting for the slot: an engine with its own time limit subtracts it. */
   queueMs: number;
-  /** Tenant of the prefix cache: never share KV across them. */
+  /** Tenant of the prefix cache: tenants never share its entries. */
   cacheKey: string;
   /** `joined`: the answer is not streamed, so text events of a choice may be joined. */
   deltas: "each" | "joined";
@@ -196,7 +196,7 @@ export interface PassOn {
   readonly verbosity?: string;
   /** Whether the client set `max_completion_tokens` instead of `max_tokens`. */
   readonly hasMaxCompletionTokens?: boolean;
-  /** Fields outside the contract, as JSON text by name. A deployment passes on those that its `pass_through` names. */
+  /** Fields outside this service's API, as JSON text by name. A deployment passes on those that its `pass_through` names. */
   readonly fieldsJson?: Readonly<Record<string, string>>;
 }
 
@@ -206,18 +206,18 @@ export interface TokenLogprobInfo extends TokenLogprob {
 
 export interface TokenLogprob {
   readonly token: string;
-  /** -9999.0 stands for "never" (RESP-9); NaN only for the first token of an echoed prompt, which follows nothing. */
+  /** -9999.0 stands for "never" (RESP-9); NaN only for the first token of an echoed prompt, which follows no other. */
   readonly logprob: number;
   /** Set for a token that is a part of a character, or whose text is not shown; otherwise the bytes are those of `token`. */
   readonly bytes?: readonly number[];
 }
 
-/** Takes an event. The engine waits for a returned promise before it emits the next one: this is backpressure. */
+/** Receives an event. The engine waits for a returned promise before it emits the next one: this is backpressure. */
 export type EmitEvent = (event: GenEvent) => Promise<void> | undefined;
 
 /**
  * outTokens are cumulative per choice and include text that is held back. An engine without exact counts estimates them
- * until `usage`, which may also come during the answer with the figures so far; the last one is final.
+ * until `usage`, which may also come during the answer with the counts so far; the last one is final.
  */
 export type GenEvent =
   | {
@@ -227,7 +227,7 @@ export type GenEvent =
       /** Fingerprint of the answer, if it differs from the model's. */
       readonly fingerprint?: string;
     }
-  /** Whole code points, never a stop string. */
+  /** `text`: whole code points, never a part of a stop string. */
   | {
       readonly type: "text";
       readonly choice: number;
@@ -241,7 +241,7 @@ export type GenEvent =
       readonly text: string;
       readonly outTokens: number;
     }
-  /** `id` and `name` in the first event of a call only; `index` counts from 0 without gaps, one call after the other. */
+  /** `id` and `name` are set in the first event of a call only; `index` numbers the calls from 0, one after the other. */
   | {
       readonly type: "tool";
       readonly choice: number;
@@ -252,8 +252,8 @@ export type GenEvent =
       readonly argsDelta?: string;
     }
   /**
-   * Answer to a native request. Of a stream: whole events of its API, the last ones with `isLast`; the first have content.
-   * Else, with `isLast`, the whole answer as JSON.
+   * Answer to a native request. For a stream, `text` is whole events of its API: the first have content, the last have
+   * `isLast`. Otherwise it is the whole answer as JSON, with `isLast`.
    */
   | {
       readonly type: "native";
@@ -283,7 +283,7 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
 export interface EmbedRequest {
   readonly inputs: readonly (string | readonly number[])[];
   readonly dimensions?: number;
-  /** As in GenerateRequest. */
+  /** Time spent waiting for the slot. */
   readonly queueMs?: number;
 }
 
@@ -293,7 +293,7 @@ export interface EmbedResult {
   readonly promptTokens: number;
 }
 
-/** Whether all numbers of a vector are finite. One addition each: a call per number takes ten times as long. */
+/** Whether all numbers of a vector are finite. Takes one addition each: a call per number is ten times slower. */
 export function isFiniteVector(vector: Float32Array): boolean {
   let sum = 0;
   // 0 times a finite number is 0, any other is NaN.
@@ -302,11 +302,11 @@ export function isFiniteVector(vector: Float32Array): boolean {
 }
 
 export interface RerankRequest {
-  /** Not empty, as each of the documents. */
+  /** Not empty. */
   readonly query: string;
-  /** At least one. */
+  /** At least one; none of them is empty. */
   readonly documents: readonly string[];
-  /** As in GenerateRequest. */
+  /** Time spent waiting for the slot. */
   readonly queueMs?: number;
 }
 
@@ -380,9 +380,9 @@ export class EngineError extends Error {
   }
 }
 
-/** What an engine registers with the service. */
+/** Registration of a kind of engine with the service. */
 export interface EngineKind<Deps> {
-  /** As the configuration writes it. */
+  /** Name in the configuration. */
   readonly name: string;
   /** Settings of a model's entry that only this engine reads. */
   readonly settings: readonly string[];

@@ -1,10 +1,13 @@
 /** Forms and bounds of an upstream's settings, the same in the configuration and in requests. */
 
-/** The first part of a deployment's id: no slash, and nothing that a variable or a header cannot have. */
+/**
+ * Name of an upstream, the first part of the ids of its deployments: without a slash and without characters that a variable
+ * or a header cannot have.
+ */
 export const upstreamNameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const upstreamNameWords = "1 to 64 of a-z, A-Z, 0-9 and . _ -, beginning with a letter or digit";
 
-/** Begins the ids of deployments of the embedded engines; no upstream has this name. */
+/** First part of the ids of deployments of the embedded engines; no upstream may have this name. */
 export const embeddedName = "embedded";
 
 /** One API key. */
@@ -25,7 +28,7 @@ export const headerValueWords = "1 to 8,192 printable ASCII characters, without 
 
 export const apiVersionForm = /^[A-Za-z0-9.-]{1,32}$/;
 
-/** The path of a resource of Azure, which the service adds itself. */
+/** Path in the URL of an Azure resource that the service adds itself. */
 export const azurePathForm = /^\/openai(\/|$)/;
 
 interface Bounds {
@@ -47,7 +50,7 @@ export const upstreamDurations = {
   total: { min: 10, max: day, default: 600_000 },
 } as const satisfies Record<string, Bounds>;
 
-/** Numbers of a deployment. The default of slots is that of upstreams. */
+/** Bounds of a deployment's numbers. The default of `slots` is for deployments at upstreams. */
 export const deploymentBounds = {
   weight: { min: 1, max: 1_000, default: 1 },
   priority: { min: 0, max: 100, default: 0 },

@@ -1,18 +1,21 @@
 import { isClosedHost } from "../../lib/closed-addresses.js";
 import type { UpstreamKind } from "./upstream.js";
 
-/** The base URL of an upstream without a slash at its end; `refusal`: why it is rejected, after the name of the setting. */
+/**
+ * The base URL of an upstream without a slash at its end; `refusal`: the reason of a rejection, to be appended to the name
+ * of the setting.
+ */
 export type UpstreamUrlCheck = { readonly url: string } | { readonly refusal: string };
 
 const urlCharactersMax = 2_048;
 
 /**
  * Checks the base URL of an upstream, which only the operator can set. Private addresses are allowed; link-local and
- * metadata addresses never are (SEC-17). A host name that resolves to one is found only when a connection is made.
+ * metadata addresses never are (SEC-17). A host name that resolves to one is detected only when a connection is opened.
  */
 export function checkUpstreamUrl(text: string): UpstreamUrlCheck {
   if (text.length > urlCharactersMax) return { refusal: "must have at most 2,048 characters" };
-  // The parser would remove or replace them, so that the URL shown would not be the URL called.
+  // The parser would remove or replace these characters, so that the URL shown would differ from the URL called.
   if (/[\s\\\p{Cc}]/u.test(text)) return { refusal: "must not have a space, a backslash or a control character" };
   if (!URL.canParse(text)) return { refusal: "must be a URL such as http://10.0.0.5:8000/v1" };
   const url = new URL(text);
@@ -38,7 +41,7 @@ function hostFault(hostname: string): string | null {
   return "is a link-local or metadata address, which is never called: set the address of the inference server";
 }
 
-/** The kind of a provider by the host of its URL; null: any server may be behind it. */
+/** The kind of a provider by the host of its URL; null for all other hosts. */
 export function kindOfHost(url: string): UpstreamKind | null {
   const { hostname } = new URL(url);
   if (hostname === "api.openai.com") return "openai";

@@ -15,12 +15,12 @@ export const upstreamKinds = [
 
 export type UpstreamKind = (typeof upstreamKinds)[number];
 
-/** API families that an upstream can receive as they came. */
+/** API families whose requests an upstream can receive without a translation. */
 export const nativeApis = ["responses", "messages"] as const;
 
 export type NativeApi = (typeof nativeApis)[number];
 
-/** Kinds whose servers may have one of these APIs. */
+/** Kinds of servers that may have one of `nativeApis`. */
 export const kindsWithNativeApis: readonly UpstreamKind[] = ["openai", "anthropic", "vllm", "llama-server", "generic"];
 
 /** Operations that a deployment can offer. */
@@ -28,7 +28,10 @@ export const deploymentOperations = ["chat", "completions", "embeddings", "reran
 
 export type DeploymentOperation = (typeof deploymentOperations)[number];
 
-/** Further abilities of a deployment. A request that needs another one goes to another deployment. */
+/**
+ * Abilities of a deployment in addition to its operations. A request that needs one which a deployment lacks goes to
+ * another.
+ */
 export const deploymentAbilities = [
   "tools",
   "tool_choice",
@@ -68,26 +71,29 @@ export const affinities = ["prefix", "session", "none"] as const;
 
 export type Affinity = (typeof affinities)[number];
 
-/** A server that runs models, with all settings resolved. Two definitions are deeply equal exactly if nothing changed. */
+/**
+ * A server that runs models, with all settings resolved. Two definitions are deeply equal exactly if their settings are the
+ * same.
+ */
 export interface UpstreamDefinition {
   /** Printable ASCII without a slash: the first part of its deployments' ids. */
   readonly name: string;
   readonly kind: UpstreamKind;
-  /** Base URL without a slash at its end; of Azure the resource. */
+  /** Base URL without a slash at its end; for Azure, the URL of the resource. */
   readonly url: string;
-  /** Azure: version of the API with paths of deployments; null: the paths below `/openai/v1`. */
+  /** Azure: version of the API whose paths name a deployment; null: the API below `/openai/v1`. */
   readonly apiVersion: string | null;
-  /** Credentials, without doubles; empty: requests have none. */
+  /** API keys without duplicates; empty: requests have no credential. */
   readonly keys: readonly Secret[];
   /** Further request headers by lower-case name. */
   readonly headers: Readonly<Record<string, Secret>>;
-  /** Interval at which its models are listed; null: they are not. */
+  /** Interval at which its list of models is read; null: never. */
   readonly discoverMs: number | null;
   readonly connectMs: number;
   readonly firstByteMs: number;
-  /** Silence between two parts of an answer. */
+  /** Maximum pause between two parts of an answer. */
   readonly idleMs: number;
-  /** Whole call; never above the limit `deadlineMs`. */
+  /** Maximum duration of a call; never above the limit `deadlineMs`. */
   readonly totalMs: number;
   readonly tls: UpstreamTls;
   readonly native: readonly NativeApi[];
@@ -104,29 +110,29 @@ export interface UpstreamTls {
   readonly serverName: string | null;
 }
 
-/** What a deployment of an upstream runs: the options of the engine. */
+/** Engine options of a deployment at an upstream. */
 export interface UpstreamModel {
   readonly upstream: UpstreamDefinition;
   /** Name at the upstream. */
   readonly model: string;
-  /** Names of further request fields that are sent to it. */
+  /** Names of further request fields that are sent to the upstream. */
   readonly passThrough: readonly string[];
   /** Tokens of prompt and answer together; null: as discovered, else unknown. */
   readonly contextLength: number | null;
-  /** Complete: it offers nothing else. Null: as discovered. */
+  /** All capabilities that the deployment offers. Null: as discovered. */
   readonly capabilities: UpstreamCapabilities | null;
-  /** What the upstream's list of models says about it. Absent: the engine reads the list when it loads the model. */
+  /** Facts about the model from the upstream's list of models. Absent: the engine reads the list when it loads the model. */
   readonly listed?: ListedFacts;
 }
 
-/** Facts of a list of models; null where the list does not state them. */
+/** Facts about a model from a server's list of models; null where the list does not state them. */
 export interface ListedFacts {
   /** Tokens of prompt and answer together. */
   readonly contextLength: number | null;
   readonly embeddingDims: number | null;
   /** Whether the model takes images; null: the server does not say. */
   readonly images: boolean | null;
-  /** What Anthropic's list states beside these. Absent: a list of another API. */
+  /** Further facts from Anthropic's list. Absent for a list of another API. */
   readonly messages?: MessagesFacts;
 }
 
@@ -146,19 +152,24 @@ export interface MessagesFacts {
 export interface DiscoveredModel extends ListedFacts {
   /** Id on the server. */
   readonly id: string;
-  /** Operations, by the kind of the server and the id of the model. */
+  /** Operations, derived from the kind of the server and the id of the model. */
   readonly operations: readonly DeploymentOperation[];
 }
 
-/** Facts about a server, to be shown to an operator: nothing of its answers but ids, numbers and a version. */
+/**
+ * Facts about a server, for display to an operator. They contain nothing of its answers except ids, numbers and a version.
+ */
 export interface UpstreamFacts {
-  /** Of the settings; for `generic` by address, headers, model list and version. Null: nothing distinguishes it. */
+  /**
+   * The configured kind; for `generic`, the kind recognized by address, headers, model list and version. Null: not
+   * recognized.
+   */
   readonly kind: UpstreamKind | null;
   readonly version: string | null;
   /** Requests that it runs at the same time; null: it does not say. */
   readonly slots: number | null;
   readonly models: readonly DiscoveredModel[];
-  /** Of the list of models. */
+  /** Duration of the request for the list of models. */
   readonly latencyMs: number;
 }
 

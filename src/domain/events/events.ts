@@ -110,7 +110,7 @@ export interface Threshold {
   readonly period: PeriodKind;
   /** Tokens, requests or nano-dollars; 1 or more. */
   readonly limit: bigint;
-  /** Shares of the limit to notify at, in percent: 1 to 10 whole numbers from 1 to 100, rising. */
+  /** Shares of the limit to notify at, in percent: 1 to 10 whole numbers from 1 to 100, in ascending order. */
   readonly percents: readonly number[];
   readonly action: "notify" | "refuse";
   readonly createdAtMs: number;
@@ -180,7 +180,7 @@ interface ThresholdValue {
   readonly value: bigint;
 }
 
-/** The lowest first. Of percents that round up to one value only the highest counts. */
+/** The values in ascending order. Of percents that round up to the same value, only the highest is included. */
 export function valuesOf({ limit, percents }: Pick<Threshold, "limit" | "percents">): readonly ThresholdValue[] {
   const values = percents.map((percent) => ({ percent, value: (limit * BigInt(percent) + 99n) / 100n }));
   return values.filter(({ value }, position) => value !== values[position + 1]?.value);

@@ -14,7 +14,7 @@ import type { Slot } from "../routing/waiting-room.js";
 import { estimateTokens } from "./reservation.js";
 import type { Run } from "./run.js";
 
-/** What routing needs to know of a request beside its owner. */
+/** The data of a request, in addition to its account and key, by which a deployment is chosen. */
 export interface Route {
   /** Estimated tokens of prompt and answer. */
   readonly tokens: number;
@@ -24,9 +24,9 @@ export interface Route {
 const noRoute: Route = Object.freeze({ tokens: 1, affinityKey: null });
 
 /**
- * The tries of one prompt or input among the deployments of its model. Among several deployments another one is tried
- * after a failure, within the model's retry budget, as long as one is left that was not tried. The only deployment is tried
- * again if its server has replicas and failed.
+ * The tries of one prompt or input on the deployments of its model. After a failure another deployment is tried, as long as
+ * an untried one is left and the model's retry budget allows it. If the model has only one deployment, that one is tried
+ * again only after an upstream error of a server that has replicas.
  */
 export class Attempts implements RoutedRequest<Deployment> {
   readonly owner: RoutedOwner;
@@ -38,13 +38,13 @@ export class Attempts implements RoutedRequest<Deployment> {
   /** Tries so far. */
   count = 0;
   readonly #model: CatalogModel;
-  /** Of the requested model, also for the tries of its fallbacks. */
+  /** Retry budget of the requested model. Tries on its fallback models count against it, too. */
   readonly #retryBudget: RetryBudget;
   readonly #hasChoice: boolean;
-  /** Whether outstanding tokens are counted: for the choice among deployments, and of upstreams for their metric. */
+  /** Whether outstanding tokens are counted: they decide between several deployments, and upstreams have a metric of them. */
   readonly #countsTokens: boolean;
 
-  /** `route` is called where tokens are counted, `can` only for deployments whose model is loaded. */
+  /** `route` is called only if outstanding tokens are counted, `can` only for deployments whose model is loaded. */
   constructor({ call, model, requestedModel }: Run, route: () => Route, can: (caps: Capabilities) => boolean) {
     this.#model = model;
     this.#retryBudget = requestedModel.retryBudget;
@@ -59,8 +59,9 @@ export class Attempts implements RoutedRequest<Deployment> {
   }
 
   /**
-   * The slot of the next try, without a promise if one is free. A `continuing` prompt always queues, so that the first one
-   * of its request starts first. Throws or rejects as WaitingRoom.acquire and CatalogModel.onceLoaded do.
+   * Returns the slot of the next try, as a promise only if none is free. A `continuing` prompt (a further prompt of a
+   * request that already runs) always queues, so that the first prompt of its request starts first. Throws or rejects as
+   * WaitingRoom.acquire and CatalogModel.onceLoaded do.
    */
   next(signal: AbortFlag, continuing: boolean): Slot<Deployment> | Promise<Slot<Deployment>> {
     if (signal.aborted) throw errorOfEnd(signal.reason);
@@ -70,24 +71,27 @@ export class Attempts implements RoutedRequest<Deployment> {
     return (continuing ? null : room.tryAcquire(this)) ?? room.acquire(this, signal, continuing);
   }
 
-  /** Call at the first content of a try. `firstTokenMs`: since the slot was granted; null where there is no first token. */
+  /**
+   * Call at the first content of a try. `firstTokenMs`: time since the slot was granted; null if the answer has no first
+   * token.
+   */
   answered(slot: Slot<Deployment>, firstTokenMs: number | null, promptTokens: number): void {
     if (!this.#countsTokens) return;
     slot.succeeded(firstTokenMs);
     slot.processed(promptTokens);
   }
 
-  /** Call for each further content: the tokens that are left to the deployment. */
+  /** Call for each further content. Subtracts `tokens` from the deployment's outstanding tokens. */
   produced(slot: Slot<Deployment>, tokens: number): void {
     if (this.#countsTokens) slot.processed(tokens);
   }
 
   /**
-   * Records a failed try. Returns whether there is another one. `slot` null: it had none. `canRestart`: the client has
-   * received nothing of it.
+   * Records a failed try. Returns whether another try follows. `slot` null: the try failed before it had a slot.
+   * `canRestart`: the client has received nothing of the answer.
    */
   failed(slot: Slot<Deployment> | null, error: ServiceError, canRestart: boolean, signal: AbortFlag): boolean {
-    // Without a slot no deployment has failed: the room waits for all of them.
+    // Without a slot no deployment has failed: the waiting room waits for a slot of any deployment.
     if (slot === null || signal.aborted) return false;
     if (!this.#hasChoice) {
       const mayDiffer = slot.deployment.model?.hasReplicas === true && error.code === "upstream_error";
@@ -95,12 +99,12 @@ export class Attempts implements RoutedRequest<Deployment> {
     }
     const { room } = this.#model;
     const cause = error.cause instanceof EngineError ? error.cause : null;
-    // For operators: the engine's own words instead of those for the caller.
+    // Operators see the engine's message; the message of `error` is written for the caller.
     const reason = cause?.message ?? error.message;
     const { ejection } = slot.deployment;
     if (error.code === "upstream_rate_limited") ejection.cool(error.retryAfterMs, reason);
     else if (mayFailOver(error) || error.code === "internal_error") {
-      // The engine pauses the deployment while its upstream accepts no key; an ejection beside it would end later.
+      // The engine pauses the deployment while its upstream accepts no key; an ejection in addition would last longer.
       if (error.code !== "upstream_unauthorized") slot.failed(reason);
       if (cause !== null && cause.retryAfterMs !== null) ejection.cool(cause.retryAfterMs, reason);
     } else slot.succeeded(null);
@@ -125,7 +129,7 @@ function allDrain(): ServiceError {
   return new ServiceError("server_is_overloaded", why, { retryAfterMs: drainRetryMs });
 }
 
-/** The route of a prompt. Its affinity key is that of its conversation. */
+/** The route of a prompt. All prompts of one conversation have the same affinity key. */
 export function routeOfPrompt({ call, model }: Run, request: GenerateRequest): Route {
   const { affinity, id } = model;
   const { account } = call.principal;

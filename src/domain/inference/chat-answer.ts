@@ -30,7 +30,7 @@ export interface StreamAssembly<M> {
 const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
 const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);
 
-/** Prefixes of ids where the operation's API has one of its own. */
+/** Id prefixes of answers, for the operations whose API defines its own prefix. */
 export const answerPrefixes: ReadonlyMap<Operation, string> = new Map([
   ["create_response", "resp_"],
   ["create_message", "msg_"],
@@ -70,8 +70,8 @@ type FinishEvent = Extract<GenEvent, { type: "finish" }>;
 type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: ToolCallDelta[] };
 
 /**
- * An answer to a chat or a part of it. `native`: what the upstream sent for the request of another API family, which the
- * transport of that family writes as it is. It never leaves the process.
+ * A chat answer or a part of it. `native`: the upstream's original text, if the request belongs to another API family. The
+ * transport of that family writes this text unchanged. The field never leaves the process.
  */
 export type Piece<M> = M & { native?: string };
 
@@ -200,11 +200,11 @@ export class CollectedChoices {
     refuseValue(
       "logprobs",
       `An answer that is not streamed may have log probabilities of at most ${wholeLogprobsMax} tokens. ` +
-        "Set 'stream' to true, or ask for fewer tokens at once.",
+        "Set 'stream' to true, or ask for fewer tokens in one request.",
     );
   }
 
-  /** Forgets what `count` choices from `first` have so far. */
+  /** Discards the content collected so far for `count` choices, starting with the choice `first`. */
   restart(first: number, count: number): void {
     for (let index = first; index < first + count; index++) this.choices[index] = emptyChoice();
   }
@@ -272,7 +272,7 @@ function assistantMessage({ text, reasoning, refusal, calls }: Choice): Assistan
       create(ToolCallSchema, { id, function: { name, argumentsJson: args } }),
     ),
   };
-  // Absent beside tool calls (RESP-5) or a refusal, otherwise a string, possibly empty.
+  // Absent if there are tool calls (RESP-5) or a refusal and no text, otherwise a string, possibly empty.
   if ((calls.length === 0 && refusal === "") || text !== "") message.content = text;
   if (refusal !== "") message.refusal = refusal;
   if (reasoning !== "") message.reasoningContent = reasoning;
@@ -311,8 +311,9 @@ function entry({ token, logprob, bytes }: TokenLogprob): { token: string; logpro
 }
 
 /**
- * Completes tool calls without arguments with `{}` (TOOL-11, STRM-9), because engines differ in sending it. A cut call
- * stays as it is. Calls of a choice come one after the other, so one per choice is tracked.
+ * Completes tool calls without arguments with `{}` (TOOL-11, STRM-9), because some engines omit it. A call that was cut off
+ * by a length limit stays unchanged. The calls of a choice arrive one after the other, so only one call per choice is
+ * tracked.
  */
 export class CompleteCalls {
   /** The open call of each choice while it has no arguments; null until the first call. */

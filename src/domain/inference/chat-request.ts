@@ -19,7 +19,7 @@ import type {
 } from "../engine/engine.js";
 import { addConstraints } from "./constraints.js";
 
-/** Builds the engine request of a valid chat request. Throws ServiceError for what the model cannot do. */
+/** Builds the engine request of a valid chat request. Throws ServiceError for a feature that the model does not support. */
 export function toChatRequest(
   params: ChatCompletionParams,
   caps: Capabilities,
@@ -93,7 +93,7 @@ interface Offer {
   readonly toolChoice: ToolChoiceSpec;
 }
 
-/** The callable tools and the mode; none for `tool_choice: none` (TOOL-3, TOOL-4, TOOL-6). */
+/** The callable tools and the tool choice mode; no tools for `tool_choice: none` (TOOL-3, TOOL-4, TOOL-6). */
 function requestedTools({ tools, toolChoice }: ChatCompletionParams): Offer {
   const named = (names: readonly string[]): Tool[] => tools.filter((tool) => names.includes(tool.function?.name ?? ""));
   const choice = toolChoice?.choice;
@@ -130,7 +130,7 @@ function toFormat(
 /** An object under construction: absent fields are never set, because spreads would cost every request. */
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Builds an engine request; `logprobs` undefined: none. Throws for what the model cannot do. */
+/** Builds an engine request; `logprobs` undefined: none. Throws for a feature that the model does not support. */
 export function toGenerate(
   input: GenerateInput,
   params: ChatCompletionParams | CompletionParams,
@@ -168,7 +168,7 @@ export function toGenerate(
   return request;
 }
 
-/** Sets what the client left unset to the defaults of the model. */
+/** Fills the fields that the client left unset with the defaults of the model. */
 function applyDefaults(
   request: Mutable<GenerateRequest>,
   { temperature, topP, minP, repetitionPenalty, maxTokens, stop, system }: RequestDefaults,
@@ -225,7 +225,7 @@ export interface Prompt {
   readonly countsPrompt: boolean;
 }
 
-/** Builds the engine requests of a request, in order. Throws ServiceError for what a model cannot do. */
+/** Builds the engine requests of a request, in order. Throws ServiceError for a feature that the model does not support. */
 export type BuildRequests = (caps: Capabilities) => readonly GenerateRequest[];
 
 /**
@@ -237,7 +237,10 @@ export class RunPlan {
   readonly #build: BuildRequests;
   readonly #caps: Capabilities;
   readonly #nativeN: boolean;
-  /** Null until a deployment with other capabilities is considered. Null values: it cannot run the request. */
+  /**
+   * Null until a deployment with other capabilities is considered. A null value means that such a deployment cannot run the
+   * request.
+   */
   #others: Map<Capabilities, readonly Prompt[] | null> | null = null;
 
   /** `candidates`: capabilities of the deployments, at least one. Throws ServiceError when none can run the request. */

@@ -64,7 +64,10 @@ function validateBestOf({ bestOf, n }: CompletionParams): void {
   refuse("unsupported_parameter", "best_of", `'best_of' may only be 1 or the value of 'n' here, but is ${bestOf}.`);
 }
 
-/** Builds the engine requests of a valid request, one per prompt in order. Throws for what the model cannot do. */
+/**
+ * Builds the engine requests of a valid request, one per prompt in order. Throws for a feature that the model does not
+ * support.
+ */
 export function toCompletionRequests(
   params: CompletionParams,
   caps: Capabilities,
@@ -72,7 +75,7 @@ export function toCompletionRequests(
 ): readonly GenerateRequest[] {
   const { model, logprobs, echo } = params;
   refuseUnlessTokenInput(caps.tokenInput || params.promptTokens.length === 0, "prompt", model);
-  // No engine supports a suffix, and the port has no field for it.
+  // No engine supports a suffix, and the engine interface has no field for it.
   refuseUnlessAble(params.suffix === undefined || params.suffix === "", "suffix", model);
   refuseValueUnlessAble(
     caps.echoLogprobs || echo !== true || logprobs === undefined,
@@ -183,7 +186,7 @@ export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: 
     lists.tokenLogprobs.push(logprob);
     lists.topLogprobs.push({ $typeName: "unified.inference.v1.TokenAlternatives", logprobs });
     lists.textOffset.push(position);
-    // Of a part of a character, all bytes but UTF-8 continuation bytes begin one.
+    // The token is a part of a character: counts each byte that begins a character, which UTF-8 continuation bytes do not.
     position += bytes?.filter((byte) => byte < 0x80 || byte > 0xbf).length ?? characters(token);
   }
   return lists;

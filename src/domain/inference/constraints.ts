@@ -5,7 +5,7 @@ import type { Capabilities, GenerateRequest } from "../engine/engine.js";
 import type { TextFormat } from "../engine/text-format.js";
 import { checkSchema } from "./validate-chat.js";
 
-/** Requirements for an answer that a request states in fields of other servers. */
+/** Requirements for an answer that a request states in fields of other servers, such as vLLM's `guided_json`. */
 interface Constraints {
   format?: TextFormat;
   minTokens?: number;
@@ -68,7 +68,7 @@ function readConstraints(
   return found;
 }
 
-/** Throws for a second requirement for the form of one text. */
+/** Throws if a request has two requirements for the form of its answer. */
 function refuseSecond(second: string, first: string): never {
   refuseValue(second, `'${second}' must not be given together with '${first}': one answer has one form.`);
 }
@@ -77,8 +77,8 @@ type FormatKind = "json" | "json_object" | "choice" | "regex" | "grammar";
 type FieldKind = FormatKind | "structured_outputs" | "min_tokens" | "ignore_eos" | "unsupported";
 
 /**
- * Fields of vLLM, SGLang and llama.cpp's server that constrain an answer or its prompt, which no client sends without relying
- * on them. Those of kind `unsupported` only a server that is given them can keep.
+ * Fields of vLLM, SGLang and llama.cpp's server that constrain an answer or its prompt. A client that sends one relies on
+ * it, so it must not be ignored. Fields of kind `unsupported` can only be passed on to an upstream that supports them.
  */
 export const constraintFields: ReadonlyMap<string, FieldKind> = new Map<string, FieldKind>([
   ["structured_outputs", "structured_outputs"],
@@ -111,15 +111,17 @@ export const constraintFields: ReadonlyMap<string, FieldKind> = new Map<string, 
   ].map((name) => [name, "unsupported"] as const),
 ]);
 
-/** What a field outside the contract constrains; undefined: nothing that is known. */
+/** The kind of constraint that a field outside the contract sets; undefined if the field is not a known constraint. */
 export function constraintOf(name: string): FieldKind | undefined {
   return constraintFields.get(name) ?? (name.startsWith("guided_") ? "unsupported" : undefined);
 }
 
-/** Fields whose neutral value is true: it asks for what happens anyway. */
+/** Fields for which true is the default and so sets no constraint. */
 const onByDefault: ReadonlySet<string> = new Set(["add_generation_prompt", "skip_special_tokens"]);
 
-/** Whether a value asks for nothing: clients of other servers send every field with its default. */
+/**
+ * Whether a value is the field's default and sets no constraint. Clients of other servers send every field with its default.
+ */
 function isNeutral(name: string, value: unknown): boolean {
   if (value === null || value === "") return true;
   if (onByDefault.has(name)) return value === true;
@@ -135,7 +137,9 @@ function refuseConstraint(param: string, model: string): never {
   );
 }
 
-/** OpenAI's API has formats for chats only; a server with grammars enforces them for text completions, too. */
+/**
+ * Text completions have no `response_format` in OpenAI's API, but a server with grammars can enforce a format for them, too.
+ */
 function canKeep({ type }: TextFormat, caps: Capabilities, isChat: boolean): boolean {
   const { constraints = [], jsonObject, jsonSchema } = caps;
   if (type !== "json_object" && type !== "json_schema") return constraints.includes(type);

@@ -16,7 +16,7 @@ export const reserveNothing = async (): Promise<Reservation> => ({ promptTokens:
 
 /**
  * Counts the prompt of an admitted chat request, and settles the request with no tokens. It takes no slot of its model: the
- * engine counts beside its running requests, so many at a time as the account's share allows.
+ * engine counts while other requests run. The account's share bounds how many prompts are counted at the same time.
  */
 export async function countTokens(
   { run, plan }: AdmittedRequest<RunPlan>,
@@ -26,7 +26,7 @@ export async function countTokens(
   try {
     if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
     call.stage = "running";
-    // A count that is cancelled has no usage to wait for.
+    // A cancelled count does not have to wait for usage figures of the engine.
     run.engineEnded();
     const count = () => unlessStopped(reserveForPrompts(run.model.loaded, plan.prompts, call.stop), call.stop);
     const { promptTokens, isCounted } = await runInShare(tokenizing, call, call.stop, count);

@@ -39,7 +39,7 @@ export function validateEmbeddings(params: EmbeddingParams, limits: ServiceLimit
   checkLength(params.user, "user", fixedLimits.userCharsMax);
 }
 
-/** Builds the engine request of a valid embeddings request. Throws for what the model cannot do. */
+/** Builds the engine request of a valid embeddings request. Throws for a feature that the model does not support. */
 export function toEmbedRequest(params: EmbeddingParams, caps: Capabilities): EmbedRequest {
   refuseUnlessTokenInput(caps.tokenInput || params.inputTokens.length === 0, "input", params.model);
   const inputs = params.input.length > 0 ? params.input : params.inputTokens.map((list) => list.ids);
@@ -61,10 +61,16 @@ function dimensionsToMake({ dimensions, model }: EmbeddingParams, caps: Capabili
   return dimensions;
 }
 
-/** Inputs per engine call, so that aborts are seen and other requests get slots during a batch of 2,048 (EMB-11). */
+/**
+ * Inputs per engine call, so that a batch of 2,048 inputs can be aborted and other requests get slots while it runs
+ * (EMB-11).
+ */
 const inputsPerCall = 128;
 
-/** Runs and settles an admitted embeddings request. `build` throws ServiceError for what a deployment cannot do. */
+/**
+ * Runs and settles an admitted embeddings request. `build` throws ServiceError for a feature that the deployment does not
+ * support.
+ */
 export function embed(
   admitted: AdmittedRequest<EmbedRequest>,
   build: BuildInput<EmbedRequest>,

@@ -8,20 +8,20 @@ import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
 import { builtOrNull } from "./chat-request.js";
 import type { Run } from "./run.js";
 
-/** A loaded model that can run a request, with the plan `P` of what its engine receives. */
+/** A loaded model that can run a request. `P` is the plan of the engine requests. */
 export interface PlannedModel<P> {
   readonly model: CatalogModel;
   readonly plan: P;
 }
 
-/** What a fallback must be able to run. */
+/** The request that a fallback model must be able to run. */
 interface FallbackRequest<P> {
   readonly capability: Capability;
   /** Throws ServiceError when no deployment with these capabilities can run the request. */
   plan(candidates: readonly Capabilities[], defaults: RequestDefaults | null): P;
 }
 
-/** Errors by which an upstream says that its model cannot do the request. Another model may. */
+/** Error codes of an upstream whose model cannot run the request; another model may be able to. */
 const unableCodes: ReadonlySet<ErrorCode> = new Set([
   "context_length_exceeded",
   "unsupported_parameter",
@@ -30,8 +30,9 @@ const unableCodes: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * The fallbacks of one request, in the order of the requested model, whose defaults the request keeps: those that the caller may use, that are loaded and
- * that can run the request. Fallbacks of fallbacks are not followed (REL-21).
+ * The fallback models of one request, in the order configured for the requested model. Only models that the caller may use,
+ * that are loaded and that can run the request are used. The request keeps the defaults of the requested model. Fallbacks of
+ * fallbacks are not followed (REL-21).
  */
 export class Fallbacks<P> {
   readonly #catalog: Pick<Catalog, "find">;
@@ -55,8 +56,8 @@ export class Fallbacks<P> {
   }
 
   /**
-   * The model to try after a failure. Throws the error for the caller when there is none: the one of the requested model
-   * if all fallbacks failed, and at once for a request that is itself at fault or was ended from outside.
+   * The model to try after a failure. Throws the error for the caller when there is none: the error of the requested model
+   * if all fallbacks failed, or the current error if the request itself is invalid or the call was aborted.
    */
   after(thrown: unknown): PlannedModel<P> {
     const error = serviceErrorOf(thrown);
@@ -90,7 +91,10 @@ export interface AdmittedRequest<P> {
   readonly fallbacks: Fallbacks<P> | null;
 }
 
-/** Waits until a model is loaded: null. If it does not load, resolves to a fallback, or rejects without one. */
+/**
+ * Waits until a model is loaded and resolves to null. If it does not load, resolves to a fallback, or rejects if there is
+ * none.
+ */
 export async function fallbackUnlessLoaded<P>(
   call: Call,
   model: CatalogModel,
@@ -106,8 +110,9 @@ export async function fallbackUnlessLoaded<P>(
 }
 
 /**
- * Runs `work` with the plan of the run's model, and as long as that fails, on its fallbacks. `canRestart`: the client
- * has received nothing of the answer. A request that fails on all models is settled as one of the requested model.
+ * Runs `work` with the plan of the run's model. If that fails, runs it on the fallback models one after the other until one
+ * succeeds. `canRestart`: the client has received nothing of the answer. A request that fails on all models is settled under
+ * the requested model.
  */
 export async function runWithFallbacks<P, R>(
   run: Run,

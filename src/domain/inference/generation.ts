@@ -45,16 +45,16 @@ export interface GenerationReader {
    */
   readonly commit: ((head: AnswerHead) => void) | null;
   /**
-   * Forgets the events of `count` choices from `first`: their deployment failed, and another one begins. Null for a
-   * stream, whose client has received them.
+   * Discards the events of `count` choices from `first`, because their deployment failed and another one starts over. Null
+   * for a stream, whose client has already received the events.
    */
   readonly restart: ((first: number, count: number) => void) | null;
 }
 
 /**
- * Runs one admitted request in engines: a slot and a run for each prompt. As long as the client has received no content
- * of a prompt, its failure may fail over to another deployment, also after the commit; and as long as it has received
- * nothing at all, the whole request to a fallback model.
+ * Runs one admitted request in engines: a slot and a run for each prompt. As long as the client has received no content of a
+ * prompt, that prompt may fail over to another deployment, even after the commit. As long as the client has received no
+ * content at all, the whole request may fail over to a fallback model.
  */
 export class Generation {
   readonly #deps: GenerationDeps;
@@ -177,7 +177,7 @@ export class Generation {
     if (failures.length > 0) throw failures[0];
   }
 
-  /** One function for all tries: each await costs every request. */
+  /** One function contains the loop over all tries, because each additional await makes every request slower. */
   async #runPrompt(prompt: Prompt, continuing: boolean, onSlot: (() => void) | null): Promise<void> {
     const plan = this.#plan;
     const { run } = this.#prepared;
@@ -235,7 +235,7 @@ export class Generation {
     }
   }
 
-  /** Forgets a failed try, whose tokens are not charged. */
+  /** Discards the tokens and events of a failed try, which are not charged. */
   #restart({ base, request }: Prompt): void {
     this.#prepared.run.tally.restart(base, request.n);
     this.#reader.restart?.(base, request.n);
@@ -295,7 +295,7 @@ export class Generation {
     else tally.produced(prompt.base + event.choice, event.outTokens);
   }
 
-  /** Records the engine's figures, so far or final. */
+  /** Records the usage that the engine reports, whether it is final or not. */
   #noteUsage({ base, request, countsPrompt }: Prompt, usage: EngineUsage, reasoningTokens = 0): void {
     const { tally } = this.#prepared.run;
     if (countsPrompt) tally.prompt(base, usage.promptTokens, usage.cachedTokens, reasoningTokens);

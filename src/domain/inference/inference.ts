@@ -53,11 +53,14 @@ export interface InferenceDeps extends AdmissionDeps {
   readonly catalog: Catalog;
   readonly limits: ServiceLimits;
   readonly ids: IdSource;
-  /** Prompts that are counted at a time, shared by account. */
+  /** Bounds how many prompts are counted at the same time, shared fairly between accounts. */
   readonly shares: Pick<FairShares, "tokenizing">;
 }
 
-/** What differs between requests before the engine. `P` is the plan of what the engine receives. */
+/**
+ * The parts of the request path before the engine that differ between kinds of requests. `P` is the plan of the engine
+ * requests.
+ */
 interface RequestKind<P> {
   readonly capability: Capability;
   readonly model: string;
@@ -66,9 +69,9 @@ interface RequestKind<P> {
   labels(): ClientLabels | null;
   /** Plans for the capabilities of the deployments, at least one. Throws ServiceError when none can run the request. */
   plan(candidates: readonly Capabilities[], defaults: RequestDefaults | null): P;
-  /** Whether the request runs beside the slots of its model. Absent: it takes one. */
+  /** True if the request runs without a slot of its model. Absent: it takes a slot. */
   readonly takesNoSlot?: true;
-  /** The most that the request can use, counted by a loaded model if there is one. */
+  /** The maximum usage of the request. A loaded model, if there is one, counts its prompt. */
   reserve(model: CountingModel | null, plan: P, stop: AbortFlag): Promise<Reservation>;
 }
 
@@ -142,7 +145,7 @@ export class Inference {
     return this.#serve(call, kind, (admitted) => rerank(admitted, build, params, this.#deps.ids.text("rerank-")));
   }
 
-  /** Counts the prompt of a chat completion, with the checks of one. */
+  /** Counts the prompt of a chat completion. The request is validated like a chat completion. */
   countTokens(params: ChatCompletionParams, call: Call): Promise<Answer<CountTokensResponse>> {
     const kind = { ...this.#chat(params), reserve: reserveNothing, takesNoSlot: true } as const;
     return this.#serve(call, kind, (admitted) => countTokens(admitted, this.#deps.shares));
@@ -191,7 +194,7 @@ export class Inference {
       idPrefix: "chatcmpl-",
       capability: "chat",
       model: params.model,
-      // Named in the answer only when the request named one (CHAT-23).
+      // The answer has a service tier only if the request has one (CHAT-23).
       serviceTier: params.serviceTier === undefined ? undefined : "default",
       validate: () => validateChatCompletion(params, this.#deps.limits),
       labels: () => chatLabels(params),
@@ -232,8 +235,8 @@ function reserveForPlan(model: CountingModel | null, { prompts }: RunPlan, stop:
 const chunkBytes = 256;
 
 /**
- * Streams an answer through a bounded queue. A full queue pauses the engine; a reader that leaves it full for `stallMs`
- * ends the request and so frees its slot. The last item follows the settlement.
+ * Streams an answer through a bounded queue. A full queue pauses the engine; a reader that leaves it full for `stallMs` ends
+ * the request and so frees its slot. The last item is sent after the settlement.
  */
 function streamAnswer<M>(
   deps: InferenceDeps,
@@ -328,7 +331,7 @@ async function roomOrStall<M>(deps: InferenceDeps, call: Call, queue: BoundedQue
   call.stop.removeEventListener("abort", onAbort);
 }
 
-/** Records an error that `check` throws before any engine runs, which charges the caller one request. */
+/** Runs `check`, before any engine runs. If it throws, the rejected request is charged as one request. */
 function chargeRefusal<T>(call: Call, check: () => T): T {
   try {
     return check();

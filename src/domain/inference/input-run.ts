@@ -10,17 +10,16 @@ import { builtOrNull } from "./chat-request.js";
 import { type AdmittedRequest, runWithFallbacks } from "./fallbacks.js";
 import { type Run, settleFailure } from "./run.js";
 
-/** Builds the engine request for a deployment. Throws ServiceError for what the deployment cannot do. */
+/** Builds the engine request for a deployment. Throws ServiceError for a feature that the deployment does not support. */
 export type BuildInput<Q> = (caps: Capabilities) => Q;
 
-/** Calls the engine, and counts in the tally of the run what it read. */
+/** Calls the engine, and adds the input tokens that it read to the tally of the run. */
 type InputWork<Q, R> = (loaded: LoadedModel, request: Q & { readonly queueMs: number }) => Promise<R>;
 
 /**
- * Runs and settles an admitted request that only reads its input, such as embeddings. It tries the model's deployments in
- * order of load and runs `work` in a slot of each, until one succeeds, then those of its fallbacks. `answer` builds the
- * body once the work is done.
- * Does not wait for an engine that ignores its signal.
+ * Runs and settles an admitted request that only reads its input, such as embeddings. It runs `work` in a slot of the
+ * model's deployments, the least loaded one first, until one succeeds; if all fail, it continues with the deployments of the
+ * fallback models. `answer` builds the body once the work is done. Does not wait for an engine that ignores its signal.
  */
 export async function runInput<Q, R, M>(
   { run, plan, fallbacks }: AdmittedRequest<Q>,
@@ -45,8 +44,8 @@ export async function runInput<Q, R, M>(
 }
 
 /**
- * One call of the engine. Sets the prompt tokens of the run: `before`, those of earlier calls, and the call's own, also
- * when it fails.
+ * Makes one call of the engine. Sets the prompt tokens of the run to `before` (the tokens of earlier calls) plus the tokens
+ * of this call, even if it fails.
  */
 export async function tallied<R extends { readonly promptTokens: number }>(
   { tally }: Run,

@@ -6,13 +6,14 @@ import type { NativeRequest } from "../engine/native-request.js";
 import type { ChatStream, Piece, StreamAssembly } from "./chat-answer.js";
 import { RunPlan, toChatRequest } from "./chat-request.js";
 
-/** The request of another API family beside its translation to chat. */
+/** The original request of another API family (such as Anthropic's), kept in addition to its translation to a chat request. */
 export interface NativeOriginal extends NativeRequest {
   /** Why chat cannot express it, so that only an upstream with its API can run it; null: chat can. */
   readonly refusal: ServiceError | null;
   /**
-   * Whether the requested model has a deployment with the API; null until the core has found the model. Without one, fallback
-   * models get the translation, too: a stream that has begun as one cannot become native.
+   * Whether the requested model has a deployment with the API; null until the core has found the model. If it has none,
+   * fallback models also get the translated request, because a stream that began with translated chunks cannot switch to
+   * native ones.
    */
   isOffered: boolean | null;
 }
@@ -29,8 +30,9 @@ export function planNativeOrChat(
 }
 
 /**
- * Builds the engine request for a deployment: the original if it has the API, else the translation. Throws ServiceError for
- * what the model cannot do. The original is not checked, and gets no defaults of the model.
+ * Builds the engine request for a deployment: the original request if the deployment has its API, else the translation.
+ * Throws ServiceError for a feature that the model does not support. An original request is not checked and gets no defaults
+ * of the model.
  */
 function toNativeOrChat(
   params: ChatCompletionParams,
@@ -59,8 +61,8 @@ function toNativeOrChat(
 }
 
 /**
- * Chunks of a stream that may be answered natively: the first event decides. Of a native answer the last part is held, because
- * the end of a stream follows the settlement.
+ * Chunks of a stream whose answer is either native (the upstream's own text, passed on unchanged) or a chat; the first event
+ * decides. The last part of a native answer is held back until the request is settled.
  */
 export class NativeOrChatStream implements StreamAssembly<Piece<ChatCompletionChunk>> {
   readonly #chat: ChatStream;

@@ -45,8 +45,8 @@ export function toRerankRequest({ model, query, documents }: RerankParams, caps:
 }
 
 /**
- * Runs and settles an admitted rerank request. All documents are one engine call, because some models compare the
- * documents with each other. `id` is that of the answer.
+ * Runs and settles an admitted rerank request. All documents are one engine call, because some models compare the documents
+ * with each other. `id` is the id of the answer.
  */
 export function rerank(
   admitted: AdmittedRequest<RerankRequest>,

@@ -61,8 +61,8 @@ export async function reserveForInputs(
 }
 
 /**
- * Upper bound for a rerank request: many engines read the query again with each document. Whether this one does is known
- * only when it has run, so this counts as an estimate.
+ * Upper bound for a rerank request: many engines read the query again with each document. Whether this engine does so is
+ * known only after it has run, so the result counts as an estimate.
  */
 export async function reserveForRanking(
   model: CountingModel | null,
@@ -114,10 +114,10 @@ function estimate(input: GenerateInput): number {
   return typeof prompt === "string" ? tokensOfBytes(Buffer.byteLength(prompt)) : prompt.length;
 }
 
-/** For the role of a message, and the marks around it and around each part. */
+/** Bytes for the role of a message and for the template's markers around the message and around each of its parts. */
 const frameBytes = 6;
 
-/** Bytes of a message. Nearly all have text alone, which is counted without writing the message. */
+/** Bytes of a message. Nearly all messages have only text, which is counted without serializing the message. */
 function bytesOf(message: Message): number {
   let bytes = frameBytes;
   for (const { part } of message.content) {
@@ -136,7 +136,7 @@ function tokensOfBytes(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }
 
-/** Answers end with the context, whatever maximum was requested. */
+/** An answer cannot be longer than the rest of the model's context, whatever maximum was requested. */
 function outputPerChoice({ maxTokens }: GenerateRequest, promptTokens: number, model: CountingModel | null): number {
   const requested = maxTokens ?? outputTokensDefault;
   if (model === null) return requested;

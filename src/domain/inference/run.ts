@@ -36,7 +36,7 @@ export class Run {
   /** The model whose limits were checked at the admission. */
   readonly requestedModel: CatalogModel;
   readonly tally = new UsageTally();
-  /** Prompt tokens that were estimated at the admission; 0 unless an upstream's prompt was. */
+  /** Prompt tokens that were estimated at the admission; 0 if nothing was estimated or the model has no upstream. */
   estimatedTokens = 0;
   readonly #deps: RunDeps;
   readonly #admission: Admitted;
@@ -61,7 +61,7 @@ export class Run {
     return this.#model;
   }
 
-  /** Begins anew on another model. Tokens of the tries before are not charged. */
+  /** Restarts the request on another model. Tokens of earlier tries are not charged. */
   continueOn(model: CatalogModel): void {
     this.#model = model;
     this.#deployment = null;
@@ -185,15 +185,15 @@ export interface AdmissionDeps extends RunDeps {
   readonly ledger: Pick<Ledger, "admit" | "answerBegins" | "settle">;
   readonly accounting: Pick<Accounting, "settlementOf" | "budgetsOf" | "costOf">;
   readonly limitBook: Pick<LimitBook, "scopesOf">;
-  /** Receives rejections. */
+  /** Cache that is notified of rejections. */
   readonly rejections: Pick<RejectionCache, "note">;
   readonly observer: Pick<Observer, "usageLost" | "promptEstimated" | "limitHit">;
 }
 
 /**
- * Admits a validated request in one atomic call. The most that it can use is reserved where a limit of tokens or a budget
- * applies; counting a prompt costs the engine a moment, so `reserve` is called only then. Throws or rejects with 429 when a
- * limit or a budget has no room.
+ * Admits a validated request in one atomic call. If a token limit or a budget of tokens or cost applies, the maximum usage
+ * of the request is reserved. Only then `reserve` is called, because the engine has to count the prompt. Throws or rejects
+ * with 429 when a limit or a budget is exhausted.
  */
 export function admitRun(
   deps: AdmissionDeps,

@@ -1,7 +1,7 @@
 /**
- * Ends a text at the first of several stop strings, however the text is split (CHAT-8). Text that could begin a stop
- * string is held back. The first complete match wins; of several, the one that began first. One Knuth-Morris-Pratt
- * automaton per string gives constant cost per character.
+ * Ends a text at the first of several stop strings, however the text is split (CHAT-8). Text that could begin a stop string
+ * is held back. The match that is complete first ends the text; if several are complete at the same character, the one that
+ * began first. One Knuth-Morris-Pratt automaton per string gives constant cost per character.
  */
 export class StopSequences {
   readonly #matchers: readonly Matcher[];
@@ -49,7 +49,7 @@ export class StopSequences {
   }
 }
 
-/** Finds one string in a stream of code units. */
+/** Finds one string in a stream of UTF-16 code units. */
 class Matcher {
   readonly #stop: string;
   /** For every prefix: length of the longest proper prefix of it that is also its suffix. */

@@ -96,8 +96,8 @@ function validateLabels(params: ChatCompletionParams): void {
 }
 
 /**
- * Labels of a valid request, for the operator; null without any. Without labels, as nearly always, this allocates nothing
- * but the list of metadata keys.
+ * Labels of a valid request, for the operator; null if it has none. Nearly all requests have no labels; for them only the
+ * list of metadata keys is allocated.
  */
 export function chatLabels({
   user,
@@ -135,7 +135,7 @@ const tokenId = /^\d{1,10}$/;
 /** Lone surrogates occur only in strings from JSON; no model can generate them. */
 const loneSurrogate = /\p{Surrogate}/u;
 
-/** Validates what chat and text completions share: sampling parameters, stop strings, logit_bias. */
+/** Validates the fields that chat and text completions have in common: sampling parameters, stop strings, logit_bias. */
 export function validateSampling(params: ChatCompletionParams | CompletionParams, limits: ServiceLimits): void {
   checkNumber(params.temperature, "temperature", 0, 2);
   checkNumber(params.topP, "top_p", 0, 1);

@@ -29,7 +29,8 @@ const imageUrl = /^(?:data:|https?:\/\/)/i;
 export function validateMessages(messages: readonly Message[], limits: ServiceLimits): void {
   checkNotEmpty(messages.length, "messages");
   for (const [i, message] of messages.entries()) {
-    // Paths are built for unusual messages only: conversations are long and mostly text.
+    // Plain text messages skip validation and the construction of field paths, because conversations are long and mostly
+    // text.
     if (!isPlain(message)) validateMessage(message, `messages[${i}]`, limits);
   }
   validateToolMessages(messages);
@@ -107,8 +108,8 @@ function validateToolCalls(message: Message, at: string, limits: ServiceLimits):
 const noCalls: ReadonlySet<string> = new Set();
 
 /**
- * Every call needs a result before the next other message, and every tool message needs a call (MSG-7). Client
- * libraries recognise the error by the word tool_calls.
+ * Every tool call needs a tool message with its result before any other message follows, and every tool message needs a tool
+ * call (MSG-7). Client libraries recognise the error by the word tool_calls.
  */
 function validateToolMessages(messages: readonly Message[]): void {
   /** `messages[i].tool_calls` of the last assistant message. */

@@ -111,7 +111,7 @@ export class Accounting {
       costNano: cost,
       latencyMs,
       degraded,
-      // Counting a prompt is not an inference, which events report.
+      // Events report inference requests; counting a prompt is none.
       event:
         operation !== "count_tokens" && this.#deps.endpoints.mayHaveAny(account)
           ? this.#eventOf(facts, why, error)
@@ -125,7 +125,7 @@ export class Accounting {
     return prices.length === 0 ? 0 : costNano(pricesAt(prices, this.#deps.now()), usage);
   }
 
-  /** A disconnected client causes usage and no event (WH-9). */
+  /** A request whose client disconnected is charged but causes no event (WH-9). */
   #eventOf(facts: RequestFacts, why: EndReason, error: Failure | null): EventDraft | null {
     if (why === "completed") return requestCompleted(facts, this.#deps.now());
     const hasFailed = why === "failed" || why === "deadline" || why === "shutting_down";

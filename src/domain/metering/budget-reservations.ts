@@ -11,7 +11,7 @@ export type BudgetHold = readonly Reserved[];
 
 const nothingHeld: BudgetHold = [];
 
-/** Reservations of running requests against budgets (USE-7), whatever period a budget has. */
+/** Reservations of running requests against budgets (USE-7). A reservation counts against the budgets of every period. */
 export class BudgetReservations {
   readonly #byScope = new Map<string, Reserved>();
 

@@ -4,11 +4,11 @@ import type { Catalog } from "../catalog/catalog.js";
 import type { Accounting } from "./accounting.js";
 import type { Ledger, LostRequest } from "./ledger.js";
 
-/** Lease of an admitted request; it counts as running until the lease expires (state RL-18). */
+/** Length of the lease of an admitted request, which counts as running until its lease expires (state RL-18). */
 export const leaseMs = 60_000;
 /** Three renewals fit into a lease. */
 const renewEveryMs = 20_000;
-/** With the lease, a request of a dead process is settled within 65 s. */
+/** Interval of the sweeps. A request of a dead process is settled within 65 s: the lease and one interval. */
 const sweepEveryMs = 5_000;
 /** Lost requests settled per batch, so that a crash does not slow down running requests. */
 const sweepMax = 100;
@@ -49,7 +49,9 @@ export class LeaseKeeper {
     }
   }
 
-  /** Requests that run here are skipped: their lease can expire early when the store's clock is set forward. */
+  /**
+   * Requests that still run in this process are skipped: their lease can expire early when the store's clock is set forward.
+   */
   async #settle(lost: readonly LostRequest[]): Promise<void> {
     const { ledger, live, accounting, catalog, log } = this.#deps;
     const running = new Set(live.progress().map(({ requestId }) => requestId));

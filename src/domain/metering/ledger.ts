@@ -26,9 +26,9 @@ export interface AdmitRequest {
   readonly operation: Operation;
   /** Reservation: counted prompt, maximum answer and their cost. Zero if no token limit or budget applies. */
   readonly reserve: Charge;
-  /** Counted before the engine runs, in case the request is lost; 0 if unknown. */
+  /** Prompt tokens counted before the engine runs; they are charged if the request is lost. 0 if unknown. */
   readonly promptTokens: number;
-  /** Lease of the request. */
+  /** Length of the lease: the request counts as lost if the lease is not renewed within this time. */
   readonly leaseMs: number;
   /** Limits that apply; decided together, all or none is charged (state RL-2). */
   readonly scopes: readonly LimitScope[];
@@ -67,10 +67,10 @@ export interface BudgetRefusal {
   readonly thresholdId: string;
   readonly metric: Metric;
   readonly limit: bigint;
-  /** Including reservations. */
+  /** Usage of the period so far, including reservations. */
   readonly used: bigint;
   readonly requested: bigint;
-  /** End of the period. */
+  /** End of the period, when the usage is 0 again. */
   readonly resetsAtMs: number;
 }
 
@@ -113,7 +113,7 @@ export interface Settled {
 /** A request whose lease expired because its process died. */
 export type LostRequest = Pick<AdmitRequest, "requestId" | "account" | "keyId" | "model" | "operation"> & {
   readonly admittedAtMs: number;
-  /** As of the last `renew`. */
+  /** The tokens as reported by the last `renew`. */
   readonly promptTokens: number;
   readonly completionTokens: number;
 };
@@ -133,28 +133,34 @@ export interface Ledger {
   /** Charges one request and no tokens, even above the limit (state RL-14). */
   chargeRefused(request: RefusedRequest): Promise<void>;
   /**
-   * Called before the first byte of a streamed answer: from then on, requests that were admitted are settled also after a
-   * kill of this process.
+   * Called before the first byte of a streamed answer: from then on, admitted requests are settled even if this process is
+   * killed.
    */
   answerBegins(): void;
   /** Extends the leases of running requests to `leaseMs` from now and stores their progress. */
   renew(progress: readonly Progress[], leaseMs: number): Promise<void>;
   /**
-   * Writes usage, thresholds and the event in one step. Resolves when they are as durable as the store promises. In the
-   * background, where no request waits, a shared store may take longer.
+   * Writes usage, thresholds and the event in one step. Resolves when they are as durable as the store promises.
+   * `inBackground`: no request waits for it, so a shared store may take longer.
    */
   settle(settlement: Settlement, inBackground?: boolean): Settled | Promise<Settled>;
-  /** Returns at most `max` requests with an expired lease, each leased anew for `leaseMs`: one sweeper settles each. */
+  /**
+   * Returns at most `max` requests with an expired lease. Each gets a new lease for `leaseMs`, so that only one sweeper
+   * settles it.
+   */
   sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]>;
   /** Number of held leases, for `/debug/state`. */
   liveLeases(): Promise<number>;
-  /** Resets the windows of an owner; running requests go on (state RL-22). For a model: the account's windows. */
+  /**
+   * Resets the rate limit windows of a key, account or model; running requests continue (state RL-22). For a model, only the
+   * windows of this account are reset.
+   */
   resetWindow(account: string, owner: LimitOwner): Promise<void>;
   /** Current use of the windows of these limits, without charging, in the same order (state RL-22). */
   inspect(account: string, scopes: readonly LimitScope[]): Promise<readonly WindowUse[]>;
 }
 
-/** Current use of one owner's limits. */
+/** Current use of the limits of one owner (a key, an account or a model). */
 export interface WindowUse {
   readonly owner: LimitOwner;
   readonly requests: number;
@@ -178,7 +184,7 @@ export interface SpoolLevel {
   readonly size: number;
   /** Number of waiting settlements at which no request is admitted. */
   readonly sizeMax: number;
-  /** Settlements that no disk has: a crash loses them. */
+  /** Settlements that are only in memory: a crash loses them. */
   readonly memoryOnly: number;
   /** Why the disk cannot be written; null while it can. */
   readonly fault: string | null;
@@ -189,16 +195,20 @@ export interface SpoolLevel {
 /** Settlements that wait while the store is unavailable (USE-11). */
 export interface SettlementSpool extends SpoolLevel {
   /**
-   * Resolves when it is on the disk, or in memory while the disk cannot be written. Rejects with ServiceError
-   * `storage_unavailable` far beyond `sizeMax`: requests that were admitted before still find room.
+   * Resolves when the settlement is on the disk, or in memory while the disk cannot be written. Rejects with ServiceError
+   * `storage_unavailable` only far beyond `sizeMax`, so that the settlements of requests that were already admitted still
+   * fit.
    */
   append(settlement: Settlement): Promise<void>;
   /** The oldest settlements, at most `max`. */
   oldest(max: number): Promise<readonly SpooledSettlement[]>;
   /** Removes all settlements up to the cursor. */
   release(upTo: SpoolSlot): Promise<void>;
-  /** Tries to write to the disk what only memory has. Never rejects. */
+  /** Tries to write the settlements that are only in memory to the disk. Never rejects. */
   persist(): Promise<void>;
-  /** Writes what only memory has wherever it can. Resolves with the number of settlements that are lost. */
+  /**
+   * Writes the settlements that are only in memory to the disk, or to the spill folder if the disk cannot be written.
+   * Resolves with the number of lost settlements.
+   */
   close(): Promise<number>;
 }

@@ -20,7 +20,7 @@ export interface StoredLimits {
 
 /** Port of the limit store. Changes are published on the change feed. Rejects with `storage_unavailable`. */
 export interface LimitStore {
-  /** At most 10,000, by kind and id. */
+  /** All stored limits, at most 10,000, sorted by kind and id. */
   list(): Promise<readonly StoredLimits[]>;
   /** The last writer wins. Rejects with `storage_unavailable` beyond 10,000. */
   put(limits: StoredLimits): Promise<void>;
@@ -61,7 +61,10 @@ export class LimitBook extends StoreCache<StoredLimits> {
     this.#changed();
   }
 
-  /** Limits of a call; without `model` those known before the body is read. For an administrator only the account's. */
+  /**
+   * Limits of a call. Without `model`: only the limits that are known before the body is read. For an administrator only the
+   * limits of the account.
+   */
   scopesOf(principal: Principal, model: string | null): readonly LimitScope[] {
     if (this.#isOpen && (principal.kind !== "api_key" || isUnlimited(principal.limits))) return noScopes;
     let ofCaller = this.#scopes.get(principal);
@@ -81,7 +84,7 @@ export class LimitBook extends StoreCache<StoredLimits> {
     return this.#stored.get(nameOf(owner)) ?? null;
   }
 
-  /** The configured default of an owner. */
+  /** The configured default limits of a key, account or model. */
   defaultOf({ kind, id }: LimitOwner): RateLimits {
     switch (kind) {
       case "key":

@@ -9,7 +9,7 @@ import type { LimitOwner, LimitSnapshot, LimitState } from "../call/rate-limits.
 import { ServiceError, type ServiceErrorOptions } from "../call/service-error.js";
 import type { BudgetRefusal, LimitRefusal, Refused } from "./ledger.js";
 
-/** State of the caller's limits, sent with answers and errors. */
+/** Current use of the caller's limits, sent with answers and errors. */
 interface LimitStatus {
   readonly limits?: LimitSnapshot | undefined;
   /** Decided without the shared store. */
@@ -25,7 +25,10 @@ export function limitHeaders({ limits, degraded }: LimitStatus): Readonly<Record
   return record;
 }
 
-/** Adds names and values in turn: on the way to HTTP an object with these keys would cost 3 microseconds per answer. */
+/**
+ * Appends header names and values alternately to one list, because an object with these keys would cost 3 microseconds per
+ * answer.
+ */
 function addLimits(fields: string[], limits: LimitSnapshot | undefined, degraded: boolean): void {
   if (limits?.requests !== undefined) {
     const { limit, remaining, resetMs } = limits.requests;
@@ -126,13 +129,16 @@ export function goDuration(ms: number): string {
   return minutes < 60 ? `${minutes}m${seconds}` : `${Math.floor(minutes / 60)}h${minutes % 60}m${seconds}`;
 }
 
-/** Adds the headers of an answer, names and values in turn: its route, if a deployment ran it, and the caller's limits. */
+/**
+ * Appends the headers of an answer, names and values alternately: its route, if a deployment ran it, and the caller's
+ * limits.
+ */
 export function addAnswerHeaders(fields: string[], head: AnswerHead): void {
   if (head.attempts > 0) for (const text of routeFields(head)) fields.push(text);
   addLimits(fields, head.limits, head.degraded);
 }
 
-/** The same as metadata of an RPC. */
+/** The route and the limits of an answer as metadata of an RPC, names and values alternately. */
 export function answerMetadata(head: AnswerHead): readonly string[] {
   if (head.attempts > 0 && head.limits === undefined && !head.degraded) return routeFields(head);
   const fields: string[] = [];
@@ -140,7 +146,7 @@ export function answerMetadata(head: AnswerHead): readonly string[] {
   return fields;
 }
 
-/** Metadata or trailers that name the deployment and, if it is not the requested one, the model; names and values in turn. */
+/** Metadata or trailers with the deployment and, if a fallback model answered, its id; names and values alternately. */
 export const routeFields = rememberFirstTry(({ deployment, attempts, fallbackModel }): readonly string[] => [
   ...[headers.deployment, headerText(deployment)],
   ...[headers.attempts, String(attempts)],
@@ -149,14 +155,17 @@ export const routeFields = rememberFirstTry(({ deployment, attempts, fallbackMod
 
 const visibleAscii = /^[\x21-\x7e]*$/;
 
-/** An id of an upstream may have characters that headers cannot carry: such an id is percent-encoded. */
+/** Percent-encodes the id of an upstream if it has characters that are not allowed in headers. */
 function headerText(id: string): string {
   return visibleAscii.test(id) ? id : encodeURI(id.toWellFormed());
 }
 
-/** Time for which a rejection is cached: a raised limit or a reset window is noticed after it (state RL-15). */
+/**
+ * Maximum time for which a rejection is cached. A raised limit or a reset window takes effect after this time at the latest
+ * (state RL-15).
+ */
 const holdMsMax = 1_000;
-/** Cached rejections; other callers go to the ledger. */
+/** Maximum number of cached rejections; all other callers are checked by the ledger. */
 const heldMax = 20_000;
 
 /** A refusal by a request limit of a key or an account. */
@@ -171,13 +180,13 @@ interface Held {
 }
 
 /**
- * Rejects callers known to be over a limit, in memory and before the body is read. Only request limits of keys and
- * accounts are cached: charged requests never come back early, whereas tokens are released when any request ends, and
- * the model is named in the body.
+ * Rejects callers known to be over a limit, in memory and before the body is read. Only request limits of keys and accounts
+ * are cached: a charged request stays charged for the whole window, whereas tokens are released when any request ends; and
+ * the model is unknown before the body is read.
  */
 export class RejectionCache {
   readonly #clock: Pick<Clock, "monotonic">;
-  /** Cached rejections by kind and id of the owner. */
+  /** Cached rejections, by kind and id of the key or account. */
   #held = new BoundedMap<string, Held>(heldMax);
 
   constructor(clock: Pick<Clock, "monotonic">) {
@@ -216,19 +225,22 @@ export class RejectionCache {
   }
 }
 
-/** A local share of a limit rejects as `degraded`; the shared store may admit the request once it has recovered. */
+/**
+ * A rejection by this process's share of a limit during an outage is `degraded` and is not cached, because the shared store
+ * may admit the request once it has recovered.
+ */
 function isCacheable(refusal: Refused["refusal"], degraded: boolean): refusal is CacheableRefusal {
   const { which } = refusal;
   return which === "requests" && refusal.retryAfterMs !== null && refusal.owner.kind !== "model" && !degraded;
 }
 
-/** Text of an error for a trusted gateway, which then caches the rejection; null for one that is not cached. */
+/** The rejection as text for a trusted gateway, which then caches it; null for an error that is not cached. */
 export function refusalText(error: ServiceError): string | null {
   if (!(error instanceof LimitError) || !isCacheable(error.refusal, error.degraded)) return null;
   return JSON.stringify(error.refusal);
 }
 
-/** Reads a text of `refusalText`; null without one. */
+/** Parses the text of `refusalText`; null if there is none. */
 export function readRefusal(text: string | undefined): LimitRefusal | null {
   return text === undefined ? null : (JSON.parse(text) as LimitRefusal);
 }

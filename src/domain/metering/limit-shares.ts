@@ -17,8 +17,8 @@ interface OwnerUsage {
 }
 
 /**
- * Remaining capacity of each owner as last reported by the shared store. During an outage all replicas together may
- * admit that much until the store's charges have expired (state RL-16).
+ * Remaining capacity of each owner of limits (key, account or model) as last reported by the shared store. During an outage
+ * all replicas together may admit this remaining capacity until the store's charges have expired (state RL-16).
  */
 export class LimitUsage {
   readonly #byOwner = new BoundedMap<string, OwnerUsage>(ownersMax);
@@ -29,7 +29,7 @@ export class LimitUsage {
     if (tokens !== undefined) this.#of(account, tokens.owner, nowMs).tokens = tokens.remaining;
   }
 
-  /** Share of this process in the limits of an account's owner during an outage, with `replicas` processes. */
+  /** Limits that this process applies to an owner during an outage: its share if `replicas` processes use the same store. */
   shareOf(account: string, { owner, limits }: LimitScope, replicas: number, nowMs: number): LimitScope {
     const usage = this.#byOwner.get(nameOf(account, owner));
     const known = usage !== undefined && nowMs - usage.atMs < windowExpiryMs ? usage : null;
@@ -54,7 +54,7 @@ function nameOf(account: string, { kind, id }: LimitOwner): string {
   return `${account}:${kind}:${id}`;
 }
 
-/** A share of the limit: at least 1 if nothing is known of its use; 0 if the store had nothing left. */
+/** A share of the limit: at least 1 if the current use is unknown; 0 if the limit was used up in the store. */
 function share(limit: number | null, remaining: number | null, replicas: number): number | null {
   if (limit === null) return null;
   const even = Math.max(1, Math.floor(limit / replicas));
@@ -68,7 +68,7 @@ export function lowered(limit: number | null, used: number): number | null {
   return limit === null ? null : Math.max(0, limit - used);
 }
 
-/** An admission by lowered limits, reported with the configured ones. */
+/** Replaces the lowered limits in an admission by the configured ones, which the caller is shown. */
 export function withConfiguredLimits(admission: Admission, scopes: readonly LimitScope[]): Admission {
   const snapshot = admission.snapshot === undefined ? {} : { snapshot: snapshotWithLimits(admission.snapshot, scopes) };
   if (admission.admitted || admission.refusal.which === "budget") return { ...admission, ...snapshot };

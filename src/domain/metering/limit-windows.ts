@@ -2,15 +2,15 @@ import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../call/
 import { ServiceError } from "../call/service-error.js";
 import type { LimitRefusal } from "./ledger.js";
 
-/** Minimum time that a charge counts: no 60 seconds admit more than the limit (state RL-3). */
+/** Minimum time for which a charge counts, so that no more than the limit is admitted in any 60 seconds (state RL-3). */
 const windowMs = 60_000;
 const bucketMs = 5_000;
 /** Twelve buckets for the window and the current one. */
 const bucketCount = windowMs / bucketMs + 1;
 
 /**
- * Charges against one limit in the last 60 to 65 seconds (state RL-4), in buckets of 5 s: a charge expires with its
- * bucket. Amounts are integers of 0 or more; times are monotonic. 13 numbers, whatever is charged.
+ * Charges against one limit in the last 60 to 65 seconds (state RL-4), in buckets of 5 s: a charge expires with its bucket.
+ * Amounts are integers of 0 or more; times are monotonic. The memory is 13 numbers, however many charges there are.
  */
 export class SlidingWindow {
   /** Charged amounts, indexed by bucket number modulo the number of buckets. */
@@ -31,7 +31,10 @@ export class SlidingWindow {
     return this.#newest;
   }
 
-  /** Corrects an earlier charge in its bucket. Once that has expired, a refund is dropped and an increase counts now. */
+  /**
+   * Corrects an earlier charge in its bucket. If the bucket has expired, a refund is dropped and an increase is charged to
+   * the current bucket.
+   */
   correct(bucket: number, delta: number, nowMs: number): void {
     this.#roll(nowMs);
     if (bucket > this.#newest - bucketCount) this.#put(bucket, delta);
@@ -100,26 +103,26 @@ function untilGone(bucket: number, nowMs: number): number {
 
 const ownersMax = 500_000;
 
-/** Windows of one owner. */
+/** Rate limit windows of one owner (a key, an account or a model). */
 export class OwnerWindows {
   requests = new SlidingWindow();
   tokens = new SlidingWindow();
   /** Running requests. */
   running = 0;
 
-  /** Running requests refund into the old windows, so no refund reduces new charges. */
+  /** Replaces both windows. Refunds of running requests go to the old windows, so that they do not reduce new charges. */
   reset(): void {
     this.requests = new SlidingWindow();
     this.tokens = new SlidingWindow();
   }
 
-  /** Whether they equal new windows and can be dropped. */
+  /** Whether the windows are empty and no request runs, so that they can be dropped. */
   isIdle(nowMs: number): boolean {
     return this.running === 0 && this.requests.used(nowMs) === 0 && this.tokens.used(nowMs) === 0;
   }
 }
 
-/** Windows of all owners that were active in the last minute (state RL-21). */
+/** Rate limit windows of all keys, accounts and models that were active in the last minute (state RL-21). */
 export class WindowTable {
   readonly #byName = new Map<string, OwnerWindows>();
   #unchecked: IterableIterator<[string, OwnerWindows]> = this.#byName.entries();
@@ -128,7 +131,7 @@ export class WindowTable {
     return this.#byName.size;
   }
 
-  /** Throws ServiceError `server_is_overloaded` beyond 500,000 owners. */
+  /** Returns the windows of a key, account or model. Throws ServiceError `server_is_overloaded` beyond 500,000 of them. */
   of(account: string, owner: LimitOwner): OwnerWindows {
     const name = nameOf(account, owner);
     const known = this.#byName.get(name);
@@ -146,7 +149,10 @@ export class WindowTable {
     return this.#byName.get(nameOf(account, owner));
   }
 
-  /** Checks the next `max` owners and drops the idle ones: bounded work and no timer. */
+  /**
+   * Checks the next `max` keys, accounts and models and removes the windows of idle ones. Each call does bounded work, and
+   * no timer is needed.
+   */
   dropIdle(nowMs: number, max: number): void {
     for (let checked = 0; checked < max; checked++) {
       const next = this.#unchecked.next();
@@ -160,12 +166,12 @@ export class WindowTable {
   }
 }
 
-/** Neither accounts nor ids contain a line break. */
+/** A line break separates the parts, because neither accounts nor ids contain one. */
 function nameOf(account: string, { kind, id }: LimitOwner): string {
   return kind === "model" ? `model\n${account}\n${id}` : `${kind}\n${id}`;
 }
 
-/** Retry-After of a concurrency limit, which frees up when any request ends. */
+/** Retry-After of a concurrency limit. It is short because the end of any request makes room. */
 const concurrencyWaitMs = 1_000;
 
 /** A limit with its current use. */
@@ -184,7 +190,7 @@ export function refusalOf(uses: readonly ScopeUse[], tokens: number, nowMs: numb
   return worst;
 }
 
-/** In each dimension the limit with the least remaining. */
+/** For requests and for tokens, the limit with the least remaining capacity. */
 export function snapshotOf(uses: readonly ScopeUse[], nowMs: number): LimitSnapshot {
   let requests: LimitState | undefined;
   let tokens: LimitState | undefined;

@@ -20,12 +20,12 @@ export interface LimitsAdminDeps {
   readonly now: () => number;
 }
 
-/** Limits of one owner with their current use. */
+/** Limits of one owner (a key, an account or a model) with their current use. */
 export interface LimitReport {
   readonly owner: LimitOwner;
   /** Account of the use. */
   readonly account: string;
-  /** Null: the configured default. */
+  /** A null limit means that the configured default applies. */
   readonly own: RateLimits;
   readonly configured: RateLimits;
   readonly effective: RateLimits;
@@ -34,7 +34,7 @@ export interface LimitReport {
   readonly updatedAtMs: number | null;
 }
 
-/** An owner, and for a model the account. */
+/** An owner of limits. For a model, `account` selects the account whose use is meant. */
 export interface LimitTarget {
   readonly owner: LimitOwner;
   readonly account: string;
@@ -71,7 +71,7 @@ export class LimitsAdmin {
     return this.#report({ owner, account: owner.kind === "account" ? owner.id : defaultAccount });
   }
 
-  /** Resets the windows of an owner; running requests go on. */
+  /** Resets the rate limit windows of a key, account or model; running requests continue. */
   async reset(target: LimitTarget, by: AuditSource): Promise<LimitReport> {
     const { ledger, rejections, audit } = this.#deps;
     const { account } = await this.#resolve(target);
@@ -91,7 +91,7 @@ export class LimitsAdmin {
     return { owner, account, own, configured, effective, use: use ?? noUse, updatedAtMs };
   }
 
-  /** The account of an owner's windows, and its stored limits. */
+  /** Returns the account to which the windows of an owner belong, and the owner's stored limits. */
   async #resolve({ owner, account }: LimitTarget): Promise<Pick<LimitReport, "account" | "own" | "updatedAtMs">> {
     checkOwner(owner);
     if (owner.kind === "key") {

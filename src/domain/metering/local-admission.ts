@@ -25,12 +25,12 @@ import {
 /** An admitted request until its end. */
 export interface LiveRecord {
   readonly request: AdmitRequest;
-  /** As of the last `renew`. */
+  /** The tokens as reported by the last `renew`. */
   readonly promptTokens: number;
   readonly completionTokens: number;
 }
 
-/** Charge of a request to one owner. */
+/** Charge of a request to the windows of one key, account or model. */
 interface HeldWindow {
   readonly use: OwnerWindows;
   /** The window with its tokens; null without a token limit. */
@@ -49,9 +49,12 @@ interface Lease extends LiveRecord {
   completionTokens: number;
 }
 
-/** Ended requests remembered to detect repeats, which come soon. A larger table would leave the processor's cache. */
+/**
+ * Number of ended requests that are remembered to detect repeated calls, which arrive soon after the first. A larger table
+ * would not fit the processor's cache.
+ */
 const endedMax = 500;
-/** Owners checked per admission and sweep, to remove idle ones. */
+/** Windows checked per admission and per sweep, to remove idle ones. */
 const checkedPerAdmission = 4;
 const checkedPerSweep = 50_000;
 
@@ -61,10 +64,13 @@ const noBudgets: BudgetHold = [];
 
 /** Admission in the memory of one process: windows, running requests, reservations. */
 export class LocalAdmission {
-  /** Windows and leases use `monotonic`, so that a step of the wall clock changes nothing; `now` selects periods. */
+  /**
+   * Windows and leases use `monotonic`, so that a step of the wall clock does not affect them; `now` selects the period of a
+   * budget.
+   */
   readonly #clock: Pick<Clock, "monotonic" | "now">;
   readonly #leasesMax: number;
-  /** By request id: leases of running requests, null for ended ones. One table saves a look-up. */
+  /** By request id: the lease of a running request, null for an ended one. One table for both saves a look-up. */
   readonly #known = new Map<string, Lease | null>();
   /** Number of held leases. */
   live = 0;
@@ -80,7 +86,7 @@ export class LocalAdmission {
     this.#leasesMax = leasesMax;
   }
 
-  /** Number of owners with windows. */
+  /** Number of keys, accounts and models with rate limit windows. */
   get owners(): number {
     return this.#windows.size;
   }
@@ -137,7 +143,7 @@ export class LocalAdmission {
     return true;
   }
 
-  /** Returns at most `max` requests with an expired lease, each leased anew for `leaseMs`. */
+  /** Returns at most `max` requests with an expired lease; each gets a new lease for `leaseMs`. */
   sweep(max: number, leaseMs: number): LostRequest[] {
     const nowMs = this.#clock.monotonic();
     this.#windows.dropIdle(nowMs, checkedPerSweep);
@@ -211,7 +217,10 @@ export class LocalAdmission {
     this.#endedAt = (this.#endedAt + 1) % endedMax;
   }
 
-  /** Reports the longest wait: never, the end of a budget's period, then a window. */
+  /**
+   * If several limits reject a request, the one with the longest wait is reported: a limit that the request can never pass,
+   * then a budget, then a window.
+   */
   #refusalOf(
     { budgets, reserve }: AdmitRequest,
     uses: readonly ScopeUse[],

@@ -25,7 +25,7 @@ export interface ResilientLedgerDeps {
   /** Separate breakers: a slow store can exceed the time bound of an admission and meet that of a settlement. */
   readonly breakers: { readonly admissions: CircuitBreaker; readonly settlements: CircuitBreaker };
   readonly spool: SettlementSpool;
-  /** Local admission during an outage; null for a store that decides in this process's memory anyway. */
+  /** Local admission during an outage; null for a store that itself admits in this process's memory. */
   readonly local: LocalAdmission | null;
   readonly whenAway: WhenAway;
   /** When the spool is full: reject new requests, or continue without counting them (USE-12). */
@@ -38,7 +38,10 @@ export interface ResilientLedgerDeps {
 }
 
 const settledLater: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
-/** Grace after an outage before requests count as lost: leases were not renewed, and spools are not yet replayed. */
+/**
+ * Time after an outage during which no request counts as lost, because leases were not renewed and spools are not replayed
+ * yet.
+ */
 const catchUpMs = 30_000;
 
 /**
@@ -85,8 +88,9 @@ export class ResilientLedger implements Ledger {
   }
 
   /**
-   * After a recovery the store's windows lack local admissions. Each limit is lowered by them until they would have
-   * left the window; other replicas are assumed to have admitted as much.
+   * After a recovery the store's windows do not contain the requests that were admitted locally. Until those would have left
+   * the window, each limit is lowered by them, times the number of replicas, because other replicas are assumed to have
+   * admitted as many.
    */
   #reduced({ account, scopes }: AdmitRequest, local: LocalAdmission): readonly LimitScope[] {
     const replicas = this.#deps.replicas();
@@ -101,7 +105,7 @@ export class ResilientLedger implements Ledger {
     }));
   }
 
-  /** Budgets need the store's sums, so they are enforced again after the recovery. */
+  /** Admits without the store. Budgets need the store's sums, so they are not enforced until the store has recovered. */
   #admitHere(request: AdmitRequest, local: LocalAdmission): Admission {
     const { whenAway, clock, replicas } = this.#deps;
     if (whenAway === "deny") throw storeUnavailable();
@@ -135,7 +139,7 @@ export class ResilientLedger implements Ledger {
       const tokens = settlement.promptTokens + settlement.completionTokens;
       local?.end(settlement.requestId, { tokens, costNano: settlement.costNano });
     }
-    // The replay of the spool detects the recovery, so no request waits for it.
+    // The replay of the spool detects when the store has recovered, so no request has to wait for a probe of the store.
     if (breakers.settlements.isOpen) return await this.#spool(settlement);
     try {
       const settled = await inner.settle(settlement);
@@ -148,7 +152,7 @@ export class ResilientLedger implements Ledger {
     }
   }
 
-  /** Stored with its end time, so that usage counts in the right day. */
+  /** Spools a settlement with its end time, so that its usage counts in the right hour, day and month. */
   async #spool(settlement: Settlement): Promise<Settled> {
     const { spool, clock, whenFull, onUnrecorded } = this.#deps;
     try {
@@ -201,7 +205,7 @@ function isUnavailable(cause: unknown): boolean {
 function storeUnavailable(): ServiceError {
   return new ServiceError("storage_unavailable", "Limits cannot be checked now: the store does not answer.", {
     retryAfterMs: 1_000,
-    // Nothing has run yet.
+    // The request was not run, so a retry is safe.
     shouldRetry: true,
   });
 }
@@ -214,7 +218,7 @@ function spoolIsFull(sizeMax: number): ServiceError {
 }
 
 export interface SpoolReplayDeps {
-  /** The store itself, not the ledger that spools for it. */
+  /** The ledger of the store itself, not the ResilientLedger that spools. */
   readonly ledger: Pick<Ledger, "settle">;
   readonly spool: SettlementSpool;
   readonly clock: Clock;
@@ -229,9 +233,9 @@ export interface SpoolReplayDeps {
 const replayEveryMs = 250;
 /** Concurrent settlements: enough to fill a group commit or a script call. */
 const batchMax = 64;
-/** Interval of the log line while usage is in memory alone. */
+/** Interval of the log line while settlements are only in memory. */
 const reportEveryMs = 60_000;
-/** Maximum wait of `close` for a disk or a store that accepts what is in memory alone. */
+/** Maximum time for which `close` tries to write the settlements that are only in memory to the disk or the store. */
 const closeWaitMs = 10_000;
 
 /**
@@ -250,7 +254,7 @@ export class SpoolReplay {
     this.#cancelTimer = this.#later();
   }
 
-  /** Waits for the running round, and up to 10 s for the last settlement that is in memory alone (E-21). */
+  /** Waits for the running round, and then up to 10 s until no settlement is only in memory (E-21). */
   async close(): Promise<void> {
     const { spool, clock } = this.#deps;
     const untilMs = clock.monotonic() + closeWaitMs;
@@ -291,7 +295,10 @@ export class SpoolReplay {
     );
   }
 
-  /** Never rejects. What fails stays in the spool; the circuit breaker logs that the store is unavailable. */
+  /**
+   * Never rejects. Settlements that cannot be stored stay in the spool; the circuit breaker logs that the store is
+   * unavailable.
+   */
   async #replayAll(isCancelled = (): boolean => false): Promise<void> {
     const { ledger, spool, clock, log, onAnswered, promptMs } = this.#deps;
     const before = spool.size;

@@ -25,7 +25,7 @@ export interface ThresholdAdminDeps {
   readonly now: () => number;
 }
 
-/** Input of a new threshold. Null: the default, or missing. */
+/** Input of a new threshold. Null fields are missing or get their default. */
 export interface NewThreshold {
   /** Empty: the key's account, otherwise `default`. */
   readonly account: string;
@@ -90,7 +90,7 @@ export class ThresholdAdmin {
     return await Promise.all(wanted.map((threshold) => this.#progressOf(threshold)));
   }
 
-  /** A changed value can fire again (USE-5). */
+  /** Changes a threshold. A percentage whose value changes can fire again in the current period (USE-5). */
   async update(id: string, change: ThresholdChange, source: AuditSource): Promise<ThresholdProgress> {
     const { store, audit, now } = this.#deps;
     const before = (await store.list()).find((threshold) => threshold.id === id);

@@ -32,7 +32,7 @@ export interface UsageQuery {
   readonly page: string;
 }
 
-/** Sums of one bucket for one group; what the query does not group by is null. */
+/** Sums of one bucket for one group. Dimensions that the query does not group by are null. */
 export type UsageResult = Omit<GroupedUsage, "startMs">;
 
 export interface UsageBucket {
@@ -52,7 +52,7 @@ export interface UsageQueriesDeps {
   readonly usage: Pick<UsageReader, "groups">;
   readonly ledger: Pick<Ledger, "inspect" | "chargeRefused">;
   readonly limitBook: Pick<LimitBook, "scopesOf">;
-  /** Reads that run at a time, shared by account. */
+  /** Bounds how many reads run at the same time, shared fairly between accounts. */
   readonly shares: Pick<FairShares, "usage_reads">;
   readonly clock: Clock;
   /** Store time. */
@@ -67,21 +67,24 @@ const watchEveryMs = 2_000;
 const concurrencyRetryMs = 1_000;
 
 /**
- * Usage as callers may read it: their own account, the administrator any (USE-10, SEC-22). A read counts as one request
- * of its key and takes one of its concurrent ones; it charges no tokens and records no usage (E-10).
+ * Reads of usage. A key may read its own account, the administrator any account (USE-10, SEC-22). A read counts as one
+ * request and as one concurrent request of its key; it charges no tokens and records no usage (E-10).
  */
 export class UsageQueries {
   readonly #deps: UsageQueriesDeps;
   /** Reads in progress, by key. */
   readonly #running = new Map<string, number>();
-  /** Admissions of one key follow each other: two at a time would both get the last concurrent read. */
+  /**
+   * Admissions of one key run one after the other: two at the same time would both get the last place of a concurrency
+   * limit.
+   */
   readonly #admitting = new Map<string, Promise<unknown>>();
 
   constructor(deps: UsageQueriesDeps) {
     this.#deps = deps;
   }
 
-  /** An empty `account` is the caller's own. Rejects with ServiceError, also when the client disconnects. */
+  /** An empty `account` means the caller's own account. Rejects with ServiceError, also when the client disconnects. */
   async query(caller: UsageCaller, query: UsageQuery): Promise<UsagePage> {
     const account = accountOf(caller.principal, query.account);
     const release = await this.#admit(caller);
@@ -92,7 +95,7 @@ export class UsageQueries {
     }
   }
 
-  /** Yields the current day at once and after each change, until the signal aborts. Rejects with ServiceError. */
+  /** Yields the current day immediately and after each change, until the signal aborts. Rejects with ServiceError. */
   async *watch(
     caller: UsageCaller,
     request: { readonly account: string; readonly groupBy: readonly UsageGroup[] },
@@ -159,7 +162,7 @@ export class UsageQueries {
   }
 }
 
-/** The end of the current bucket moves with the clock, which is not a change. */
+/** The end of the current bucket is left out: it moves with the clock, and this alone is not a change. */
 function fingerprint(bucket: UsageBucket | undefined): string {
   if (bucket === undefined) return "";
   const results = bucket.results.map((result) => Object.values(result).map(String).join("/"));
@@ -225,7 +228,7 @@ interface Range {
   readonly nowMs: number;
 }
 
-/** The finest sums are hourly, so the range ends with the hour of `end_time`. */
+/** The finest sums are hourly, so the end of the range is `end_time` rounded up to a whole hour. */
 function rangeOf({ startMs, endMs, width, limit, page }: UsageQuery, nowMs: number): Range {
   const { ms } = widths[width];
   const count = bucketsPerPage(width, limit);

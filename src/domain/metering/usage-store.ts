@@ -28,7 +28,7 @@ export interface GroupedUsage extends UsageSums {
   readonly model: string | null;
   /** Null where it is summed over, and for the administrator. */
   readonly keyId: string | null;
-  /** Null where it is summed over, and as in UsageRow. */
+  /** Null where it is summed over, and for usage recorded by a version that summed over operations. */
   readonly operation: string | null;
 }
 
@@ -43,7 +43,7 @@ export interface UsageGroupsQuery extends UsageRange {
   readonly groupBy: readonly UsageGroup[];
   /** Rows up to and including this position are skipped; null: none. */
   readonly after: UsageCursor | null;
-  /** Maximum number of groups. Those of one position, and without grouping by key those of one bucket, stay together. */
+  /** Maximum number of groups. A page is not split within one position, and without grouping by key not within one bucket. */
   readonly groupsMax: number;
 }
 
@@ -60,7 +60,7 @@ export interface UsageReader {
   rows(range: UsageRange): Promise<readonly UsageRow[]>;
   /** Sums by bucket and group, added up in small steps that never delay a settlement. Rejects when the signal aborts. */
   groups(query: UsageGroupsQuery, signal: AbortSignal): Promise<UsageGroups>;
-  /** Accounts that have usage or keys, in their order; at most 10,000. */
+  /** Accounts that have usage or keys, sorted by name; at most 10,000. */
   accounts(): Promise<readonly string[]>;
   /** Sums of a whole period so far, without reservations. */
   used(account: string, scope: UsageScope, period: Period): Promise<UsageSums>;
@@ -101,11 +101,11 @@ export class UsageGrouping {
     });
   }
 
-  /** The page, if it is full with rows up to `startMs` added; null: there is room for more. */
+  /** Returns the page if it is full; null while more rows fit. The buckets that begin before `startMs` must be complete. */
   page(startMs: number): UsageGroups | null {
     const groups = [...this.#groups.values()];
     if (this.#byKey) {
-      // Groups arrive in the order of the rows, so all but those of the last position are complete.
+      // Groups arrive in the order of the rows, so all groups but those of the last position are complete.
       const end = groups[this.#groupsMax - 1];
       if (end === undefined) return null;
       const { startMs, keyId, model } = end;

@@ -5,9 +5,9 @@ import { EmbeddingParamsSchema } from "../../../gen/unified/inference/v1/embeddi
 import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import type { AnswerReader, CallTranscript, RecordedContent } from "../call/observer.js";
 
-/** Characters that are kept of a request, and again of all its answers together. */
+/** Maximum number of characters that are kept of a request, and also of all its answers together. */
 export const contentCharsMax = 32_768;
-/** Choices whose text is kept. */
+/** Maximum number of choices whose text is kept. */
 const answersMax = 16;
 
 const schemas: ReadonlyMap<string, DescMessage> = new Map(
@@ -25,7 +25,7 @@ interface TextEvent {
   readonly argsDelta?: string;
 }
 
-/** Prompt and answer of one call, within a bound. */
+/** Copies prompt and answer of one call, each up to `contentCharsMax` characters. */
 export class ContentTranscript implements CallTranscript {
   readonly #redact: (text: string) => string;
   #request = "";
@@ -44,7 +44,7 @@ export class ContentTranscript implements CallTranscript {
     try {
       this.#request = this.#shortened(toJson(schema, request, { useProtoFieldName: true }));
     } catch {
-      // The request is not validated yet: a number that is out of range has no form as JSON.
+      // The request is not validated yet: a number that is out of range cannot be written as JSON.
       this.#isCut = true;
     }
   }
@@ -86,7 +86,7 @@ export class ContentTranscript implements CallTranscript {
     if (choice < this.#answers.length) this.#answers[choice] = "";
   }
 
-  /** JSON whose texts are cut once the bound is reached, so that it stays readable as JSON. */
+  /** Writes a value as JSON. Texts in it are cut once the bound is reached, so that the result is still valid JSON. */
   #shortened(value: unknown): string {
     let left = contentCharsMax;
     const shorten = (_key: string, inner: unknown): unknown => {

@@ -7,7 +7,7 @@ export interface RecordedTry {
   readonly deployment: string;
   /** The model of the deployment: the requested one or a fallback. */
   readonly model: string;
-  /** From the request's arrival to the slot in the deployment. */
+  /** Time from the request's arrival to the slot in the deployment. */
   readonly beganMs: number;
   readonly durationMs: number;
   readonly code: ErrorCode | "ok";
@@ -36,14 +36,14 @@ export interface RequestRecord {
   readonly admitMs: number;
   /** Wait for slots, in all tries together. */
   readonly queueMs: number;
-  /** From the arrival to the first content of a stream; null without one. */
+  /** Time from the arrival to the first content of a stream; null without one. */
   readonly firstTokenMs: number | null;
-  /** Tokens and cost as settled: their sums are those of usage. */
+  /** Tokens and cost as settled: their sums equal the recorded usage. */
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number;
   readonly costNano: number;
-  /** Tries in deployments. `tries` holds the first of them. */
+  /** Number of tries in deployments. `tries` describes only the first ones. */
   readonly attempts: number;
   readonly tries: readonly RecordedTry[];
   /** Address of the client. */
@@ -91,7 +91,7 @@ export function passes(record: FilteredFields, { model, keyId, account, code, fr
 /** Value of `RequestFilter.code` for all errors. */
 export const anyError = "error";
 
-/** Records of one page at most, and of one append. */
+/** Maximum number of records in a page, and in an append. */
 export const pageRecordsMax = 1_000;
 
 export interface RequestLogQuery {
@@ -109,13 +109,15 @@ export interface RequestLogPage {
 
 /** Port of the stored request log. All methods reject with `storage_unavailable`. */
 export interface RequestLogStore {
-  /** Appends entries, skips those with a known id, and removes the oldest beyond `keep`. At most `pageRecordsMax`. */
+  /** Appends entries, skips those with a known id, and removes the oldest beyond `keep`. Takes at most `pageRecordsMax`. */
   append(entries: readonly RequestLogEntry[], keep: number): Promise<void>;
-  /** Null: there is none, or it was removed. */
+  /** Null if the entry does not exist or was removed. */
   get(id: string): Promise<RequestLogEntry | null>;
   /** Newest arrival first. Examines a bounded number of records, so that a rare match does not delay other calls. */
   list(query: RequestLogQuery): Promise<RequestLogPage>;
-  /** Records appended after the one with the number `after`, in that order, and the number of the last one. */
+  /**
+   * Records appended after the one with the number `after`, in the order of their numbers, and the number of the last one.
+   */
   appendedAfter(
     after: number,
     limit: number,

@@ -25,12 +25,12 @@ import {
 interface RequestLogsDeps {
   readonly store: RequestLogStore;
   readonly clock: Pick<Clock, "after">;
-  /** Records that are kept; 0: the request log is off. */
+  /** Number of records that are kept; 0: the request log is off. */
   readonly keep: number;
   readonly keepsContent: boolean;
 }
 
-/** A filter as clients send it: an empty text is any. */
+/** A filter as clients send it: an empty text matches any value. */
 export interface RequestQuestion {
   readonly model: string;
   readonly apiKeyId: string;
@@ -42,9 +42,9 @@ export interface RequestQuestion {
 
 /** Interval at which a watcher reads new records. */
 const watchEveryMs = 500;
-/** Watchers of this process. */
+/** Maximum number of concurrent watchers in this process. */
 const watchersMax = 64;
-/** Records that a watch may begin with. */
+/** Maximum number of earlier records that a watch may begin with. */
 const recentMax = 1_000;
 
 /** The request log as administrators read it. Rejects with ServiceError. */
@@ -139,7 +139,7 @@ function toFilter({ model, apiKeyId, account, code, fromMs, toMs }: RequestQuest
   };
 }
 
-/** Records of one step of a trim: some milliseconds of the store. */
+/** Maximum records that one step of a trim removes, which takes the store some milliseconds. */
 const trimMax = 500;
 /** Pause between two steps, so that other writes come first. */
 const trimEveryMs = 200;
@@ -151,8 +151,8 @@ interface TrimDeps extends Pick<RequestLogsDeps, "store" | "clock" | "keep"> {
 }
 
 /**
- * Removes the records beyond a bound that was lowered, all of them where the request log was turned off, in small steps.
- * Returns the function that stops it.
+ * Removes the records that exceed a lowered bound, or all of them if the request log was turned off, in small steps. Returns
+ * the function that stops it.
  */
 export function startTrim({ store, clock, keep, log }: TrimDeps): () => void {
   let isStopped = false;

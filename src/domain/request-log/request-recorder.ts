@@ -11,17 +11,17 @@ export interface RequestRecorderDeps {
   readonly log: Logger;
   /** Replaces credentials in a text. */
   readonly redact: (text: string) => string;
-  /** Records that the store keeps. */
+  /** Number of records that the store keeps. */
   readonly keep: number;
   /** Whether prompts and answers are kept, too. */
   readonly keepsContent: boolean;
 }
 
-/** Records that may wait for the store; later ones are dropped. */
+/** Maximum number of records that wait for the store; later ones are dropped. */
 const waitingMax = 10_000;
-/** Characters of content that may wait. */
+/** Maximum characters of records that wait. */
 const waitingCharsMax = 16 * 1024 * 1024;
-/** Records and characters of one append: about a millisecond of the store. */
+/** Maximum records and characters of one append, which takes the store about a millisecond. */
 const batchMax = 100;
 const batchCharsMax = 512 * 1024;
 /** Longest wait of a record for others of its batch. */
@@ -30,7 +30,7 @@ const batchEveryMs = 250;
 const retryMs = 1_000;
 /** Minimum interval between log lines about dropped records. */
 const warnEveryMs = 60_000;
-/** Time for the last appends at a stop. */
+/** Maximum time for the last appends when the service stops. */
 const closeMs = 2_000;
 
 interface Waiting {
@@ -39,8 +39,8 @@ interface Waiting {
 }
 
 /**
- * Writes ended inference requests to the request log in batches, one at a time, off the path of requests. What waits is
- * bounded: while the store is slower than the requests, further records are dropped, counted and logged.
+ * Writes ended inference requests to the request log in batches, one at a time, without delaying requests. The number of
+ * waiting records is bounded: while the store is slower than the requests, further records are dropped, counted and logged.
  */
 export class RequestRecorder implements CallRecorder {
   readonly #deps: RequestRecorderDeps;
@@ -84,7 +84,7 @@ export class RequestRecorder implements CallRecorder {
     else this.#cancelTimer ??= this.#deps.clock.after(batchEveryMs, () => this.#write());
   }
 
-  /** Writes what waits, as far as the store accepts it in time. */
+  /** Writes the waiting records, and drops those that the store does not accept in time. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#write();
@@ -156,7 +156,7 @@ export class RequestRecorder implements CallRecorder {
   }
 }
 
-/** Estimated characters of a record beside its content, and the most that a client's labels have. */
+/** Estimated characters of a record without its content, and the maximum of a client's labels. */
 const metadataChars = 1_024;
 const labelsChars = 12_000;
 
@@ -212,12 +212,12 @@ function triesOf({ tries }: CallDetails, times: CallTimes, durationMs: number): 
   });
 }
 
-/** Fields whose names are those of secrets are removed by their names, which needs the JSON of all labels. */
+/** Redacts all labels as one JSON text, because `redact` recognizes some secrets by the names of their fields. */
 function redactedLabels(labels: ClientLabels, redact: (text: string) => string): ClientLabels {
   return JSON.parse(redact(JSON.stringify(labels))) as ClientLabels;
 }
 
-/** Microseconds are precise enough. */
+/** Rounds to microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1_000) / 1_000;
 }

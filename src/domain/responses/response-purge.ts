@@ -6,7 +6,7 @@ interface ResponsePurgeDeps {
   readonly clock: Pick<Clock, "after">;
   /** Store time. */
   readonly now: () => number;
-  /** How long a response is stored; 0: responses are not stored, and all that were are removed. */
+  /** How long a response is stored; 0: responses are not stored, and those from before are removed. */
   readonly keepMs: number;
   readonly log: Logger;
 }
@@ -15,7 +15,10 @@ interface ResponsePurgeDeps {
 const everyMs = 30_000;
 /** Pause between two steps, so that other writes come first. */
 const stepEveryMs = 50;
-/** Responses of one step, of up to 1.4 MB each: some milliseconds of the store, for the largest ones a tenth of a second. */
+/**
+ * Maximum responses that one step removes. Each has up to 1.4 MB, so a step takes the store some milliseconds, or a tenth of
+ * a second for the largest ones.
+ */
 const stepMax = 100;
 
 /** Removes expired responses in small steps. Returns the function that stops it. Outages are retried at the next interval. */
@@ -29,7 +32,7 @@ export function startResponsePurge({ store, clock, now, keepMs, log }: ResponseP
     } catch (err) {
       log.warn({ err }, "expired responses could not be removed; retrying later");
     }
-    // Without storing, nothing is added to what was just removed.
+    // If responses are not stored, none can expire after all have been removed.
     const isDone = keepMs === 0 && purged !== null && purged < stepMax;
     if (!isStopped && !isDone) cancelTimer = clock.after(purged === stepMax ? stepEveryMs : everyMs, () => void step());
   }

@@ -1,4 +1,7 @@
-/** A stored response. Its content is encrypted; a store reads only what is needed to find, order and bound responses. */
+/**
+ * A stored response. Its content is encrypted; a store reads only the fields by which responses are found, ordered and
+ * bounded.
+ */
 export interface StoredResponse {
   /** `resp_…`, the id that the client received. Unique within the account. */
   readonly id: string;
@@ -13,7 +16,7 @@ export interface StoredResponse {
   readonly sealed: string;
 }
 
-/** Responses that are stored for an account; beyond it the oldest are removed. */
+/** Maximum number of responses stored for an account; the oldest beyond it are removed. */
 export const responsesOfAccountMax = 10_000;
 
 /** Bounds of one read of a conversation, so that a long one does not delay other calls of the store. */
@@ -30,11 +33,14 @@ export interface ResponseStore {
    * so that a write may be repeated.
    */
   put(response: StoredResponse, keepMax: number): Promise<void>;
-  /** Null: there is none, or it was removed. */
+  /** Null if the response does not exist or was removed. */
   get(account: string, id: string): Promise<StoredResponse | null>;
-  /** A response and those that it continues, the newest first, up to the bounds or a missing one. Empty: there is none. */
+  /**
+   * A response and those that it continues, the newest first, up to the bounds or a missing one. Empty if `id` does not
+   * exist.
+   */
   conversation(account: string, id: string, step: ConversationStep): Promise<readonly StoredResponse[]>;
-  /** False: there was none. */
+  /** False if the response does not exist. */
   delete(account: string, id: string): Promise<boolean>;
   /** Removes at most `max` responses created before `beforeMs`, of all accounts, and returns their number. */
   purge(beforeMs: number, max: number): Promise<number>;

@@ -32,31 +32,31 @@ export interface NewResponse {
   readonly input: readonly ResponseItem[];
 }
 
-/** UTF-8 bytes of a response with its own input. */
+/** Maximum UTF-8 bytes of a response with its own input. */
 export const responseBytesMax = 1_048_576;
-/** Items of a conversation: of earlier responses and of the new input. */
+/** Maximum items of a conversation: those of earlier responses and of the new input. */
 export const conversationItemsMax = 1_000;
-/** Characters of the stored responses of a conversation, which are encrypted: 12 MiB of text. */
+/** Maximum characters of a conversation's stored responses. They are encrypted, so that this is 12 MiB of text. */
 const conversationCharsMax = 16 * 1_048_576;
-/** One read of a conversation: some milliseconds of the store. */
+/** Bounds of one read of a conversation, which takes the store some milliseconds. */
 const step = { responsesMax: 100, charsMax: 1_048_576 };
-/** Characters of responses that may wait for the store. */
+/** Maximum characters of responses that wait for the store. */
 const waitingCharsMax = 64 * 1_048_576;
 /** Log messages of the circuit breaker. */
 const messages = {
-  unavailable: "responses cannot be stored and are answered with store: false",
+  unavailable: "responses cannot be stored; answers say store: false",
   recovered: "responses are stored again",
 };
 
 const idForm = /^resp_[A-Za-z0-9_-]{1,128}$/;
 
 /**
- * Responses that clients can read, delete and continue for a time. Each belongs to the account of its request: that of
- * another account looks like one that does not exist. Rejects with ServiceError.
+ * Responses that clients can read, delete and continue for a time. Each belongs to the account of its request: a response of
+ * another account gives the same error as one that does not exist. Rejects with ServiceError.
  */
 export class StoredResponses {
   readonly #deps: StoredResponsesDeps;
-  /** Without it every answer would wait for a store that does not answer. */
+  /** Without it every answer would wait while the store does not respond. */
   readonly #breaker: CircuitBreaker;
   #waitingChars = 0;
 
@@ -98,7 +98,7 @@ export class StoredResponses {
   }
 
   async delete(id: string, caller: ResponseCaller): Promise<void> {
-    // An expired one that is still stored does not exist for its client.
+    // A response that has expired but is still stored counts as missing.
     await this.#find(id, caller);
     if (!(await this.#deps.store.delete(caller.principal.account, id))) missing(id);
   }
@@ -171,7 +171,7 @@ export class StoredResponses {
     return createdAtMs <= this.#deps.now() - this.#deps.keepMs;
   }
 
-  /** Null for content that was encrypted with another key, which the log reports. */
+  /** Decrypts a response. Returns null, and logs an error, if it was encrypted with another key. */
   #open({ account, id, sealed }: StoredResponse): string | null {
     const { secrets, log } = this.#deps;
     try {
@@ -201,7 +201,7 @@ function ownerOf(account: string, id: string): string {
   return `response/${account}/${id}`;
 }
 
-/** Content is the JSON of the input in its first line, then that of the response. */
+/** Content has two JSON texts: the input in its first line, then the response. */
 function inputIn(content: string): readonly ResponseItem[] {
   return JSON.parse(content.slice(0, content.indexOf("\n"))) as readonly ResponseItem[];
 }

@@ -1,7 +1,10 @@
 import type { Clock } from "../call/ports.js";
 import { type Candidate, effectiveWeight, hasFreeSlot } from "./pick.js";
 
-/** Bounds of a deployment's running requests, relative to its share by weight: now, and on average over a minute. */
+/**
+ * Bounds of a deployment's running requests as multiples of its share by weight: at the moment, and on average over a
+ * minute.
+ */
 const loadFactor = 1.25;
 const recentLoadFactor = 1.2;
 const recentMs = 60_000;
@@ -9,7 +12,7 @@ const recentMs = 60_000;
 const burstFactor = 2;
 const burstMin = 8;
 
-/** What is remembered of a deployment. */
+/** State that is kept for a deployment. */
 interface Node {
   readonly hash: number;
   /** Moving average of running requests. */
@@ -18,16 +21,18 @@ interface Node {
 }
 
 /**
- * Sends requests of one key to one deployment, whose prefix cache then has their beginning: rendezvous hashing with
- * bounded loads. Every process computes the same order of deployments from their ids and weights. A removed deployment
- * moves its own keys only, to all others by weight. Keys return during a slow start as the share of the weight grows.
+ * Sends requests with the same affinity key to the same deployment, so that its prefix cache contains the beginning of their
+ * prompts. The algorithm is rendezvous hashing with bounded loads: every process computes the same order of deployments from
+ * their ids and weights. If a deployment is removed, only its own keys move, and they are spread over the others by weight.
+ * During a slow start its keys return gradually as its share of the weight grows.
  *
- * A deployment is passed when it has more than 1.25 times the mean of running requests, and more than 1.2 times over the
- * last minute too. With the first bound alone, chance would move a fifth of all requests at 8 running ones each.
+ * A deployment is skipped when it has more than 1.25 times the mean number of running requests, and more than 1.2 times the
+ * mean over the last minute, too. With the first bound alone, random variation would move a fifth of all requests if each
+ * deployment runs 8.
  */
 export class Affinity {
   readonly #clock: Pick<Clock, "monotonic">;
-  /** By object, so that a removed deployment is forgotten with it. */
+  /** Weak keys, so that the state of a removed deployment is garbage collected. */
   readonly #nodes = new WeakMap<Candidate, Node>();
 
   constructor(clock: Pick<Clock, "monotonic">) {
@@ -86,7 +91,7 @@ export class Affinity {
   }
 }
 
-/** What the key of a request is made of. */
+/** Input from which the affinity key of a request is computed. */
 export interface AffinityInput {
   readonly account: string;
   /** The client's own `prompt_cache_key` or session id; null if it sent none. */
@@ -103,7 +108,10 @@ export interface AffinityInput {
 
 const beginningCharsMax = 1_024;
 
-/** 32-bit key: of account and session, else of model, tools and the beginning of the prompt. About 1 ns per character. */
+/**
+ * Computes a 32-bit key from account and session, or without a session from model, tools and the beginning of the prompt.
+ * Takes about 1 ns per character.
+ */
 export function affinityKey({ account, session, model, tools, beginning }: AffinityInput): number {
   if (session !== null) return mix(hashWhole(hashWhole(hashStart, account), session));
   let hash = hashWhole(hashWhole(hashStart, model), tools);
@@ -121,7 +129,7 @@ export function affinityKey({ account, session, model, tools, beginning }: Affin
 const hashStart = 0x811c9dc5;
 const separator = "\0";
 
-/** Two texts never hash like one text of both. */
+/** Hashes a text and a separator, so that two texts do not have the hash of their concatenation. */
 function hashWhole(hash: number, text: string): number {
   return hashText(hashText(hash, text, text.length), separator, 1);
 }

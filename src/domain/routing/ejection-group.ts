@@ -3,13 +3,16 @@ import { Ejection, type EjectionPeers, type EjectionState } from "./ejection.js"
 
 /** Largest share of a model's deployments that is ejected; the others stay in use although they fail. */
 const ejectedShareMax = 0.5;
-/** First tokens are slow from this multiple of the median on, and never below the minimum: caches answer in no time. */
+/**
+ * First tokens are slow if they take at least this multiple of the median and at least the minimum time. Without a minimum,
+ * a deployment that answers from its cache would make the others slow.
+ */
 const slowFactor = 10;
 const slowMinMs = 100;
 /** The median is computed again after this time. */
 const medianMaxAgeMs = 1_000;
 
-/** The ejections of a model's deployments, with what they decide together. */
+/** The ejections of a model's deployments, and the decisions that depend on all of them. */
 export class EjectionGroup implements EjectionPeers {
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   readonly #members = new Set<Ejection>();
@@ -30,7 +33,10 @@ export class EjectionGroup implements EjectionPeers {
     return ejected + 1 <= ejectedShareMax * this.#members.size;
   }
 
-  /** From the lower median of the deployments' average times: of two, the faster one is the measure. */
+  /**
+   * Computed from the lower median of the deployments' average times: of two deployments, the slower one is compared with
+   * the faster one.
+   */
   get slowFirstTokenMs(): number {
     const nowMs = this.#clock.monotonic();
     if (nowMs - this.#comparedAtMs < medianMaxAgeMs) return this.#slowFirstTokenMs;
@@ -42,8 +48,8 @@ export class EjectionGroup implements EjectionPeers {
   }
 
   /**
-   * For a new deployment. `onChange` is called when it is ejected, returned or paused. `heldForMs` returns the time for which
-   * its upstream has no usable key.
+   * Adds a new deployment. `onChange` is called when it is ejected, returned or paused. `heldForMs` returns the time for
+   * which its upstream has no usable key.
    */
   add(onChange: (state: EjectionState) => void, heldForMs: () => number = () => 0): Ejection {
     const ejection = new Ejection(this.#clock, this, onChange, heldForMs);
@@ -51,7 +57,7 @@ export class EjectionGroup implements EjectionPeers {
     return ejection;
   }
 
-  /** For a removed deployment. */
+  /** Removes a deployment. */
   remove(ejection: Ejection): void {
     this.#members.delete(ejection);
   }

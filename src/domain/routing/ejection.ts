@@ -8,40 +8,46 @@ const failureShareMax = 0.5;
 const failureShareRequestsMin = 20;
 const ejectionMinMs = 10_000;
 const ejectionMaxMs = 300_000;
-/** A probe that has no result by then is given up, and another one may go: the default deadline of a first byte. */
+/**
+ * A probe that has no result after this time is ignored, and another request may probe. It equals the default timeout of a
+ * first byte.
+ */
 const probeMaxMs = 60_000;
 const slowStartMs = 10_000;
 const slowStartShare = 0.1;
-/** Share of a suspect: an upstream that fails at once has no load and would otherwise receive every request. */
+/**
+ * Share of the weight that counts for a suspect. An upstream that fails immediately has no load and would otherwise receive
+ * every request.
+ */
 const suspectShare = 0.1;
 /**
- * In models of so many deployments a single failure makes one a suspect until its next success: a process sends few requests
- * to each, and a failing third of 1,000 would receive a third of the requests for the half minute that 5 failures in a
- * row take.
+ * If a model has at least this number of deployments, a single failure makes a deployment a suspect until its next success.
+ * A process sends few requests to each of them, so that 5 failures in a row take half a minute; during it, a failing third
+ * of 1,000 deployments would receive a third of the requests.
  */
 const suspectAfterOneFrom = 16;
 const coolDefaultMs = 1_000;
 const coolMaxMs = 300_000;
 const heldReason = "The upstream rejected or limited every key that is configured for it.";
-/** Time above the limit after which first tokens count as slow, and the share that is left then. */
+/** First tokens that take too long for this time make the deployment slow; then only this share of its weight counts. */
 const slowAfterMs = 10_000;
 const slowShare = 0.5;
 /** Weight of the newest time to first token in the moving average. */
 const firstTokenWeight = 0.2;
 
-/** What the deployments of a model decide together. */
+/** Decisions that depend on all deployments of a model. */
 export interface EjectionPeers {
   readonly size: number;
   /** Whether one more may be ejected. */
   readonly mayEject: boolean;
-  /** Average times to first token from here on are slow; infinite while there is nothing to compare. */
+  /** An average time to first token of this or more is slow; infinite while there is no other deployment to compare with. */
   readonly slowFirstTokenMs: number;
 }
 
-/** As `/debug/state` shows it. */
+/** State of a deployment as shown by `/debug/state`. */
 export interface EjectionState {
   readonly state: "ready" | "ejected" | "cooling";
-  /** Null while nothing is wrong. */
+  /** Reason for the state; null if there is no problem. */
   readonly reason: string | null;
   /** Wall-clock milliseconds; null when no time is set, as while a probe is due or running. */
   readonly untilMs: number | null;
@@ -83,7 +89,7 @@ export class Ejection implements Health {
   /** Moving average of the time to first token; null before the first. */
   firstTokenMs: number | null = null;
 
-  /** For `onChange` and `heldForMs` see EjectionGroup.add. */
+  /** EjectionGroup.add describes `onChange` and `heldForMs`. */
   constructor(
     clock: Pick<Clock, "now" | "monotonic">,
     peers: EjectionPeers,
@@ -96,12 +102,15 @@ export class Ejection implements Health {
     this.#heldForMs = heldForMs;
   }
 
-  /** Whether it failed and was not probed successfully since; also while it stays in use. */
+  /**
+   * Whether the deployment failed and no probe has succeeded since. Also true while it stays in use because too many others
+   * are ejected.
+   */
   get isEjected(): boolean {
     return this.#isEjected;
   }
 
-  /** Whether it counts for the bound of ejected deployments. */
+  /** Whether it counts against the maximum share of ejected deployments. */
   get countsAsEjected(): boolean {
     return this.#isEjected && !this.#isSpared;
   }
@@ -136,7 +145,7 @@ export class Ejection implements Health {
     return { state: "ready", reason: this.#reasonInUse(), untilMs: null };
   }
 
-  /** Call when a request is given to the deployment: at the end of an ejection it becomes the probe. */
+  /** Call when a request is given to the deployment. The first request after an ejection has ended becomes the probe. */
   begin(): number {
     if (this.#isEjected && this.#isProbeDue) {
       this.#probedAtMs = this.#clock.monotonic();
@@ -146,8 +155,8 @@ export class Ejection implements Health {
   }
 
   /**
-   * The deployment answered; call at the first content. `firstTokenMs` is the time from the slot to the first content,
-   * null if there was none. The caller's own faults are successes.
+   * The deployment answered; call at the first content. `firstTokenMs` is the time from the slot to the first content, null
+   * if there was none. Errors that the caller caused count as successes.
    */
   succeeded(attempt: number, firstTokenMs: number | null): void {
     if (attempt !== this.#attempt || this.#isAlone) return;
@@ -158,7 +167,7 @@ export class Ejection implements Health {
     if (firstTokenMs !== null) this.#compareFirstToken(nowMs, firstTokenMs);
   }
 
-  /** The deployment failed. `reason` is for people. A 429 is no failure: see `cool`. */
+  /** The deployment failed. `reason` is shown to the operator. A 429 is not a failure: see `cool`. */
   failed(attempt: number, reason: string): void {
     if (attempt !== this.#attempt || this.#isAlone) return;
     const nowMs = this.#clock.monotonic();
@@ -171,14 +180,17 @@ export class Ejection implements Health {
     else if (this.#isSpared && this.#peers.mayEject) this.#isSpared = false;
   }
 
-  /** The request ended without a result, as when its client left. Another probe may go. */
+  /**
+   * The request ended without a result, for example because its client disconnected. If it was the probe, another request
+   * may probe.
+   */
   ended(attempt: number): void {
     if (attempt === this.#attempt) this.#probedAtMs = null;
   }
 
   /**
-   * Pauses the deployment for at least `waitMs`, as Retry-After says; capped at 5 min. Null: 1 s. A longer pause that
-   * is under way stays.
+   * Pauses the deployment for `waitMs`, the time of a Retry-After, but at most 5 min; null: 1 s. A pause that already lasts
+   * longer stays.
    */
   cool(waitMs: number | null, reason: string): void {
     const untilMs = this.#clock.monotonic() + Math.min(coolMaxMs, waitMs ?? coolDefaultMs);
@@ -189,8 +201,9 @@ export class Ejection implements Health {
   }
 
   /**
-   * Result of a health check that costs nothing. When an ejected deployment becomes reachable again its probe is due at
-   * once, even while an earlier probe has no result. One that was reachable all the time fails for other reasons, and waits.
+   * Result of a health check that costs nothing. When an ejected deployment becomes reachable again, its probe is due
+   * immediately, even while an earlier probe has no result. A deployment that was always reachable fails for other reasons,
+   * so its ejection is not shortened.
    */
   checked(isReachable: boolean): void {
     if (!this.#isEjected) return;
@@ -201,7 +214,7 @@ export class Ejection implements Health {
     this.#wasUnreachable = !isReachable;
   }
 
-  /** Nothing is counted for the only deployment of a model: it is never ejected. */
+  /** Whether it is the only deployment of its model. It is never ejected, so no results are counted. */
   get #isAlone(): boolean {
     return this.#peers.size < 2 && !this.#isEjected;
   }

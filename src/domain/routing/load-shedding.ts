@@ -1,7 +1,7 @@
 import { BoundedMap } from "../../lib/collections.js";
 import type { QueueOwner } from "../../lib/fair-queue.js";
 
-/** What a waiting room knows of its load. */
+/** Load of a waiting room. */
 export interface RoomLoad {
   readonly slots: number;
   /** Mean time for which a request holds a slot. */
@@ -20,21 +20,24 @@ interface KeyQueue {
   isShedding: boolean;
 }
 
-/** Shorter waits are not noticed beside the time of an answer, and lie within the accuracy of a busy process. */
+/** Shorter waits are negligible compared with the time of an answer, and a busy process cannot measure them exactly. */
 const targetMinMs = 100;
-/** Share of a request's own time for which it may wait: accepted requests then take 1.5 times as long (REL-5). */
+/**
+ * Target wait as a share of the time for which a request holds a slot: accepted requests then take 1.5 times as long
+ * (REL-5).
+ */
 const targetShare = 1 / 2;
-/** A shorter time does not tell a standing queue from a burst. */
+/** Within a shorter interval, a permanent queue cannot be distinguished from a burst. */
 const intervalMinMs = 1_000;
 /** Target and interval are at most this share of the maximum wait, so that overload is noticed before requests reach it. */
 const queueWaitShare = 1 / 3;
 /** Bounds of the Retry-After before it is randomized. */
 const retryAfterMinMs = 1_000;
 const retryAfterMaxMs = 24_000;
-/** It is randomized upwards by up to this share, in steps. */
+/** The Retry-After is increased by up to this share, in steps, so that clients do not return at the same time. */
 const retrySpread = 1 / 4;
 const retrySteps = 8;
-/** Keys that are remembered. */
+/** Maximum number of keys whose queues are observed. */
 const keysMax = 10_000;
 
 /**
@@ -49,7 +52,7 @@ export class LoadShedding {
   #waitingKeys = 0;
   /** Whether the queue of a key is observed. */
   isActive = false;
-  /** Since when a slot is free and no request waits; null while requests wait. */
+  /** Time since which a slot has been free and no request has waited; null while requests wait. */
   #idleSinceMs: number | null = null;
   /** When the last rejected client is expected to return, on the monotonic clock. */
   #returnAtMs = Number.NEGATIVE_INFINITY;
@@ -70,7 +73,7 @@ export class LoadShedding {
     this.isActive = true;
   }
 
-  /** A request does not wait any longer. `waitMs` null: it got no slot. */
+  /** A request stops waiting. `waitMs` null: it got no slot. */
   left(owner: QueueOwner, waitMs: number | null, load: RoomLoad, nowMs: number): void {
     const queue = this.#queues.get(nameOf(owner));
     if (queue === undefined || queue.waiting === 0) return;
@@ -79,7 +82,7 @@ export class LoadShedding {
     if (queue.waiting === 0) this.#waitingKeys -= 1;
   }
 
-  /** Whether a new request of the owner is rejected. */
+  /** Whether a new request of the key is rejected. */
   rejects(owner: QueueOwner, load: RoomLoad, nowMs: number): boolean {
     const queue = this.#queues.get(nameOf(owner));
     if (queue === undefined || queue.waiting === 0) return false;
@@ -88,8 +91,9 @@ export class LoadShedding {
   }
 
   /**
-   * When a rejected client may return, 1 to 30 s: behind the requests that wait and the clients that were rejected before
-   * it, at the rate at which slots become free. Randomized, so that clients do not return together.
+   * Time after which a rejected client should retry, 1 to 30 s: the estimated time in which slots become free for the
+   * waiting requests and for the clients that were rejected before it. Randomized, so that clients do not return at the same
+   * time.
    */
   retryAfterMs(waiting: number, { slots, meanHoldMs }: RoomLoad, nowMs: number): number {
     const slotEveryMs = meanHoldMs / Math.max(1, slots);
@@ -99,7 +103,10 @@ export class LoadShedding {
     return Math.ceil(Math.max(retryAfterMinMs, this.#returnAtMs - nowMs) * spread);
   }
 
-  /** A slot is free and no request waits. For a moment that is so under overload, too, when many slots become free at once. */
+  /**
+   * A slot is free and no request waits. Under overload this can also be the case for a moment, when many slots become free
+   * at the same time.
+   */
   idle(nowMs: number): void {
     this.#idleSinceMs ??= nowMs;
   }

@@ -3,9 +3,15 @@ import type { RoutedOwner } from "./priority-queue.js";
 
 /** Number of deployments from which two random ones are compared instead of all. */
 const twoChoicesMin = 16;
-/** From this number on the two are drawn without a look at the others, which would take 0.1 ms among 1,000. */
+/**
+ * From this number of deployments on, the two are drawn without examining the others, which would take 0.1 ms for 1,000
+ * deployments.
+ */
 const sampledMin = 64;
-/** Draws for the two. Without two usable ones among them, as when most are ejected, all deployments are looked at. */
+/**
+ * Maximum number of draws to find two usable deployments. If they do not find two, for example because most are ejected, all
+ * deployments are examined.
+ */
 const drawsMax = 32;
 
 /** Sends requests of one key to one deployment: see Affinity. */
@@ -21,10 +27,10 @@ export interface PickPolicy {
 }
 
 /**
- * The deployment for the next try of a request; null if it may use none now. The lowest priority number with a usable
- * deployment comes first, within it the one of the request's affinity key, else the fewest outstanding tokens by weight.
- * Ejected and cooling deployments are used when the model has no others. A deployment is tried twice by the same request
- * only when no other can serve it.
+ * Returns the deployment for the next try of a request; null if it may use none now. Among the deployments with the lowest
+ * priority number it takes the one of the request's affinity key, else the one with the fewest outstanding tokens by weight.
+ * Ejected and cooling deployments are used only when the model has no others. The same request tries a deployment twice only
+ * when no other can serve it.
  */
 export function pick<D extends Candidate>(
   deployments: readonly D[],
@@ -50,8 +56,8 @@ export function pick<D extends Candidate>(
 }
 
 /**
- * The untried deployments of the priority to use. They have the lowest rank that is left, or are suspects beside good
- * ones. Includes those without a free slot.
+ * The untried deployments of the priority to use. They have the lowest rank that is left; good deployments and suspects are
+ * used together. Deployments without a free slot are included.
  */
 function usableGroup<D extends Candidate>(able: readonly D[], request: RoutedRequest<D>, needsSlot: boolean): D[] {
   let lowestRank: number = rank.cooling;
@@ -81,9 +87,9 @@ function comesBefore(a: Candidate, b: Candidate): boolean {
 }
 
 /**
- * Deployments of equal weight are compared by outstanding tokens. Between different weights the request is drawn by
- * weight among those that are not overloaded, because comparing alone would send it to the heavier one whenever there
- * is little load, or to the lighter one: neither is the configured share.
+ * Deployments of equal weight are compared by outstanding tokens. Between different weights the request is drawn by weight
+ * among those that are not overloaded: under little load, a comparison alone would always choose the same one, which is not
+ * the configured share.
  */
 function leastLoaded<D extends Candidate>(group: readonly D[], tokens: number, random: () => number): D | null {
   if (group.length < 2) return group[0] ?? null;
@@ -93,7 +99,7 @@ function leastLoaded<D extends Candidate>(group: readonly D[], tokens: number, r
   for (const { ejection } of group) lowestRank = Math.min(lowestRank, ejection.rank);
   let loadMax = Number.POSITIVE_INFINITY;
   for (const candidate of group) {
-    // A suspect that fails at once has no load, so it sets no measure for the others.
+    // A suspect that fails immediately has no load, so the load of the others is not compared with it.
     if (candidate.ejection.rank > lowestRank) continue;
     loadMax = Math.min(loadMax, (candidate.outstandingTokens + quantum) / effectiveWeight(candidate));
   }
@@ -124,7 +130,7 @@ function meanTokens(group: readonly Candidate[]): number {
   return requests === 0 ? 0 : tokens / requests;
 }
 
-/** Both are drawn by weight; the second is used when the first is more loaded. */
+/** Draws two deployments by weight and returns the less loaded one. */
 function lessLoadedOfTwo<D extends Candidate>(group: readonly D[], random: number): D {
   const { drawn: first, rest } = draw(group, random);
   const { drawn: second } = draw(
@@ -134,7 +140,7 @@ function lessLoadedOfTwo<D extends Candidate>(group: readonly D[], random: numbe
   return lessLoaded(first, second);
 }
 
-/** The first one of two that are equal. */
+/** Returns the less loaded deployment, or the first one if both have the same load. */
 function lessLoaded<D extends Candidate>(first: D, second: D): D {
   return first.outstandingTokens / effectiveWeight(first) > second.outstandingTokens / effectiveWeight(second)
     ? second
@@ -142,8 +148,8 @@ function lessLoaded<D extends Candidate>(first: D, second: D): D {
 }
 
 /**
- * The choice of `lessLoadedOfTwo` in constant time: draws are even, and each is accepted with the probability of its weight over
- * the largest one. Null when that is not conclusive: too few draws are usable, or both are suspects.
+ * The choice of `lessLoadedOfTwo` in constant time: each draw is uniform, and is accepted with a probability of its weight
+ * divided by the largest weight. Null when two deployments are not found: too few draws are usable, or both are suspects.
  */
 function lessLoadedOfSample<D extends Candidate>(
   deployments: readonly D[],
@@ -156,12 +162,12 @@ function lessLoadedOfSample<D extends Candidate>(
   let bits = Math.floor(random * 2 ** 32);
   for (let draws = 0; draws < drawsMax; draws++) {
     const at = (bits / 2 ** 32) * deployments.length;
-    // A linear congruential generator (Numerical Recipes): further numbers from the one that a pick has.
+    // A linear congruential generator (Numerical Recipes) derives further random numbers from the one that a pick has.
     bits = (Math.imul(bits, 1_664_525) + 1_013_904_223) >>> 0;
     const drawn = deployments[Math.floor(at)];
     if (drawn === undefined || drawn === first || drawn.priority !== priority) continue;
     const { ejection } = drawn;
-    // A further try counts the share twice, so that it rarely meets another failing deployment.
+    // A retry multiplies by the share twice, so that it rarely draws another failing deployment.
     const acceptance = effectiveWeight(drawn) * (tried === null ? 1 : ejection.share);
     if (ejection.rank > rank.suspect || (at % 1) * weight >= acceptance) continue;
     if (needsSlot && !hasFreeSlot(drawn)) continue;
@@ -183,7 +189,7 @@ interface Bounds {
   readonly weight: number;
 }
 
-/** By list: a changed model has a new one. */
+/** Cached by list of deployments: a changed model has a new list. */
 const boundsByList = new WeakMap<readonly Candidate[], Bounds>();
 
 function boundsOf(deployments: readonly Candidate[]): Bounds {
@@ -198,7 +204,7 @@ function boundsOf(deployments: readonly Candidate[]): Bounds {
   return bounds;
 }
 
-/** Draws by weight. `rest` is what is left of the random number: uniform again from 0 to below 1. */
+/** Draws by weight. `rest` is the unused part of the random number, scaled so that it is uniform from 0 to below 1 again. */
 function draw<D extends Candidate>(group: readonly D[], random: number): { drawn: D; rest: number } {
   let total = 0;
   for (const candidate of group) total += effectiveWeight(candidate);
@@ -208,13 +214,13 @@ function draw<D extends Candidate>(group: readonly D[], random: number): { drawn
     if (left < weight) return { drawn: candidate, rest: left / weight };
     left -= weight;
   }
-  // Rounding may leave a trace of the number behind the last weight.
+  // Because of rounding, the number may be slightly larger than the sum of the weights.
   return { drawn: group[group.length - 1] as D, rest: 0 };
 }
 
 /**
- * Numbers from 0 to below 1 that fill the range evenly from the first few on, so that shares hold for few requests too:
- * the multiples of the golden ratio from a random start.
+ * Numbers from 0 to below 1 that are spread evenly even if only a few are drawn, so that a few requests already follow the
+ * configured shares: multiples of the golden ratio from a random start.
  */
 export function evenlySpread(random: () => number): () => number {
   let last = random();
@@ -224,13 +230,16 @@ export function evenlySpread(random: () => number): () => number {
   };
 }
 
-/** Health of a deployment. A request goes to one of the lowest rank; the higher ranks are used when nothing else is there. */
+/**
+ * Health of a deployment. A request goes to a deployment of the lowest rank; higher ranks are used only if there are no
+ * others.
+ */
 export const rank = {
   good: 0,
   /** Failing, and in use because half of the model's deployments are ejected already. */
   suspect: 1,
   ejected: 2,
-  /** Asked for a pause (Retry-After, or no key of the upstream is usable). */
+  /** Paused (by Retry-After, or because no key of the upstream is usable). */
   cooling: 3,
 } as const;
 
@@ -238,11 +247,14 @@ export type Rank = (typeof rank)[keyof typeof rank];
 
 export interface Health {
   readonly rank: Rank;
-  /** Share of the weight that counts, above 0 to 1: slow start, slow first tokens, suspicion. */
+  /**
+   * Share of the weight that counts, above 0 to 1. It is below 1 during a slow start, for slow first tokens and for a
+   * suspect.
+   */
   readonly share: number;
 }
 
-/** A loaded deployment, as routing reads it. */
+/** The fields of a loaded deployment that routing reads. */
 export interface Candidate {
   readonly id: string;
   /** Lower numbers are used first. */
@@ -258,7 +270,7 @@ export interface Candidate {
   readonly ejection: Health;
 }
 
-/** A request, as routing reads it. One object for all its tries. */
+/** The fields of a request that routing reads. All tries of a request use one object. */
 export interface RoutedRequest<D> {
   readonly owner: RoutedOwner;
   /** Estimated tokens of prompt and answer; 1 or more. */

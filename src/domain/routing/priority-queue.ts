@@ -7,8 +7,8 @@ export interface RoutedOwner extends QueueOwner {
 }
 
 /**
- * Slots in a row that may pass a waiting class. A default request gets every 8th slot at least. A batch request gets
- * every 16th: its turn comes after 14, because the turn of a default request may come first.
+ * Number of slots in a row that may go to other classes while a class waits. The default class gets at least every 8th slot,
+ * the batch class at least every 16th: its turn comes after 14, because a default request may have its turn first.
  */
 const passedMax = { interactive: Number.POSITIVE_INFINITY, default: 7, batch: 14 } as const;
 
@@ -21,7 +21,7 @@ interface PriorityClass<T> {
 
 /**
  * Queue of the requests that wait for a slot of a model: interactive before default before batch, and within a class fair
- * between accounts and keys. A bound on the slots in a row that pass a class prevents its starvation.
+ * between accounts and keys. A bound on the slots in a row that go to other classes prevents the starvation of a class.
  */
 export class PriorityQueue<T> {
   readonly #classes: readonly PriorityClass<T>[];
@@ -70,9 +70,10 @@ export class PriorityQueue<T> {
   }
 
   /**
-   * Removes and returns the item that gives up its place in a full queue: the newest one of the key with the most, in the
-   * lowest class below the owner's. Without one, of a key in the owner's class that has more than the owner would have.
-   * Null: the owner has to be rejected.
+   * Removes and returns the item that is dropped from a full queue so that a request of the key `owner` can wait: the newest
+   * item of the key with the most items, in the lowest class below the class of `owner`. If there is none, an item of a key
+   * in the same class that has more items than `owner` would have. Null if no item can be dropped, so that the new request
+   * has to be rejected.
    */
   makeRoomFor(owner: RoutedOwner): T | null {
     const own = this.#classOf(owner);

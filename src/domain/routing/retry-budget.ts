@@ -1,9 +1,9 @@
 import type { Clock } from "../call/ports.js";
 import { SlidingCount } from "./sliding-count.js";
 
-/** Further tries of one request. */
+/** Maximum number of further tries of one request. */
 const triesMax = 2;
-/** Further tries of a model within 10 s: a share of its requests, and a fixed number beside. */
+/** Maximum number of further tries of a model within 10 s: a share of its requests plus a fixed number. */
 const shareOfRequests = 0.2;
 const triesPerWindow = 100;
 
@@ -27,7 +27,7 @@ export class RetryBudget {
     this.#requests.add(this.#clock.monotonic());
   }
 
-  /** Whether a request that made `tries` tries (1 or more) may make one more, which is then counted. */
+  /** Whether a request after `tries` tries (1 or more) may try again. If so, the further try is counted. */
   take(tries: number): boolean {
     if (tries > triesMax) return false;
     const nowMs = this.#clock.monotonic();

@@ -32,21 +32,22 @@ interface Waiter<D> {
 }
 
 const fullText = "The model's queue is full.";
-const shedText = "The model gets more requests than it can serve, and those of this key wait too long already.";
+const shedText = "The model gets more requests than it can serve, and the requests of this key already wait too long.";
 /** Weight of the newest duration in the moving average of slot use. */
 const holdWeight = 0.1;
 
 /**
  * Grants the slots of all deployments of a model by the priority of the key, and fairly between accounts and between the
- * keys of an account (REL-5). A request waits for the first free slot of any deployment that it may use. A full room
- * rejects at once. When a key with few waiting requests meets a full room, the newest request of a lower priority or of
- * the key with the most is dropped for it. A queue that lasts is kept short: see LoadShedding.
+ * keys of an account (REL-5). A request waits for the first free slot of any deployment that it may use. If the maximum
+ * number of requests already waits, a new one is rejected immediately, unless its key has few waiting requests: then the
+ * newest waiting request of a lower priority, or of the key with the most waiting requests, is dropped for it. A permanent
+ * queue is kept short by LoadShedding.
  */
 export class WaitingRoom<D extends RoutedDeployment> {
   readonly #clock: Clock;
   readonly #options: WaitingRoomOptions<D>;
   readonly #waiting = new PriorityQueue<Waiter<D>>();
-  /** Those of the waiting requests that have failed tries. */
+  /** The waiting requests that already have failed tries. */
   readonly #retries = new Set<Waiter<D>>();
   #deployments: readonly D[];
   /** Slots in use. */
@@ -76,7 +77,7 @@ export class WaitingRoom<D extends RoutedDeployment> {
     return this.#waiting.size;
   }
 
-  /** Slots of the deployments that can be relied on; of all deployments if there are none. */
+  /** Number of slots of the deployments that are neither ejected nor paused; of all deployments if there are none. */
   get slots(): number {
     let reliable = 0;
     let all = 0;
@@ -98,19 +99,19 @@ export class WaitingRoom<D extends RoutedDeployment> {
   }
 
   /**
-   * Waits for a slot. Rejects with `server_is_overloaded` when the room is full or the wait too long, with the failure of
-   * the last try when the deployments that it has not tried are ejected meanwhile, and with the call's own error when the
-   * signal aborts. `continuing` marks a further prompt of a running request: it queues like others but is never rejected
-   * for a full room or a long wait.
+   * Waits for a slot. Rejects with `server_is_overloaded` when the room is full or the wait too long, with the error of the
+   * last try when all deployments that it has not tried are ejected while it waits, and with the call's own error when the
+   * signal aborts. `continuing` marks a further prompt of a running request: it queues like others but is never rejected for
+   * a full room or a long wait.
    */
   acquire(request: RoutedRequest<D>, signal: AbortFlag, continuing = false): Promise<Slot<D>> {
     if (signal.aborted) return Promise.reject(errorOfEnd(signal.reason));
-    // Requests that wait have been offered every free slot, so what is free now is free for this one.
+    // Waiting requests are offered every free slot first. A slot that is still free may be used by this request.
     this.#dispatch();
     const free = this.#takeFree(request);
     if (free !== null) return Promise.resolve(free);
     if (!continuing) {
-      // A retry has waited already.
+      // A retry is not shed, because the request has already waited.
       if (request.failure === null && this.#isShedding(request.owner))
         return Promise.reject(this.#overloaded(shedText));
       if (this.#isFull && !this.#makeRoomFor(request)) return Promise.reject(this.#overloaded(fullText));
@@ -118,14 +119,14 @@ export class WaitingRoom<D extends RoutedDeployment> {
     return this.#wait(request, signal, continuing);
   }
 
-  /** Whether a new request of the owner would be rejected now. */
+  /** Whether a new request of the key `owner` would be rejected now. */
   isRejecting(owner: RoutedOwner): boolean {
     if (this.waiting === 0 && !this.#isFull) return false;
     if (this.#deployments.length === 0 || this.#deployments.some(hasFreeSlot)) return false;
     return this.#isShedding(owner) || (this.#isFull && !this.#waiting.canMakeRoomFor(owner));
   }
 
-  /** Throws `server_is_overloaded` if a new request of the owner would be rejected now. */
+  /** Throws `server_is_overloaded` if a new request of the key `owner` would be rejected now. */
   throwIfRejecting(owner: RoutedOwner): void {
     if (this.isRejecting(owner)) throw this.#overloaded(this.#isShedding(owner) ? shedText : fullText);
   }
@@ -210,7 +211,8 @@ export class WaitingRoom<D extends RoutedDeployment> {
       const offer: { deployment: D | null } = { deployment: null };
       let mayBeFree = true;
       const waiter = this.#waiting.next(({ request }) => {
-        // What one unrestricted request may not use, the others may not use either: a long queue is passed quickly.
+        // If one unrestricted request finds no slot, no other unrestricted request does either. This keeps a long queue
+        // cheap.
         const isRestricted = request.tried !== null || request.accepts !== null;
         if (!isRestricted && !mayBeFree) return false;
         offer.deployment = pick(this.#deployments, request, this.#options.policy, true);
@@ -231,7 +233,10 @@ export class WaitingRoom<D extends RoutedDeployment> {
     }
   }
 
-  /** Drops a request of a lower priority, or of a key that would still have more than the owner. */
+  /**
+   * Drops a waiting request of a lower priority, or of a key that would still have more waiting requests than the key of the
+   * new request.
+   */
   #makeRoomFor({ owner }: RoutedRequest<D>): boolean {
     const victim = this.#waiting.makeRoomFor(owner);
     if (victim === null) return false;
@@ -255,7 +260,7 @@ export class Slot<D extends RoutedDeployment> {
   readonly #returned: (grantedMs: number) => void;
   readonly #attempt: number;
   readonly #grantedMs: number;
-  /** Estimated tokens that are left. */
+  /** Estimated tokens that the request still has to process. */
   #tokens: number;
   #isHeld = true;
 
@@ -275,7 +280,10 @@ export class Slot<D extends RoutedDeployment> {
     this.#grantedMs = grantedMs;
   }
 
-  /** Lowers the deployment's outstanding tokens: by the prompt at the first content, then by what is generated. */
+  /**
+   * Lowers the deployment's outstanding tokens: by the tokens of the prompt at the first content, then by the generated
+   * tokens.
+   */
   processed(tokens: number): void {
     const known = Math.min(tokens, this.#tokens);
     this.#tokens -= known;
@@ -292,7 +300,7 @@ export class Slot<D extends RoutedDeployment> {
     this.deployment.ejection.failed(this.#attempt, reason);
   }
 
-  /** Releases the slot. Idempotent. A slot without a result says nothing about the deployment's health. */
+  /** Releases the slot. Idempotent. A slot that is released without a result does not affect the deployment's health. */
   release(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;

@@ -82,7 +82,7 @@ export function createApiKeyService(
   });
 }
 
-/** Only the fields that are set in the request. */
+/** The changes of a key. It contains only the fields that are set in the request. */
 function changeOf(request: UpdateApiKeyRequest): KeyChange {
   const { name, models, limits, expiresAt, neverExpires } = request;
   const priority = enumValueOf(priorities, request.priority, "priority");
@@ -98,7 +98,7 @@ function changeOf(request: UpdateApiKeyRequest): KeyChange {
   };
 }
 
-/** Limits of a request, not validated; absent ones are unset. */
+/** Limits of a request, not validated. An absent limit becomes null (no limit of its own). */
 export function limitsOf(message: Limits | undefined): RateLimits {
   if (message === undefined) return unlimited;
   const { requestsPerMinute, tokensPerMinute, concurrency } = message;

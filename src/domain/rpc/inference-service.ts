@@ -17,8 +17,8 @@ import { readOriginal, translatedHead } from "./original-request.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /**
- * `unified.inference.v1.InferenceService`. A request without `params` counts as one with empty params: validation
- * names the missing field. Chunks merge up to the size of a stream's buffer.
+ * `unified.inference.v1.InferenceService`. A request without `params` is treated as one with empty params, so that
+ * validation names the missing field. Chunks are merged up to the size of a stream's buffer.
  */
 export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "streamBufferBytesMax">): RpcService {
   return rpcService(InferenceService, {
@@ -90,7 +90,7 @@ async function* mapItems<M, O>(items: AsyncIterable<M>, wrap: (item: M) => O): A
   for await (const item of items) yield wrap(item);
 }
 
-/** `unified.catalog.v1.CatalogService` on the core. */
+/** `unified.catalog.v1.CatalogService`: the list of models. */
 export function createCatalogService(core: Core): RpcService {
   return rpcService(CatalogService, {
     listModels: (request, ctx) => core.listModels(request, ctx),
@@ -104,9 +104,9 @@ export function createCatalogService(core: Core): RpcService {
 }
 
 /**
- * Merges two text deltas of a choice, so that a slow reader gets few long chunks instead of a growing backlog of
- * short ones. Null for everything else: roles, tool calls, reasoning, finish reasons, log probabilities and usage stay
- * chunks of their own. A merged text has at most `charsMax` UTF-16 code units.
+ * Merges two text deltas of a choice, so that a slow reader gets few long chunks instead of a growing backlog of short ones.
+ * Returns null for all other chunks: roles, tool calls, reasoning, finish reasons, log probabilities and usage are not
+ * merged. A merged text has at most `charsMax` UTF-16 code units.
  */
 export function mergeChatChunks(
   waiting: ChatCompletionChunk,
@@ -124,7 +124,7 @@ export function mergeChatChunks(
   };
 }
 
-/** As mergeChatChunks, for text completions. */
+/** Merges two chunks of a text completion under the rules of mergeChatChunks. */
 export function mergeCompletionChunks(
   waiting: CompletionChunk,
   next: CompletionChunk,

@@ -4,15 +4,16 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../call/service-error.js";
 
 /**
- * Rejects an encoded message that would decode into too many objects: by nesting, and by the number of fields, messages and
- * list elements, about as JSON counts the same request. Malformed bytes are left to the decoder.
+ * Rejects an encoded message that would decode into too many objects. It bounds the nesting and the number of fields,
+ * messages and list elements, with nearly the same count as for the same request in JSON. Malformed bytes are left to the
+ * decoder.
  */
 export function checkMessageBounds(
   desc: DescMessage,
   bytes: Uint8Array,
   limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">,
 ): void {
-  // Most messages are too short for either bound: a value needs a byte, a level two.
+  // Most messages are too short to exceed a bound: each value takes at least one byte, each level of nesting at least two.
   if (bytes.length < limits.jsonDepthMax) return;
   const scan = new MessageScan(bytes, limits.jsonDepthMax, limits.jsonTokensMax);
   scan.message(layoutOf(desc), bytes.length, 1);
@@ -38,7 +39,7 @@ function layoutOf(desc: DescMessage): Layout {
   if (known !== undefined) return known;
   const fields = new Map<number, FieldShape>();
   const layout = { fields };
-  // Stored first, because messages can be recursive.
+  // Stored before its fields are visited, because message types can be recursive.
   layouts.set(desc, layout);
   for (const field of desc.fields) {
     const shape = shapeOf(field);
@@ -47,7 +48,7 @@ function layoutOf(desc: DescMessage): Layout {
   return layout;
 }
 
-/** Bytes of each element of a packed list; 0 for varints. Texts and bytes are not packed. */
+/** Bytes per element of a packed list; 0 for varints. Lists of strings or bytes are never packed. */
 const packedWidths: Partial<Record<ScalarType, number>> = {
   [ScalarType.DOUBLE]: 8,
   [ScalarType.FIXED64]: 8,
@@ -57,7 +58,7 @@ const packedWidths: Partial<Record<ScalarType, number>> = {
   [ScalarType.SFIXED32]: 4,
 };
 
-/** Null for a field that is one value of any length. */
+/** Shape of a field; null for a field that counts as one value, whatever its length. */
 function shapeOf(field: DescField): FieldShape | null {
   if (field.fieldKind === "map") {
     return { fields: new Map(field.message === undefined ? [] : [[2, layoutOf(field.message)]]) };
@@ -85,7 +86,7 @@ class MessageScan {
     this.#valuesLeft = valuesMax;
   }
 
-  /** Scans up to `end`, or for a group up to its end tag. */
+  /** Scans a message up to `end`, or a group up to its end tag. */
   message(layout: Layout, end: number, depth: number): void {
     if (depth > this.#depthMax) {
       this.fault = "too_deep";
@@ -144,7 +145,7 @@ class MessageScan {
     this.#count(count);
   }
 
-  /** Exact up to 32 bits, the size of tags and lengths; longer values are skipped. */
+  /** Reads a varint. The result is exact up to 32 bits, the size of tags and lengths; the rest of longer values is skipped. */
   #varint(): number {
     let value = 0;
     for (let shift = 0; shift < 70; shift += 7) {

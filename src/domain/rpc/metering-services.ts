@@ -32,7 +32,7 @@ const groups: ReadonlyMap<GroupValue, UsageGroup> = new Map([
   [GroupValue.OPERATION, "operation"],
 ]);
 
-/** `unified.admin.v1.UsageService`: an account's own usage by its keys, any account's by the administrator. */
+/** `unified.admin.v1.UsageService`: keys read the usage of their own account, the administrator that of any account. */
 export function createUsageService(questions: UsageQueries): RpcService {
   return rpcService(UsageService, {
     async queryUsage({ account, startTime, endTime, bucketWidth, groupBy, pageSize, pageToken }, ctx) {

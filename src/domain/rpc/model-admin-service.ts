@@ -94,7 +94,10 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
   });
 }
 
-/** The holder of the data folder's token may use the machine's files and networks; a browser session may not. */
+/**
+ * An administrator with the token from the data folder may use local files and private networks; one with a browser session
+ * (`isGuarded`) may not.
+ */
 function guard({ principal }: Pick<CallContext, "principal">): { readonly isGuarded: boolean } {
   return { isGuarded: sessionIdOf(principal) !== null };
 }

@@ -7,9 +7,12 @@ import { ServiceError } from "../call/service-error.js";
 import { type NativeApi, nativeApis } from "../engine/upstream.js";
 import type { NativeOriginal } from "../inference/native-chat.js";
 
-/** A request of another API on its way from a gateway to a core, beside its translation to a chat. */
+/**
+ * Conversions of the original request of another API, which a gateway sends to a core in addition to its translation to a
+ * chat request.
+ */
 
-/** The message of an original. */
+/** The original request as fields of a message. */
 export function originalFields({ api, fieldsJson, headers: sent, refusal }: NativeOriginal) {
   const { code, message, param } = refusal ?? {};
   return {
@@ -20,7 +23,7 @@ export function originalFields({ api, fieldsJson, headers: sent, refusal }: Nati
   };
 }
 
-/** The original of a message; undefined without one. */
+/** Reads the original request from a message; undefined if it has none. */
 export function readOriginal(
   params: ChatCompletionParams | undefined,
   original: OriginalRequest | undefined,
@@ -47,7 +50,7 @@ function isNativeApi(text: string): text is NativeApi {
   return nativeApis.some((api) => api === text);
 }
 
-/** What the API of a translated request writes before the first chunk. */
+/** Data that another API (such as Anthropic's) sends to its client before the first chunk of a translated request. */
 export interface TranslatedHead {
   /** Id of the answer; empty for one that is not streamed. */
   readonly id: string;
@@ -61,7 +64,7 @@ type Answered = Partial<Pick<StreamAnswer<unknown>, "id" | "promptUsage">> & {
   readonly native: NativeOriginal | undefined;
 };
 
-/** The head of the answer to a translated request as metadata, names and values in turn. */
+/** The head of the answer to a translated request as metadata, names and values alternately. */
 export function translatedHead({ id = "", promptUsage, native }: Answered): readonly string[] {
   const { promptTokens = 0, cachedTokens = 0 } = promptUsage?.() ?? {};
   const head: TranslatedHead = { id, promptTokens, cachedTokens, isOffered: native?.isOffered === true };

@@ -12,16 +12,18 @@ import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf
 import type { CallContext } from "../call/call-context.js";
 import { refuse } from "../call/service-error.js";
 
-/** A streamed response, committed: its headers can be sent. */
+/** A streamed response whose headers can be sent now. */
 export interface RpcStream<O> {
   readonly items: AsyncIterable<O>;
-  /** Merges two messages for readers that are slower than the engine; null: keep both. */
+  /** Merges two messages that wait for a slow reader; null if they cannot be merged. */
   readonly merge?: (waiting: O, next: O) => O | null;
-  /** Metadata to send after the last message, or with the error of a stream that failed; names and values in turn. */
+  /** Metadata to send after the last message, or with the error of a stream that failed; names and values alternately. */
   readonly trailers?: () => readonly string[];
 }
 
-/** Sets metadata of the response, names and values in turn; call it before the implementation's promise resolves. */
+/**
+ * Sets metadata of the response, names and values alternately. The implementation must call it before its promise resolves.
+ */
 export type RpcHead = (metadata: readonly string[]) => void;
 
 /** The implementation of one RPC. A unary one returns the fields of its response. Rejects with ServiceError. */
@@ -34,7 +36,7 @@ export type RpcMethod<M extends DescMethod> =
 
 export type RpcMethods<S extends DescService> = { readonly [K in keyof S["method"]]: RpcMethod<S["method"][K]> };
 
-/** An RPC without its message types, so that transports serve all of them alike. */
+/** An RPC without its message types, so that transports can serve all RPCs with the same code. */
 export type RpcHandler =
   | {
       readonly kind: "unary";
@@ -65,12 +67,12 @@ export function rpcService<S extends DescService>(desc: S, methods: RpcMethods<S
   return { desc, handlers };
 }
 
-/** A time as a message; undefined, as an absent field, for null. */
+/** A time as a protobuf Timestamp; undefined (an absent field) for null. */
 export function timestampOf(atMs: number | null): Timestamp | undefined {
   return atMs === null ? undefined : timestampFromMs(atMs);
 }
 
-/** Milliseconds of a time in a request; null when absent. */
+/** Milliseconds of a Timestamp in a request; null if it is absent. */
 export function instantOf(timestamp: Timestamp | undefined): number | null {
   return timestamp === undefined ? null : timestampMs(timestamp);
 }

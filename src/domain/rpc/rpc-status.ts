@@ -33,7 +33,7 @@ export function rpcStatus(error: ServiceError, method: DescMethod | null): Statu
   if (advice.waitMs !== null) details.push(retryInfo(advice.waitMs));
   return {
     code: errorRow(error.code).grpc,
-    // Half a surrogate pair, which JSON can carry, breaks the percent encoding of grpc-message.
+    // JSON can contain a lone surrogate, which the percent encoding of grpc-message cannot represent.
     message: error.message.toWellFormed(),
     details,
     metadata: { ...retryHeaders(advice), ...limitHeaders(error) },
@@ -56,7 +56,7 @@ function retryInfo(waitMs: number): StatusDetail<typeof RetryInfoSchema> {
   return { desc: RetryInfoSchema, value: { retryDelay: durationFromMs(waitMs) } };
 }
 
-/** OpenAI's field name as a path in the request message: inference requests have their fields in `params`. */
+/** Converts OpenAI's field name to a path in the request message: inference requests have their fields in `params`. */
 function fieldPath(method: DescMethod | null, param: string): string {
   return method?.input.fields.some((field) => field.name === "params") ? `params.${param}` : param;
 }
@@ -64,7 +64,7 @@ function fieldPath(method: DescMethod | null, param: string): string {
 /** Prefix of all RPC paths: all packages are `unified.*`. */
 const pathPrefix = "/unified.";
 
-/** Whether a path is that of an RPC, known or not. */
+/** Whether a path belongs to an RPC, whether the RPC exists or not. */
 export function isRpcPath(path: string): boolean {
   return path.startsWith(pathPrefix);
 }

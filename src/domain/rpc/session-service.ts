@@ -43,7 +43,10 @@ export function createSessionService({ administrator, sessions, audit }: Session
     return sessionFields(begun.record, begun.record.id);
   }
 
-  /** Attempts over the limit are not recorded: a flood of them must not fill the audit log. */
+  /**
+   * Records wrong passwords in the audit log, but not attempts over the rate limit, so that a flood of them does not fill
+   * the log.
+   */
   async function recordingRefusal<T>(
     ctx: CallContext,
     action: AuditAction,

@@ -9,7 +9,10 @@ import { recordedHeaders } from "../webhooks/delivery-attempts.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../webhooks/endpoints.js";
 import { instantOf, type RpcService, rpcService, timestampOf } from "./rpc-service.js";
 
-/** `unified.webhook.v1.WebhookEndpointService`: an account's own endpoints by its keys, any by the administrator. */
+/**
+ * `unified.webhook.v1.WebhookEndpointService`: keys manage the endpoints of their own account, the administrator those of
+ * any account.
+ */
 export function createWebhookEndpointService(endpoints: WebhookEndpoints): RpcService {
   return rpcService(WebhookEndpointService, {
     async createWebhookEndpoint({ webhookEndpoint }, ctx) {
@@ -94,8 +97,8 @@ export function createDeliveryService(deliveries: Deliveries, { lists }: Pick<Fa
 }
 
 /**
- * `isWhole`: attempts have the receivers' responses and the requests' headers. They are up to 50 KiB per delivery, so that
- * a page of a thousand deliveries would have 50 MiB.
+ * `isWhole`: attempts contain the receivers' responses and the requests' headers. Lists omit them: they take up to 50 KiB
+ * per delivery, which would be 50 MiB for a page of a thousand.
  */
 function deliveryFields(delivery: Delivery, isWhole: boolean) {
   return {

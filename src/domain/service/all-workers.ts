@@ -10,16 +10,16 @@ import {
 import type { CallFigures } from "../call/observer.js";
 import { counterFields, type History, type HistoryRange, latencyFields } from "./status-history.js";
 
-/** The workers of one service together: processes on one machine that share its ports. */
+/** Status of all workers of a service. Workers are processes on one machine that share its ports. */
 export interface AllWorkers {
-  /** Rejects when the first process does not answer in time. */
+  /** Rejects when the first process, which collects the figures of all workers, does not answer in time. */
   system(): Promise<System>;
   history(range: HistoryRange): Promise<History>;
 }
 
 /**
- * The status of a service from those of its workers, of which there is at least one. `calls` and `costNano` are the sums over
- * the workers. What all workers read from the store is taken once.
+ * Combines the status of at least one worker into the status of the service. `calls` and `costNano` are the sums over the
+ * workers. Values that all workers read from the same store are taken once.
  */
 export function systemOfAll(all: readonly [System, ...System[]], calls: CallFigures, costNano: number): System {
   const [first] = all;
@@ -49,7 +49,7 @@ export function systemOfAll(all: readonly [System, ...System[]], calls: CallFigu
   });
 }
 
-/** A model is as ready as in the worker in which it is most ready. */
+/** States of a model, best first: the service reports the best state of a model in any worker. */
 const states = ["ready", "loading", "unloaded", "failed"];
 
 function modelsOfAll(all: readonly System[]): ModelStatus[] {
@@ -72,7 +72,7 @@ function modelsOfAll(all: readonly System[]): ModelStatus[] {
   return [...sums.values()];
 }
 
-/** The status of all workers; that of the worker itself, if the first process does not answer. */
+/** Reads the status of all workers, or only of this worker if the first process does not answer. */
 export class SharedStatus {
   readonly #own: { read(): Promise<System> };
   readonly #all: AllWorkers;

@@ -4,7 +4,7 @@ import type { Logger } from "../call/ports.js";
 export interface ClockHealth {
   /** Jumps since the start of this process. */
   readonly jumps: number;
-  /** How far the newest time of this process or its store is ahead of the clock, which was set back; else 0. */
+  /** After the clock was set back: how far the newest time of this process or its store is ahead of the clock. Otherwise 0. */
   readonly aheadMs: number;
 }
 
@@ -15,13 +15,19 @@ interface ClockJumpsDeps {
   readonly log: Pick<Logger, "warn">;
 }
 
-/** How long the last jump stays in the warnings. */
+/** Time for which the last jump is reported in the warnings. */
 const reportedMs = 86_400_000;
-/** An unsteady clock can jump with every request: after these lines one is logged a minute. */
+/**
+ * Number of jumps that are all logged. After them at most one per minute is logged, because an unsteady clock can jump with
+ * every request.
+ */
 const loggedAlways = 10;
 const logEveryMs = 60_000;
 
-/** Steps of the store's clock beyond the lead that store time may have (E-22): logged, counted and reported for a day. */
+/**
+ * Logs and counts steps of the store's clock that are larger than store time may be ahead of it (E-22), and warns of the
+ * last one for a day.
+ */
 export class ClockJumps {
   readonly #deps: ClockJumpsDeps;
   #count = 0;
@@ -36,7 +42,7 @@ export class ClockJumps {
     return this.#count;
   }
 
-  /** `byMs`: positive forward, negative back. */
+  /** Records a jump. `byMs` is positive for a jump forward, negative for a jump back. */
   note(byMs: number): void {
     const { monotonic, log, whose } = this.#deps;
     const atMs = monotonic();
@@ -52,7 +58,7 @@ export class ClockJumps {
     return this.#last !== null && this.#deps.monotonic() - this.#last.atMs < ms;
   }
 
-  /** For the health of the store. `fix`: what the operator can do about times that were stored meanwhile. */
+  /** Warnings for the health of the store. `fix`: advice about times that were stored while the clock was wrong. */
   warnings(aheadMs: number, aheadWarnMs: number, fix: string): readonly string[] {
     const { monotonic, whose } = this.#deps;
     const warnings: string[] = [];
@@ -80,7 +86,7 @@ const units = [
   ["min", 60_000],
 ] as const;
 
-/** A rounded span for people, in the largest unit of which it has at least two: `40 d`, `90 min`. */
+/** A rounded time span as text, in the largest unit of which it has at least two: `40 d`, `90 min`. */
 function spanText(ms: number): string {
   const [name, unitMs] = units.find(([, unitMs]) => ms >= 2 * unitMs) ?? ["s", 1_000];
   return `${Math.round(ms / unitMs)} ${name}`;

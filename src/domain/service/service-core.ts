@@ -56,7 +56,7 @@ const capabilityOf: ReadonlyMap<Operation, Capability> = new Map([
   ["rerank", "rerank"],
 ]);
 
-/** With more models than this, a request is rejected once its body has named the model. */
+/** With more models than this, overload is checked only after the body was read, which names the model. */
 const gatedModelsMax = 16;
 
 /** A call before authentication. */
@@ -106,7 +106,7 @@ export class ServiceCore implements Core {
   }
 
   #identify(operation: Operation, { authorization, address, browser }: Caller): Principal | Promise<Principal> {
-    // A client that signs in may send the cookie of an ended session.
+    // Signing in needs no authentication: the client may still send the cookie of an ended session.
     if (operationRow(operation).need === "none") return nobody;
     return this.#deps.authenticator.authenticate(authorization, address, browser?.sessionToken);
   }
@@ -124,7 +124,8 @@ export class ServiceCore implements Core {
     // The client may have disconnected during the look-up of its key.
     if (caller.abort.aborted) throw errorOfEnd(caller.abort.reason);
     requireAllowed(operation, principal, caller.browser);
-    // The cache of a gateway is cleared when an administrator resets a window there; this one a moment later.
+    // Forwarded calls are checked by the gateway's own cache. That cache is cleared immediately when an administrator resets
+    // a window there, the cache of this process slightly later.
     if (caller.isForwarded !== true) this.#checkRejections(operation, principal);
     this.#checkLoad(operation, principal);
     const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
@@ -142,8 +143,8 @@ export class ServiceCore implements Core {
   }
 
   /**
-   * Throws `server_is_overloaded` when every model that the caller may use for the operation would reject its request:
-   * then the body, which names the model, is not read.
+   * Throws `server_is_overloaded` when every model that the caller may use for the operation would reject the request. This
+   * avoids reading the body, which names the model.
    */
   #checkLoad(operation: Operation, principal: Principal): void {
     const { catalog } = this.#deps;

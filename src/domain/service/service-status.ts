@@ -42,7 +42,7 @@ export class ServiceStatus {
   readonly #startedAtMs: number;
   #listening: Listening | null = null;
 
-  /** Create it at the start of the process: uptime counts from here. */
+  /** Create it at the start of the process, because it measures the uptime from now. */
   constructor(deps: ServiceStatusDeps) {
     this.#deps = deps;
     this.#startedAtMs = deps.clock.now();
@@ -74,7 +74,7 @@ export class ServiceStatus {
   }
 }
 
-/** An unavailable store is reported by its health. */
+/** Number of due deliveries; 0 if the store is unavailable, which the health of the store reports. */
 async function dueOrNone(deliveries: ServiceStatusDeps["state"]["deliveries"]): Promise<number> {
   try {
     return await deliveries.due();
@@ -138,7 +138,7 @@ export class OverviewFeed {
     this.#deps = deps;
   }
 
-  /** Yields a snapshot at once, then each further one, until the signal aborts. Rejects with ServiceError. */
+  /** Yields a snapshot immediately, then each further one, until the signal aborts. Rejects with ServiceError. */
   async *watch(signal: AbortSignal): AsyncGenerator<StatusSnapshot> {
     let wake = (): void => {};
     const notify = (): void => wake();
@@ -182,10 +182,13 @@ export class OverviewFeed {
   }
 }
 
-/** Memory of a model changes slightly with every request. */
+/** Smaller changes of a model's memory are ignored, because it changes slightly with every request. */
 const memoryStepBytes = 2n ** 26n;
 
-/** Without the time, and with latency and memory as orders of magnitude, so that only real changes count. */
+/**
+ * The status for comparison: without the time, and with latency and memory rounded roughly, so that only significant changes
+ * count.
+ */
 function comparable(system: System): System {
   const { state, now: _, ...others } = system;
   const models = others.models.map((model) => ({ ...model, memoryBytes: model.memoryBytes / memoryStepBytes }));
@@ -207,7 +210,10 @@ export interface Finding {
 /** Runs all checks, which takes seconds. Rejects only for errors in the checks themselves. */
 type Examine = () => Promise<readonly Finding[]>;
 
-/** Runs the checks one at a time, because they start processes and call other servers: calls during a run share its result. */
+/**
+ * Ensures that only one run of the checks is active, because they start processes and call other servers. Calls during a run
+ * get its result.
+ */
 export function oneAtATime(examine: Examine): Examine {
   let running: ReturnType<Examine> | null = null;
   return () => {

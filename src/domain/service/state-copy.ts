@@ -10,7 +10,7 @@ import type { StoredUpstream } from "../upstreams/upstream-store.js";
 import type { Attempt, DeliveryFailure, DeliveryState } from "../webhooks/delivery.js";
 import type { KeptEndpoint } from "../webhooks/endpoint-store.js";
 
-/** A setting that the service keeps for itself, such as the hash of the administrator's password. */
+/** An internal setting of the service, such as the hash of the administrator's password. */
 export interface CopiedSetting {
   readonly name: string;
   readonly value: string;
@@ -41,13 +41,16 @@ export interface CopiedDelivery {
   readonly eventType: EventType;
   readonly endpointId: string;
   readonly isEndpointEnabled: boolean;
-  /** One that is being attempted has the state before its attempt, because claims are not copied. */
+  /**
+   * A delivery whose attempt is in progress has the state from before the attempt, because claims (locks on running
+   * attempts) are not copied.
+   */
   readonly state: Exclude<DeliveryState, "delivery_attempted">;
   readonly reason: DeliveryFailure | null;
   readonly createdAtMs: number;
-  /** Null once it has ended. */
+  /** Due time of the next attempt; null if the delivery has ended. */
   readonly dueAtMs: number | null;
-  /** Null while it is open. */
+  /** Null while the delivery has not ended. */
   readonly endedAtMs: number | null;
   readonly attemptsMade: number;
   readonly retriesUsed: number;
@@ -60,9 +63,9 @@ export interface CopiedDelivery {
   readonly attempts: readonly Attempt[];
   /** JSON of the event; empty if purged. */
   readonly body: string;
-  /** Deliveries of the event that are not purged and share its body; 1 or fewer: the body is its own. */
+  /** Number of deliveries of the event that are not purged and share its body. 1 or fewer: the body is not shared. */
   readonly sharers: number;
-  /** Whether it is the first of those that share the body. */
+  /** Whether it is the first of the deliveries that share the body. */
   readonly isFirstSharer: boolean;
 }
 
@@ -125,7 +128,7 @@ export const copiedKinds: readonly CopiedKind[] = [
 export interface StateSource {
   /** Identifies the store; the same in all of its backups. */
   readonly id: string;
-  /** A text sealed with the master key for the name `secrets.canary`. */
+  /** A known text encrypted with the master key under the name `secrets.canary`, to check that a key is the right one. */
   readonly canary: string;
   /** Requests that were running. They are not copied, so their usage is lost unless the service settles them first. */
   readonly runningRequests: number;
@@ -134,7 +137,7 @@ export interface StateSource {
   close(): void;
 }
 
-/** What a comparison found about one kind. */
+/** Result of the comparison of one kind of records. */
 export interface KindDifference {
   /** Entries that the target lacks, or has with another value. */
   readonly differing: number;
@@ -148,7 +151,7 @@ export interface StateTarget {
   readonly warnings: readonly string[];
   /** Makes the target equal to the source. Returns the number of records of each kind. */
   copy(source: StateSource): Promise<ReadonlyMap<CopiedKind, number>>;
-  /** Changes nothing. */
+  /** Compares the target with the source, without changes. */
   compare(source: StateSource): Promise<ReadonlyMap<CopiedKind, KindDifference & { readonly records: number }>>;
   close(): Promise<void>;
 }

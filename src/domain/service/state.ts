@@ -22,9 +22,9 @@ export interface StateHealth {
   readonly ok: boolean;
   /** Round trip to the store. */
   readonly latencyMs: number;
-  /** What a power cut can lose of acknowledged writes: nothing, up to a second, or everything. */
+  /** Acknowledged writes that a power failure can lose: none, those of up to one second, or all. */
   readonly durability: "every-write" | "one-second" | "none";
-  /** Why the last write failed while reading goes on; null when writes work. */
+  /** Why the last write failed although reads still work; null when writes work. */
   readonly writeFault: string | null;
   readonly clock: ClockHealth;
   /** Problems for the operator, each with its remedy. */
@@ -56,20 +56,26 @@ export interface State {
   replicas(): number;
   /**
    * Deletes at most `max` expired records and returns their number. Stops after `budgetMs` of the store's time, but not
-   * before 200 records: fewer mean that no others are left. Default: no limit of time. Rejects with `storage_unavailable`.
+   * before 200 records, so that a result below 200 means that no expired records are left. Default: no time limit. Rejects
+   * with `storage_unavailable`.
    */
   purge(max: number, budgetMs?: number): Promise<number>;
-  /** Writes a consistent copy while the service runs; null where the store has its own means. */
+  /** Writes a consistent copy while the service runs; null for a store that has its own means of backup. */
   readonly backup: ((file: string) => Promise<void>) | null;
   /** Never rejects: a store that does not answer is `ok: false`. */
   health(): Promise<StateHealth>;
-  /** Why the open files are not those of the data folder any more, and writes are rejected; null: they are, or there are none. */
+  /**
+   * Why writes are rejected because the open files are no longer those in the data folder; null if they are, or if the store
+   * has no files.
+   */
   fileFault(): string | null;
   /** Waits for pending writes; later ones reject with `storage_unavailable`. */
   close(): Promise<void>;
 }
 
-/** A store that cannot be opened: the message names the cause, `fix` what the operator can do. The start fails (exit 2). */
+/**
+ * Error for a store that cannot be opened. The message names the cause, `fix` the remedy. The start fails with exit code 2.
+ */
 export class StateOpenError extends Error {
   override readonly name = "StateOpenError";
   readonly fix: string;
@@ -81,13 +87,16 @@ export class StateOpenError extends Error {
 
 /** Interval of the purge. */
 const everyMs = 30_000;
-/** Time of the store that one step may take: requests wait no longer for it. */
+/** Maximum time for which one step occupies the store, and thus for which a request waits for it. */
 const stepBudgetMs = 10;
-/** Pause between two steps: retention takes at most a tenth of the store's time, which is many times what requests add. */
+/**
+ * Pause between two steps. Deleting takes at most a tenth of the store's time, which is enough to delete records many times
+ * faster than requests add them.
+ */
 const stepEveryMs = 100;
-/** Records of one step: more than a store deletes in its time. */
+/** Maximum records of one step; more than a store can delete in the time of a step. */
 const stepMax = 50_000;
-/** A step that deletes fewer has left none: see State.purge. */
+/** A step that deletes fewer records than this has left none, as State.purge promises. */
 const backlogMin = 200;
 
 interface PurgeDeps {
@@ -97,8 +106,8 @@ interface PurgeDeps {
 }
 
 /**
- * Deletes expired records in steps of bounded time, one after the other while there is a backlog (E-34). Returns the function that
- * stops it. Outages are retried later.
+ * Deletes expired records in steps of bounded time, one after the other while there is a backlog (E-34). Returns the
+ * function that stops it. After an outage of the store it tries again later.
  */
 export function startPurge({ state, clock, log }: PurgeDeps): () => void {
   let isStopped = false;

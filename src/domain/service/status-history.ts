@@ -2,7 +2,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { CallCounts, CallFigures, DurationQuantiles, DurationSums } from "../call/observer.js";
 import type { Clock } from "../call/ports.js";
 
-/** Width and number of the complete parts of each range: together at most 327 readings of about 1 KB. */
+/** Width and number of the complete parts of each range. All ranges together keep at most 327 readings of about 1 KB each. */
 export const historyRanges = {
   hour: { widthMs: 60_000, parts: 60 },
   day: { widthMs: 900_000, parts: 96 },
@@ -31,7 +31,7 @@ interface Reading {
   readonly durations: DurationSums;
 }
 
-/** What happened between two moments. */
+/** Figures of the time between two readings. */
 export interface HistoryPart {
   readonly startMs: number;
   readonly endMs: number;
@@ -48,7 +48,7 @@ export interface History {
 /** Requests, tokens, cost and latency of this process since its start, in memory: read once a minute, and on demand. */
 export class StatusHistory {
   readonly #deps: StatusHistoryDeps;
-  /** By range, rising. The first reading is the start of the oldest part. */
+  /** Readings of each range, oldest first. The first reading is the start of the oldest part. */
   readonly #readings: Readonly<Record<HistoryRange, Reading[]>>;
   #cancelTimer: () => void = () => {};
 
@@ -75,7 +75,7 @@ export class StatusHistory {
     this.#cancelTimer();
   }
 
-  /** At the next full minute. */
+  /** Schedules the next reading for the next full minute. */
   #schedule(): void {
     const { clock } = this.#deps;
     const { widthMs } = historyRanges.hour;
@@ -85,7 +85,7 @@ export class StatusHistory {
     });
   }
 
-  /** Adds a reading to each range in which a part has ended. A step of the wall clock makes a part longer, or drops it. */
+  /** Adds a reading to each range in which a part has ended. A step of the wall clock makes a part longer, or removes it. */
   #keep(): void {
     const reading = this.#read();
     for (const range of rangeNames) {
@@ -127,7 +127,7 @@ function partBetween(start: Reading, end: Reading): HistoryPart {
   };
 }
 
-/** A part as a HistoryPoint. */
+/** Converts a part of the history to the fields of a HistoryPoint message. */
 export function pointFields({ startMs, endMs, counts, durations }: HistoryPart) {
   return {
     startTime: timestampFromMs(startMs),
@@ -137,7 +137,7 @@ export function pointFields({ startMs, endMs, counts, durations }: HistoryPart) 
   };
 }
 
-/** Counts as Counters. */
+/** Converts counts to the fields of a Counters message. */
 export function counterFields({ requests, failed, rejected, clientLeft, ...sums }: Counts) {
   return {
     requests: BigInt(requests),
@@ -150,7 +150,7 @@ export function counterFields({ requests, failed, rejected, clientLeft, ...sums 
   };
 }
 
-/** Quantiles as Latency. */
+/** Converts quantiles to the fields of Latency messages. */
 export function latencyFields(durations: readonly DurationQuantiles[]) {
   return durations.map(({ count, ...latency }) => ({ ...latency, count: BigInt(count) }));
 }

@@ -10,19 +10,19 @@ export interface ShownUpstream
   readonly hidesStored: boolean;
   readonly keyCount: number;
   readonly headerNames: readonly string[];
-  /** Null: nothing is wrong. */
+  /** Message about a problem of the upstream; null if there is none. */
   readonly problem: string | null;
-  /** By id. */
+  /** Sorted by id. */
   readonly deployments: readonly Deployment[];
-  /** Null for one of the configuration, as `updatedAtMs`. */
+  /** Null for an upstream of the configuration; so is `updatedAtMs`. */
   readonly createdAtMs: number | null;
   readonly updatedAtMs: number | null;
 }
 
-/** What an upstream is at present. */
+/** The current problem and deployments of an upstream. */
 type Present = Pick<ShownUpstream, "problem" | "deployments">;
 
-/** Shorter keys would be half shown. */
+/** Of shorter keys nothing is shown, because four characters would be too large a part of them. */
 const hintedCharsMin = 16;
 
 /** The last four characters of a key; empty for a short one. */

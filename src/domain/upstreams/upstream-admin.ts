@@ -34,8 +34,8 @@ export interface UpstreamAdminDeps {
 const changeTriesMax = 5;
 
 /**
- * Administration of upstreams. Those of the configuration are read-only; stored ones are used by every replica, and so is
- * the drain of a deployment. Every change is audited (KEY-23). Rejects with ServiceError.
+ * Administration of upstreams. Upstreams of the configuration are read-only. Stored upstreams and drained deployments apply
+ * to every replica. Every change is audited (KEY-23). Rejects with ServiceError.
  */
 export class UpstreamAdmin {
   readonly #deps: UpstreamAdminDeps;
@@ -44,7 +44,7 @@ export class UpstreamAdmin {
     this.#deps = deps;
   }
 
-  /** By name. */
+  /** All upstreams, sorted by name. */
   list(): readonly ShownUpstream[] {
     const { configured, stored } = this.#deps.inUse;
     const names = new Set(configured.map(({ definition }) => definition.name));
@@ -87,7 +87,7 @@ export class UpstreamAdmin {
     return await this.#applied(stored);
   }
 
-  /** A change is made again after a concurrent one. */
+  /** Changes a stored upstream. If another request changes it at the same time, the change is repeated on the new version. */
   async update(
     name: string,
     input: UpstreamInput,
@@ -129,7 +129,8 @@ export class UpstreamAdmin {
   }
 
   /**
-   * Gives a deployment no new requests, or puts it back. Idempotent. Null: it was put back, and does not exist any more.
+   * Drains a deployment, so that it gets no new requests, or ends the drain. Idempotent. Returns null if the drain of a
+   * deployment that no longer exists was ended.
    */
   async drain(id: string, isDraining: boolean, source: AuditSource): Promise<Deployment | null> {
     const { drains, drained, audit, now } = this.#deps;
@@ -171,10 +172,10 @@ export class UpstreamAdmin {
   }
 
   #refuseConfigured(name: string, fix: string): void {
-    if (this.#isConfigured(name)) throw refused(`The upstream ${quote(name)} is one of the configuration: ${fix}.`);
+    if (this.#isConfigured(name)) throw refused(`The upstream ${quote(name)} is part of the configuration: ${fix}.`);
   }
 
-  /** The secrets of the record after a change; `before` null: it is new. */
+  /** The encrypted secrets of an upstream after a change; `before` is null for a new upstream. */
   #sealed(
     name: string,
     { key, headers }: UpstreamSecrets,

@@ -15,7 +15,7 @@ export class UpstreamBook extends StoreCache<StoredUpstream> {
       stored.length === this.#stored.length &&
       stored.every((one, i) => {
         const known = this.#stored[i];
-        // One that was removed and made again begins at the first version.
+        // An upstream that was removed and created again has the same first version, so `createdAtMs` is compared, too.
         return known?.name === one.name && known.version === one.version && known.createdAtMs === one.createdAtMs;
       });
     if (isSame) return;
@@ -23,7 +23,7 @@ export class UpstreamBook extends StoreCache<StoredUpstream> {
     for (const changed of this.#listeners) changed();
   }
 
-  /** By name. */
+  /** Stored upstreams, sorted by name. */
   get stored(): readonly StoredUpstream[] {
     return this.#stored;
   }

@@ -8,7 +8,9 @@ import type { UpstreamsInUse } from "./upstreams-in-use.js";
 
 export interface UpstreamChecksDeps {
   readonly inUse: Pick<UpstreamsInUse, "definitionOf" | "problemOf">;
-  /** Asks a server once. Follows no redirect, refuses link-local and metadata addresses, and takes 15 s at most. */
+  /**
+   * Calls a server once to check it. Follows no redirect, rejects link-local and metadata addresses, and takes at most 15 s.
+   */
   readonly examine: (definition: UpstreamDefinition) => Promise<UpstreamCheck>;
   /** Lines of the configuration that add a server and its models, without a key. */
   readonly configOf: (url: string, kind: UpstreamKind, models: readonly string[], slots: number | null) => string;
@@ -19,7 +21,7 @@ export interface UpstreamChecksDeps {
 export interface CheckInput {
   readonly name: string;
   readonly url: string;
-  /** Empty: found out. */
+  /** Empty: detected from the server. */
   readonly kind: string;
   /** Empty: none. */
   readonly key: string;
@@ -28,14 +30,14 @@ export interface CheckInput {
 
 export interface CheckedUpstream {
   readonly url: string;
-  /** Set or found out. */
+  /** The given or the detected kind. */
   readonly kind: UpstreamKind;
   readonly check: UpstreamCheck;
-  /** Null for an upstream that exists, and where the check failed. */
+  /** Null if the upstream already exists or the check failed. */
   readonly config: string | null;
 }
 
-/** Checks at once in one process. */
+/** Maximum number of simultaneous checks in one process. */
 const checksMax = 8;
 
 /** Checks servers for the administrator. Rejects with ServiceError. */
@@ -70,7 +72,7 @@ export class UpstreamChecks {
 
   #existing({ name, url, kind, key, headers }: CheckInput): UpstreamDefinition {
     const { inUse } = this.#deps;
-    // Stored secrets are never sent to another server.
+    // A check by name must not set a URL: stored secrets are never sent to another server.
     const isAlone = [url, kind, key].every((text) => text === "") && Object.keys(headers).length === 0;
     if (!isAlone) refuseValue("name", "'name' excludes 'url', 'kind', 'key' and 'headers': set it, or them.");
     const definition = inUse.definitionOf(name);

@@ -43,7 +43,7 @@ export type UpstreamChoices = Pick<
 type DurationField = "connectMs" | "firstByteMs" | "idleMs" | "totalMs";
 type DeploymentNumber = "weight" | "priority" | "slots";
 
-/** Input of an upstream. Absent: the default of a new one, else unchanged. */
+/** Input of an upstream. An absent field gets its default in a new upstream and stays unchanged in an existing one. */
 export interface UpstreamInput {
   readonly url?: string | undefined;
   readonly kind?: string | undefined;
@@ -66,7 +66,7 @@ export interface UpstreamInput {
 export interface UpstreamSecrets {
   /** Empty: none. */
   readonly key?: string | undefined;
-  /** Values by name; all of them. */
+  /** Values by name. They replace all stored headers. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -159,7 +159,10 @@ function checkModels(models: readonly string[]): readonly string[] {
   return [...models];
 }
 
-/** Upstreams with named models are not listed; where the names are removed, they are listed again. */
+/**
+ * Returns the interval at which the models of the upstream are listed; null: they are not listed. If `models` names the
+ * models to offer, they are not listed; if the names are removed, listing starts again.
+ */
 function discoverOf(before: UpstreamChoices, { discoverMs }: UpstreamInput, models: readonly string[]): number | null {
   const { min, max, default: byDefault } = upstreamDurations.discover;
   if (models.length > 0) {
@@ -217,18 +220,18 @@ function checkApiOf({ kind, apiVersion, models, native = [] }: UpstreamChoices):
 /** Checks the key; empty: none. */
 export function checkKey(key: string): string | null {
   if (key === "") return null;
-  // The message contains nothing of it.
+  // The error message contains no part of the key.
   return keyForm.test(key) ? key : refuseValue("key", `'key' must be ${keyWords}.`);
 }
 
-/** The headers by lower-case name. `hasKey`: whether the upstream has a key beside them. */
+/** The headers by lower-case name. `hasKey`: whether the upstream also has a key. */
 export function checkHeaders(headers: Readonly<Record<string, string>>, hasKey: boolean): ReadonlyMap<string, string> {
   const entries = Object.entries(headers);
   checkCount(entries.length, "headers", headersMax);
   const checked = new Map<string, string>();
   for (const [given, value] of entries) {
     const name = given.toLowerCase();
-    if (!headerNameForm.test(name)) refuseValue("headers", `'headers' has ${quote(given)}, which is no header's name.`);
+    if (!headerNameForm.test(name)) refuseValue("headers", `'headers' has ${quote(given)}, which is no header name.`);
     if (ownHeaderForm.test(name)) refuseValue("headers", `'headers' has ${name}, which the service sets itself.`);
     if (checked.has(name)) refuseValue("headers", `'headers' has ${name} twice, in different spellings.`);
     if (!headerValueForm.test(value)) refuseValue("headers", `The value of ${name} must be ${headerValueWords}.`);

@@ -1,26 +1,26 @@
 import { Secret } from "../../lib/secret.js";
 import type { NativeApi, UpstreamDefinition, UpstreamKind } from "../engine/upstream.js";
 
-/** An upstream that an administrator made while the service runs. */
+/** An upstream that an administrator created while the service runs, not in the configuration file. */
 export interface StoredUpstream {
   /** Unique. */
   readonly name: string;
   readonly url: string;
   readonly kind: UpstreamKind;
   readonly apiVersion: string | null;
-  /** Names of the models to offer, under the same ids; empty: those that it lists. */
+  /** Names of the models to offer, under the same ids; empty: all models that the upstream lists. */
   readonly models: readonly string[];
-  /** Interval at which its models are listed; null: they are not. */
+  /** Interval at which its models are listed; null: they are not listed. */
   readonly discoverMs: number | null;
   readonly connectMs: number;
   readonly firstByteMs: number;
   readonly idleMs: number;
   readonly totalMs: number;
-  /** Of its deployments, as `priority` and `slots`. */
+  /** `weight`, `priority` and `slots` apply to each deployment of the upstream. */
   readonly weight: number;
   readonly priority: number;
   readonly slots: number;
-  /** API families that it receives as they came. Absent: stored by an earlier version, none. */
+  /** API families whose requests it receives untranslated. Absent: none, in a record of an earlier version. */
   readonly native?: readonly NativeApi[];
   /** Encrypted for the upstream (USE-16); null: requests have no key. */
   readonly sealedKey: string | null;
@@ -40,7 +40,7 @@ interface SealedHeader {
   readonly sealed: string;
 }
 
-/** Stored upstreams that a store holds. */
+/** Maximum number of stored upstreams. */
 export const storedUpstreamsMax = 1_000;
 
 /** Port of the store of upstreams. Changes are published on the change feed. Rejects with `storage_unavailable`. */
@@ -55,17 +55,17 @@ export interface UpstreamStore {
   remove(name: string): Promise<boolean>;
 }
 
-/** Owner of the sealed key of an upstream, or of one of its headers. */
+/** The name to which the encryption binds a secret: that of an upstream's key, or of one of its headers. */
 export function secretOwner(name: string, header: string | null = null): string {
   return header === null ? `upstream/${name}` : `upstream/${name}/${header}`;
 }
 
-/** Decrypts a secret sealed for an owner; throws on failure. */
+/** Decrypts a secret that was encrypted for the name `owner` (see `secretOwner`); throws on failure. */
 interface SecretOpener {
   open(sealed: string, owner: string): string;
 }
 
-/** The definition with decrypted secrets. Throws what `open` throws. A call takes `deadlineMs` at most. */
+/** The definition with decrypted secrets. Throws the errors of `open`. A call to the upstream takes at most `deadlineMs`. */
 export function toDefinition(stored: StoredUpstream, secrets: SecretOpener, deadlineMs: number): UpstreamDefinition {
   const { name, url, kind, apiVersion, models, discoverMs, connectMs, firstByteMs, idleMs, totalMs } = stored;
   const { sealedKey, headers, native = [] } = stored;

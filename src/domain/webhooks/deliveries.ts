@@ -29,13 +29,16 @@ export type DeliveryCaller = Pick<CallContext, "principal" | "address" | "signal
 
 interface RetryOrder {
   readonly id: string;
-  /** Restarts the schedule of retries for a permanently failed delivery; otherwise its next failure is final. */
+  /** Restarts the schedule of retries of a permanently failed delivery. If false, a failure of the new attempt is final. */
   readonly restartSchedule: boolean;
-  /** Resends a delivered one; without it that is rejected. */
+  /** Allows a delivered delivery to be sent again, which is otherwise rejected. */
   readonly resendDelivered: boolean;
 }
 
-/** Selection of a replay. An empty `account` is the caller's own, a null `toMs` now; an empty `replayId` is derived. */
+/**
+ * Selection of a replay. An empty `account` means the caller's own account, a null `toMs` the current time. An empty
+ * `replayId` is derived from the selection.
+ */
 export interface ReplayInput
   extends Pick<DeliveryListInput, "account" | "endpointId" | "fromMs" | "toMs" | "replayId"> {
   readonly includeDelivered: boolean;
@@ -43,7 +46,7 @@ export interface ReplayInput
 }
 
 const idForm = /^dlv_[0-9a-f]{32}$/;
-/** Each driver has its own format. */
+/** Form of all page cursors; each state driver has its own format within it. */
 const cursorForm = /^[\x21-\x7e]{1,256}$/;
 
 /** Delivery log and redelivery, for the administrator. Rejects with ServiceError. */
@@ -61,7 +64,7 @@ export class Deliveries {
     return { deliveries, nextPageToken: toPageToken(next) };
   }
 
-  /** With its body; null once the payload was purged. */
+  /** A delivery and the body of its event, which is null after the payload was purged. */
   async get(id: string): Promise<{ readonly delivery: Delivery; readonly payload: string | null }> {
     const delivery = await this.#find(id);
     return { delivery, payload: await this.#deps.queue.payload(id) };
@@ -69,7 +72,8 @@ export class Deliveries {
 
   /**
    * Attempts a delivery now; a pending retry is used up (WH-46, WH-47). Rejects with `conflict` while an attempt is in
-   * progress, for a delivered one and for a disabled endpoint, and with `gone` once the payload was purged.
+   * progress, for a delivered delivery (without `resendDelivered`) and for a disabled endpoint, and with `gone` after the
+   * payload was purged.
    */
   async retry({ id, restartSchedule, resendDelivered }: RetryOrder, caller: DeliveryCaller): Promise<Delivery> {
     const { queue, audit } = this.#deps;
@@ -214,8 +218,9 @@ const stepMax = 500;
 const spacingMs = 1_000 / duePerS;
 
 /**
- * Queues the selected deliveries and updates `progress` with each step (WH-48). Pending deliveries of earlier calls
- * come first. Rejects when the signal aborts; queued deliveries stay, and the same call continues there.
+ * Queues the selected deliveries and updates `progress` with each step (WH-48). New deliveries are due after the deliveries
+ * of earlier calls that still wait. Rejects when the signal aborts; deliveries already queued stay queued, and a repeated
+ * call continues after them.
  */
 async function runReplay(
   queue: Pick<DeliveryQueue, "replay">,
@@ -237,7 +242,10 @@ async function runReplay(
   } while (after !== null && progress.queued < queuedMax);
 }
 
-/** Default id of a replay, derived from its selection except `toMs`, which differs for each call without an end. */
+/**
+ * Default id of a replay. It is derived from the selection without `toMs`, which is the current time, and so different for
+ * each call, if the caller sets no end.
+ */
 function replayIdOf({ account, endpointId, fromMs, which, restart }: Omit<ReplayOrder, "replayId">): string {
   return `rpl_${sha256Hex(JSON.stringify([account, endpointId, fromMs, which, restart])).slice(0, 32)}`;
 }

@@ -18,11 +18,11 @@ import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";
 import type { EndpointBook, FailingEndpoints, Receiver } from "./endpoint-book.js";
 
 /**
- * Minimum time for recording the end of an attempt, even after its lease: a stalled process must reconnect first, and
- * its result counts unless another worker took over.
+ * Minimum time for which it tries to record the end of an attempt, even after the lease has expired. A process that was
+ * stalled must first reconnect to the store, and its result still counts unless another worker has claimed the delivery.
  */
 const recordWithinMs = 2_000;
-/** Delay before the claim of a removed endpoint is released: meanwhile the store ends its deliveries. */
+/** Delay before the claim of a removed endpoint is released. During it the store ends the deliveries of the endpoint. */
 const removedWaitMs = 100;
 
 interface DeliveryAttemptsDeps {
@@ -57,8 +57,9 @@ export class DeliveryAttempts {
   }
 
   /**
-   * `leaseEndsAtMs` (monotonic) bounds the attempt; its result is recorded until then or 2 s after its end. `onEnd` is called
-   * between the two, and not at all if nothing was sent. Never rejects.
+   * `leaseEndsAtMs` (monotonic) bounds the attempt; recording its result is tried until then, or until 2 s after its end if
+   * that is later. `onEnd` is called when the attempt has ended and its result is not recorded yet; it is not called if
+   * nothing was sent. Never rejects.
    */
   async make(claim: Claim, leaseEndsAtMs: number, onEnd: (result: SendResult) => void): Promise<void> {
     try {
@@ -110,7 +111,7 @@ export class DeliveryAttempts {
       queue.finish({ claim, result, outcome: shortenDelay(outcome, clock.monotonic() - endedAtMs) }),
     );
     if (noted === null) return this.#report(made, "unrecorded");
-    // Null for a repeat within the lease: an earlier call succeeded and only its answer was lost.
+    // A null value of a repeated call within the lease means that an earlier call succeeded and only its answer was lost.
     const isOvertaken = noted.isFirst || endedAtMs > leaseEndsAtMs;
     if (noted.value === null) return this.#report(made, isOvertaken ? "lease_lost" : outcome.state);
     this.#report(made, outcome.state);
@@ -159,7 +160,7 @@ export function outcomeOf(
 /** Shortens the retry delay by `lateMs`, the time since the attempt's end, so that retries count from the failure. */
 export function shortenDelay(outcome: AttemptOutcome, lateMs: number): AttemptOutcome {
   if (outcome.state !== "awaiting_retry") return outcome;
-  // Rounded up: a retry is never early (WH-26).
+  // The delay is rounded up, so that a retry is never early (WH-26).
   return { ...outcome, delayMs: Math.max(0, outcome.delayMs - Math.floor(lateMs)) };
 }
 
@@ -178,12 +179,12 @@ export function signaturesOf({ secrets, eventId, body, atMs }: SignedFacts): Att
 
 type AttemptIds = Pick<Claim, "eventId" | "deliveryId" | "attemptNumber">;
 
-/** All headers of an attempt but those of HTTP itself. */
+/** All headers of an attempt except `Host`, `Content-Length` and others that the HTTP client adds. */
 export function attemptHeaders(ids: AttemptIds, signatures: AttemptSignatures): Readonly<Record<string, string>> {
   return { "user-agent": `UnifiedInference/${version}`, ...recordedHeaders(ids, signatures) };
 }
 
-/** Headers of a stored attempt, in whichever version it was made: its signatures and ids. */
+/** The headers of a stored attempt that do not depend on the version of the service that sent it: its signatures and ids. */
 export function recordedHeaders(
   { eventId, deliveryId, attemptNumber }: AttemptIds,
   [service, standard]: AttemptSignatures,
@@ -199,7 +200,10 @@ export function recordedHeaders(
   };
 }
 
-/** Backoff between tries, doubled up to the maximum: the store is used again within a second of its recovery. */
+/**
+ * First and maximum backoff between tries; it doubles each time. The store is used again at most a second after its
+ * recovery.
+ */
 const firstWaitMs = 100;
 const lastWaitMs = 1_000;
 

@@ -9,7 +9,7 @@ export interface Claim {
   readonly endpointId: string;
   readonly eventId: string;
   readonly eventType: EventType;
-  /** JSON; the same bytes on every attempt (WH-12). */
+  /** JSON. Every attempt sends the same bytes (WH-12). */
   readonly body: string;
   /** Fencing token, new with every claim: results of a former holder are rejected (WH-33). */
   readonly fence: number;
@@ -32,15 +32,15 @@ export interface Claim {
 export interface ClaimOptions {
   /** 1 to 64. */
   readonly max: number;
-  /** Lease, after which others may claim it (WH-34). */
+  /** Length of the lease, after which other workers may claim the delivery (WH-34). */
   readonly leaseMs: number;
   /** Shares in the worker's slots; absent: only `max` bounds the claims. */
   readonly shares?: SlotShares;
 }
 
 /**
- * How the slots of one worker are shared between accounts (E-12). Slow endpoints are those that the worker lists, and those
- * without a success since their last failure or their creation: their attempts may take the whole timeout.
+ * How the slots of one worker are shared between accounts (E-12). An endpoint is slow if the worker lists it in `slow`, or
+ * if it had no success since its last failure or its creation: its attempts may take the whole timeout.
  */
 export interface SlotShares {
   /** Shares of one account while due deliveries of others wait. */
@@ -54,8 +54,8 @@ export interface SlotShares {
   /** Slots that slow endpoints of all accounts may take together now. */
   readonly slowRoom: number;
   /**
-   * Endpoints of which more is claimed than they may have in flight, each with its maximum of claims. For the only worker of
-   * a store, which starts no more attempts than `Claim.maxInFlight`.
+   * Endpoints for which more deliveries are claimed than may be in flight, each with its maximum of claims. Used by the only
+   * worker of a store, which still starts at most `Claim.maxInFlight` attempts at the same time.
    */
   readonly ahead: readonly (readonly [endpointId: string, claimsMax: number])[];
 }
@@ -63,8 +63,8 @@ export interface SlotShares {
 export interface Claimed {
   readonly claims: readonly Claim[];
   /**
-   * Time until something is due or a lease expires, as far as known; 0 if there is more now, null if nothing waits. What an
-   * account without a share has due does not count.
+   * Time until a delivery is due or a lease expires, as far as known; 0 if more deliveries can be claimed now, null if none
+   * wait. Due deliveries of an account whose share of slots is used up do not count.
    */
   readonly nextInMs: number | null;
 }
@@ -72,7 +72,7 @@ export interface Claimed {
 /** Maximum slots of one account. */
 export interface AccountShare {
   readonly slotsMax: number;
-  /** Those of its slow endpoints, a part of the others. */
+  /** Maximum slots of its slow endpoints, which are part of `slotsMax`. */
   readonly slowMax: number;
 }
 
@@ -83,7 +83,7 @@ export interface WaitingEvents {
   readonly oldestAtMs: number | null;
 }
 
-/** State after an attempt. */
+/** State of the delivery after an attempt. */
 export type AttemptOutcome =
   | { readonly state: "delivered" }
   /** Due this long after the failure is recorded; uses one more retry. */
@@ -99,9 +99,9 @@ export interface FinishRequest {
 export interface RetryRequest {
   readonly account: string;
   readonly deliveryId: string;
-  /** As in Attempt. */
+  /** Requester, in the format of `Attempt.by`. */
   readonly by: string;
-  /** Restarts the schedule of a failed delivery; otherwise its next failure is final. */
+  /** Restarts the schedule of retries of a failed delivery. If false, a failure of the new attempt is final. */
   readonly restart: boolean;
   /** Whether a delivered delivery is sent again (WH-47). */
   readonly again: boolean;
@@ -146,7 +146,7 @@ export interface ReplayStep {
   readonly waiting: number;
   readonly delivered: number;
   readonly failed: number;
-  /** Null for the last step. */
+  /** Cursor for the next step; null after the last one. */
   readonly next: string | null;
 }
 
@@ -174,30 +174,31 @@ export interface EndpointBacklog {
 }
 
 /**
- * Deliveries, from the event to their end: the queue is the log. Each verb is one atomic step; all times are the store's.
- * Rejects with `storage_unavailable`.
+ * The deliveries, from the event until they have ended: the queue is also the delivery log. Each verb is one atomic step;
+ * all times are the store's. Rejects with `storage_unavailable`.
  *
  * A settlement writes one record for an event, with the endpoints that get it (WH-14). `claim` and `fanOut` create the
- * deliveries from these records, a bounded number in each step, the accounts in turn and each event once (WH-11). The
- * deliveries of an event share its body.
+ * deliveries from these records, a bounded number in each step, from each account in turn, and once for each event (WH-11).
+ * The deliveries of an event share its body.
  *
  * Fairness (WH-37): at most `maxInFlight` deliveries of an endpoint are claimed at a time, over all workers, and a `claim`
  * serves the endpoints with the longest wait first. First attempts of an endpoint are claimed in the order of creation. A
- * delivery whose lease expired is due at once; that attempt is not counted. Deliveries of a disabled or deleted endpoint are
- * not claimed: `claim` ends them as `endpoint_disabled` or `endpoint_deleted`, due or not.
+ * delivery whose lease expired is due immediately; the attempt under that lease is not counted. Deliveries of a disabled or
+ * deleted endpoint are not claimed: `claim` ends them as `endpoint_disabled` or `endpoint_deleted`, whether they are due or
+ * not.
  */
 export interface DeliveryQueue {
   /** Creates about `max` deliveries of waiting events. Returns whether more events wait. */
   fanOut(max: number): Promise<boolean>;
   waitingEvents(): Promise<WaitingEvents>;
-  /** Claims due deliveries. A power cut may lose claims, which repeats the deliveries. */
+  /** Claims due deliveries. A power failure may lose claims; their deliveries are then sent again. */
   claim(options: ClaimOptions): Promise<Claimed>;
   /**
-   * Records the attempt, the new state and the endpoint's health in one step. Null when the lease was lost or for a
-   * repeat: nothing was changed.
+   * Records the attempt, the new state and the endpoint's health in one step. Null when the lease was lost or the attempt
+   * was already recorded: nothing was changed.
    */
   finish(request: FinishRequest): Promise<EndpointHealth | null>;
-  /** Releases claims without an attempt. Fenced ones are ignored. */
+  /** Releases claims without an attempt. Claims with an outdated fencing token are ignored. */
   handBack(claims: readonly Claim[]): Promise<void>;
   /** Makes a delivery due now; a pending retry is used up (WH-47). */
   retryNow(request: RetryRequest): Promise<RetryOutcome>;
@@ -206,8 +207,8 @@ export interface DeliveryQueue {
   /** Body of the event; null for an unknown delivery or a purged payload. */
   payload(id: string): Promise<string | null>;
   /**
-   * Newest first. `after` is the `next` of the previous page, a text without spaces. A page examines a bounded number
-   * of deliveries, so a selective filter may return few or none and still a `next`.
+   * Newest first. `after` is the `next` of the previous page, a text without spaces. A page examines a bounded number of
+   * deliveries, so a page of a selective filter may have few or no deliveries although `next` is set.
    */
   list(
     filter: DeliveryFilter,
@@ -218,26 +219,26 @@ export interface DeliveryQueue {
   /** Due deliveries of all accounts that are not claimed, and waiting events. */
   due(): Promise<number>;
   /**
-   * Calls the listener when this process has made deliveries due: by the event of a settlement, retry, replay, or by disabling or
-   * removing an endpoint. Those of other processes are found by polling. Returns the function that unsubscribes. A
-   * listener never throws.
+   * Calls the listener when this process has made deliveries due: by the event of a settlement, retry, replay, or by
+   * disabling or removing an endpoint. Deliveries that other processes make due are found by polling. Returns the function
+   * that unsubscribes. A listener never throws.
    */
   onDue(listener: () => void): () => void;
 }
 
-/** Maximum unfinished deliveries of an account; more fail at once as `overflow` (WH-52). */
+/** Maximum unfinished deliveries of an account; further ones fail immediately as `overflow` (WH-52). */
 export const openDeliveriesMax = 1_000_000;
 
 /**
- * Maximum events of an account that wait for their deliveries (E-30). Beyond it, a settlement creates the deliveries of the
- * oldest one before it ends, which slows the account's requests to the speed of the store.
+ * Maximum events of an account that wait for their deliveries (E-30). Beyond it, each settlement also creates the deliveries
+ * of the oldest waiting event, which slows the account's requests down to the speed of the store.
  */
 export const waitingEventsMax = 100_000;
-/** Deliveries that one claim creates at most, for each shard of the store: some milliseconds of its time. */
+/** Maximum number of deliveries that one claim creates in each shard of the store, which takes it some milliseconds. */
 export const fanOutMax = 128;
 
 /** Retention of payloads and attempts after the end (WH-50); the record stays twice as long. */
 export const deliveredKeptMs = 24 * 3_600_000;
 export const failedKeptMs = 30 * deliveredKeptMs;
-/** Maximum delivered ones with a payload, per shard; the oldest lose it first. */
+/** Maximum number of delivered deliveries with a payload, per shard; the payloads of the oldest are removed first. */
 export const deliveredKeptMax = 100_000;

@@ -2,18 +2,21 @@ import { BoundedMap } from "../../lib/collections.js";
 import type { SendResult } from "./delivery.js";
 import type { AccountShare, Claim, SlotShares } from "./delivery-queue.js";
 
-/** From this duration on, an attempt makes its endpoint a slow one. */
+/** From this duration on, an attempt marks its endpoint as slow. */
 const slowMs = 1_000;
-/** Tracked endpoints of each kind; the one that was used least recently leaves when there are more. */
+/** Maximum number of tracked endpoints in each of the two lists; beyond it the least recently used one is dropped. */
 const endpointsMax = 1_000;
-/** Below this duration, claims are made ahead of the attempts. */
+/** If attempts to an endpoint take less time than this, deliveries are claimed before an attempt can start. */
 const quickMs = 250;
-/** Maximum claims of an endpoint, over the attempts that it may have in flight. */
+/** Maximum claims of an endpoint, as a multiple of the attempts that it may have in flight. */
 const claimsPerAttempt = 6;
 /** Weight of the newest value in the mean time in which the store records a result. */
 const newestWeight = 0.1;
 
-/** Parts of the slots: of one account while others wait and otherwise, and of all slow endpoints together. */
+/**
+ * Maximum parts of all slots: for one account while deliveries of others wait, for one account otherwise, and for all slow
+ * endpoints together.
+ */
 const contendedPart = 1 / 4;
 const alonePart = 3 / 4;
 const slowPart = 1 / 2;
@@ -22,7 +25,7 @@ const slowContendedPart = 1 / 4;
 const slowAlonePart = 1 / 2;
 
 export interface SlotSettings {
-  /** Maximum claims that this process holds, 1 to 64. */
+  /** Maximum number of claims that this process holds, 1 to 64. */
   readonly inFlightMax: number;
   /** Whether no other process claims deliveries of the same store. */
   readonly isOnlyWorker: boolean;
@@ -39,15 +42,15 @@ interface Held {
 /**
  * The slots of one process, one for each delivery that it has claimed, and their shares (E-12):
  *
- * - An account holds at most a quarter of them while deliveries of others wait, and at most three quarters otherwise, so that
- *   the next account finds some free.
- * - Adaptive concurrency: each attempt without an answer within a second halves the slots of its endpoint, down to 1, and each
- *   answer within a second doubles them again.
- * - Slow endpoints, and those that have not answered yet, hold at most half of all slots together: they cannot delay those that
- *   answer, however many accounts they belong to.
- * - The only worker of a store claims ahead for an endpoint that answers quickly and has all its attempts in flight. The next
- *   attempt then starts with the end of one, and not when the store has recorded it and claimed the next. The claims ahead
- *   cover the time of these two steps of the store.
+ * - An account holds at most a quarter of the slots while deliveries of other accounts wait, and at most three quarters
+ * otherwise, so that some are free for the next account.
+ * - Adaptive concurrency: each attempt without an answer within a second halves the slots of its endpoint, down to 1, and
+ * each answer within a second doubles them again.
+ * - Slow endpoints, and endpoints that have not answered yet, together hold at most half of all slots. They cannot delay
+ * endpoints that answer, however many accounts they belong to.
+ * - The only worker of a store claims ahead for an endpoint that answers quickly and has all its attempts in flight. The
+ * next attempt then starts as soon as one ends, without a wait until the store has recorded the result and claimed the next
+ * delivery. The number of claims ahead is computed from the time of these two steps of the store.
  */
 export class DeliverySlots {
   readonly #settings: SlotSettings;
@@ -71,7 +74,7 @@ export class DeliverySlots {
     this.#slowMax = atLeastOne(inFlightMax * slowPart);
   }
 
-  /** Slots that are free. */
+  /** Number of free slots. */
   get room(): number {
     return this.#settings.inFlightMax - this.#held.slots;
   }
@@ -95,7 +98,7 @@ export class DeliverySlots {
     this.#count(claim, -1);
   }
 
-  /** The store has recorded a result in this time. */
+  /** Notes the time that the store took to record a result. */
   recorded(durationMs: number): void {
     this.#recordingMs += (durationMs - this.#recordingMs) * newestWeight;
   }
@@ -113,7 +116,7 @@ export class DeliverySlots {
     this.#attemptsOf.set(endpointId, (this.#attemptsOf.get(endpointId) ?? 0) + 1);
   }
 
-  /** The attempt has an answer or failed; null: nothing was sent. Its slot is held until the result is recorded. */
+  /** The attempt has an answer or failed. `result` null: nothing was sent. Its slot is held until the result is recorded. */
   ended(claim: ClaimFacts, result: AttemptTime | null): void {
     const { endpointId } = claim;
     const wasBusy = !this.mayStart(claim);
@@ -145,7 +148,10 @@ export class DeliverySlots {
     else this.#slow.set(endpointId, slots * 2);
   }
 
-  /** Begins with an answer while all attempts are in flight, and ends with one that is not quick. */
+  /**
+   * Starts claiming ahead for an endpoint when it answers quickly while the maximum of its attempts is in flight. Stops when
+   * an attempt is slow or has no answer.
+   */
   #claimAhead({ endpointId, maxInFlight }: ClaimFacts, { status, latencyMs }: AttemptTime, wasBusy: boolean): void {
     if (!this.#settings.isOnlyWorker) return;
     if (status === null || latencyMs >= quickMs) this.#ahead.delete(endpointId);

@@ -1,7 +1,10 @@
 import { sha1Hex } from "../../lib/crypto.js";
 import type { EventType } from "../events/events.js";
 
-/** State of a delivery (WH-29). `delivery_attempted`: an attempt is in progress. The last two are final. */
+/**
+ * State of a delivery (WH-29). `delivery_attempted`: an attempt is in progress. `delivered` and `permanently_failed` are
+ * final.
+ */
 export const deliveryStates = [
   "pending",
   "delivery_attempted",
@@ -78,7 +81,7 @@ export interface AttemptResult {
   readonly latencyMs: number;
   /** HTTP status; null without a response. */
   readonly status: number | null;
-  /** Null with any status. */
+  /** Null if there is a status. */
   readonly error: AttemptError | null;
   /** Address of the connection; null without one. */
   readonly ip: string | null;
@@ -95,7 +98,7 @@ export type AttemptSignatures = readonly [service: string, standard: string];
 
 /** A stored attempt. */
 export interface Attempt extends AttemptResult {
-  /** 1 for the first of the delivery. */
+  /** Number of the attempt, 1 for the first of the delivery. */
   readonly number: number;
   readonly trigger: "schedule" | "manual";
   /** Requester: `session:<id>` or `admin_token`; empty for the schedule. */
@@ -106,7 +109,7 @@ export interface Attempt extends AttemptResult {
 
 /**
  * Id of a delivery: `dlv_` and 32 hex digits of SHA-1 over `<event id>/<endpoint id>`, a stored format of every driver.
- * SHA-1, because Redis scripts can compute it; it protects nothing.
+ * SHA-1 is used because Redis scripts can compute it; the id needs no protection against forgery.
  */
 export function deliveryId(eventId: string, endpointId: string): string {
   return `dlv_${sha1Hex(`${eventId}/${endpointId}`).slice(0, 32)}`;
@@ -136,7 +139,7 @@ export const secretUnreadable: SendResult = Object.freeze({
   retryAfter: null,
 });
 
-/** Whether an answer delivers: its status is 200 to 299 (WH-19). */
+/** Whether an attempt counts as delivered: the status of its answer is 200 to 299 (WH-19). */
 export function isDelivered({ status }: Pick<AttemptResult, "status">): boolean {
   return status !== null && status >= 200 && status <= 299;
 }
@@ -146,7 +149,7 @@ export function isDelivered({ status }: Pick<AttemptResult, "status">): boolean 
  * response.
  */
 export interface WebhookSender {
-  /** One POST. Never rejects. */
+  /** Sends one POST request. Never rejects. */
   send(request: WebhookRequest): Promise<SendResult>;
   /**
    * Why this URL cannot be delivered to, as a sentence; null if it can be tried. Waits at most 2 s for the name; a name
@@ -165,10 +168,10 @@ export type AttemptEffect =
   /** The store did not record it within the lease; the delivery repeats. */
   | "unrecorded";
 
-/** Class of a status; only `2xx` delivers. */
+/** Class of a status; only `2xx` counts as delivered. */
 export type StatusClass = "1xx" | "2xx" | "3xx" | "4xx" | "5xx";
 
-/** Outcome of an attempt, without receiver and event. */
+/** Outcome of an attempt for metrics, without receiver and event. */
 export interface AttemptEnd {
   readonly effect: AttemptEffect;
   /** Status class of the response, or the error. */

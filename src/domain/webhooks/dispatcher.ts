@@ -13,22 +13,28 @@ const idleMs = 1_000;
 const emptyClaimDelayMs = 5;
 /** Interval of creating deliveries while all slots are in use. */
 const fanOutEveryMs = 250;
-/** Deliveries of one claim. Few while requests run, because the pauses between attempts delay the next claim. */
+/** Maximum deliveries of one claim: fewer while requests run, because the pauses between attempts delay the next claim. */
 const claimedMax = { serving: 32, alone: 64 } as const;
-/** Attempts started together without requests. While some run, half as many as these, within the bounds. */
+/**
+ * Attempts that are started together while no request runs. While requests run, half as many as there are requests, within
+ * these bounds.
+ */
 const batchMax = 16;
 const servingBatchMin = 4;
 /** A first attempt that starts later than this after its event is late. */
 const lateMs = 100;
 /**
- * While requests run, deliveries pause after each batch until the event loop is idle, at most this long, so that they take the
- * time that requests leave (WH-52). Late ones wait for one turn only: deliveries then keep up with the requests that cause
- * them (E-30), and few requests are disturbed by few deliveries at a time.
+ * While requests run, deliveries pause after each batch until the event loop is idle, at most this long, so that requests
+ * have priority for the time of the process (WH-52). If first attempts are late, the pause is only one turn of the event
+ * loop: deliveries then keep up with the requests that cause them (E-30), and the small batches disturb requests little.
  */
 const pauseMaxMs = 20;
-/** A turn of the event loop, with the millisecond of its timer, that was short enough to count as idle. */
+/**
+ * Maximum duration of a turn of the event loop that counts as idle; it includes the millisecond of the timer that measures
+ * it.
+ */
 const idleTurnMs = 2;
-/** Drain time of `close`; afterwards claims are released. In total at most 6 s. */
+/** Time for which `close` waits for attempts in progress, and then the time to release their claims; together at most 6 s. */
 const drainMs = 5_400;
 const releaseMs = 400;
 /** Part of the lease beyond the attempt, to record the result on a slow store (WH-34). */
@@ -62,8 +68,8 @@ export interface DispatcherDeps {
 }
 
 /**
- * Sends due deliveries: claims as many as fit, attempts them concurrently, and claims again. It starts by itself and
- * survives outages of the store. Several processes may share one store.
+ * Sends due deliveries: claims as many as there are free slots, attempts them concurrently, and claims again. It starts by
+ * itself and survives outages of the store. Several processes may share one store.
  */
 export class Dispatcher {
   readonly #deps: DispatcherDeps;
@@ -90,7 +96,7 @@ export class Dispatcher {
     this.#deps = deps;
     const messages = {
       unavailable: "webhooks pause: the store does not answer",
-      recovered: "webhooks go on: the store answers again",
+      recovered: "webhooks continue: the store answers again",
     };
     this.#breaker = new CircuitBreaker({ clock, log, messages });
     this.#store = new StoreRetries(clock, this.#breaker);
@@ -108,7 +114,10 @@ export class Dispatcher {
     return this.#inFlight.size;
   }
 
-  /** Stops claiming. Attempts in progress finish or are released after 5.4 s. At most 6 s; never rejects. */
+  /**
+   * Stops claiming. Attempts in progress may finish within 5.4 s; the claims of the others are released. Takes at most 6 s
+   * and never rejects.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#drain();
     return this.#closing;
@@ -133,7 +142,10 @@ export class Dispatcher {
     }
   }
 
-  /** Events get their deliveries also while all slots are in use. Rejects when the store does not answer. */
+  /**
+   * Waits for a free slot, and creates the deliveries of new events while all slots are in use. Rejects when the store does
+   * not answer.
+   */
   async #waitForRoom(): Promise<void> {
     await this.#wakeSignal.wait(fanOutEveryMs);
     if (this.#slots.room > 0) return;
@@ -148,7 +160,7 @@ export class Dispatcher {
   async #claim(): Promise<number> {
     const { queue, clock, live, settings } = this.#deps;
     const max = Math.min(this.#slots.room, live.size > 0 ? claimedMax.serving : claimedMax.alone);
-    // Taken before the claim, so that it lies before the store's end of the lease.
+    // Computed before the claim, so that it is earlier than the end of the lease in the store.
     const leaseEndsAtMs = clock.monotonic() + settings.leaseMs;
     const { claims, nextInMs } = await queue.claim({ max, leaseMs: settings.leaseMs, shares: this.#slots.shares() });
     this.#breaker.succeeded();
@@ -158,7 +170,7 @@ export class Dispatcher {
     if (claims.length > 0) await this.#startAll(claims, leaseEndsAtMs);
     else {
       await pause(clock, restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
-      // Creating the deliveries of many events leaves time to requests, too.
+      // Creating the deliveries of many events must not delay requests, so it pauses, too.
       if (restMs === 0 && live.size > 0) await this.#pauseForRequests(pauseMaxMs);
     }
     return nextAtMs;
@@ -190,13 +202,13 @@ export class Dispatcher {
     return claims.some(({ attemptNumber, dueAtMs }) => attemptNumber === 1 && dueAtMs < dueBeforeMs);
   }
 
-  /** Returns after an idle turn of the event loop, or when no request runs, after `maxMs` and one turn at the latest. */
+  /** Returns after an idle turn of the event loop or when no request runs, at the latest one turn after `maxMs`. */
   async #pauseForRequests(maxMs: number): Promise<void> {
     const { clock, live } = this.#deps;
     const untilMs = clock.monotonic() + maxMs;
     for (;;) {
       const beganAtMs = clock.monotonic();
-      // The lateness of a timer shows how long the process was busy, with attempts and everything else.
+      // The delay of a timer shows for how long the event loop was busy.
       await pause(clock, 0);
       const nowMs = clock.monotonic();
       if (live.size === 0 || nowMs - beganAtMs <= idleTurnMs || nowMs >= untilMs) return;
@@ -226,13 +238,16 @@ export class Dispatcher {
       end(null);
       this.#inFlight.delete(claim);
       this.#slots.release(claim);
-      // The endpoint has a free slot.
+      // A slot is free again.
       this.#wakeSignal.wake();
     });
     this.#inFlight.set(claim, attempt);
   }
 
-  /** Starts the next attempt that waits for its endpoint. A slow endpoint gets no attempts that were claimed before. */
+  /**
+   * Starts the next attempt that waits for its endpoint. If the endpoint has become slow, its waiting claims are released
+   * instead.
+   */
   #startNext(endpointId: string): void {
     const waiting = this.#ahead.get(endpointId);
     const next = waiting?.shift();
@@ -284,18 +299,18 @@ export class WakeSignal {
     this.#clock = clock;
   }
 
-  /** If nobody waits, the next `wait()` returns at once. */
+  /** If nobody waits, the next `wait()` returns immediately. */
   wake(): void {
     this.#isWoken = true;
     this.#end();
   }
 
-  /** Forgets earlier wake-ups; call it before looking for work. */
+  /** Discards earlier wake-ups; call it before looking for work. */
   reset(): void {
     this.#isWoken = false;
   }
 
-  /** Null: until it is woken. */
+  /** Waits until `wake` is called or `ms` have passed; null: without a timeout. */
   async wait(ms: number | null): Promise<void> {
     if (this.#isWoken) return;
     await new Promise<void>((resolve) => {

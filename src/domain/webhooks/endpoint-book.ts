@@ -3,12 +3,15 @@ import { type ChangeFeed, type Clock, type Logger, pause, type StateChange } fro
 import type { WebhookObserver } from "./delivery.js";
 import { type EndpointHealth, type EndpointRecord, type EndpointStore, signingSecrets } from "./endpoint-store.js";
 
-/** Maximum cached endpoints, and failing ones that are tracked: others are disabled all the same. */
+/**
+ * Maximum number of cached endpoints, and of failing endpoints that are tracked. Failing endpoints beyond it are disabled,
+ * too.
+ */
 const endpointsMax = 1_000;
 /** Maximum age of an entry when a change was missed. */
 const freshMs = 30_000;
 
-/** Decrypts a secret sealed for an owner; throws on failure. */
+/** Decrypts a secret that was encrypted for the endpoint id `owner`; throws on failure. */
 export interface SecretOpener {
   open(sealed: string, owner: string): string;
 }
@@ -41,9 +44,9 @@ export class EndpointBook {
   readonly #deps: EndpointBookDeps;
   readonly #unsubscribe: () => void;
   #known = new BoundedMap<string, Known>(endpointsMax);
-  /** Reads in progress by account and id; concurrent attempts share one. */
+  /** Reads in progress by account and id; concurrent attempts to one endpoint share a read. */
   readonly #reads = new Map<string, Promise<Receiver | null>>();
-  /** Number of changes: a read that was in progress meanwhile may be stale. */
+  /** Number of changes so far. If it grows during a read, the result may be stale. */
   #generation = 0;
 
   constructor(deps: EndpointBookDeps) {
@@ -120,7 +123,7 @@ export class EndpointBook {
 const failingAfterFailures = 10;
 /** Permanent failures before an endpoint is disabled. */
 const permanentlyFailedMin = 20;
-/** Interval at which failing endpoints are read again: another process may have delivered. */
+/** Interval at which failing endpoints are read again, because another process may have delivered to them. */
 const readEveryMs = 60_000;
 /** Retries after concurrent changes. */
 const triesMax = 5;
@@ -147,8 +150,8 @@ interface EndpointOwner {
 }
 
 /**
- * Tracks failing endpoints, reports each change once, and disables those without a success for days (WH-38). The store
- * counts over all processes.
+ * Tracks failing endpoints, reports each start and end of failing once, and disables endpoints without a success for days
+ * (WH-38). The store counts over all processes.
  */
 export class FailingEndpoints {
   readonly #deps: FailingEndpointsDeps;
@@ -214,7 +217,10 @@ export class FailingEndpoints {
     }
   }
 
-  /** False after a concurrent change: the endpoint is read again, because it may have recovered or be disabled. */
+  /**
+   * Returns false after a concurrent change; then the endpoint is read again, because it may have recovered or been
+   * disabled.
+   */
   async #tryToDisable({ account, endpointId }: EndpointOwner): Promise<boolean> {
     const { endpoints, now, log } = this.#deps;
     const kept = await endpoints.find(account, endpointId);
@@ -244,7 +250,7 @@ export class FailingEndpoints {
     this.#isReading = false;
   }
 
-  /** Never rejects: during an outage the last known health stays. */
+  /** Reads the health of an endpoint again. Never rejects: during an outage of the store the last known health is kept. */
   async #read(owner: EndpointOwner): Promise<void> {
     const { endpoints, log } = this.#deps;
     const { account, endpointId } = owner;

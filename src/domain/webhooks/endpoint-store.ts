@@ -16,7 +16,7 @@ export interface EndpointRecord {
   readonly disabledReason: "by_hand" | "failing" | null;
   /** Maximum concurrent deliveries, 1 to 64. */
   readonly maxInFlight: number;
-  /** Newest first; the others expire. 1 to 3. */
+  /** 1 to 3 secrets, newest first. All but the newest expire. */
   readonly secrets: readonly EndpointSecret[];
   /** Incremented by every change; `replace` rejects a change of an older version. */
   readonly version: number;
@@ -27,7 +27,7 @@ export interface EndpointRecord {
 export interface EndpointSecret {
   /** Encrypted for the endpoint's id (USE-16). */
   readonly sealed: string;
-  /** Its last four characters. */
+  /** The last four characters of the secret. */
   readonly hint: string;
   /** Store time of its expiry; null for the newest. */
   readonly expiresAtMs: number | null;
@@ -59,7 +59,7 @@ export interface KeptEndpoint {
 }
 
 /**
- * Port of the endpoint store, in the same store as the ledger, so that a settlement creates deliveries for exactly the
+ * Port of the endpoint store. It uses the same store as the ledger, so that a settlement creates deliveries for exactly the
  * enabled endpoints (WH-14). Rejects with `storage_unavailable`.
  */
 export interface EndpointStore {
@@ -91,8 +91,9 @@ export function activeSecrets(secrets: readonly EndpointSecret[], nowMs: number)
 }
 
 /**
- * Decrypted signing secrets, newest first. `open` returns null for one that it cannot decrypt. Null if the newest
- * cannot be decrypted; an older one is then skipped, so that a rotation helps at once.
+ * Decrypted signing secrets, newest first. `open` returns null for a secret that it cannot decrypt. Returns null if the
+ * newest secret cannot be decrypted. Older secrets that cannot be decrypted are skipped, so that a rotation takes effect
+ * immediately.
  */
 export function signingSecrets(
   secrets: readonly EndpointSecret[],
@@ -110,8 +111,8 @@ export function lastExpiryOf(secrets: readonly EndpointSecret[], nowMs: number):
 }
 
 /**
- * The secrets after a rotation to `next`: the previous one signs beside it for `overlapMs`, or not at all when that is
- * 0 (WH-7). Throws ServiceError `conflict` for a third expiring secret.
+ * The secrets after a rotation to `next`: the previous secret also signs for `overlapMs`, or no longer if `overlapMs` is 0
+ * (WH-7). Throws ServiceError `conflict` for a third expiring secret.
  */
 export function rotatedSecrets(
   secrets: readonly EndpointSecret[],
@@ -136,14 +137,14 @@ function tooMany(expiring: readonly EndpointSecret[]): ServiceError {
 
 /** Input of a new endpoint. */
 export interface NewEndpoint {
-  /** Empty: the caller's own. */
+  /** Empty: the caller's own account. */
   readonly account: string;
   readonly url: string;
   readonly events: readonly string[];
   readonly description: string;
   /** Null means `enabled`. */
   readonly status: string | null;
-  /** Null means 8. */
+  /** Null means the default, 8. */
   readonly maxInFlight: number | null;
 }
 
@@ -164,11 +165,14 @@ const maxInFlightDefault = 8;
 const maxInFlightMax = 64;
 
 const controlCharacter = /\p{Cc}/u;
-/** Form of ids; a malformed one needs no look-up. */
+/** Form of endpoint ids. A malformed id is rejected without a look-up. */
 const endpointIdForm = /^we_[0-9A-Za-z]{24}$/;
 const statuses: readonly EndpointRecord["status"][] = ["enabled", "disabled"];
 
-/** Throws ServiceError naming the field at fault. Only the sender can judge the URL: see `refusalOf`. */
+/**
+ * Checks a new endpoint. Throws ServiceError naming the field at fault. The URL is not checked here but by
+ * `WebhookSender.refusalOf`.
+ */
 export function checkNewEndpoint({ url, events, description, status, maxInFlight }: NewEndpoint): EndpointChoices {
   return {
     url,

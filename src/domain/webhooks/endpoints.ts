@@ -31,7 +31,7 @@ import { attemptTest, type TestOutcome } from "./test-event.js";
 export interface WebhookEndpointsDeps {
   readonly endpoints: Pick<EndpointStore, "insert" | "replace" | "find" | "list" | "remove">;
   readonly sender: Pick<WebhookSender, "send" | "refusalOf">;
-  /** Seals for the endpoint's id. */
+  /** Encrypts secrets; each is bound to the id of its endpoint. */
   readonly secrets: Pick<SecretBox, "seal" | "open">;
   readonly audit: Pick<Audit, "record">;
   readonly ids: IdSource;
@@ -50,11 +50,11 @@ export type EndpointCaller = Pick<CallContext, "principal" | "address">;
 
 export interface EndpointTarget {
   readonly id: string;
-  /** Empty: the caller's own. */
+  /** Empty: the caller's own account. */
   readonly account: string;
 }
 
-/** An endpoint with its newest secret, which is available only here. */
+/** An endpoint with its newest secret, which is returned only when the secret is created. */
 export interface EndpointWithSecret {
   readonly endpoint: ShownEndpoint;
   readonly secret: string;
@@ -68,12 +68,13 @@ export interface RotatedEndpoint extends EndpointWithSecret {
 const changeTriesMax = 5;
 
 /**
- * Management of endpoints by their owners. An API key reaches those of its account, the administrator any; a foreign
- * endpoint looks like a missing one (SEC-22). Every change is audited (KEY-23). Rejects with ServiceError.
+ * Management of endpoints. An API key can use the endpoints of its account, the administrator all. For an endpoint of
+ * another account the error is the same as for an unknown id (SEC-22). Every change is audited (KEY-23). Rejects with
+ * ServiceError.
  */
 export class WebhookEndpoints {
   readonly #deps: WebhookEndpointsDeps;
-  /** Endpoints with a test in progress: at most one each. */
+  /** Endpoints with a test in progress; each has at most one at a time. */
   readonly #underTest = new Set<string>();
 
   constructor(deps: WebhookEndpointsDeps) {
@@ -81,8 +82,8 @@ export class WebhookEndpoints {
   }
 
   /**
-   * Waits at most 2 s for the URL's host name. Rejects with `invalid_value` naming `url` or `events`, and for too many
-   * endpoints.
+   * Creates an endpoint. Waits at most 2 s for the URL's host name to resolve. Rejects with `invalid_value` naming `url` or
+   * `events`, and for too many endpoints.
    */
   async create(input: NewEndpoint, caller: EndpointCaller): Promise<EndpointWithSecret> {
     const { endpoints, audit, ids, now, settings } = this.#deps;
@@ -136,7 +137,7 @@ export class WebhookEndpoints {
     return this.#shown(changed);
   }
 
-  /** Stops sending, except for attempts in progress. */
+  /** Removes an endpoint. Nothing more is sent to it, except for attempts in progress. */
   async remove(target: EndpointTarget, caller: EndpointCaller): Promise<void> {
     const { endpoints, audit } = this.#deps;
     const account = accountOf(caller.principal, target.account);
@@ -145,7 +146,9 @@ export class WebhookEndpoints {
     await audit.record(caller, "webhook_endpoint.delete", target.id, { account });
   }
 
-  /** `overlapMs`: overlap of the previous secret, 0 to 7 days; null means 24 h. */
+  /**
+   * Replaces the signing secret. `overlapMs`: time for which the previous secret still signs, 0 to 7 days; null means 24 h.
+   */
   async rotate(target: EndpointTarget, overlapMs: number | null, caller: EndpointCaller): Promise<RotatedEndpoint> {
     const chosenMs = checkOverlap(overlapMs);
     const { secret, kept } = this.#newSecret(target.id);
@@ -161,8 +164,8 @@ export class WebhookEndpoints {
   }
 
   /**
-   * One attempt with a sample event, which is neither stored nor repeated (WH-49). `eventType` is one of the
-   * endpoint's; empty means its first. Rejects with `conflict` while a test of this endpoint is in progress.
+   * Makes one attempt with a sample event, which is neither stored nor retried (WH-49). `eventType` must be one of the
+   * endpoint's event types; empty means the first one. Rejects with `conflict` while a test of this endpoint is in progress.
    */
   async sendTestEvent(target: EndpointTarget, eventType: string, caller: EndpointCaller): Promise<TestOutcome> {
     const { record } = await this.#find(target, caller);
@@ -207,7 +210,7 @@ export class WebhookEndpoints {
     return kept ?? notFound();
   }
 
-  /** Reads and changes it again after a concurrent change. Expired secrets are removed. */
+  /** Changes an endpoint; after a concurrent change it reads the endpoint and tries again. Expired secrets are removed. */
   async #replace(
     target: EndpointTarget,
     caller: EndpointCaller,
@@ -228,7 +231,7 @@ export class WebhookEndpoints {
   }
 }
 
-/** The first reason for disabling stays. */
+/** Applies a change. If the endpoint is already disabled, the reason for that is kept. */
 function changedRecord(before: EndpointRecord, change: Partial<EndpointChoices>): EndpointRecord {
   const after = { ...before, ...change };
   if (after.status === before.status) return after;

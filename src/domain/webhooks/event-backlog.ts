@@ -1,12 +1,15 @@
 import type { Clock, Logger } from "../call/ports.js";
 import { type DeliveryQueue, fanOutMax } from "./delivery-queue.js";
 
-/** Interval of creating deliveries in a process that sends none. */
+/** Interval of creating deliveries in a process that sends no webhooks. */
 const fanOutEveryMs = 500;
-/** Pause between its steps while events wait. */
+/** Pause between two steps of creating deliveries while events wait. */
 const fanOutPauseMs = 20;
 const everyMs = 10_000;
-/** Age of the oldest waiting event from which deliveries count as behind, and below which they have caught up. */
+/**
+ * Deliveries count as behind when the oldest waiting event has the first age, and as caught up when it is younger than the
+ * second.
+ */
 const behindMs = 10_000;
 const caughtUpMs = 1_000;
 
@@ -26,7 +29,7 @@ interface FanOutDeps {
 
 /**
  * Logs one line when events wait for their deliveries because requests create them faster than they can be sent (E-30), and
- * one when none waits long any more. Returns the function that stops it.
+ * one line when they have caught up. Returns the function that stops the watch.
  */
 export function watchEventBacklog({ queue, clock, now, log }: EventBacklogDeps): () => void {
   let isBehind = false;
@@ -63,8 +66,8 @@ export function watchEventBacklog({ queue, clock, now, log }: EventBacklogDeps):
 }
 
 /**
- * Creates the deliveries of events in a process that sends none, so that they are listed, counted and bounded while they wait
- * for a process that sends them. Returns the function that stops it.
+ * Creates the deliveries of events in a process that sends no webhooks, so that they are listed, counted and bounded until
+ * another process sends them. Returns the function that stops it.
  */
 export function startFanOut({ queue, clock, log }: FanOutDeps): () => void {
   let isStopped = false;

@@ -31,7 +31,7 @@ export interface TestOutcome {
   readonly payload: string;
 }
 
-/** Sends a sample event, signed like any other, with one attempt. */
+/** Sends a signed sample event with one attempt. */
 export async function attemptTest(
   { sender, secrets, ids, now, settings }: TestEventDeps,
   { id, account, url, secrets: kept }: EndpointRecord,

@@ -81,7 +81,7 @@ describe("Administrator", () => {
     expect(await administrator.setPassword("x".repeat(1_024))).toBe(true);
   });
 
-  it("the operator's password is set once; another one at a later start ends all sessions (KEY-20)", async () => {
+  it("stores the operator's password once, and ends all sessions if a later start sets another one (KEY-20)", async () => {
     const { administrator, sessions } = open();
     expect(await administrator.setPassword(password)).toBe(true);
     const { token } = await administrator.signIn("admin", password, from);
@@ -160,7 +160,7 @@ describe("Administrator", () => {
     clock.advance(1);
     await right;
     expect(order).toEqual(["three seconds", "signed in"]);
-    // Its address has signed in now.
+    // The address is known now, so it is not delayed.
     await administrator.signIn("admin", password, from);
   });
 
@@ -171,7 +171,7 @@ describe("Administrator", () => {
     const wrong = (caller: SignInCaller) => administrator.signIn("admin", "not the password", caller);
     for (let tries = 0; tries < 5; tries++)
       await expect(wrong(from)).rejects.toMatchObject({ code: "invalid_api_key" });
-    // Somebody else at the same address: the browser is counted by itself and not delayed.
+    // The attempts of a known browser are counted separately from its address, so it is not delayed.
     await administrator.signIn("admin", password, { ...from, browserToken });
     // Without the browser's cookie the address is delayed.
     const sixth = wrong(from);
@@ -195,7 +195,7 @@ describe("Administrator", () => {
     });
     const known = await administrator.signIn("admin", password, { ...elsewhere, browserToken });
     expect(known.browserToken).toBe(browserToken);
-    // A made-up token opens nothing.
+    // An invented browser token does not make its caller known.
     const madeUp = { ...from, address: "203.0.113.10", browserToken: "x".repeat(43) };
     const unknown = administrator.signIn("admin", password, madeUp);
     await eventually(() => clock.pending === 1, "the attempt is delayed");
@@ -224,7 +224,7 @@ describe("Administrator", () => {
     }
   });
 
-  it("known addresses and browsers are kept as digests of tokens for 90 days, and at most 100 of them (E-13)", async () => {
+  it("keeps known addresses and digests of browsers' tokens for 90 days, at most 100 of each (E-13)", async () => {
     const { administrator, clock, state } = open();
     await administrator.setPassword(password);
     const { browserToken } = await administrator.signIn("admin", password, from);
@@ -243,7 +243,7 @@ describe("Administrator", () => {
     expect(JSON.parse(await stored())).toMatchObject({ hosts: [[from.address, clock.now()]] });
   });
 
-  it("a sign-in whose password is replaced meanwhile begins no session (E-17)", async () => {
+  it("a sign-in begins no session if the password is replaced during it (E-17)", async () => {
     let replace = async (): Promise<void> => {};
     const isPassword = async (text: string, kept: string): Promise<boolean> => {
       const isSame = await cheap.isPassword(text, kept);

@@ -14,7 +14,7 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const fixed = newApiKeySecret(() => new Uint8Array(32).fill(255));
 
 describe("API key format", () => {
-  it("is sk-uis-, 43 base62 of 256 random bits and 6 of their checksum (KEY-1)", () => {
+  it("is sk-uis-, 43 base62 characters of 256 random bits, and 6 of their checksum (KEY-1)", () => {
     const asked: number[] = [];
     const secret = newApiKeySecret((count) => {
       asked.push(count);
@@ -66,7 +66,7 @@ describe("API key format", () => {
     expect(shownEndsOf(fixed)).toEqual({ prefix: fixed.slice(0, 10), last4: fixed.slice(-4) });
   });
 
-  it("shows no part of a key so short that it could be guessed from it (KEY-3)", () => {
+  it("shows no part of a key that is so short that the rest could be guessed (KEY-3)", () => {
     const short = "x".repeat(31);
     expect(shownEndsOf(short)).toEqual({ prefix: "", last4: "" });
     expect(shownEndsOf("0123456789".repeat(4))).toEqual({ prefix: "0123456789", last4: "6789" });

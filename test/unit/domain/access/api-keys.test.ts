@@ -72,7 +72,7 @@ describe("ApiKeys", () => {
       "integer_above_max_value",
     ],
     ["limits.concurrency", { ...readWrite, limits: limitsOf({ concurrency: -1 }) }, "integer_below_min_value"],
-  ] as const)("names the field at fault: %s of %j is %s", async (param, input, code) => {
+  ] as const)("rejects an invalid new key: %s of %j gives %s", async (param, input, code) => {
     const { apiKeys } = createAccess();
     await expect(apiKeys.create(input)).rejects.toMatchObject({ code, param });
     expect((await apiKeys.list(all)).records).toEqual([]);
@@ -86,7 +86,7 @@ describe("ApiKeys", () => {
     expect(record.models).toEqual(models);
   });
 
-  it("lists newest first in pages with opaque tokens, 100 per page by default", async () => {
+  it("lists keys, newest first, in pages with opaque tokens, 100 per page by default", async () => {
     const { apiKeys, clock } = createAccess();
     for (let number = 1; number <= 101; number++) {
       await apiKeys.create({ ...readWrite, name: `key ${number}` });
@@ -109,7 +109,7 @@ describe("ApiKeys", () => {
     await expect(createAccess().apiKeys.list(page)).rejects.toMatchObject({ code, param });
   });
 
-  it("revokes permanently, and names an unknown key", async () => {
+  it("revokes a key permanently, and rejects an unknown id", async () => {
     const { apiKeys, clock } = createAccess();
     const { record } = await apiKeys.create(readWrite);
     const revoked = await apiKeys.revoke(record.id);
@@ -146,14 +146,14 @@ describe("ApiKeys", () => {
     expect(await apiKeys.get(record.id)).toEqual(record);
   });
 
-  it("names an unknown key in every operation", async () => {
+  it("rejects an unknown id in every operation", async () => {
     const { apiKeys } = createAccess();
     const id = "key_nobody";
     const attempts = [apiKeys.get(id), apiKeys.update(id, { name: "x" }), apiKeys.rotate({ ...rotation, id })];
     for (const attempt of attempts) await expect(attempt).rejects.toMatchObject({ code: "not_found", param: "id" });
   });
 
-  it("the successor copies everything but secret, id and expiry; the old key expires after a day by default (KEY-16)", async () => {
+  it("a rotation copies everything but secret, id and expiry to the new key; the old key expires after a day by default (KEY-16)", async () => {
     const { apiKeys, clock } = createAccess();
     const limits = limitsOf({ tokensPerMinute: 7 });
     const priority = "batch";
@@ -213,7 +213,7 @@ describe("ApiKeys", () => {
     expect(await apiKeys.ensureFirst()).toBeNull();
   });
 
-  it("registers a key in the operator's own format, the same one at every start (KEY-1)", async () => {
+  it("registers a key of the operator's own format, and finds it again at every start (KEY-1)", async () => {
     const { apiKeys, use } = createAccess();
     const own = "my-own-key-8+";
     const [one, two] = await Promise.all([apiKeys.registerBootstrap(own), apiKeys.registerBootstrap(own)]);

@@ -54,7 +54,7 @@ describe("Audit", () => {
     expect(lines).toEqual([expect.stringContaining("api_key.revoke")]);
   });
 
-  it("cuts long texts", async () => {
+  it("cuts details that are longer than 256 characters", async () => {
     const { state, now, ids, log } = createAccess();
     const audit = new Audit({ records: state.audit, now, ids, log });
     await audit.record(theService, "api_key.create", "key_1", { models: "m".repeat(10_000) });

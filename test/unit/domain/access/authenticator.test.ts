@@ -50,7 +50,7 @@ describe("Authenticator", () => {
     expect(Object.isFrozen(principal.models) && Object.isFrozen(principal.limits)).toBe(true);
   });
 
-  it("the scheme may be written in any case (GEN-3)", async () => {
+  it("accepts the scheme Bearer in upper and lower case (GEN-3)", async () => {
     const { apiKeys, present } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     for (const scheme of ["Bearer", "bearer", "BEARER", "bEaReR"]) {
@@ -100,7 +100,7 @@ describe("Authenticator", () => {
     expect(keys.lookUps).toEqual([]);
   });
 
-  it("unknown and revoked keys cost the same look-ups (KEY-5)", async () => {
+  it("unknown and revoked keys need the same number of look-ups (KEY-5)", async () => {
     const { apiKeys, keys, use } = createAccess();
     const revoked = await apiKeys.create(readWrite);
     await apiKeys.revoke(revoked.record.id);
@@ -113,7 +113,7 @@ describe("Authenticator", () => {
     }
   });
 
-  it("each admin token is the administrator, without a store lookup", async () => {
+  it("resolves each administrator token to the administrator, without a look-up in the store", async () => {
     const { keys, use } = createAccess();
     for (const token of adminTokens) {
       expect(await use(token)).toEqual(tokenAdministrator);
@@ -188,7 +188,7 @@ describe("Authenticator", () => {
     expect((await refusalOf(use("bad-key-61", "2001:db8:0:2::1"))).code).toBe("invalid_api_key");
   });
 
-  it("the cookie of a session is the administrator, until the session ends (KEY-22)", async () => {
+  it("resolves the cookie of a session to the administrator until the session ends (KEY-22)", async () => {
     const { authenticator, sessions } = createAccess();
     const { record, token } = await sessions.begin("admin", { address: "192.0.2.1", userAgent: "" });
     expect(await authenticator.authenticate(undefined, "192.0.2.1", token)).toMatchObject({
@@ -210,7 +210,7 @@ describe("Authenticator", () => {
     expect(refusal.code).toBe("invalid_api_key");
   });
 
-  it("records the use of a key at once and then at most once a minute (KEY-15)", async () => {
+  it("records the use of a key immediately, and then at most once a minute (KEY-15)", async () => {
     const { apiKeys, clock, keys, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     const startMs = clock.now();

@@ -26,7 +26,7 @@ function createGate() {
 }
 
 describe("KeyCache", () => {
-  it("reads a cached key from the store every 30 s, whatever messages are lost (KEY-10)", async () => {
+  it("reads a cached key again from the store after 30 s, even if messages about changes are lost (KEY-10)", async () => {
     const { cache, clock, keys } = await createCache();
     for (const [afterMs, lookUps] of [
       [0, 1],
@@ -112,7 +112,7 @@ describe("KeyCache", () => {
     expect(keys.lookUps).toEqual([hash, unknownHash]);
   });
 
-  it("without a connection nothing is cached, and entries read meanwhile are read again afterwards (KEY-11)", async () => {
+  it("caches nothing while the change feed is not connected, and reads keys of that time again afterwards (KEY-11)", async () => {
     const { cache, changes, clock, keys } = await createCache();
     await cache.find(hash);
     changes.isLinked = false;
@@ -170,7 +170,7 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ id });
   });
 
-  it("during an outage a cached key waits for one failing lookup, not for those of the next second (KEY-14)", async () => {
+  it("during an outage a request with a cached key waits for a failing look-up at most once a second (KEY-14)", async () => {
     const { cache, changes, clock, keys } = await createCache();
     await cache.find(hash);
     changes.isLinked = false;
@@ -197,7 +197,7 @@ describe("KeyCache", () => {
     await expect(cache.find(unknownHash)).rejects.toMatchObject({ code: "storage_unavailable" });
   });
 
-  it("a flood of made-up keys evicts no known key, and is bounded", async () => {
+  it("a flood of invented keys evicts no known key, and at most 1,000 of them are cached", async () => {
     const { cache, keys } = await createCache();
     await cache.find(hash);
     for (let number = 0; number < 3_000; number++) await cache.find(`made-up ${number}`);
@@ -207,7 +207,7 @@ describe("KeyCache", () => {
     expect(cache.size).toBeLessThanOrEqual(1_001);
   });
 
-  it("reads each of 100,000 keys in use once, where no change can be missed (E-32)", async () => {
+  it("reads each of 100,000 keys in use only once if no change can be missed (E-32)", async () => {
     const changes = new HandFeed();
     changes.isComplete = true;
     const clock = new FakeClock();

@@ -32,7 +32,7 @@ function createSlow() {
 }
 
 describe("Passwords", () => {
-  it("compares one at a time, queues 16 of unknown callers and rejects the others (KEY-21)", async () => {
+  it("compares one password at a time, queues 16 of unknown callers and rejects further ones (KEY-21)", async () => {
     const { passwords, endAll, runningMax } = createSlow();
     const checks = Array.from({ length: 20 }, (_, number) =>
       passwords.isRight(`password ${number}`, "kept one", false),
@@ -62,7 +62,7 @@ describe("Passwords", () => {
     expect(order.slice(0, 3)).toEqual(["unknown 17 rejected", "unknown 0", "known"]);
   });
 
-  it("also computes a hash if no password is stored, and never accepts one (KEY-21)", async () => {
+  it("computes a hash even if no password is stored, and then accepts no password (KEY-21)", async () => {
     const { passwords, endAll, compared } = createSlow();
     const isRight = passwords.isRight("nothing", null, false);
     await endAll();

@@ -29,7 +29,7 @@ describe("RevocationReadBack", () => {
     await eventually(isRevoked, "it is revoked again");
   });
 
-  it("reads back every 30 s, and again after a failed round (KEY-10)", async () => {
+  it("reads revocations back every 30 s, also after a failed round (KEY-10)", async () => {
     readBack.note({ id, revokedAtMs: 1_000 });
     access.keys.down = true;
     feed.tell({ kind: "lost_link" });

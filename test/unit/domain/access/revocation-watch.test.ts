@@ -69,7 +69,7 @@ describe("RevocationWatch", () => {
     await eventually(() => access.keys.answers > before, "the key was read");
   }
 
-  it("a revocation on the change feed ends the key's requests at once (KEY-13)", async () => {
+  it("a revocation on the change feed ends the key's requests immediately (KEY-13)", async () => {
     const { apiKeys, keys } = access;
     const [one, two] = [await apiKeys.create(readWrite), await apiKeys.create(readWrite)];
     for (const [id, keyId] of [
@@ -98,7 +98,7 @@ describe("RevocationWatch", () => {
     expect(ends).toEqual([]);
   });
 
-  it("with the message lost, the sweep finds the revocation within 10 s, with one read per key (KEY-13)", async () => {
+  it("if the message is lost, a sweep finds the revocation within 10 s, with one read per key (KEY-13)", async () => {
     const { apiKeys, keys, clock } = access;
     const [one, two] = [await apiKeys.create(readWrite), await apiKeys.create(readWrite)];
     for (const id of ["r1", "r2", "r3"]) run(id, { keyId: one.record.id });
@@ -131,7 +131,7 @@ describe("RevocationWatch", () => {
     await eventually(hasEnded, "the request ended");
   });
 
-  it("after a lost connection, the keys of all running requests are read at once (KEY-11, KEY-13)", async () => {
+  it("after a lost connection, the keys of all running requests are read immediately (KEY-11, KEY-13)", async () => {
     const { apiKeys } = access;
     const { record } = await apiKeys.create(readWrite);
     run("r1", { keyId: record.id });
@@ -152,7 +152,7 @@ describe("RevocationWatch", () => {
     expect(ends).toEqual(["r1: key_revoked"]);
   });
 
-  it("a rotation without an overlap ends the key's requests at once, one with an overlap when it is over (E-17)", async () => {
+  it("a rotation without an overlap ends the old key's requests immediately, one with an overlap ends them after the overlap (E-17)", async () => {
     const { apiKeys, clock } = access;
     const [one, two] = [await apiKeys.create(readWrite), await apiKeys.create(readWrite)];
     run("r1", { keyId: one.record.id });
@@ -212,7 +212,7 @@ describe("RevocationWatch", () => {
     expect(live.size).toBe(2);
   });
 
-  it("a wider list of models ends nothing, and requests that are opened after it use it (E-17)", async () => {
+  it("a wider list of models ends no request, and requests that are opened after the change may use it (E-17)", async () => {
     const { apiKeys, clock } = access;
     const { record } = await apiKeys.create({ ...readWrite, models: ["a"] });
     run("r1", { keyId: record.id, models: ["a"], stage: "watching" });
@@ -231,7 +231,7 @@ describe("RevocationWatch", () => {
     const { record } = await apiKeys.create(readWrite);
     await apiKeys.revoke(record.id);
     changed(record.id);
-    // Opened with what was read before the revocation.
+    // Opened with the rights that were read before the revocation.
     run("late", { keyId: record.id });
     clock.advance(500);
     await eventually(() => ends.length === 1, "the late request ended");
@@ -249,7 +249,7 @@ describe("RevocationWatch", () => {
     await eventually(() => ends.length === 3, "both ended");
   });
 
-  it("stops when it is closed", async () => {
+  it("has no timer after it is closed", async () => {
     await watch.close();
     expect(access.clock.pending).toBe(0);
   });

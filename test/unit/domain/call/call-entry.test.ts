@@ -52,7 +52,7 @@ const members = {
 };
 const tokens = { prompt_tokens: 3, completion_tokens: 5 };
 
-describe("the line of a call", () => {
+describe("log line of a call", () => {
   it.each([
     [end(), caller(), undefined, null, tokens],
     [

@@ -14,7 +14,7 @@ describe("times of a call", () => {
     expect(times.sinceArrival(130)).toBe(30);
   });
 
-  it("of the engine last from the first start to the first end; the queue time is the sum of all waits", () => {
+  it("include the engine's time from its first start to its first end, and the sum of all waits for slots", () => {
     const times = new CallTimes(100);
     times.engineBegan(110, 5);
     times.engineBegan(150, 12);

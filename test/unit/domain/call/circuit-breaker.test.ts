@@ -34,7 +34,7 @@ describe("CircuitBreaker", () => {
     expect([breaker.isOpen, breaker.allowsCall]).toEqual([false, true]);
   });
 
-  it("logs once that the store is unavailable and once that it has recovered, also with occasional answers (state RL-16)", () => {
+  it("logs once that the store is unavailable and once that it has recovered, even if some calls succeed during the outage (state RL-16)", () => {
     for (let call = 0; call < 50; call += 1) {
       clock.advance(100);
       if (call % 2 === 0) fail(1);

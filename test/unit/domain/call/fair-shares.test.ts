@@ -17,7 +17,7 @@ const keyOf = (account: string): Principal => ({
 });
 const caller = (principal: Principal, address = "192.0.2.1") => ({ principal, address });
 
-/** A share of one unit for each owner, whose tasks go on until the test ends. */
+/** A resource of which each owner may use one unit, with tasks that run until the test ends. */
 function shareOfOne(waitingMax: number) {
   const share = new FairShare({ capacity: 100, accountMax: 1, contendedMax: 1, waitingMax });
   const begun: string[] = [];
@@ -47,7 +47,7 @@ describe("tasks of calls in a share", () => {
     expect(share.waiting).toBe(1);
   });
 
-  it("are rejected with 503 and a wait when too many wait, and as their call ended when it ends", async () => {
+  it("are rejected with 503 and Retry-After when too many of them wait, and with the error of their call when it is aborted", async () => {
     const { share, run } = shareOfOne(1);
     const ended = new AbortSource();
     void run("first", caller(keyOf("a")));

@@ -12,7 +12,7 @@ const call = {
 const nowMs = 1_800_000_000_000;
 const chat = "create_chat_completion";
 
-it("forwarded fields are read as they were sent, within five minutes (SEC-37)", () => {
+it("forwarded fields are accepted, unchanged, up to five minutes before and after their time (SEC-37)", () => {
   const text = forwardedText(call, nowMs);
   expect(readForwarded(text, chat, nowMs + 299_000)).toEqual(call);
   expect(readForwarded(text, chat, nowMs - 299_000)).toEqual(call);
@@ -20,7 +20,7 @@ it("forwarded fields are read as they were sent, within five minutes (SEC-37)", 
   expect(readForwarded(text, chat, nowMs - 301_000)).toBeNull();
 });
 
-it("an RPC serves its own operation and, for chats, those that are translated to them (SEC-37)", () => {
+it("an RPC accepts its own operation as the forwarded one, and the RPC of chats also operations that are translated to chats (SEC-37)", () => {
   const text = (operation: "create_response" | "create_message" | "get_system" | "create_embeddings") =>
     forwardedText({ ...call, operation }, nowMs);
   expect(readForwarded(text("create_message"), chat, nowMs)?.operation).toBe("create_message");
@@ -37,7 +37,7 @@ it.each([
   JSON.stringify([nowMs, call.requestId, chat, "smtp", "", null]),
   JSON.stringify([nowMs, call.requestId, chat, "openai", "a\nb", null]),
   JSON.stringify([nowMs, call.requestId, chat, "openai", "", 5]),
-])("other text is ignored: %s", (text) => {
+])("text that is not of forwardedText is ignored: %s", (text) => {
   expect(readForwarded(text, chat, nowMs)).toBeNull();
 });
 

@@ -85,7 +85,7 @@ describe("events of an observer", () => {
     ]);
   });
 
-  it("reports the error of a rejected call", async () => {
+  it("report the error of a rejected call", async () => {
     const { core, ends } = await observed();
     const caller = {
       authorization: "Bearer sk-uis-wrong",
@@ -130,7 +130,7 @@ describe("events of an observer", () => {
   });
 });
 
-describe("the end of a call for a tracer", () => {
+describe("the report of a call to a tracer", () => {
   it("contains the request's options and finish reasons, and its trace id is logged", async () => {
     const lines: object[] = [];
     const traced: CallEnd[] = [];

@@ -19,7 +19,7 @@ describe("UsageTally", () => {
     expect(tally.total()).toMatchObject({ promptTokens: 7, completionTokens: 40 });
   });
 
-  it("replaces running figures by the engine's final ones", () => {
+  it("replaces the counts during a run by the engine's final counts", () => {
     const tally = new UsageTally();
     tally.produced(0, 3);
     tally.produced(1, 3);

@@ -64,7 +64,7 @@ function setUp() {
 }
 
 describe("Catalog", () => {
-  it("lists a new model at once and loads it in the background", async () => {
+  it("lists a new model immediately and loads it in the background", async () => {
     const { catalog, definition, begun, loads, fingerprint } = setUp();
     const put = catalog.put(definition("m"));
     await begun(1);
@@ -115,7 +115,7 @@ describe("Catalog", () => {
     await expect.poll(() => unloaded).toEqual(["first"]);
   });
 
-  it("unloads former versions at once when it is closed", async () => {
+  it("unloads former versions immediately when it is closed", async () => {
     const { catalog, definition, begun, loads, unloaded } = setUp();
     const put = catalog.put(definition("m"));
     await begun(1);
@@ -152,7 +152,7 @@ describe("Catalog", () => {
     expect(catalog.find("m", tokenAdministrator)?.hasFailed).toBe(true);
   });
 
-  it("lists the same message of a model until what it can do changes (E-35)", async () => {
+  it("lists the same message object for a model until its capabilities change (E-35)", async () => {
     const { catalog, definition, begun, loads } = setUp();
     const put = catalog.put({ ...definition("m"), capabilities: null });
     await begun(1);

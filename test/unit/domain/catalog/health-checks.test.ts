@@ -10,7 +10,10 @@ import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 import { requestOf } from "../routing/routing-fixture.js";
 
-/** What happens to requests and checks of a server: `hangs` gives checks no answer. */
+/**
+ * Behavior of a server: `down` and `hangs` fail requests and checks, and checks of `hangs` get no answer; `failing` fails
+ * requests only.
+ */
 type ServerState = "up" | "down" | "hangs" | "failing";
 
 const stepMs = 250;
@@ -83,7 +86,7 @@ const revivalsMs = Array.from({ length: 25 }, (_, i) => 600_000 + i * 1_000);
 
 describe("health checks of ejected deployments", () => {
   it.each(["down", "hangs"] as const)(
-    "return the traffic within 15 s after a long outage, whenever the server that %s is back (REL-9)",
+    "direct requests to a server again within 15 s after the end of a long outage (%s) (REL-9)",
     async (outage) => {
       for (const outageMs of revivalsMs) {
         const { clock, first, step, steps } = await setUp();
@@ -102,11 +105,11 @@ describe("health checks of ejected deployments", () => {
     60_000,
   );
 
-  it("do not shorten the ejection of a server that is reachable and fails (REL-9)", async () => {
+  it("do not shorten the ejection of a server that is reachable but fails requests (REL-9)", async () => {
     const { first, steps } = await setUp();
     first.state = "failing";
     await steps(300_000);
-    // 5 that eject it, then probes after 10, 20, 40, 80 and 160 s.
+    // 5 requests that eject it, then probes after 10, 20, 40, 80 and 160 s.
     expect(first.requests).toBeLessThanOrEqual(5 + 5);
     expect(first.checks).toBeGreaterThan(90);
   });
@@ -125,7 +128,7 @@ describe("health checks of ejected deployments", () => {
     expect(backgroundClock.pending).toBe(0);
   });
 
-  it("end with a removed model, also when its last requests fail", async () => {
+  it("end when the model is removed, even if its last requests fail", async () => {
     const { backgroundClock, catalog, model, first, steps } = await setUp();
     first.state = "hangs";
     while (stateOfFirst(model) !== "ejected") await steps(stepMs);

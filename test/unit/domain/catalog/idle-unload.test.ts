@@ -11,7 +11,7 @@ import { silentLog } from "../../../support/silent-log.js";
 const keepAliveMs = 60_000;
 const never = new AbortController().signal;
 
-/** A deployment that is unloaded after a minute without requests; its loads end at once. */
+/** A deployment that is unloaded after a minute without requests; its loads end immediately. */
 async function setUp() {
   const clock = new FakeClock();
   const events: string[] = [];
@@ -66,7 +66,7 @@ describe("a model with keep_alive", () => {
     expect(deployment.isUsable).toBe(true);
     deployment.outstandingRequests -= 1;
     await pass(keepAliveMs / 2);
-    // One that begins and ends between two checks.
+    // A request that begins and ends between two checks.
     used.slots += 1;
     for (let quarter = 0; quarter < 4; quarter++) await pass(keepAliveMs / 4);
     expect(deployment.isUsable).toBe(true);
@@ -75,7 +75,7 @@ describe("a model with keep_alive", () => {
     expect(events).toEqual(["load", "unload"]);
   });
 
-  it("is loaded once for all requests that come next, after an unload that still runs (MODEL-11)", async () => {
+  it("is loaded once for all following requests, after an unload in progress has ended (MODEL-11)", async () => {
     const { deployment, events, pass, clock } = await setUp();
     await pass(keepAliveMs);
     const waiting = [deployment.onceLoaded(never), deployment.onceLoaded(never)];

@@ -66,7 +66,7 @@ describe("pulls", () => {
     expect(statesOf(pulls)).toEqual(["a succeeded"]);
   });
 
-  it("are one for callers with the same request; another source for the same model is a conflict", async () => {
+  it("are shared by callers with the same request; another source for the same model is a conflict", async () => {
     const { pulls, downloads, after } = setUp();
     const both = [pulls.start(request("a"), after), pulls.start(request("a"), after)];
     expect(downloads).toHaveLength(1);

@@ -20,13 +20,13 @@ describe("checkUpstreamUrl", () => {
       "https://generativelanguage.googleapis.com/v1beta/openai/",
       "https://generativelanguage.googleapis.com/v1beta/openai",
     ],
-  ])("takes %s as %s", (text, url) => {
+  ])("accepts %s as %s", (text, url) => {
     expect(checkUpstreamUrl(text)).toEqual({ url });
   });
 
-  it("has addresses of metadata services to try", () => expect(closed.length).toBeGreaterThan(15));
+  it("is tested with more than 15 link-local and metadata addresses", () => expect(closed.length).toBeGreaterThan(15));
 
-  it.each(closed)("never takes $url: $why (SEC-17)", ({ url }) => {
+  it.each(closed)("never accepts $url: $why (SEC-17)", ({ url }) => {
     expect(refusalOf(url)).toBe(
       "is a link-local or metadata address, which is never called: set the address of the inference server",
     );
@@ -37,7 +37,7 @@ describe("checkUpstreamUrl", () => {
     "http://[64:ff9b::a9fe:a9fe]/v1",
     "http://[2002:a9fe:a9fe::]/v1",
     "http://x.metadata.google.internal./v1",
-  ])("never takes %s, which embeds such an address (SEC-17)", (url) => {
+  ])("never accepts %s, which embeds a link-local or metadata address (SEC-17)", (url) => {
     expect(refusalOf(url)).toContain("metadata address");
   });
 
@@ -54,7 +54,7 @@ describe("checkUpstreamUrl", () => {
     ],
     ["http://h /v1", "must not have a space, a backslash or a control character"],
     [`http://h/${"a".repeat(2_048)}`, "must have at most 2,048 characters"],
-  ])("refuses %s with its reason", (text, refusal) => {
+  ])("rejects %s because it %s", (text, refusal) => {
     expect(refusalOf(text)).toBe(refusal);
   });
 });
@@ -67,5 +67,5 @@ describe("kindOfHost", () => {
     ["https://name.cognitiveservices.azure.com", "azure"],
     ["https://api.openai.com.example.org/v1", null],
     ["http://127.0.0.1:8000/v1", null],
-  ])("%s: %s", (url, kind) => expect(kindOfHost(url)).toBe(kind));
+  ])("gives for %s: %s", (url, kind) => expect(kindOfHost(url)).toBe(kind));
 });

@@ -27,7 +27,10 @@ interface Given {
   readonly leaves?: boolean;
 }
 
-/** Admits one request of the model `m`; how often its prompt was counted, and what the ledger and the rejection cache received. */
+/**
+ * Prepares one request of the model `m`, and records how often its prompt is counted and the calls of the ledger and of the
+ * rejection cache.
+ */
 async function open(given: Given = {}) {
   const harness = await createCoreHarness({ engines: [new HandEngine()] });
   const { ctx, end } = await harness.open();
@@ -83,7 +86,7 @@ describe("admission", () => {
     ["tokens are limited", { limits: { tokensPerMinute: 1_000 } }],
     ["there is a budget of cost", { budgets: [costBudget] }],
   ] satisfies [string, Given][])(
-    "reserves the maximum use of the request when %s (state RL-2, state RL-5)",
+    "reserves the maximum usage of the request when %s (state RL-2, state RL-5)",
     async (_what, given) => {
       const { admit, asked, requestId } = await open(given);
       await admit();
@@ -101,14 +104,14 @@ describe("admission", () => {
     },
   );
 
-  it("passes no prompt tokens when they are an estimate", async () => {
+  it("passes no prompt tokens to the ledger when they are an estimate", async () => {
     const reservation = { ...counted, isCounted: false };
     const { admit, asked } = await open({ limits: { tokensPerMinute: 1_000 }, reservation });
     await admit();
     expect(asked[0]).toMatchObject({ reserve: { tokens: 100 }, promptTokens: 0 });
   });
 
-  it("caches a rejection and reports the caller's limits", async () => {
+  it("stores a rejection in the rejection cache and reports the caller's limits", async () => {
     const owner = { kind: "account", id: "default" } as const;
     const answer: Admission = {
       admitted: false,

@@ -10,7 +10,7 @@ describe("headers of an answer", () => {
     expect(routeFields({ ...route, fallbackModel: "small" })).toEqual([...named, "x-uis-model", "small"]);
   });
 
-  it("have the rate limits, too", () => {
+  it("contain the rate limits", () => {
     const head = { ...route, queueMs: 0, degraded: true };
     expect(answerMetadata(head)).toEqual([...routeFields(route), "x-ratelimit-degraded", "1"]);
     const fields: string[] = [];
@@ -18,7 +18,7 @@ describe("headers of an answer", () => {
     expect(fields).toEqual(answerMetadata(head));
   });
 
-  it("name no deployment where none ran", () => {
+  it("name no deployment if the request ran on none", () => {
     const head = { ...route, attempts: 0, queueMs: 0, degraded: false };
     expect(answerMetadata(head)).toEqual([]);
   });
@@ -27,7 +27,7 @@ describe("headers of an answer", () => {
     ["gpu/Qwen/Qwen3-0.6B:latest#2", "gpu/Qwen/Qwen3-0.6B:latest#2"],
     ["gpu/modèle 1", "gpu/mod%C3%A8le%201"],
     ["gpu/a\r\nb\ud800", "gpu/a%0D%0Ab%EF%BF%BD"],
-  ])("the id %j is the value %j, which every protocol can send", (deployment, value) => {
+  ])("encode the deployment id %j as %j, which every protocol can send", (deployment, value) => {
     expect(routeFields({ ...route, deployment }).slice(0, 2)).toEqual(["x-uis-deployment", value]);
   });
 });

@@ -16,17 +16,17 @@ async function startCore() {
   return { ...harness, first, second, states };
 }
 
-describe("failed tries", () => {
+describe("Attempts", () => {
   it.each([
     ["upstream_error", "ejected"],
     ["timeout", "ejected"],
     ["overloaded", "ejected"],
-    // The engine holds its keys, and says for how long.
+    // The engine itself pauses the rejected key, so the deployment is not ejected.
     ["unauthorized", "ready"],
     ["forbidden", "ready"],
     ["bad_input", "ready"],
   ] as const satisfies (readonly [EngineErrorCode, string])[])(
-    "6 times %s leave the deployment %s (REL-9)",
+    "after 6 failures with %s the deployment is %s (REL-9)",
     async (code, state) => {
       const { core, open, first, second, states } = await startCore();
       for (let sent = 0; sent < requests; sent++) {
@@ -40,7 +40,7 @@ describe("failed tries", () => {
     },
   );
 
-  it("an overloaded deployment that names a wait gets no requests until it is over", async () => {
+  it("an overloaded deployment whose error has a wait (Retry-After) gets no requests during it", async () => {
     const { core, open, first, second, states, clock } = await startCore();
     const overloaded = new EngineError("overloaded", "503", { retryAfterMs: 30_000 });
     let sent = 0;

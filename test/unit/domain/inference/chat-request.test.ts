@@ -26,7 +26,7 @@ describe("toChatRequest", () => {
     expect(options).toEqual({ n: 1, maxTokens: null, stop: [], ...ofTheCore });
   });
 
-  describe("defaults of the model", () => {
+  describe("the configured defaults of a model", () => {
     const defaults: RequestDefaults = {
       temperature: 0.2,
       topP: 0.9,
@@ -46,27 +46,27 @@ describe("toChatRequest", () => {
       return input.messages.map(({ role, content }) => [role, content[0]?.part.value]);
     };
 
-    it("are used where the client sets nothing (CHAT-29)", () => {
+    it("are used for fields that the client does not set (CHAT-29)", () => {
       const { system: _, ...options } = defaults;
       const request = withDefaults();
       expect(request).toMatchObject(options);
       expect(messagesOf(request)[0]).toEqual([Role.SYSTEM, "Answer in French."]);
     });
 
-    it("never replace what the client sets, also 0 (CHAT-29)", () => {
+    it("never replace a value that the client sets, not even 0 (CHAT-29)", () => {
       const own = { temperature: 0, topP: 0, minP: 0, repetitionPenalty: 2, stop: ["mine"], maxTokens: 7 };
       expect(withDefaults(own)).toMatchObject(own);
       expect(withDefaults({ maxCompletionTokens: 8 }).maxTokens).toBe(8);
     });
 
-    it("leave chats with a system or developer message as they are (CHAT-29)", () => {
+    it("add no system message to a chat that has a system or developer message (CHAT-29)", () => {
       for (const role of [Role.SYSTEM, Role.DEVELOPER]) {
         const messages = [says("Hi"), { role, content: [text("Be brief.")] }];
         expect(messagesOf(withDefaults({ messages }))).toHaveLength(2);
       }
     });
 
-    it("that are unset stay absent, and the maximum stays below the model's", () => {
+    it("stay absent in the request if they are not configured, and cannot exceed the model's maximum of output tokens", () => {
       const none = { temperature: null, topP: null, minP: null, repetitionPenalty: null, stop: [], system: null };
       const request = withDefaults({}, none, { maxOutput: 50 });
       expect(request.maxTokens).toBe(50);
@@ -74,7 +74,7 @@ describe("toChatRequest", () => {
       expect(messagesOf(request)).toHaveLength(1);
     });
 
-    it("do not move the messages that an error names", () => {
+    it("do not change the message index that an error names", () => {
       const image = { part: { case: "imageUrl", value: { url: "data:image/png;base64,AAAA" } } } as const;
       const messages = [{ role: Role.USER, content: [image] }];
       expect(outcome(() => withDefaults({ messages }, {}, { vision: false }))).toBe(
@@ -104,7 +104,7 @@ describe("toChatRequest", () => {
     expect(build({ maxTokens: 10, maxCompletionTokens: 20 }).maxTokens).toBe(20);
   });
 
-  it("the maximum is limited to the model's (CHAT-6)", () => {
+  it("the maximum of output tokens is limited to the model's maximum (CHAT-6)", () => {
     expect(build({ maxTokens: 1_000_000 }, { maxOutput: 100 }).maxTokens).toBe(100);
   });
 
@@ -118,7 +118,7 @@ describe("toChatRequest", () => {
     expect(check({}, { logitBias: false })).toBe("accepted");
   });
 
-  it("the number of alternatives is the requested one, at most what the model supports (CHAT-12, CHAT-13)", () => {
+  it("the requested number of alternative tokens is used if the model supports as many (CHAT-12, CHAT-13)", () => {
     expect(build({ logprobs: true }).logprobs).toBe(0);
     expect(build({ logprobs: true, topLogprobs: 5 }).logprobs).toBe(5);
     expect(build({ logprobs: false }).logprobs).toBeUndefined();
@@ -180,7 +180,7 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("allowed tools are a subset (TOOL-6)", () => {
+  it("allowed_tools offers only the listed tools (TOOL-6)", () => {
     const value = { mode: ToolChoice_Mode.REQUIRED, names: ["g"] };
     expect(offered({ tools, toolChoice: { choice: { case: "allowed", value } } })).toMatchObject({
       names: ["g"],
@@ -211,7 +211,7 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("strict needs a model with grammars (TOOL-14)", () => {
+  it("strict tools need a model with grammars (TOOL-14)", () => {
     const strict = [{ function: { name: "f" } }, { function: { name: "g", strict: true } }];
     expect(check({ tools: strict }, { grammar: false })).toBe("unsupported_parameter tools[1].function.strict");
     expect(check({ tools: strict }, {})).toBe("accepted");
@@ -229,7 +229,7 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("a model without JSON rejects the format (RF-1)", () => {
+  it("a model without JSON output rejects a JSON format (RF-1)", () => {
     const responseFormat = { format: { case: "jsonObject" as const, value: {} } };
     expect(check({ responseFormat }, { jsonObject: false })).toBe("unsupported_value response_format");
     const schema = { format: { case: "jsonSchema" as const, value: { name: "n", schemaJson: "{}" } } };

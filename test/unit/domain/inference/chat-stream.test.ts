@@ -28,8 +28,8 @@ function joinedArguments(events: readonly ToolEvent[]): string[] {
   return joined;
 }
 
-describe("a streamed chat answer", () => {
-  it("joined argument fragments are complete, whether the first comes with the call's name or after it (STRM-9)", () => {
+describe("a chat answer", () => {
+  it("streams all arguments of a tool call, whether the first fragment arrives with the call's name or after it (STRM-9)", () => {
     const events = [
       tool(0, { id: "call_a", name: "weather", argsDelta: '{"city":' }),
       tool(0, { argsDelta: '"Oslo"}' }),
@@ -40,7 +40,7 @@ describe("a streamed chat answer", () => {
     expect(joinedArguments(events)).toEqual(['{"city":"Oslo"}', '{"zone":"UTC"}', "{}"]);
   });
 
-  it("has a bounded number of log probabilities if it is not streamed, of all choices together (E-7)", () => {
+  it("has at most a fixed number of log probabilities, over all choices together, if it is not streamed (E-7)", () => {
     const { wholeLogprobsMax } = fixedLimits;
     const logprobs = Array.from({ length: wholeLogprobsMax / 2 }, () => ({ token: "a", logprob: -1, top: [] }));
     const half: GenEvent = { type: "text", choice: 0, text: "a", outTokens: 0, logprobs };
@@ -52,7 +52,7 @@ describe("a streamed chat answer", () => {
     );
   });
 
-  it("names the stop string in the chunk with the finish reason, and in the whole answer", () => {
+  it("contains the stop string that ended it, both in the last chunk of a stream and in a whole answer", () => {
     const identity = new AnswerIdentity("chatcmpl-1", 0, "m", 1, undefined);
     const end: GenEvent = { type: "finish", choice: 0, reason: "stop", outTokens: 1, stopSequence: "END" };
     const chunks = new ChatStream(identity).take(0, end);

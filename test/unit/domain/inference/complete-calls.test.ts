@@ -40,18 +40,18 @@ function argumentsOf(...events: GenEvent[]): Record<string, string> {
 }
 
 describe("CompleteCalls", () => {
-  it("a call without arguments gets {}, whether another call or the end follows (TOOL-11, STRM-9)", () => {
+  it("gives a call without arguments the arguments {}, whether another call or the end of the answer follows (TOOL-11, STRM-9)", () => {
     expect(argumentsOf(start(0), start(1, ""), finish())).toEqual({ "0.0": "{}", "0.1": "{}" });
   });
 
-  it("a call with arguments is unchanged, however they are split (STRM-9)", () => {
+  it("leaves a call with arguments unchanged, however they are split into fragments (STRM-9)", () => {
     expect(argumentsOf(start(0, '{"a"'), more(0, ":1}"), start(1), more(1, ""), more(1, "[]"), finish())).toEqual({
       "0.0": '{"a":1}',
       "0.1": "[]",
     });
   });
 
-  it("a call that was cut off keeps its partial arguments (TOOL-15)", () => {
+  it("leaves the partial arguments of a call that was cut off by the length limit (TOOL-15)", () => {
     expect(argumentsOf(start(0), start(1, ""), finish("length"))).toEqual({ "0.0": "{}", "0.1": "" });
   });
 

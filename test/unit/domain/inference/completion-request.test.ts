@@ -18,7 +18,7 @@ describe("toCompletionRequests", () => {
     ]);
   });
 
-  it("takes the defaults of the model where the client sets nothing, and never a system message", () => {
+  it("uses the defaults of the model for fields that the client does not set, but never its system message", () => {
     const unset = { temperature: null, minP: null, repetitionPenalty: null };
     const defaults = { ...unset, topP: 0.5, maxTokens: 9, stop: ["END"], system: "Be brief." };
     const [request] = toCompletionRequests(completion({ prompt: ["a"], maxTokens: 3 }), caps(), defaults);
@@ -38,7 +38,7 @@ describe("toCompletionRequests", () => {
     );
   });
 
-  it("the error for token ids names the setting of clients of this API, not that of embeddings (E-8)", () => {
+  it("the error for token ids names the client setting for completions, not the one for embeddings (E-8)", () => {
     const error = refusal(() => build({ prompt: [], promptTokens: [{ ids: [1] }] }, { tokenInput: false }));
     expect(error?.message).toContain("tokenized_requests=False");
     expect(error?.message).not.toContain("check_embedding_ctx_length");
@@ -52,12 +52,12 @@ describe("toCompletionRequests", () => {
     expect(check({ logprobs: 1, echo: true }, { echoLogprobs: false })).toBe("unsupported_value logprobs");
   });
 
-  it("a suffix is never dropped silently (CMPL-11)", () => {
+  it("a suffix is rejected, not silently dropped (CMPL-11)", () => {
     expect(check({ suffix: "end" })).toBe("unsupported_parameter suffix");
     expect(check({ suffix: "" })).toBe("accepted");
   });
 
-  it("a maximum of 0 tokens stays 0; without one it is the rest of the context (CMPL-12)", () => {
+  it("a max_tokens of 0 stays 0; without max_tokens the engine may fill the rest of the context (CMPL-12)", () => {
     expect(build({ maxTokens: 0, echo: true })[0]?.maxTokens).toBe(0);
     expect(build({})[0]?.maxTokens).toBeNull();
   });

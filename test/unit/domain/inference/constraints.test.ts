@@ -56,7 +56,7 @@ describe("constraints of other servers", () => {
   });
 
   it.each([...constraintFields.keys(), "guided_whitespace_pattern"])(
-    "%s is rejected where neither the engine nor its server can keep it (E-5, CHAT-30)",
+    "%s is rejected if neither the engine nor its upstream server supports it (E-5, CHAT-30)",
     (name) => {
       const values: Readonly<Record<string, unknown>> = {
         structured_outputs: { choice: ["a"] },
@@ -73,14 +73,14 @@ describe("constraints of other servers", () => {
       const param = name === "structured_outputs" ? "structured_outputs.choice" : name;
       expect(check(fields, unable)).toBe(`unsupported_parameter ${param}`);
       expect(refusal(() => build(fields, unable))?.message).toContain(`'${param}'`);
-      // A server that is given the field keeps or rejects it.
+      // If the field is passed on, the upstream server applies or rejects it.
       const passing = { ...unable, passedFields: new Set([name]) };
       expect(build(fields, passing)).toMatchObject({ passOn: { fieldsJson: asJson(fields) } });
       expect(build(fields, passing)).not.toHaveProperty("format");
     },
   );
 
-  it("what asks for nothing is ignored: clients send every field with its default (CHAT-30)", () => {
+  it("a field with its default value is ignored, because clients send every field with its default (CHAT-30)", () => {
     const neutral = [
       { guided_json: null, guided_regex: "", grammar: "", bad_words: [], stop_token_ids: [], min_tokens: 0 },
       { ignore_eos: false, add_generation_prompt: true, skip_special_tokens: true, prompt_logprobs: null },
@@ -90,7 +90,7 @@ describe("constraints of other servers", () => {
     expect(check({ prompt_logprobs: 0 }, {})).toBe("unsupported_parameter prompt_logprobs");
   });
 
-  it("an answer has one form (CHAT-30)", () => {
+  it("two constraints for the form of one answer are rejected (CHAT-30)", () => {
     expect(check({ guided_regex: "a", guided_choice: ["a"] })).toBe("invalid_value guided_choice");
     expect(check({ structured_outputs: { regex: "a", choice: ["a"] } })).toBe(
       "invalid_value structured_outputs.choice",
@@ -123,16 +123,16 @@ describe("constraints of other servers", () => {
     [{ guided_json: "{" }, "invalid_json_schema guided_json"],
     [{ guided_json: 5 }, "invalid_type guided_json"],
     [{ guided_json: { $ref: "http://a" } }, "invalid_json_schema guided_json"],
-  ])("a wrong value is rejected with its field: %.80j", (fields, expected) => {
+  ])("an invalid value is rejected with the name of its field: %.80j", (fields, expected) => {
     expect(check(fields)).toBe(expected);
   });
 
-  it("a value that is no JSON, which only an RPC can send, is rejected", () => {
+  it("a value that is not JSON, which only an RPC can send, is rejected", () => {
     const params = chat({ passThroughJson: { guided_regex: "a+" } });
     expect(outcome(() => toChatRequest(params, caps(able), null))).toBe("invalid_value guided_regex");
   });
 
-  it("text completions have JSON formats only where the engine has grammars (CHAT-30)", () => {
+  it("text completions accept JSON formats only if the engine has grammars (CHAT-30)", () => {
     const params = completion({ passThroughJson: asJson({ guided_json: schema }) });
     const without = caps({ constraints: [] });
     expect(outcome(() => toCompletionRequests(params, without, null))).toBe("unsupported_parameter guided_json");

@@ -15,7 +15,7 @@ async function counting(count: HandEngine["countTokens"], concurrency = 1) {
 }
 
 describe("a count of tokens", () => {
-  it("is the engine's, and settles no tokens and no run of the engine (ANT-6)", async () => {
+  it("is made by the engine, without a generation, and settles no tokens (ANT-6)", async () => {
     const { core, open, engine, settlements, live, clock } = await counting(async () => 1_000);
     const { ctx } = await open("count_tokens");
     const { head, body } = await core.countTokens(chat(), ctx);
@@ -30,7 +30,7 @@ describe("a count of tokens", () => {
     expect([live.size, clock.pending]).toEqual([0, 0]);
   });
 
-  it("is an estimate where the engine cannot count (ANT-6)", async () => {
+  it("is an estimate if the engine cannot count (ANT-6)", async () => {
     const { core, open } = await counting(async () => null);
     const count = async (text: string) => {
       const { ctx } = await open("count_tokens");
@@ -45,7 +45,7 @@ describe("a count of tokens", () => {
     expect(long.promptTokens).toBeGreaterThan(short.promptTokens + 500);
   });
 
-  it("is refused for what a chat is refused for, and by limits (ANT-6)", async () => {
+  it("is rejected for an invalid chat, for an unknown model and over a limit (ANT-6)", async () => {
     let answer = (_tokens: number): void => {};
     const counted = new Promise<number>((resolve) => {
       answer = resolve;
@@ -63,7 +63,7 @@ describe("a count of tokens", () => {
     expect((await first).body.promptTokens).toBe(5);
   });
 
-  it("waits while eight prompts of its account are counted (E-3)", async () => {
+  it("waits while eight other prompts of its account are being counted (E-3)", async () => {
     const answers: ((tokens: number) => void)[] = [];
     const { core, open } = await counting(() => new Promise((resolve) => void answers.push(resolve)), 100);
     const calls = await Promise.all(Array.from({ length: 9 }, () => open("count_tokens")));
@@ -77,7 +77,7 @@ describe("a count of tokens", () => {
     expect((await Promise.all(counts)).map(({ body }) => body.promptTokens)).toEqual(Array(9).fill(3));
   });
 
-  it("ends with its call, also if the engine does not notice (ANT-6)", async () => {
+  it("ends when its call is aborted, even if the engine ignores the abort (ANT-6)", async () => {
     let begin = (): void => {};
     const begun = new Promise<void>((resolve) => {
       begin = resolve;

@@ -39,7 +39,7 @@ describe("embed", () => {
     expect(settlements).toMatchObject([{ why: "completed", promptTokens: 600 }]);
   });
 
-  it("names an input by its index in the request, whichever slice it was in (EMB-1)", async () => {
+  it("an error names an input by its index in the whole request, not in its slice (EMB-1)", async () => {
     const engine = new HandEngine(caps);
     let calls = 0;
     engine.embed = async (inputs) => {
@@ -74,7 +74,7 @@ describe("embed", () => {
     ]);
   });
 
-  it("waits at most a second for an engine that ignores its signal, whose slot stays taken until it ends", async () => {
+  it("waits at most a second for an engine that ignores its abort signal; the slot stays in use until the engine ends", async () => {
     const engine = new HandEngine(caps);
     let answer = (_result: EmbedResult): void => {};
     engine.embed = () =>

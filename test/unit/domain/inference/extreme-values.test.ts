@@ -6,8 +6,8 @@ import { validateChatCompletion } from "../../../../src/domain/inference/validat
 import { chat, completion, embedding, refusal } from "./params.js";
 
 /**
- * Values that no rule allows, for every number of a request. Messages are made in the process here, so that values
- * appear that only some wires can carry: NaN and Infinity come in through gRPC, fractions and 2^31 through JSON.
+ * Invalid values for every numeric field of a request. The messages are created in the process, because each protocol can
+ * transport only some of these values: NaN and Infinity arrive over gRPC, fractions and 2^31 over JSON.
  */
 const never = [-1e308, -(2 ** 31), -3, 2 ** 31, 1e308, Number.NaN, Infinity, -Infinity];
 const neverIntegers = [...never, 1.5, 0.1];
@@ -59,11 +59,11 @@ const table: readonly Case[] = [
 ];
 
 describe("extreme values", () => {
-  it("the table has at least 120", () => {
+  it("the table has at least 120 cases", () => {
     expect(table.length).toBeGreaterThanOrEqual(120);
   });
 
-  it.each(table)("rejected with its param: $name (SEC-8)", ({ validate, param }) => {
+  it.each(table)("are rejected with the name of the field: $name (SEC-8)", ({ validate, param }) => {
     const error = refusal(validate);
     expect(error?.param).toBe(param);
     expect(error?.message).not.toMatch(/rate.?limit|maximum context length/i);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { chatLogprobs } from "../../../../src/domain/inference/chat-answer.js";
 import { completionLogprobs } from "../../../../src/domain/inference/completion.js";
 
-/** `日` from two tokens, between ordinary ones. */
+/** The character `日` split into two tokens, between tokens of whole characters. */
 const split = [
   { token: "é", logprob: -1, top: [] },
   { token: "bytes:\\xe6\\x97", bytes: [0xe6, 0x97], logprob: -2, top: [] },
@@ -19,7 +19,7 @@ const split = [
 ];
 
 describe("chatLogprobs", () => {
-  it("has the bytes of each token, parts of characters included, which together form the text (RESP-9)", () => {
+  it("contains the bytes of each token, also of a token that is a part of a character; together they form the text (RESP-9)", () => {
     const { content } = chatLogprobs(split);
     const bytes = content.flatMap(({ utf8Bytes }) => [...(utf8Bytes ?? [])]);
     expect(Buffer.from(bytes).toString()).toBe("é日!");
@@ -28,7 +28,7 @@ describe("chatLogprobs", () => {
 });
 
 describe("completionLogprobs", () => {
-  it("counts a character of several tokens once", () => {
+  it("counts a character that consists of several tokens once in the text offsets", () => {
     expect(completionLogprobs(split, 5).textOffset.map(Number)).toEqual([5, 6, 7, 7]);
   });
 

@@ -40,7 +40,7 @@ export function reranking(changes: MessageInitShape<typeof RerankParamsSchema> =
   return create(RerankParamsSchema, { model: "m", query: "q", documents: ["a"], ...changes });
 }
 
-/** The ServiceError that `run` throws; null when it throws nothing. Anything else that is thrown passes through. */
+/** The ServiceError that `run` throws; null when it throws nothing. Other errors are thrown again. */
 export function refusal(run: () => unknown): ServiceError | null {
   try {
     run();
@@ -51,7 +51,7 @@ export function refusal(run: () => unknown): ServiceError | null {
   }
 }
 
-/** `code param` of a refusal, or "accepted": what most tests compare. */
+/** Result of `run` as text: `code param` of its ServiceError, or "accepted". */
 export function outcome(run: () => unknown): string {
   const error = refusal(run);
   return error === null ? "accepted" : `${error.code} ${error.param}`;

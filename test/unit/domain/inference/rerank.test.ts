@@ -10,7 +10,7 @@ import { outcome, reranking } from "./params.js";
 
 const ableCaps = { chat: false, completion: false, embeddings: false, rerank: true };
 
-/** An engine that returns these scores, and a core that runs on it. */
+/** A core whose engine returns these scores. */
 async function scoring(...scores: number[]) {
   const engine = new HandEngine(ableCaps);
   engine.rerank = async () => ({ scores, promptTokens: 7 });
@@ -46,7 +46,7 @@ describe("rerank", () => {
     expect(await indexes(9)).toEqual([1, 2, 0]);
   });
 
-  it("results have their documents unless the request declines them (RANK-5)", async () => {
+  it("returns the documents with the results unless the request sets return_documents to false (RANK-5)", async () => {
     const { rank } = await scoring(1, 2);
     const texts = async (fields: object) =>
       (await rank({ documents: ["a", "b"], ...fields })).body.results.map(({ document }) => document?.text);
@@ -75,7 +75,7 @@ describe("rerank", () => {
   ])("%s is an internal error (RANK-2)", async (_, scores) => {
     const { rank, settlements } = await scoring(...scores);
     await expect(rank({ documents: ["a", "b"] })).rejects.toMatchObject({ code: "internal_error" });
-    // The input was read.
+    // The engine has read the input, so its tokens are charged.
     expect(settlements).toMatchObject([{ why: "failed", promptTokens: 7 }]);
   });
 
@@ -99,7 +99,7 @@ describe("rerank", () => {
     ]);
   });
 
-  it("runs on a deployment that can rerank, and is rejected where none can", async () => {
+  it("runs on a deployment that can rerank, and is rejected if none can", async () => {
     const chatting = new HandEngine({ rerank: false });
     const ranking = new HandEngine(ableCaps);
     ranking.rerank = async () => ({ scores: [1], promptTokens: 1 });
@@ -111,7 +111,7 @@ describe("rerank", () => {
     expect(outcome(build)).toBe("model_not_supported model");
   });
 
-  it("a model of another kind is rejected (GEN-13)", async () => {
+  it("is rejected for a model without reranking (GEN-13)", async () => {
     const { core, open, settlements } = await createCoreHarness({ engines: [new HandEngine({ rerank: false })] });
     const asked = core.rerank(reranking(), (await open("rerank")).ctx);
     await expect(asked).rejects.toMatchObject({ code: "model_not_supported", param: "model" });

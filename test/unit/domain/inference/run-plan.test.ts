@@ -33,13 +33,13 @@ describe("RunPlan", () => {
     expect([short, long].map((deployed) => plan.requestOf(prompt, deployed).maxTokens)).toEqual([10, 20]);
   });
 
-  it("leaves out a deployment that cannot run the request, and rejects only what none can", () => {
+  it("excludes a deployment that cannot run the request, and rejects a request that no deployment can run", () => {
     const plan = new RunPlan(build, [unable, short]);
     expect([unable, short].map((deployed) => plan.can(deployed))).toEqual([false, true]);
     expect(() => new RunPlan(build, [unable, caps({ logprobs: 0 })])).toThrow("no log probabilities");
   });
 
-  it("runs the choices one by one unless every deployment generates several at once (CHAT-3)", () => {
+  it("runs the choices one by one unless every deployment can generate several choices in one run (CHAT-3)", () => {
     const single = caps({ nativeN: false });
     expect(new RunPlan(build, [short, long]).prompts.map(({ request }) => request.n)).toEqual([2]);
     const plan = new RunPlan(build, [short, single]);
@@ -53,7 +53,7 @@ describe("RunPlan", () => {
     expect(second && plan.requestOf(second, single)).toMatchObject({ n: 1, seed: 6n, maxTokens: 4096 });
   });
 
-  it("does not hide an error that is no refusal", () => {
+  it("throws errors other than a ServiceError", () => {
     const broken = (): never => {
       throw new TypeError("a bug");
     };

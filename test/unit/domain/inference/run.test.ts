@@ -7,7 +7,7 @@ import { HandEngine } from "../../../support/hand-engine.js";
 
 const settled: Settled = { duplicate: false, crossed: [] };
 
-/** One run, and the calls of its ledger. */
+/** Creates one run and records the calls of its ledger. */
 async function run(settle: () => Settled | Promise<Settled>) {
   const harness = await createCoreHarness({ engines: [new HandEngine()] });
   const { ctx } = await harness.open();
@@ -40,7 +40,7 @@ describe("the end of a run", () => {
     expect(call.usedSoFar).toBeNull();
   });
 
-  it("waits for a slow ledger, also at a second call", async () => {
+  it("waits for a slow ledger, also if it is called a second time", async () => {
     let done = (_: Settled): void => {};
     const writing = new Promise<Settled>((resolve) => {
       done = resolve;

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { StopSequences } from "../../../../src/domain/inference/stop-sequences.js";
 
-/** The emitted text for a text that arrives in these pieces. */
+/** The text that StopSequences emits for a text that arrives in these pieces. */
 function shown(stops: readonly string[], pieces: readonly string[]): string {
   const sequences = new StopSequences(stops);
   let out = "";
@@ -50,7 +50,7 @@ describe("StopSequences", () => {
     );
   });
 
-  it("holds back no more than what could begin a stop string (CHAT-8)", () => {
+  it("holds back only text that could be the beginning of a stop string (CHAT-8)", () => {
     const sequences = new StopSequences(["END"]);
     expect(sequences.push("the E")).toEqual({ emit: "the ", stopped: false });
     expect(sequences.push("N")).toEqual({ emit: "", stopped: false });

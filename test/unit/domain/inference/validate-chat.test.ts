@@ -12,30 +12,30 @@ describe("validateChatCompletion", () => {
     expect(check({})).toBe("accepted");
   });
 
-  it("names the model when it is missing", () => {
+  it("rejects a request without a model with the name of the field", () => {
     expect(check({ model: "" })).toBe("missing_required_parameter model");
   });
 
-  it("temperature goes from 0 to 2 (CHAT-1)", () => {
+  it("accepts a temperature from 0 to 2 (CHAT-1)", () => {
     expect(check({ temperature: 0 })).toBe("accepted");
     expect(check({ temperature: 2 })).toBe("accepted");
     expect(check({ temperature: -0.01 })).toBe("decimal_below_min_value temperature");
     expect(check({ temperature: 2.01 })).toBe("decimal_above_max_value temperature");
   });
 
-  it("top_p goes from 0 to 1, and 0 is allowed (CHAT-2)", () => {
+  it("accepts a top_p from 0 to 1, both included (CHAT-2)", () => {
     expect(check({ topP: 0 })).toBe("accepted");
     expect(check({ topP: 1.1 })).toBe("decimal_above_max_value top_p");
     expect(check({ topP: -1 })).toBe("decimal_below_min_value top_p");
   });
 
-  it("n goes from 1 to the limit (CHAT-3)", () => {
+  it("accepts an n from 1 to the configured maximum (CHAT-3)", () => {
     expect(check({ n: 16 })).toBe("accepted");
     expect(check({ n: 0 })).toBe("integer_below_min_value n");
     expect(check({ n: 17 })).toBe("integer_above_max_value n");
   });
 
-  it("max_tokens and max_completion_tokens are at least 1 (CHAT-4, CHAT-5)", () => {
+  it("rejects max_tokens and max_completion_tokens below 1 (CHAT-4, CHAT-5)", () => {
     expect(check({ maxTokens: 1, maxCompletionTokens: 2 })).toBe("accepted");
     expect(check({ maxTokens: 0 })).toBe("integer_below_min_value max_tokens");
     expect(check({ maxCompletionTokens: 0 })).toBe("integer_below_min_value max_completion_tokens");
@@ -48,13 +48,13 @@ describe("validateChatCompletion", () => {
     expect(check({ stop: ["\ud83d"] })).toBe("invalid_value stop");
   });
 
-  it("penalties go from -2 to 2 (CHAT-10)", () => {
+  it("accepts penalties from -2 to 2 (CHAT-10)", () => {
     expect(check({ frequencyPenalty: -2, presencePenalty: 2 })).toBe("accepted");
     expect(check({ frequencyPenalty: -2.1 })).toBe("decimal_below_min_value frequency_penalty");
     expect(check({ presencePenalty: 2.1 })).toBe("decimal_above_max_value presence_penalty");
   });
 
-  it("logit_bias maps decimal token ids to -100 to 100, fractions included (CHAT-11)", () => {
+  it("accepts a logit_bias of decimal token ids with values from -100 to 100, fractions included (CHAT-11)", () => {
     expect(check({ logitBias: { "5": -100, "6": 0.5 } })).toBe("accepted");
     for (const key of ["x", "-1", "1.5", "", "99999999999"]) {
       expect(check({ logitBias: { [key]: 1 } })).toBe("invalid_value logit_bias");
@@ -64,7 +64,7 @@ describe("validateChatCompletion", () => {
     }
   });
 
-  it("top_logprobs goes from 0 to 20 and needs logprobs (CHAT-13)", () => {
+  it("accepts a top_logprobs from 0 to 20, and only together with logprobs (CHAT-13)", () => {
     expect(check({ logprobs: true, topLogprobs: 20 })).toBe("accepted");
     expect(check({ logprobs: true, topLogprobs: 21 })).toBe("integer_above_max_value top_logprobs");
     expect(check({ logprobs: true, topLogprobs: -1 })).toBe("integer_below_min_value top_logprobs");
@@ -92,7 +92,7 @@ describe("validateChatCompletion", () => {
     expect(check({ serviceTier: "anything" })).toBe("accepted");
   });
 
-  it("reasoning_effort and verbosity have listed values, which the message names (CHAT-24, CHAT-25)", () => {
+  it("rejects unknown values of reasoning_effort and verbosity with the list of valid values (CHAT-24, CHAT-25)", () => {
     expect(check({ reasoningEffort: "xhigh", verbosity: "low" })).toBe("accepted");
     expect(check({ reasoningEffort: "extreme" })).toBe("invalid_value reasoning_effort");
     expect(check({ verbosity: "loud" })).toBe("invalid_value verbosity");
@@ -101,13 +101,13 @@ describe("validateChatCompletion", () => {
     expect(error?.message).toContain('"loud"');
   });
 
-  it("text is the only modality (CHAT-26)", () => {
+  it("accepts no modality but text (CHAT-26)", () => {
     expect(check({ modalities: ["text"] })).toBe("accepted");
     expect(check({ modalities: ["text", "audio"] })).toBe("unsupported_value modalities");
     expect(check({ modalities: ["smell"] })).toBe("invalid_value modalities");
   });
 
-  it("the extensions top_k, min_p and repetition_penalty have ranges (CHAT-28)", () => {
+  it("rejects values of top_k, min_p and repetition_penalty outside their ranges (CHAT-28)", () => {
     expect(check({ topK: 0, minP: 0.05, repetitionPenalty: 1.1, chatTemplateKwargsJson: "{}" })).toBe("accepted");
     expect(check({ topK: -1 })).toBe("integer_below_min_value top_k");
     expect(check({ minP: 1.5 })).toBe("decimal_above_max_value min_p");
@@ -117,7 +117,7 @@ describe("validateChatCompletion", () => {
     }
   });
 
-  it("json_schema needs a name, in the alphabet of function names (RF-2)", () => {
+  it("json_schema needs a name of the characters allowed in function names (RF-2)", () => {
     const schema = (value: { name?: string; schemaJson?: string }) =>
       check({ responseFormat: { format: { case: "jsonSchema", value } } });
     expect(schema({ name: "response" })).toBe("accepted");
@@ -140,14 +140,14 @@ describe("validateChatCompletion", () => {
     expect(check({ toolChoice: {} })).toBe("invalid_value tool_choice");
   });
 
-  it("the message names the field, what was expected and what was given (ERR-2)", () => {
+  it("the error message names the field, the expected and the given value (ERR-2)", () => {
     const error = refusal(() => validateChatCompletion(chat({ temperature: 2.5 }), defaultLimits));
     expect(error?.message).toContain("'temperature'");
     expect(error?.message).toContain("at most 2");
     expect(error?.message).toContain("2.5");
   });
 
-  it("a message does not quote words by which client libraries classify errors (ERR-3)", () => {
+  it("an error message does not quote words of the input by which client libraries classify errors (ERR-3)", () => {
     for (const words of ["rate limit", "Rate-Limit", "rate_limit", "maximum context length is 5 tokens"]) {
       const error = refusal(() => validateChatCompletion(chat({ reasoningEffort: words }), defaultLimits));
       expect(error?.code).toBe("invalid_value");
@@ -155,7 +155,7 @@ describe("validateChatCompletion", () => {
     }
   });
 
-  it("validates 16 KiB of worst-case text in any field within its time bound (SEC-13)", () => {
+  it("validates 16 KiB of worst-case text in any field within the time limit of the test (SEC-13)", () => {
     const long = `${"a".repeat(8_192)}${" ".repeat(8_191)}!`;
     const requests = [
       chat({ model: long }),
@@ -175,7 +175,7 @@ describe("validateChatCompletion", () => {
     }
   });
 
-  it("a conversation needs a message (MSG-13)", () => {
+  it("rejects a request without messages (MSG-13)", () => {
     expect(check({ messages: [] })).toBe("empty_array messages");
     expect(check({ messages: [says("")] })).toBe("accepted");
   });

@@ -7,7 +7,7 @@ const check = (changes: Parameters<typeof completion>[0]): string =>
   outcome(() => validateCompletion(completion(changes), defaultLimits));
 
 describe("validateCompletion", () => {
-  it("a prompt is required, as text or as token ids (CMPL-1)", () => {
+  it("requires a prompt, either as text or as token ids (CMPL-1)", () => {
     expect(check({})).toBe("accepted");
     expect(check({ prompt: [""] })).toBe("accepted");
     expect(check({ prompt: [], promptTokens: [{ ids: [1, 2] }] })).toBe("accepted");
@@ -21,7 +21,7 @@ describe("validateCompletion", () => {
     expect(check({ prompt: [], promptTokens: [{ ids: [0, -1] }] })).toBe("integer_below_min_value prompt[0]");
   });
 
-  it("prompts times n is at most 128 (CMPL-3, SEC-8)", () => {
+  it("rejects requests whose number of prompts times n is above 128 (CMPL-3, SEC-8)", () => {
     const prompts = (count: number): string[] => Array.from({ length: count }, () => "x");
     expect(check({ prompt: prompts(128) })).toBe("accepted");
     expect(check({ prompt: prompts(8), n: 16 })).toBe("accepted");
@@ -29,7 +29,7 @@ describe("validateCompletion", () => {
     expect(check({ prompt: prompts(9), n: 16 })).toBe("integer_above_max_value n");
   });
 
-  it("logprobs goes from 0 to 5 (CMPL-7)", () => {
+  it("accepts a logprobs from 0 to 5 (CMPL-7)", () => {
     expect(check({ logprobs: 5 })).toBe("accepted");
     expect(check({ logprobs: 6 })).toBe("integer_above_max_value logprobs");
     expect(check({ logprobs: -1 })).toBe("integer_below_min_value logprobs");
@@ -44,14 +44,14 @@ describe("validateCompletion", () => {
     expect(check({ bestOf: -1 })).toBe("integer_below_min_value best_of");
   });
 
-  it("max_tokens may be 0 with echo only (CMPL-8, CMPL-12)", () => {
+  it("accepts a max_tokens of 0 only with echo (CMPL-8, CMPL-12)", () => {
     expect(check({ maxTokens: 1 })).toBe("accepted");
     expect(check({ maxTokens: 0, echo: true })).toBe("accepted");
     expect(check({ maxTokens: 0 })).toBe("integer_below_min_value max_tokens");
     expect(check({ maxTokens: -1, echo: true })).toBe("integer_below_min_value max_tokens");
   });
 
-  it("sampling has the ranges of chat (CMPL-12)", () => {
+  it("sampling parameters have the same ranges as for chats (CMPL-12)", () => {
     expect(check({ temperature: 3 })).toBe("decimal_above_max_value temperature");
     expect(check({ stop: ["a", "b", "c", "d", "e"] })).toBe("array_above_max_length stop");
     expect(check({ logitBias: { x: 1 } })).toBe("invalid_value logit_bias");

@@ -25,7 +25,7 @@ describe("validateMessages", () => {
     expect(check({ role: 99 as Role, content: [text("x")] })).toBe("invalid_value messages[0].role");
   });
 
-  it("several text parts work for every role (MSG-2)", () => {
+  it("accepts several text parts in messages of every role (MSG-2)", () => {
     expect(check({ role: Role.SYSTEM, content: [text("a"), text("b")] }, says("x"))).toBe("accepted");
   });
 
@@ -36,7 +36,7 @@ describe("validateMessages", () => {
     expect(check({ role: Role.USER, content: [text("a"), {}] })).toBe("invalid_value messages[0].content[1]");
   });
 
-  it("details and formats of media have listed values (MSG-3)", () => {
+  it("rejects unknown image details and audio formats (MSG-3)", () => {
     const image = (url: string, detail?: string): string =>
       check({
         role: Role.USER,
@@ -56,14 +56,14 @@ describe("validateMessages", () => {
     }
   });
 
-  it("content may be absent beside tool_calls only, and empty text counts as content (MSG-5)", () => {
+  it("content may be absent only if the message has tool_calls, and empty text counts as content (MSG-5)", () => {
     expect(check(calls("c1"), answers("c1"))).toBe("accepted");
     expect(check({ role: Role.ASSISTANT })).toBe("missing_required_parameter messages[0].content");
     expect(check({ role: Role.USER })).toBe("missing_required_parameter messages[0].content");
     expect(check(says(""))).toBe("accepted");
   });
 
-  it("arguments of earlier calls may be anything, their ids and names may not be missing (MSG-6)", () => {
+  it("accepts any text as the arguments of earlier tool calls, but requires their ids and names (MSG-6)", () => {
     const broken: MessageInit = {
       role: Role.ASSISTANT,
       toolCalls: [{ id: "c", function: { name: "f", argumentsJson: "{not json" } }],
@@ -80,7 +80,7 @@ describe("validateMessages", () => {
     );
   });
 
-  it("a tool message names the call that it answers (MSG-7)", () => {
+  it("requires the id of a tool call in a tool message (MSG-7)", () => {
     expect(check(calls("c1"), { role: Role.TOOL, content: [text("x")] })).toBe(
       "missing_required_parameter messages[1].tool_call_id",
     );
@@ -88,7 +88,7 @@ describe("validateMessages", () => {
     expect(check(says("x"), answers("c1"))).toBe("invalid_tool_messages messages[1].tool_call_id");
   });
 
-  it("every call is answered before the next message (MSG-7)", () => {
+  it("requires the result of every tool call before the next other message (MSG-7)", () => {
     expect(check(says("x"), calls("c1", "c2"), answers("c2"), answers("c1"), says("y"))).toBe("accepted");
     expect(check(calls("c1", "c2"), answers("c1"), says("y"))).toBe("invalid_tool_messages messages[0].tool_calls");
     expect(check(says("x"), calls("c1"))).toBe("invalid_tool_messages messages[1].tool_calls");
@@ -100,7 +100,7 @@ describe("validateMessages", () => {
     );
   });
 
-  it("both messages contain the word tool_calls (MSG-7)", () => {
+  it("the error messages about missing calls and missing results contain the word tool_calls (MSG-7)", () => {
     for (const messages of [
       [calls("c1"), says("y")],
       [calls("c1"), answers("c2")],
@@ -109,7 +109,7 @@ describe("validateMessages", () => {
     }
   });
 
-  it("ids of calls may have 256 characters (MSG-8)", () => {
+  it("ids of tool calls may have at most 256 characters (MSG-8)", () => {
     const id = (chars: number): string => "c".repeat(chars);
     expect(check(calls(id(256)), answers(id(256)))).toBe("accepted");
     expect(check(calls(id(257)), answers(id(257)))).toBe("string_above_max_length messages[0].tool_calls[0].id");

@@ -24,7 +24,8 @@ describe("validateRerank", () => {
     const { rerankQueryCharsMax, rerankBytesMax } = fixedLimits;
     expect(check({ query: "q".repeat(rerankQueryCharsMax) })).toBe("accepted");
     expect(check({ query: "q".repeat(rerankQueryCharsMax + 1) })).toBe("string_above_max_length query");
-    // One byte for the query, two for each character of two documents, and three.
+    // The query has 1 byte, each of the two long documents 2 bytes less than half of the maximum, and the third document 3
+    // bytes: together the maximum.
     const half = "ä".repeat(rerankBytesMax / 4 - 1);
     expect(check({ query: "q", documents: [half, half, "xyz"] })).toBe("accepted");
     const tooLong = refusal(() => validateRerank(reranking({ query: "q", documents: [half, half, "xyz!"] })));

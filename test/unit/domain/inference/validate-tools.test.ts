@@ -44,7 +44,7 @@ describe("validateTools", () => {
     expect(allowed(ToolChoice_Mode.AUTO)).toBe("empty_array tool_choice.allowed_tools.tools");
   });
 
-  it("without tools, the choices none and auto are ignored, and required and a named function are rejected (TOOL-8)", () => {
+  it("without tools, a tool_choice of none or auto is ignored; required and a named function are rejected (TOOL-8)", () => {
     expect(choose({ case: "mode", value: ToolChoice_Mode.NONE })).toBe("accepted");
     expect(choose({ case: "mode", value: ToolChoice_Mode.AUTO })).toBe("accepted");
     expect(check({ parallelToolCalls: false })).toBe("accepted");
@@ -64,7 +64,7 @@ describe("validateTools", () => {
     }
   });
 
-  it("all schemas together have at most 64 KiB (SEC-10)", () => {
+  it("all schemas of a request together have at most 64 KiB (SEC-10)", () => {
     const schema = JSON.stringify({ description: "x".repeat(40_000) });
     expect(check({ tools: [tool("f", schema)] })).toBe("accepted");
     expect(check({ tools: [tool("f", schema), tool("g", schema)] })).toBe(

@@ -55,7 +55,7 @@ describe("Accounting", () => {
     expect(accounting().settlementOf(counted, end()).event).toBeNull();
   });
 
-  it("request.failed contains the error that the caller got (WH-9)", () => {
+  it("request.failed contains the error that was sent to the caller (WH-9)", () => {
     const error = new ServiceError("upstream_error", "The engine failed.", {
       cause: new Error("secret of the engine"),
     });

@@ -37,7 +37,7 @@ function setUp(progress: () => readonly Progress[]) {
   return { clock, state, keeper, used };
 }
 
-/** Advances time in steps, so that work of one timer can start the next. */
+/** Advances the time in steps, because a timer's work can set the next timer. */
 async function pass(clock: FakeClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 5_000) {
     clock.advance(5_000);

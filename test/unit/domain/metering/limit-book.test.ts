@@ -14,7 +14,7 @@ describe("the limits of a call", () => {
     expect(book.scopesOf(keyHolder(), "m")).toBe(book.scopesOf(administrator, "other"));
   });
 
-  it("are those of its key, account and model; stored limits take precedence over configured ones (state RL-1)", async () => {
+  it("are the limits of its key, account and model; stored limits take precedence over configured ones (state RL-1)", async () => {
     const { book, store } = openBook({
       key: limitsOf({ requestsPerMinute: 10, tokensPerMinute: 100 }),
       account: limitsOf({ concurrency: 5 }),
@@ -45,7 +45,7 @@ describe("the limits of a call", () => {
     expect(book.scopesOf(caller, "m")).toBe(book.scopesOf(caller, "m"));
   });
 
-  it("are those of the account alone for an administrator", async () => {
+  it("are only the limits of the account for an administrator", async () => {
     const { book, store } = openBook({ ...noDefaults, key: limitsOf({ requestsPerMinute: 1 }) });
     expect(book.scopesOf(administrator, "m")).toEqual([]);
     store.stored = [account("default", limitsOf({ concurrency: 2 }))];
@@ -55,7 +55,7 @@ describe("the limits of a call", () => {
     ]);
   });
 
-  it("follow a change from the feed at once, and one whose message was lost within 30 s (state RL-15)", async () => {
+  it("apply a change from the change feed immediately, and a change whose message was lost within 30 s (state RL-15)", async () => {
     const { book, store, clock } = openBook();
     const caller = keyHolder();
     const limitNow = () => book.scopesOf(caller, "m")[0]?.limits.requestsPerMinute;
@@ -91,7 +91,7 @@ describe("the limits of a call", () => {
     expect(book.scopesOf(keyHolder(), "m")).toHaveLength(0);
   });
 
-  it("follow a changed configuration from the next call on (state RL-15)", () => {
+  it("use a changed configuration from the next call on (state RL-15)", () => {
     const { book } = openBook();
     const caller = keyHolder();
     expect(book.scopesOf(caller, "m")).toEqual([]);

@@ -13,7 +13,7 @@ const requests: LimitRefusal = {
 };
 const errorOf = (refusal: LimitRefusal | BudgetRefusal) => errorOfRefusal({ refusal, degraded: false });
 
-describe("the error of a rejected caller", () => {
+describe("the error for a caller over a limit", () => {
   it("contains the limit, its owner, value and use, the requested amount and the wait (state RL-9)", () => {
     expect(errorOf(requests)).toMatchObject({
       code: "rate_limit_exceeded",
@@ -51,7 +51,7 @@ describe("the error of a rejected caller", () => {
     expect(retryAdvice(errorOf({ ...requests, retryAfterMs: 60_000 }))).toEqual({ waitMs: 60_000, shouldRetry: null });
   });
 
-  it("an exhausted budget names the administrator as the one who can raise it (USE-7)", () => {
+  it("says for an exhausted budget that an administrator can raise it (USE-7)", () => {
     const error = errorOf({
       which: "budget",
       thresholdId: "thr_1",

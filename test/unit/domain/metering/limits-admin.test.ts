@@ -54,8 +54,8 @@ async function open() {
   return { admin, use, key, acts, book, clock, rejections };
 }
 
-describe("limits by the administrator", () => {
-  it("are listed with the configured, the effective and the used amount (state RL-22)", async () => {
+describe("administration of limits", () => {
+  it("shows the configured limits, the effective limits and the current use (state RL-22)", async () => {
     const { admin, use, book, clock } = await open();
     await admin.update(account, limitsOf({ tokensPerMinute: 1_000 }), by);
     await use(book.scopesOf(keyHolder(), "m"));
@@ -70,7 +70,7 @@ describe("limits by the administrator", () => {
     });
   });
 
-  it("take effect with the answer, are audited, and are removed by setting none (state RL-15)", async () => {
+  it("changed limits apply when the change is answered, are audited, and are removed by a change without limits (state RL-15)", async () => {
     const { admin, acts, book } = await open();
     await admin.update(model, limitsOf({ concurrency: 1 }), by);
     expect(book.scopesOf(keyHolder(), "m")).toContainEqual({ owner: model, limits: limitsOf({ concurrency: 1 }) });
@@ -87,7 +87,7 @@ describe("limits by the administrator", () => {
     expect(book.scopesOf(keyHolder(), "m").map(({ owner }) => owner.kind)).toEqual(["account"]);
   });
 
-  it("a reset empties the window of one key and the cached rejection (state RL-22)", async () => {
+  it("a reset clears the windows of one key and its cached rejection (state RL-22)", async () => {
     const { admin, use, key, acts, rejections } = await open();
     const scopes = [{ owner: { kind: "key", id: key.id } as const, limits: key.limits }];
     const target = { owner: { kind: "key", id: key.id } as const, account: "" };
@@ -124,7 +124,7 @@ describe("limits by the administrator", () => {
     await expect(admin.update(owner, limits, by)).rejects.toMatchObject({ param });
   });
 
-  it("limits of an unknown key are not found", async () => {
+  it("an unknown key is rejected as not found", async () => {
     const { admin } = await open();
     const target = { owner: { kind: "key", id: "key_none" } as const, account: "" };
     await expect(admin.get(target)).rejects.toMatchObject({ code: "not_found" });

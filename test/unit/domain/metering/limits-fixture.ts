@@ -35,7 +35,7 @@ export class HandLimitStore implements LimitStore, ChangeFeed {
 
   async list() {
     this.reads += 1;
-    if (this.away) throw new Error("the store is away");
+    if (this.away) throw new Error("the store is unavailable");
     return this.stored;
   }
 

@@ -108,7 +108,7 @@ describe("LocalAdmission", () => {
     );
   });
 
-  it("drops the windows of 100,000 idle owners (state RL-21)", () => {
+  it("removes the rate limit windows of 100,000 idle keys (state RL-21)", () => {
     const { clock, local, admit, lastId } = start();
     for (let owner = 0; owner < 100_000; owner++) {
       admit([scope("key", `key_${owner}`, { requestsPerMinute: 10, tokensPerMinute: 100, concurrency: 3 })], 7);
@@ -145,14 +145,14 @@ describe("LocalAdmission", () => {
     expect(local.inspect("a", [limit])).toMatchObject([{ tokens: 50 }]);
   });
 
-  it("a request larger than a limit has no wait, even if another limit is exceeded too", () => {
+  it("the rejection of a request larger than a limit has no wait, even if another limit is exceeded, too", () => {
     const { admit } = start();
     const scopes = [scope("key", "k", { requestsPerMinute: 1 }), scope("account", "a", { tokensPerMinute: 10 })];
     admit(scopes, 10);
     expect(limitRefusal(admit(scopes, 11))).toMatchObject({ which: "tokens", retryAfterMs: null });
   });
 
-  it("a step of the wall clock changes no window and ends no lease", () => {
+  it("a step of the wall clock changes no rate limit window and ends no lease", () => {
     const wall = new FakeClock();
     const steady = new FakeClock(1_000);
     const clock = { now: () => wall.now(), monotonic: () => steady.now() };

@@ -50,7 +50,7 @@ describe("a caller known to be over a request limit", () => {
     expect(check()).toBeNull();
   });
 
-  it("blocks only its caller: another key passes, all keys of a rejected account do not", () => {
+  it("does not affect other keys, unless the limit of the whole account was exceeded", () => {
     const other = { ...keyHolder(), keyId: "key_2" };
     expect(open().check("create_completion", other)).toBeNull();
     const { check } = open(refused({ owner: { kind: "account", id: "a" } }));

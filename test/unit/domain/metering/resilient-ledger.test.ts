@@ -89,7 +89,7 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
     onUnrecorded: ({ requestId }) => unrecorded.push(requestId),
   });
   let number = 0;
-  /** How many of `count` requests are admitted under the limit. */
+  /** Sends `count` requests and returns how many are admitted under the limit. */
   const admit = async (count: number, limit: number): Promise<number> => {
     let admitted = 0;
     for (let i = 0; i < count; i++) if ((await ledger.admit(request(number++, limit))).admitted) admitted += 1;
@@ -130,7 +130,7 @@ describe("ResilientLedger", () => {
     expect(await admit(200, 100)).toBe(50);
   });
 
-  it("during an outage what one account has left of a model's limit is not another one's (state RL-16)", async () => {
+  it("during an outage the remaining limit of a model is tracked separately for each account (state RL-16)", async () => {
     const { ledger, cut } = setUp({ replicas: 1 });
     const ask = (account: string, number: number) =>
       ledger.admit(
@@ -159,7 +159,7 @@ describe("ResilientLedger", () => {
     cut();
     expect(await admit(100, 100)).toBe(50);
     mend();
-    // The other replica is assumed to have admitted as much.
+    // The other replica is assumed to have admitted as many.
     expect(await admit(10, 100)).toBe(0);
     clock.advance(66_000);
     expect(await admit(200, 100)).toBe(100);
@@ -174,7 +174,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.admit(request(500, 1_000))).toMatchObject({ admitted: true, degraded: false });
   });
 
-  it("a store that is too slow for admissions only still gets settlements (state RL-16)", async () => {
+  it("a store that is too slow for admissions but not for settlements still gets the settlements (state RL-16)", async () => {
     const { ledger, state, asked, admit } = setUp();
     let tooSlow = 0;
     state.ledger.admit = () => {
@@ -199,7 +199,7 @@ describe("ResilientLedger", () => {
     expect(spool.kept).toHaveLength(11);
   });
 
-  it("treats no request as lost until all processes have replayed their spools after an outage (USE-13)", async () => {
+  it("after an outage no request is treated as lost until all processes had time to replay their spools (USE-13)", async () => {
     const { ledger, state, clock, cut, mend } = setUp();
     await state.ledger.admit(request(1, 1_000));
     cut();
@@ -211,7 +211,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.sweepLost(10, 60_000)).toMatchObject([{ requestId: "req_1" }]);
   });
 
-  it("treats no request as lost whose settlement waits in its own spool (USE-13)", async () => {
+  it("a request whose settlement waits in this process's spool is not treated as lost (USE-13)", async () => {
     const { ledger, state, spool, clock, cut, mend } = setUp();
     await state.ledger.admit(request(1, 1_000));
     cut();
@@ -223,7 +223,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
   });
 
-  it("rejects with 503 or admits everything, as configured (state RL-16)", async () => {
+  it("during an outage rejects with 503 or admits everything, as configured (state RL-16)", async () => {
     const deny = setUp({ whenAway: "deny" });
     deny.cut();
     await expect(deny.admit(1, 10)).rejects.toMatchObject({ code: "storage_unavailable" });
@@ -241,7 +241,7 @@ describe("ResilientLedger", () => {
     expect(await state.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: 1e15 })).toEqual([]);
   });
 
-  it("a full spool rejects new requests, or lets them run uncounted and reports each (USE-12)", async () => {
+  it("rejects new requests while the spool is full, or lets them run without recording their usage and reports each (USE-12)", async () => {
     const refuse = setUp({ spoolMax: 1 });
     refuse.cut();
     await refuse.ledger.settle(settlement(1, false));
@@ -254,7 +254,7 @@ describe("ResilientLedger", () => {
     expect(await goOn.admit(1, 10)).toBe(1);
   });
 
-  it("passes on errors other than an outage", async () => {
+  it("rejects with the store's error if it is not an outage", async () => {
     const { ledger, state } = setUp();
     const fault = new Error("a defect");
     state.ledger.settle = () => {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SlidingWindow } from "../../../../src/domain/metering/limit-windows.js";
 
-/** Arrivals of a caller that never pauses, by the time since the previous one. */
+/** Arrivals of a caller that never pauses, as the times between them. */
 const arrivals = fc.record({
   startMs: fc.integer({ min: 0, max: 100_000 }),
   limit: fc.integer({ min: 1, max: 50 }),
@@ -80,7 +80,7 @@ describe("SlidingWindow", () => {
     expect(admitted / minutes).toBeLessThanOrEqual(limit);
   });
 
-  it("the reported wait is enough, and a millisecond less is not (state RL-10)", () => {
+  it("a request after the reported wait fits, and a millisecond earlier it does not (state RL-10)", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 50 }), (input, wanted) => {
         const amount = Math.min(wanted, input.limit);
@@ -93,7 +93,7 @@ describe("SlidingWindow", () => {
     );
   });
 
-  it("a wait between two milliseconds is rounded up (state RL-10)", () => {
+  it("rounds a wait up to whole milliseconds (state RL-10)", () => {
     const window = new SlidingWindow();
     window.add(0, 1);
     expect(window.waitMs(0.25, 1, 1)).toBe(65_000);
@@ -116,8 +116,8 @@ describe("SlidingWindow", () => {
     expect(window.resetMs(75_000)).toBe(0);
   });
 
-  describe("corrects (state RL-6)", () => {
-    it("refunds into the charge's bucket, which expires with the charge", () => {
+  describe("corrections (state RL-6)", () => {
+    it("a refund is subtracted from the bucket of the charge and expires with it", () => {
       const window = new SlidingWindow();
       const bucket = window.add(1_000, 100);
       window.add(30_000, 10);
@@ -126,7 +126,7 @@ describe("SlidingWindow", () => {
       expect(window.used(65_000)).toBe(10);
     });
 
-    it("refunds nothing for an expired charge", () => {
+    it("a refund of an expired charge has no effect", () => {
       const window = new SlidingWindow();
       const bucket = window.add(1_000, 100);
       window.add(70_000, 10);
@@ -134,7 +134,7 @@ describe("SlidingWindow", () => {
       expect(window.used(70_000)).toBe(10);
     });
 
-    it("adds an excess to the bucket of the charge, or to the current one once that has expired", () => {
+    it("additional use is charged to the bucket of the charge, or to the current bucket if that one has expired", () => {
       const window = new SlidingWindow();
       const bucket = window.add(1_000, 100);
       window.correct(bucket, 5, 60_000);
@@ -145,7 +145,7 @@ describe("SlidingWindow", () => {
       expect(window.used(130_000)).toBe(0);
     });
 
-    it("never falls below zero", () => {
+    it("a correction never makes the use negative", () => {
       const window = new SlidingWindow();
       window.correct(window.add(1_000, 10), -20, 1_000);
       expect(window.used(1_000)).toBe(0);

@@ -42,7 +42,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const endedAtMs = Date.UTC(2026, 2, 1, 23, 59);
 
 describe("SpoolReplay", () => {
-  it("writes every spooled settlement once the store answers, once each and on the day of its end (USE-11)", async () => {
+  it("writes every spooled settlement exactly once when the store answers again, under the day of its end (USE-11)", async () => {
     const state = openMemoryState({ clock: new FakeClock(Date.UTC(2026, 2, 2, 12)) });
     const spool = await FileSpool.open({ folder, spillDir: null, sizeMax: 1_000, log: silentLog });
     await Promise.all(Array.from({ length: 200 }, (_, i) => spool.append(settlement(i, endedAtMs))));
@@ -50,11 +50,11 @@ describe("SpoolReplay", () => {
     let answers = 0;
     const ledger: Pick<Ledger, "settle"> = {
       async settle(each) {
-        if (!isUp) throw new ServiceError("storage_unavailable", "away");
+        if (!isUp) throw new ServiceError("storage_unavailable", "unavailable");
         const settled = await state.ledger.settle(each);
         answers += 1;
-        // One reply of the store is lost, so the batch is repeated.
-        if (answers === 70) throw new ServiceError("storage_unavailable", "away");
+        // One answer of the store is lost, so the batch is repeated.
+        if (answers === 70) throw new ServiceError("storage_unavailable", "unavailable");
         return settled;
       },
     };
@@ -107,7 +107,7 @@ describe("SpoolReplay", () => {
     await spool.close();
   });
 
-  it("logs once a minute how much is only in memory; close waits up to 10 s for a writable disk (E-21)", async () => {
+  it("logs once a minute how many settlements are only in memory; close waits up to 10 s for a writable disk (E-21)", async () => {
     const clock = new FakeClock();
     const lines: object[] = [];
     const log = { ...silentLog, error: (fields: object) => lines.push(fields) };

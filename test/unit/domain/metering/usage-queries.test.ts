@@ -47,7 +47,7 @@ describe("UsageQueries", () => {
     await questions.query(caller(), question);
   });
 
-  it("a read takes one of its key's concurrent requests until it ends, a watch too (E-10)", async () => {
+  it("a read, and also a watch, counts as one concurrent request of its key until it ends (E-10)", async () => {
     let answer: (page: UsageGroups) => void = () => {};
     const slow = (): Promise<UsageGroups> =>
       new Promise((resolve) => {
@@ -73,7 +73,7 @@ describe("UsageQueries", () => {
     await last;
   });
 
-  it("reads of one account wait while four of them run, and those of another do not (E-10)", async () => {
+  it("a read waits while four reads of its account run, and the reads of another account do not (E-10)", async () => {
     const reads: { readonly account: string; answer(page: UsageGroups): void }[] = [];
     const { questions, caller } = setUp(
       {},

@@ -50,7 +50,7 @@ async function ask(question: Partial<UsageQuery>, asked: UsageRange[] = []) {
 }
 
 describe("queryUsage", () => {
-  it("returns one bucket per day, used or not; the last one ends now (USE-10)", async () => {
+  it("returns one bucket per day, also for days without usage; the last one ends now (USE-10)", async () => {
     const { buckets, next } = await ask({ startMs: day("2026-03-07") });
     expect(buckets.map(({ startMs }) => startMs)).toEqual(
       ["2026-03-07", "2026-03-08", "2026-03-09", "2026-03-10"].map(day),
@@ -60,7 +60,7 @@ describe("queryUsage", () => {
     expect(next).toBeNull();
   });
 
-  it("sums over fields that are not grouped by (USE-10)", async () => {
+  it("sums over the dimensions that group_by does not name (USE-10)", async () => {
     const whole = await ask({ startMs: day("2026-03-08"), endMs: day("2026-03-09") });
     expect(whole.buckets[0]?.results).toMatchObject([{ requests: 7n, promptTokens: 70n, model: null, keyId: null }]);
     const byModel = await ask({ startMs: day("2026-03-08"), endMs: day("2026-03-09"), groupBy: ["model"] });
@@ -76,7 +76,7 @@ describe("queryUsage", () => {
     ]);
   });
 
-  it("counts nothing after the printed end, which is end_time rounded up to the hour", async () => {
+  it("counts nothing after the end of the last bucket, which is end_time rounded up to the hour", async () => {
     const endMs = day("2026-03-08") + 11.5 * hourMs;
     const { buckets, next } = await ask({ startMs: day("2026-03-07"), endMs });
     expect(buckets.map((bucket) => bucket.endMs)).toEqual([day("2026-03-08"), day("2026-03-08") + 12 * hourMs]);

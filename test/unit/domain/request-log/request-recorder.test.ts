@@ -45,7 +45,7 @@ function line(number: number, changes: { operation?: Operation; details?: CallDe
   return { end, principal: tokenAdministrator, caller, error: null, traceId: undefined, labels: null };
 }
 
-/** A recorder whose store does what `append` does. */
+/** A recorder whose store calls `append` for each batch. */
 function openRecorder(append: (ids: readonly string[]) => Promise<void>, keepsContent = false) {
   const clock = new FakeClock();
   const appended: RequestLogEntry[] = [];
@@ -66,7 +66,7 @@ async function turns(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
 }
 
-it("writes requests in batches of a quarter of a second, and none but those that run a model", async () => {
+it("the recorder writes requests that run a model, and no others, in batches every quarter of a second", async () => {
   const { recorder, clock, ids } = openRecorder(async () => {});
   recorder.record(line(1));
   recorder.record(line(2, { operation: "list_models" }));
@@ -80,7 +80,7 @@ it("writes requests in batches of a quarter of a second, and none but those that
   expect(clock.pending).toBe(0);
 });
 
-it("keeps what the store does not accept, and writes it in order once the store answers again", async () => {
+it("the recorder keeps records that the store does not accept, and writes them in order once the store answers again", async () => {
   let isUp = false;
   const { recorder, clock, ids, warnings } = openRecorder(async () => {
     if (!isUp) throw new ServiceError("storage_unavailable", "away");
@@ -97,7 +97,7 @@ it("keeps what the store does not accept, and writes it in order once the store 
   expect(recorder.dropped).toBe(0);
 });
 
-it("drops requests beyond 10,000 that wait, counts them, and logs one line a minute", async () => {
+it("the recorder drops records beyond 10,000 that wait, counts them, and logs one line a minute", async () => {
   const { recorder, clock, warnings } = openRecorder(() => new Promise(() => {}));
   for (let number = 0; number < 10_200; number += 1) recorder.record(line(number));
   // The first batch of 100 is on its way to the store.
@@ -108,7 +108,7 @@ it("drops requests beyond 10,000 that wait, counts them, and logs one line a min
   expect(warnings).toEqual([{ dropped: 1 }, { dropped: 100 }]);
 });
 
-it("writes what waits when it closes, and gives up after two seconds without an answer", async () => {
+it("the recorder writes waiting records when it closes, and gives up after two seconds without an answer", async () => {
   const quick = openRecorder(async () => {});
   quick.recorder.record(line(1));
   await quick.recorder.close();
@@ -122,7 +122,7 @@ it("writes what waits when it closes, and gives up after two seconds without an 
   expect(stuck.recorder.dropped).toBe(1);
 });
 
-it("drops a batch that the store rejects for another reason than an outage", async () => {
+it("the recorder drops a batch that the store rejects for another reason than an outage", async () => {
   const { recorder, clock, ids } = openRecorder(async (batch) => {
     if (batch.includes("req_1")) throw new Error("unreadable");
   });
@@ -135,7 +135,7 @@ it("drops a batch that the store rejects for another reason than an outage", asy
   expect([ids(), recorder.dropped]).toEqual([["req_2"], 1]);
 });
 
-it("describes each try with its begin, duration and outcome", async () => {
+it("a record describes each try with its begin, duration and outcome", async () => {
   const { recorder, clock, appended } = openRecorder(async () => {});
   const details = new CallDetails();
   const end = line(1, { details });
@@ -162,7 +162,7 @@ it("describes each try with its begin, duration and outcome", async () => {
   expect(appended[0]?.content).toBeNull();
 });
 
-it("keeps prompt and answer without credentials where content is kept (SEC-18)", async () => {
+it("a recorder that keeps content keeps prompt and answer without credentials (SEC-18)", async () => {
   const { recorder, clock, appended } = openRecorder(async () => {}, true);
   const transcript = recorder.transcript();
   const message = { role: Role.USER, content: [{ part: { case: "text" as const, value: `my key: ${aKey}` } }] };
@@ -196,7 +196,7 @@ it("keeps prompt and answer without credentials where content is kept (SEC-18)",
   expect(JSON.stringify(appended)).not.toContain("PLANTED");
 });
 
-it("keeps the client's labels and its own request id without credentials (SEC-18)", async () => {
+it("a record has the client's labels and the client's request id without credentials (SEC-18)", async () => {
   const { recorder, clock, appended } = openRecorder(async () => {});
   const { caller, ...rest } = line(1);
   const labels = { user: `sent ${aKey}`, metadata: { api_key: "PLANTED", ticket: "T-1" } };
@@ -210,7 +210,7 @@ it("keeps the client's labels and its own request id without credentials (SEC-18
   expect(JSON.stringify(appended)).not.toContain("PLANTED");
 });
 
-it("cuts long content at its bound and stays readable as JSON", () => {
+it("a transcript cuts long content at its bound and is still valid JSON", () => {
   const transcript = new ContentTranscript((text) => text);
   transcript.asked(create(EmbeddingParamsSchema, { model: "m", input: ["x".repeat(20_000), "y".repeat(20_000), "z"] }));
   const reader: AnswerReader = { sink: () => undefined, restart: null };

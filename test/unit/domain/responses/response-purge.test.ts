@@ -31,7 +31,7 @@ async function open(count: number) {
 }
 
 describe("the purge of stored responses", () => {
-  it("removes them within a minute of their time, and not before (RSP-27)", async () => {
+  it("removes responses within a minute after their expiry, and not before (RSP-27)", async () => {
     const { put, advance, isStored, start, clock } = await open(250);
     const stop = start(10 * minuteMs);
     await advance(5 * minuteMs);
@@ -46,7 +46,7 @@ describe("the purge of stored responses", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("removes all of them where storing is turned off, then ends", async () => {
+  it("removes all responses if storing is turned off, then ends", async () => {
     const { advance, isStored, start, clock } = await open(250);
     start(0);
     await advance(1_000);
@@ -54,7 +54,7 @@ describe("the purge of stored responses", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("goes on after an outage of the store", async () => {
+  it("continues after an outage of the store", async () => {
     const { store, advance, isStored, start } = await open(1);
     let fails = true;
     const purge: typeof store.purge = (beforeMs, max) =>

@@ -74,7 +74,7 @@ describe("stored responses", () => {
     expect(await responses.inputOf("resp_1", accountA)).toEqual(input);
   });
 
-  it("of another account are as unknown as those that never existed (SEC-22)", async () => {
+  it("of another account give the same error as those that never existed (SEC-22)", async () => {
     const responses = open();
     await responses.put(answer(1), accountA);
     const asB = await errorOf(responses.get("resp_1", accountB));
@@ -96,7 +96,7 @@ describe("stored responses", () => {
     expect(continued).toMatchObject({ code: "previous_response_not_found", param: "previous_response_id" });
   });
 
-  it("do not exist after their time, also before they are purged, nor once deleted (RSP-21, RSP-27)", async () => {
+  it("cannot be read after their expiry, even before they are purged, nor after they were deleted (RSP-21, RSP-27)", async () => {
     const responses = open();
     await responses.put(answer(1), accountA);
     await responses.put(answer(2), accountA);
@@ -139,7 +139,7 @@ describe("stored responses", () => {
     expect(await responses.inputOf("resp_2", accountA)).toEqual([message("in1"), output("out1"), message("in2")]);
   });
 
-  it("cannot be continued without an earlier one, whose id the error names; their input is listed as far as it is stored (RSP-22, RSP-23)", async () => {
+  it("cannot be continued if an earlier one is missing, which the error names; their input lists the items that are still stored (RSP-22, RSP-23)", async () => {
     const responses = open();
     for (const number of [1, 2, 3]) await responses.put(answer(number), accountA);
     await responses.delete("resp_1", accountA);
@@ -162,7 +162,7 @@ describe("stored responses", () => {
 
   it("have at most 12 MiB in a conversation", async () => {
     const responses = open();
-    // Its id has the text, too: a megabyte together.
+    // The item's id contains the text too, so each response has about a megabyte.
     const input = [message("a".repeat(520_000))];
     for (let number = 1; number <= 13; number += 1) await responses.put(answer(number, { input }), accountA);
     expect(await responses.itemsBefore("resp_12", 1, accountA)).toHaveLength(24);

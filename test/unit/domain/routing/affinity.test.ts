@@ -17,9 +17,9 @@ function homes(deployments: readonly FixedCandidate[]): (string | undefined)[] {
 }
 
 describe("Affinity", () => {
-  it("every process makes the same choice, in whatever order it lists the deployments", () => {
+  it("chooses the same deployment in every process, in whatever order it lists the deployments", () => {
     expect(homes(eight().reverse())).toEqual(homes(eight()));
-    // Literal, so that a later version sends keys to the same deployments.
+    // Literal values, because a later version must send keys to the same deployments.
     expect(homes(eight()).slice(0, 4)).toEqual(["gpu-7/llama", "gpu-7/llama", "gpu-3/llama", "gpu-3/llama"]);
   });
 
@@ -45,7 +45,7 @@ describe("Affinity", () => {
     expect(targets.size).toBe(7);
   });
 
-  it("during a slow start a deployment gets back a part of its own keys and no others", () => {
+  it("during a slow start a deployment gets a part of its own keys and no keys of others", () => {
     const [whole, starting] = [homes(eight()), eight()];
     const [first] = starting;
     if (first === undefined) throw new Error("no deployment");
@@ -58,7 +58,7 @@ describe("Affinity", () => {
     expect(chosen.every((home, at) => home !== first.id || whole[at] === first.id)).toBe(true);
   });
 
-  it("passes a deployment above 1.25 times the mean, now and over a minute, always to the same next one", () => {
+  it("skips a deployment whose load is above 1.25 times the mean, now and over a minute, and always chooses the same next one", () => {
     const clock = new FakeClock();
     const affinity = new Affinity(clock);
     const deployments = eight();
@@ -84,7 +84,7 @@ describe("Affinity", () => {
     expect(choiceAfter(600_000, 100)).toBe(home);
   });
 
-  it("requests that come one or two at a time stay on their deployment", () => {
+  it("requests of which only one or two run at the same time stay on their deployment", () => {
     const deployments = eight();
     const clock = new FakeClock();
     const affinity = new Affinity(clock);
@@ -98,7 +98,7 @@ describe("Affinity", () => {
     }
   });
 
-  it("the bound follows the weight", () => {
+  it("the load bound of a deployment is proportional to its weight", () => {
     const [light, heavy] = [candidate("light"), candidate("heavy", { weight: 3 })];
     heavy.outstandingRequests = 30;
     light.outstandingRequests = 15;
@@ -153,7 +153,7 @@ describe("affinityKey", () => {
     beginning: ["You are", "helpful"],
   };
 
-  it("is made of account and session where the client sent one", () => {
+  it("is computed from account and session if the client sent a session", () => {
     const key = affinityKey({ ...input, session: "s" });
     expect(affinityKey({ ...input, session: "s", model: "other", beginning: [] })).toBe(key);
     expect(affinityKey({ ...input, session: "t" })).not.toBe(key);
@@ -161,7 +161,7 @@ describe("affinityKey", () => {
     expect(affinityKey({ ...input, account: "as", session: "" })).not.toBe(key);
   });
 
-  it("is else made of model, tools and the first 1,024 characters, for all accounts", () => {
+  it("without a session is computed from model, tools and the first 1,024 characters, and is the same for all accounts", () => {
     const key = affinityKey(input);
     expect(affinityKey({ ...input, account: "b" })).toBe(key);
     expect(affinityKey({ ...input, model: "n" })).not.toBe(key);

@@ -10,16 +10,19 @@ const load = 0.7;
 
 interface Turn {
   readonly upstream: SimulatedUpstream;
-  /** Those that had a free slot when the turn began. */
+  /** Upstreams that had a free slot when the turn began. */
   readonly free: readonly SimulatedUpstream[];
 }
 
-/** Runs 400 conversations at 70 % load. `running`: requests at each upstream in all steps, while all conversations went on. */
+/**
+ * Runs 400 conversations at 70 % load. `running`: number of requests at each upstream in every step, while all conversations
+ * are active.
+ */
 async function converse(slots: number) {
   const model = new SimulatedModel({ priorities: Array(upstreamCount).fill(0), affinity: true, slots });
   const random = seededRandom(11);
   const talk = async (at: number): Promise<readonly Turn[]> => {
-    // The beginning, which stays while the prompt grows.
+    // The beginning of the prompt, which stays equal while the prompt grows.
     const beginning = [`You are the assistant of customer ${at}.`, `My question is number ${at}.`];
     const key = affinityKey({ account: "a", session: null, model: "m", tools: "", beginning });
     const turns: Turn[] = [];
@@ -55,7 +58,7 @@ async function converse(slots: number) {
   return { model, running, busySteps, conversations: await Promise.all(all) };
 }
 
-/** The upstream of most turns. */
+/** The upstream that answered most of the turns. */
 function homeOf(turns: readonly Turn[]): SimulatedUpstream | undefined {
   const counts = new Map<SimulatedUpstream, number>();
   for (const { upstream } of turns) counts.set(upstream, (counts.get(upstream) ?? 0) + 1);
@@ -63,7 +66,7 @@ function homeOf(turns: readonly Turn[]): SimulatedUpstream | undefined {
 }
 
 describe("400 conversations over 8 upstreams at 70 % load", () => {
-  it("find their upstream in at least 95 % of the turns, and none has more than 1.25 times the mean", async () => {
+  it("return to the same upstream in at least 95 % of the turns, and no upstream has more than 1.25 times the mean load", async () => {
     const slots = 64;
     const { model, running, busySteps, conversations } = await converse(slots);
     const mean = running.reduce((sum, one) => sum + one) / upstreamCount;

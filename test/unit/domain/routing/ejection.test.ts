@@ -22,7 +22,7 @@ function succeed(ejection: Ejection, times = 1): void {
   for (let i = 0; i < times; i++) ejection.succeeded(ejection.begin(), null);
 }
 
-/** Passes the time of the ejection and fails its probe; returns the length of that ejection. */
+/** Waits until the ejection ends and lets its probe fail; returns the length of that ejection. */
 function failProbe(clock: FakeClock, ejection: Ejection): number {
   const sinceMs = clock.now();
   while (ejection.rank === rank.ejected) clock.advance(1_000);
@@ -41,7 +41,7 @@ describe("Ejection", () => {
     expect(first.rank).toBe(rank.ejected);
   });
 
-  it("half of 20 requests within 10 s eject it, of 19 they do not (REL-9)", () => {
+  it("failures of half of 20 requests within 10 s eject a deployment, of 19 requests they do not (REL-9)", () => {
     const { first, second, clock } = groupOf(4);
     const alternate = (ejection: Ejection, requests: number): void => {
       for (let i = 0; i < requests; i++) {
@@ -76,14 +76,14 @@ describe("Ejection", () => {
     expect(first.share).toBe(1);
   });
 
-  it("doubles the time with each failed probe, from 10 s to 5 min (REL-9)", () => {
+  it("doubles the ejection time with each failed probe, from 10 s to 5 min (REL-9)", () => {
     const { first, clock } = groupOf(2);
     fail(first);
     const lengths = Array.from({ length: 7 }, () => failProbe(clock, first) / 1_000);
     expect(lengths).toEqual([10, 20, 40, 80, 160, 300, 300]);
   });
 
-  it("doubles the time again after a short use, and forgets it after a use as long as the last ejection", () => {
+  it("doubles the ejection time after a use shorter than the last ejection, and resets it to 10 s after a longer use", () => {
     const { first, clock } = groupOf(2);
     const ejectAfter = (useMs: number): number => {
       clock.advance(useMs);
@@ -96,7 +96,7 @@ describe("Ejection", () => {
     expect([ejectAfter(0), ejectAfter(9_000), ejectAfter(19_000), ejectAfter(40_000)]).toEqual([10, 20, 40, 10]);
   });
 
-  it("another probe may go when the first one ended without a result, or has none after 60 s", () => {
+  it("another request may probe when the first probe ended without a result, or has no result after 60 s", () => {
     const { first, clock } = groupOf(2);
     fail(first);
     clock.advance(10_000);
@@ -109,7 +109,7 @@ describe("Ejection", () => {
     expect(first.rank).toBe(rank.good);
   });
 
-  it("results of requests that began before the ejection neither return nor prolong it", () => {
+  it("results of requests that began before the ejection neither end nor prolong it", () => {
     const { first, clock } = groupOf(2);
     const [early, other] = [first.begin(), first.begin()];
     fail(first);
@@ -122,14 +122,14 @@ describe("Ejection", () => {
     expect(first.rank).toBe(rank.good);
   });
 
-  it("a success while all deployments were out returns it before its probe", () => {
+  it("a success while all deployments are ejected ends the ejection before a probe is due", () => {
     const { first } = groupOf(2);
     fail(first);
     succeed(first);
     expect(first.rank).toBe(rank.good);
   });
 
-  it("what happened before the return no longer counts", () => {
+  it("failures before the end of an ejection no longer count after it", () => {
     const { first, clock } = groupOf(2);
     const alternate = (requests: number): void => {
       for (let i = 0; i < requests; i++) i % 2 === 0 ? succeed(first) : fail(first, 1);
@@ -138,7 +138,7 @@ describe("Ejection", () => {
     succeed(first);
     fail(first, 1);
     expect(first.rank).toBe(rank.good);
-    // The success that returned it, the failure after it, and 18 more.
+    // The success that ended the ejection, the failure after it, and 18 more.
     alternate(18);
     expect(first.rank).toBe(rank.ejected);
     expect(first.state.untilMs).toBe(clock.now() + 20_000);
@@ -170,7 +170,7 @@ describe("Ejection", () => {
     });
   });
 
-  it("of 16 deployments or more one is used with a tenth of its weight from its first failure to its next success (REL-9)", () => {
+  it("in a model of 16 or more deployments, one has a tenth of its weight from its first failure until its next success (REL-9)", () => {
     const few = groupOf(15);
     fail(few.first, 4);
     expect([few.first.rank, few.first.share]).toEqual([rank.good, 1]);
@@ -184,7 +184,7 @@ describe("Ejection", () => {
     expect(first.rank).toBe(rank.ejected);
   });
 
-  it("a suspect is ejected when another deployment has returned and it still fails", () => {
+  it("a suspect that still fails is ejected when another deployment is no longer ejected", () => {
     const { members, first, second } = groupOf(3);
     for (const member of members.slice(0, 2)) fail(member);
     succeed(first);
@@ -199,7 +199,7 @@ describe("Ejection", () => {
     expect([first.rank, first.state.state]).toEqual([rank.good, "ready"]);
   });
 
-  it("one that is left alone while ejected returns with the first success", () => {
+  it("an ejected deployment that becomes the only one of its model is in use again after its first success", () => {
     const { group, first, second } = groupOf(2);
     fail(first);
     group.remove(second);
@@ -207,7 +207,7 @@ describe("Ejection", () => {
     expect(first.state.state).toBe("ready");
   });
 
-  it("a pause lasts as long as Retry-After says, at most 5 min, and a shorter one does not end it", () => {
+  it("a pause lasts for the time of Retry-After, at most 5 min, and a shorter Retry-After does not end it", () => {
     const { first, clock } = groupOf(1);
     first.cool(20_000, "rate limited");
     first.cool(1_000, "rate limited");
@@ -227,7 +227,7 @@ describe("Ejection", () => {
     expect(first.rank).toBe(rank.good);
   });
 
-  it("a deployment that becomes reachable again is probed at once, one that was reachable all the time is not", () => {
+  it("an ejected deployment that becomes reachable again is probed immediately; one that was always reachable is not", () => {
     const { members, first, second } = groupOf(4);
     for (const member of members.slice(0, 2)) fail(member);
     for (const isReachable of [true, true]) second.checked(isReachable);
@@ -238,7 +238,7 @@ describe("Ejection", () => {
     expect(first.rank).toBe(rank.good);
   });
 
-  it("a deployment whose upstream has no usable key is the last choice until one is usable", () => {
+  it("a deployment whose upstream has no usable key is used only if there is no other, until a key is usable", () => {
     const clock = new FakeClock();
     const heldUntilMs = clock.monotonic() + 60_000;
     const heldForMs = () => Math.max(0, heldUntilMs - clock.monotonic());
@@ -252,7 +252,7 @@ describe("Ejection", () => {
     expect([held.rank, held.state.state]).toEqual([rank.good, "ready"]);
   });
 
-  it("a probe that fails before the server is back does not delay the next one", () => {
+  it("a probe that fails before the server is reachable again does not delay the next probe", () => {
     const { first, clock } = groupOf(2);
     fail(first);
     first.checked(false);
@@ -297,7 +297,7 @@ describe("Ejection", () => {
 });
 
 describe("EjectionGroup", () => {
-  /** Answers of all members for a time, one a second; the last member is the slow one. */
+  /** Lets all members answer once a second for a time; the last member takes `slowMs`. */
   function answers(members: readonly Ejection[], clock: FakeClock, seconds: number, slowMs: number): void {
     for (let i = 0; i < seconds; i++) {
       clock.advance(1_000);
@@ -335,7 +335,7 @@ describe("EjectionGroup", () => {
     expect(quick.second.share).toBe(1);
   });
 
-  it("a removed deployment no longer counts", () => {
+  it("a removed deployment no longer counts as ejected", () => {
     const { group, members, first, second } = groupOf(4);
     for (const member of members.slice(0, 2)) fail(member);
     expect(group.mayEject).toBe(false);

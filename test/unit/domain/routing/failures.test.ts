@@ -26,7 +26,7 @@ describe("one failing upstream of three, at 100 requests a second", () => {
     },
   );
 
-  it("killed: its requests stop within 2 s, and it is back within 15 s of its revival, for 10 cycles (REL-9)", async () => {
+  it("in 10 cycles, a killed upstream gets only probes after 2 s, and gets requests again within 15 s of its restart (REL-9)", async () => {
     const model = new SimulatedModel({});
     const bad = model.upstream(0);
     await model.run(10, perSecond);
@@ -50,7 +50,7 @@ describe("one failing upstream of three, at 100 requests a second", () => {
     for (const at of [1, 2]) expect(model.upstream(at).states).toEqual([]);
   });
 
-  it("returns slowly: a tenth of its share in the first second, all of it after 10 s", async () => {
+  it("an upstream that works again gets a tenth of its share in the first second and its full share after 10 s", async () => {
     const model = new SimulatedModel({});
     const bad = model.upstream(0);
     bad.kill();
@@ -69,7 +69,7 @@ describe("one failing upstream of three, at 100 requests a second", () => {
 });
 
 describe("several failing upstreams", () => {
-  it("two of three killed: no client sees a failure", async () => {
+  it("no client sees a failure when two of three are killed", async () => {
     const model = new SimulatedModel({});
     await model.run(5, perSecond);
     for (const at of [0, 1]) model.upstream(at).kill();
@@ -78,7 +78,7 @@ describe("several failing upstreams", () => {
     expect(model.received / model.sent).toBeLessThanOrEqual(1.25);
   });
 
-  it("all of the first priority killed: the next priority serves them, and no client sees a failure", async () => {
+  it("when all of the first priority are killed, the next priority serves them and no client sees a failure", async () => {
     const model = new SimulatedModel({ priorities: [0, 0, 1] });
     await model.run(5, perSecond);
     expect(model.upstream(2).received).toBe(0);
@@ -93,7 +93,7 @@ describe("several failing upstreams", () => {
     expect(model.upstream(2).received).toBe(received);
   });
 
-  it("all failing: requests still go out, at most 1.25 times, and are answered as soon as one works again", async () => {
+  it("when all fail, requests are still tried, on average at most 1.25 times, and succeed as soon as one upstream works again", async () => {
     const model = new SimulatedModel({});
     for (const upstream of model.upstreams) upstream.behaviour = "500";
     await model.run(30, 200);
@@ -107,13 +107,13 @@ describe("several failing upstreams", () => {
     expect(model.failed).toBe(failed);
   });
 
-  it("all rate limited: requests still go out", async () => {
+  it("when all are rate limited, requests are still tried", async () => {
     const model = new SimulatedModel({});
     for (const upstream of model.upstreams) upstream.ejection.cool(60_000, "429");
     expect(await Promise.race([model.send(), model.run(1, 0).then(() => "none")])).toBeInstanceOf(Object);
   });
 
-  it("the only upstream of a model is tried again, and never ejected", async () => {
+  it("the only upstream of a model is tried again and never ejected", async () => {
     const model = new SimulatedModel({ priorities: [0] });
     const [only] = model.upstreams;
     await model.run(1, 10);

@@ -1,18 +1,21 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { type FleetSize, type Server, SimulatedFleet } from "./simulated-fleet.js";
 
-/** What a phase of a simulation showed. */
+/** Figures of one phase of a simulation. */
 interface Phase {
   readonly name: string;
   readonly seconds: number;
-  /** Of all requests. */
+  /** Share of all requests that failed. */
   readonly failedShare: number;
-  /** For each request. */
+  /** Mean number of tries of a request. */
   readonly tries: number;
-  /** Most requests that ran at once on one server, over the mean of all servers without a failure. */
+  /**
+   * Maximum number of requests that ran at the same time on one working server, divided by the mean number per server before
+   * the outage. `peakOthers` is the same for the failing servers.
+   */
   readonly peakWorking: number;
   readonly peakOthers: number;
-  /** Requests that the others received, over what they receive without a failure. */
+  /** Requests that the failing servers received, divided by the number that they receive without a failure. */
   readonly traffic: number;
 }
 
@@ -40,7 +43,7 @@ async function phase(fleet: SimulatedFleet, name: string, seconds: number, other
   };
 }
 
-/** A share of the servers is unreachable for 30 s and returns. */
+/** Simulates that a number of servers is unreachable for 30 s and then works again. */
 async function outage(size: FleetSize, failing: number) {
   const fleet = new SimulatedFleet(size);
   const others = fleet.servers.slice(0, failing);
@@ -60,7 +63,7 @@ async function outage(size: FleetSize, failing: number) {
   return { before: phases[0] as Phase, out, back, phases };
 }
 
-/** Seconds from the return until this share of the traffic is back. */
+/** Seconds from the end of the outage until the servers get this share of their usual traffic again. */
 function secondsUntil(back: readonly Phase[], share: number): number {
   const at = back.findIndex(({ traffic }) => traffic >= share);
   return at < 0 ? Number.POSITIVE_INFINITY : (at + 1) * partSeconds;
@@ -84,7 +87,10 @@ function print(title: string, phases: readonly Phase[]): void {
 
 const mean = (numbers: readonly number[]): number => numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
 
-/** Replicas that decide alone, in front of the same servers. Peaks depend on the load: more requests on each vary less. */
+/**
+ * Simulates replicas that route independently of each other to the same servers. `peakMax` depends on the load: the more
+ * requests a server has, the less the number varies.
+ */
 export function describeFleet(
   size: FleetSize,
   { peakMax, prints }: { readonly peakMax: number; readonly prints: boolean },
@@ -92,7 +98,7 @@ export function describeFleet(
   const failing = Math.floor(size.servers / 3);
   const title = `${size.replicas} replicas, ${size.servers} deployments, ${size.perSecond} requests a second`;
 
-  describe(`${title}: a third fails for ${outageSeconds} s and returns`, () => {
+  describe(`${title}: a third fails for ${outageSeconds} s and recovers`, () => {
     let result: Awaited<ReturnType<typeof outage>>;
     beforeAll(async () => {
       result = await outage(size, failing);
@@ -110,20 +116,20 @@ export function describeFleet(
       for (const { tries } of result.out.slice(2)) expect(tries).toBeLessThan(1.15);
     });
 
-    it("the others share the load evenly, and none that returns has more than they have (REL-9)", () => {
+    it("the working servers share the load evenly, and no recovered server gets more than the same bound (REL-9)", () => {
       for (const { peakWorking } of result.phases) expect(peakWorking).toBeLessThan(peakMax);
       for (const { peakOthers } of result.back) expect(peakOthers).toBeLessThan(peakMax);
       expect(result.back[0]?.traffic).toBeLessThan(0.6);
     });
 
-    it("half of its traffic is back after 15 s, and 80 % after 30 s (REL-9)", () => {
+    it("recovered servers get half of their traffic after 15 s and 80 % after 30 s (REL-9)", () => {
       expect(secondsUntil(result.back, 0.5)).toBeLessThanOrEqual(15);
       expect(secondsUntil(result.back, 0.8)).toBeLessThanOrEqual(30);
     });
   });
 
-  describe(`${title}: one fails for ${outageSeconds} s and returns`, () => {
-    it("no request fails, and its load stays below that of the others while it starts slowly (REL-9)", async () => {
+  describe(`${title}: one fails for ${outageSeconds} s and recovers`, () => {
+    it("no request fails, and the load of the recovered server stays within the bound for all servers (REL-9)", async () => {
       const { phases, out, back } = await outage(size, 1);
       if (prints) print(title, phases);
       for (const { failedShare } of phases) expect(failedShare).toBe(0);
@@ -132,8 +138,8 @@ export function describeFleet(
     });
   });
 
-  describe(`${size.replicas} replicas, 3 deployments: one returns`, () => {
-    it("replicas that probe it at the same time do not send it more than its share (REL-9)", async () => {
+  describe(`${size.replicas} replicas, 3 deployments: one recovers`, () => {
+    it("replicas that probe the recovered server at the same time do not send it more than its share (REL-9)", async () => {
       const few = { ...size, servers: 3, perSecond: 2 * size.replicas };
       const { phases, back } = await outage(few, 1);
       if (prints) print(`${few.replicas} replicas, 3 deployments, ${few.perSecond} requests a second`, phases);
@@ -144,7 +150,7 @@ export function describeFleet(
   });
 
   describe(`${size.replicas} replicas, 100 deployments: all fail`, () => {
-    it("servers get at most 1.25 tries for each request beside 10 a second of each replica (REL-8)", async () => {
+    it("servers get at most 1.25 tries for each request plus 10 a second from each replica (REL-8)", async () => {
       const fleet = new SimulatedFleet({ ...size, servers: 100 });
       for (const server of fleet.servers) server.isUp = false;
       const { tries } = await phase(fleet, "all fail", 15, fleet.servers);

@@ -16,7 +16,10 @@ interface Outcome {
   readonly retryAfterMs: number | null;
 }
 
-/** Simulates open-loop clients of a room with 4 slots, each held for 200 ms: each key's requests a second, by its name. */
+/**
+ * Simulates clients that send at a fixed rate to a model with 4 slots, each held for 200 ms. `perSecond`: requests per
+ * second by name of the key.
+ */
 async function simulate(seconds: number, perSecond: Readonly<Record<string, number>>) {
   const { room, clock } = roomWith({ slots: [slots], waitingMax: 4 * slots });
   const startMs = clock.now();
@@ -53,22 +56,22 @@ async function simulate(seconds: number, perSecond: Readonly<Record<string, numb
 }
 
 const capacity = (slots * 1_000) / holdMs;
-/** From here on a queue that stands from the beginning is shed. */
+/** After this time a queue that exists since the start is being shed. */
 const settledMs = 3_000;
 
 describe("LoadShedding", () => {
-  it("at ten times the capacity every slot stays in use and accepted requests wait for half their own time (REL-26)", async () => {
+  it("at ten times the capacity every slot stays in use, and accepted requests wait for about half of their slot time (REL-26)", async () => {
     const { outcomes, served } = await simulate(10, { k: 10 * capacity });
     expect(served).toBeGreaterThan(0.95 * 10 * capacity);
     const waits = outcomes.flatMap(({ atMs, waitMs }) => (atMs < settledMs || waitMs === null ? [] : [waitMs]));
     expect(waits.length).toBeGreaterThan(0.95 * (7 - 1) * capacity);
     const meanMs = waits.reduce((sum, waitMs) => sum + waitMs, 0) / waits.length;
     expect(meanMs).toBeLessThanOrEqual(holdMs / 2 + 2 * stepMs);
-    // The simulated slots become free at the same time, so some wait for all of it.
+    // The simulated slots become free at the same time, so some requests wait for the full hold time of a slot.
     expect(Math.max(...waits)).toBeLessThanOrEqual(holdMs + stepMs);
   });
 
-  it("a burst that fills the queue is served whole", async () => {
+  it("no request of a burst that fills the queue is rejected", async () => {
     const { room, clock } = roomWith({ slots: [slots], waitingMax: 4 * slots });
     const request = requestOf<RoutedDeployment>();
     let granted = 0;
@@ -85,7 +88,7 @@ describe("LoadShedding", () => {
     expect([granted, room.busy, room.waiting]).toEqual([5 * slots, 0, 0]);
   });
 
-  it("a key within its share is not rejected while the requests of another key are, and waits for one slot (REL-26)", async () => {
+  it("a key within its share is not rejected while another key's requests are, and its requests wait only for one slot (REL-26)", async () => {
     const { outcomes } = await simulate(10, { greedy: 10 * capacity, light: 2 });
     const light = outcomes.filter(({ key }) => key === "light");
     expect(light.length).toBeGreaterThanOrEqual(18);
@@ -98,7 +101,7 @@ describe("LoadShedding", () => {
     expect(outcomes.filter(({ waitMs }) => waitMs === null)).toEqual([]);
   });
 
-  it("goes on when a slow process sees all slots become free at once", async () => {
+  it("shedding continues when a slow process sees all slots become free at the same time", async () => {
     const { room, clock } = await simulate(5, { k: 10 * capacity });
     const k = { account: "k", keyId: "k" };
     clock.advance(2 * holdMs);
@@ -122,7 +125,7 @@ describe("LoadShedding", () => {
     expect([room.busy, room.waiting]).toEqual([slots, 4 * slots]);
   });
 
-  it("Retry-After grows with each rejection by the time in which a slot becomes free, up to 30 s (REL-26)", async () => {
+  it("with each rejection, Retry-After grows by the mean time until a slot becomes free, up to 30 s (REL-26)", async () => {
     const { outcomes } = await simulate(10, { k: 10 * capacity });
     const waits = outcomes.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
     expect(waits[0]).toBeLessThan(5_000);

@@ -29,7 +29,7 @@ function sharesOf(deployments: readonly FixedCandidate[], concurrency: number, r
 }
 
 describe("pick", () => {
-  it("uses a priority while one of its deployments is usable, and then the next one", () => {
+  it("uses the next priority only when no deployment of the current one is usable", () => {
     const [a, b, c] = [candidate("a"), candidate("b"), candidate("c", { priority: 1 })];
     const picked = () => pick([c, a, b], request, policyWith({}), false)?.id;
     a.outstandingTokens = 9_000;
@@ -40,7 +40,7 @@ describe("pick", () => {
     expect(picked()).toBe("c");
   });
 
-  it("uses the next priority when a slot is needed and no better one has one", () => {
+  it("uses the next priority when a slot is needed and no better priority has a free one", () => {
     const full = candidate("full", { slots: 1, outstandingRequests: 1 });
     const next = candidate("next", { priority: 1 });
     expect(pick([full, next], request, policyWith({}), true)).toBe(next);
@@ -49,13 +49,13 @@ describe("pick", () => {
     expect(pick([full, next], request, policyWith({}), true)).toBeNull();
   });
 
-  it("compares outstanding tokens, not requests", () => {
+  it("compares deployments by outstanding tokens, not by requests", () => {
     const many = candidate("many", { outstandingRequests: 5, outstandingTokens: 500 });
     const long = candidate("long", { outstandingRequests: 1, outstandingTokens: 8_000 });
     expect(pick([long, many], request, policyWith({}), true)).toBe(many);
   });
 
-  it("compares tokens by weight", () => {
+  it("compares outstanding tokens relative to the weights", () => {
     const heavy = candidate("heavy", { weight: 4, outstandingRequests: 3, outstandingTokens: 300 });
     const light = candidate("light", { weight: 1, outstandingRequests: 3, outstandingTokens: 250 });
     expect(pick([light, heavy], requestOf({ tokens: 10 }), policyWith({}), true)).toBe(heavy);
@@ -68,7 +68,7 @@ describe("pick", () => {
     for (const { id } of equals) expect(ids.filter((picked) => picked === id).length).toBeGreaterThan(8);
   });
 
-  it.each([1, 2, 8, 32])("300 requests on two equals, %i at a time, are split 40 to 60 %%", (concurrency) => {
+  it.each([1, 2, 8, 32])("two equal deployments get 40 to 60 %% of 300 requests each, %i at a time", (concurrency) => {
     for (const seed of [1, 2, 3]) {
       const [share = 0] = sharesOf([candidate("a"), candidate("b")], concurrency, 300, seed);
       expect(share).toBeGreaterThanOrEqual(0.4);
@@ -76,7 +76,7 @@ describe("pick", () => {
     }
   });
 
-  it.each([1, 2, 3, 4, 8, 16, 64])("weights of 3 and 1 give 70 to 80 %%, %i at a time", (concurrency) => {
+  it.each([1, 2, 3, 4, 8, 16, 64])("weights of 3 and 1 split requests, %i at a time, to 70 to 80 %%", (concurrency) => {
     for (const seed of [1, 2, 3]) {
       const [share = 0] = sharesOf([candidate("a", { weight: 3 }), candidate("b")], concurrency, 2_000, seed);
       expect(share).toBeGreaterThan(0.7);
@@ -120,7 +120,7 @@ describe("pick", () => {
     }
   });
 
-  it("uses all of 100 deployments but those without a slot, of another priority, tried, or out of use", () => {
+  it("uses all of 100 deployments except those without a slot, of another priority, already tried, or ejected", () => {
     const unusable = [
       { slots: 0 },
       { priority: 1 },
@@ -147,7 +147,7 @@ describe("pick", () => {
     expect(pick(deployments, requestOf({ accepts: () => false }), policyWith({}), true)).toBeNull();
   });
 
-  it("looks at 32 of 1,000 deployments at most while they work", () => {
+  it("examines at most 32 of 1,000 deployments while they work", () => {
     let looks = 0;
     const accepts = (): boolean => {
       looks += 1;
@@ -173,7 +173,7 @@ describe("pick", () => {
     expect(pick([works, ejected], requestOf({ tried: [works] }), policyWith({}), true)).toBeNull();
   });
 
-  it("fails open when all deployments are out: to ejected ones before cooling ones", () => {
+  it("uses ejected deployments, and after them cooling ones, when all are ejected or cooling", () => {
     const ejected = candidate("ejected", { priority: 1, ejection: { rank: rank.ejected, share: 1 } });
     const cooling = candidate("cooling", { ejection: { rank: rank.cooling, share: 1 } });
     expect(pick([cooling, ejected], request, policyWith({}), true)).toBe(ejected);
@@ -181,7 +181,7 @@ describe("pick", () => {
     expect(pick([cooling], request, policyWith({}), true)).toBe(cooling);
   });
 
-  it("a suspect without load receives its small share beside good deployments, not every request", () => {
+  it("a suspect without load receives its small share of the requests, not all, if there are good deployments", () => {
     const suspect = candidate("suspect", { ejection: { rank: rank.suspect, share: 0.1 } });
     const good = candidate("good", { outstandingRequests: 2, outstandingTokens: 200 });
     const policy = policyWith({});
@@ -195,7 +195,7 @@ describe("pick", () => {
     expect(pick([suspect, next], request, policyWith({}), true)).toBe(next);
   });
 
-  it("sends requests of an affinity key to one deployment, and past it when it has no free slot", () => {
+  it("sends requests of one affinity key to one deployment, and to another one when it has no free slot", () => {
     const deployments = ["a", "b", "c"].map((id) => candidate(id, { slots: 1 }));
     const policy = policyWith({ affinity: true });
     const keyed = requestOf<FixedCandidate>({ affinityKey: 4_711 });

@@ -30,7 +30,7 @@ describe("PriorityQueue", () => {
     expect(order.filter((each) => each === "interactive").length).toBeGreaterThan(120);
   });
 
-  it("slots that pass an empty class give its next request no earlier turn", () => {
+  it("slots granted while a class is empty do not count towards its next turn", () => {
     const queue = queueOf(40, "interactive");
     for (let i = 0; i < 30; i++) queue.next(any);
     queue.add(owner("batch"), "batch");
@@ -57,7 +57,7 @@ describe("PriorityQueue", () => {
     ]);
   });
 
-  it("an owner without a priority has the default one", () => {
+  it("a key without a priority has the default priority", () => {
     const queue = queueOf(1, "batch", "interactive");
     const administrator = { account: "default", keyId: null };
     queue.add(administrator, "default");

@@ -12,7 +12,7 @@ function countTaken(budget: RetryBudget, asked: number): number {
 }
 
 describe("RetryBudget", () => {
-  it("allows 20 % of the requests of 10 s plus 10 a second, and counts what it denies (REL-8)", () => {
+  it("allows retries for 20 % of the requests of 10 s plus 10 retries a second, and counts denied ones (REL-8)", () => {
     const { budget } = budgetWith();
     expect(countTaken(budget, 110)).toBe(100);
     expect(budget.exhausted).toBe(10);
@@ -21,7 +21,7 @@ describe("RetryBudget", () => {
     expect(budget.exhausted).toBe(20);
   });
 
-  it("a request has at most 2 further tries, which is no exhaustion (REL-8)", () => {
+  it("a request has at most 2 further tries, and a third one does not count as denied by the budget (REL-8)", () => {
     const { budget } = budgetWith();
     expect([1, 2, 3].map((tries) => budget.take(tries))).toEqual([true, true, false]);
     expect(budget.exhausted).toBe(0);

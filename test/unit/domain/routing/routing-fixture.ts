@@ -13,7 +13,7 @@ import { type RoutedDeployment, WaitingRoom } from "../../../../src/domain/routi
 import { FakeClock } from "../../../support/fake-clock.js";
 import { seededPick } from "../../../support/random-numbers.js";
 
-/** Numbers from 0 to below 1, the same ones for the same seed. */
+/** Random numbers from 0 to below 1; the same seed gives the same numbers. */
 export function seededRandom(seed: number): () => number {
   const next = seededPick(seed);
   return () => next(2 ** 32) / 2 ** 32;

@@ -10,7 +10,7 @@ import { silentLog } from "../../../support/silent-log.js";
 import { requestOf, seededRandom } from "./routing-fixture.js";
 
 export interface FleetSize {
-  /** Servers, each one deployment of the same model on every replica. */
+  /** Number of servers. Each is one deployment of the same model on every replica. */
   readonly servers: number;
   readonly replicas: number;
   /** Requests of all replicas together, with exponential gaps. */
@@ -21,7 +21,7 @@ export interface FleetSize {
 
 const stepMs = 10;
 const refusalMs = 1;
-/** No request waits, so that the load of a server is what routing alone decides. */
+/** So many slots that no request waits: the load of a server then depends on routing alone. */
 const slots = 1_000_000;
 
 /** A clock in steps of 10 ms, for tens of thousands of timers. */
@@ -64,7 +64,7 @@ export interface Server {
   readonly id: string;
   isUp: boolean;
   running: number;
-  /** Most requests that ran at once since the figures were reset. */
+  /** Maximum number of requests that ran at the same time since the figures were reset. */
   peak: number;
   /** Requests received while it was up, since the figures were reset. */
   received: number;
@@ -120,7 +120,7 @@ export class SimulatedFleet {
     return this.#clock.now();
   }
 
-  /** Begins new figures. */
+  /** Resets the figures. */
   reset(): void {
     Object.assign(this.figures, { sent: 0, failed: 0, tries: 0 });
     for (const server of this.servers) Object.assign(server, { peak: server.running, received: 0 });
@@ -165,7 +165,7 @@ export class SimulatedFleet {
 
   #try(replica: Replica, request: Request, count: number): void {
     const slot = replica.room.tryAcquire(request);
-    if (slot === null) throw new Error("a simulated deployment has a free slot always");
+    if (slot === null) throw new Error("a simulated deployment has no free slot");
     const { deployment } = slot;
     const { server } = deployment;
     this.figures.tries += 1;
@@ -183,7 +183,7 @@ export class SimulatedFleet {
     server.running += 1;
     server.peak = Math.max(server.peak, server.running);
     const sinceMs = this.nowMs;
-    // The first content is half way, as far as routing is concerned.
+    // For routing, the first content arrives after half of the time of the answer.
     const tookMs = this.size.answerMs * (0.5 + this.#random());
     this.#clock.after(tookMs / 2, () => slot.succeeded(this.nowMs - sinceMs));
     this.#clock.after(tookMs, () => {

@@ -15,13 +15,13 @@ const stepMs = 10;
 
 class RateLimited extends Error {}
 
-/** An upstream that answers after about 100 ms, or as its behaviour says. */
+/** An upstream that answers after about 100 ms, or fails as `behaviour` specifies. */
 export class SimulatedUpstream implements RoutedDeployment {
   readonly weight = 1;
   outstandingRequests = 0;
   outstandingTokens = 0;
   behaviour: Behaviour = "works";
-  /** Requests received, and those that it answered. */
+  /** Number of requests received, and number of requests answered. */
   received = 0;
   answered = 0;
   readonly states: EjectionState["state"][] = [];
@@ -52,7 +52,7 @@ export class SimulatedUpstream implements RoutedDeployment {
     return this.behaviour !== "killed" && this.behaviour !== "hung";
   }
 
-  /** Fails everything that runs, and all that comes. */
+  /** Fails all running and all future requests. */
   kill(): void {
     this.behaviour = "killed";
     for (const fail of this.#running) fail(new Error("connection reset"));
@@ -89,7 +89,7 @@ export class SimulatedUpstream implements RoutedDeployment {
   }
 }
 
-/** A model with its upstreams, used as an inference request uses it. */
+/** A model with its upstreams, called in the same way as by an inference request. */
 export class SimulatedModel {
   readonly clock = new FakeClock();
   readonly group = new EjectionGroup(this.clock);
@@ -125,7 +125,7 @@ export class SimulatedModel {
     return upstream;
   }
 
-  /** One request with its tries. Resolves with the upstream that answered, null when the client sees a failure. */
+  /** Sends one request, with its tries. Resolves with the upstream that answered, or null when the client sees a failure. */
   async send(affinityKey: number | null = null): Promise<SimulatedUpstream | null> {
     const tried: SimulatedUpstream[] = [];
     let request: RoutedRequest<SimulatedUpstream> = requestOf({ affinityKey });

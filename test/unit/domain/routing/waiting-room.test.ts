@@ -30,7 +30,7 @@ describe("WaitingRoom of one deployment", () => {
     expect([room.busy, room.waiting]).toEqual([2, 0]);
   });
 
-  it("a full queue rejects at once with an estimated wait between 1 and 30 s (REL-5)", async () => {
+  it("a full queue rejects immediately with an estimated wait between 1 and 30 s (REL-5)", async () => {
     const { room } = roomWith({ waitingMax: 1 });
     await room.acquire(a, never);
     void room.acquire(a, never);
@@ -53,7 +53,7 @@ describe("WaitingRoom of one deployment", () => {
     expect([room.busy, room.waiting]).toEqual([0, 0]);
   });
 
-  it("a freed slot goes to an interactive request that came last, and limits of the room stay the same (KEY-24)", async () => {
+  it("a freed slot goes to an interactive request that came last, and the maximum of waiting requests still applies (KEY-24)", async () => {
     const { room } = roomWith({ waitingMax: 2 });
     const running = await room.acquire(a, never);
     const batch = requestOf<RoutedDeployment>({ owner: { account: "b", keyId: "kb", priority: "batch" } });
@@ -92,7 +92,7 @@ describe("WaitingRoom of one deployment", () => {
     expect((await early).message).toContain("within 30 s");
   });
 
-  it("rejects at once with the reason when the client disconnects", async () => {
+  it("rejects immediately with the reason when the client disconnects", async () => {
     const { room, clock } = roomWith({});
     await room.acquire(a, never);
     const abort = new AbortController();
@@ -169,7 +169,7 @@ describe("WaitingRoom of several deployments", () => {
     expect((await room.acquire(b, never)).deployment).toBe(d0);
   });
 
-  it("requests that wait are not passed by a new one when an ejection has ended in the meantime", async () => {
+  it("a new request does not overtake waiting ones when an ejection has ended in the meantime", async () => {
     const { room, clock, deployments } = roomWith({ slots: [1, 1] });
     const [d0] = deployments;
     if (d0 === undefined) throw new Error("no deployment");
@@ -209,7 +209,7 @@ describe("WaitingRoom of several deployments", () => {
     expect([room.busy, d0.outstandingRequests, d0.outstandingTokens]).toEqual([1, 0, 0]);
   });
 
-  it("says whether a deployment is left to try, also while all slots are in use", async () => {
+  it("hasChoice tells whether an untried deployment is left, also while all slots are in use", async () => {
     const { room, deployments } = roomWith({ slots: [1, 1] });
     const [d0] = deployments;
     if (d0 === undefined) throw new Error("no deployment");
@@ -219,7 +219,7 @@ describe("WaitingRoom of several deployments", () => {
     expect(room.hasChoice({ ...a, tried: deployments })).toBe(false);
   });
 
-  it("a retry that waits for its last untried deployment ends with the failure of its last try when that one is ejected", async () => {
+  it("a retry that waits for its last untried deployment fails with the error of its last try when that deployment is ejected", async () => {
     const { room, clock, deployments } = roomWith({ slots: [1, 1] });
     const [d0, d1] = deployments;
     if (d0 === undefined || d1 === undefined) throw new Error("two deployments are needed");
@@ -236,7 +236,7 @@ describe("WaitingRoom of several deployments", () => {
     expect([room.waiting, clock.pending]).toEqual([0, 0]);
   });
 
-  it("passes 512 waiting requests quickly when no slot can be used", async () => {
+  it("searches 512 waiting requests quickly when none of them can use the free slot", async () => {
     const { room, deployments } = roomWith({ slots: [1, 8], waitingMax: 512 });
     const [d0, d1] = deployments;
     if (d0 === undefined || d1 === undefined) throw new Error("two deployments are needed");
@@ -281,7 +281,7 @@ describe("Slot", () => {
     expect([tokens(), deployments[0]?.outstandingRequests, room.busy]).toEqual([0, 0, 0]);
   });
 
-  it("a probe that is released without a result lets another one go", () => {
+  it("after a probe is released without a result, another request may probe", () => {
     const { room, clock, deployments } = roomWith({ slots: [4, 4] });
     const [d0] = deployments;
     if (d0 === undefined) throw new Error("no deployment");

@@ -57,7 +57,7 @@ async function open() {
 }
 
 describe("ApiKeyService", () => {
-  it("a created key is returned with its secret, a listed one without (KEY-2)", async () => {
+  it("a created key is returned with its secret, a listed key without it (KEY-2)", async () => {
     const { call, makeKey } = await open();
     const { apiKey, secret } = await makeKey({ models: ["m*"], expiresAt: timestampFromMs(nowMs + 1_000) });
     expect(secret).toMatch(/^sk-uis-/);
@@ -78,7 +78,7 @@ describe("ApiKeyService", () => {
     );
   });
 
-  it("a key has the default priority unless another one is given, and an update without one keeps it (KEY-24)", async () => {
+  it("a key has the default priority unless another one is given, and an update without a priority keeps it (KEY-24)", async () => {
     const { call, makeKey, acts } = await open();
     expect((await makeKey({}))["apiKey"]).toMatchObject({ priority: Priority.DEFAULT });
     const { apiKey } = await makeKey({ priority: Priority.BATCH });
@@ -118,7 +118,7 @@ describe("ApiKeyService", () => {
     });
   });
 
-  it("changes the given fields; limits missing from the request are removed", async () => {
+  it("an update changes the given fields, and removes limits that its `limits` field does not contain", async () => {
     const { call, makeKey } = await open();
     const expiresAt = timestampFromMs(nowMs + 1_000);
     const made = await makeKey({ models: ["a"], limits: { requestsPerMinute: 5n, concurrency: 2 }, expiresAt });

@@ -19,7 +19,7 @@ describe("mergeChatChunks", () => {
     expect(waiting).toEqual(chatText("Hel", 2));
   });
 
-  it("keeps a text below its bound", () => {
+  it("does not merge texts that together exceed the maximum length", () => {
     expect(mergeChatChunks(chatText("abc"), chatText("de"), 5)).not.toBeNull();
     expect(mergeChatChunks(chatText("abc"), chatText("def"), 5)).toBeNull();
   });
@@ -44,7 +44,7 @@ describe("mergeChatChunks", () => {
       },
     ],
   ];
-  it.each(others)("leaves %s as a chunk of its own", (_what, init) => {
+  it.each(others)("does not merge %s", (_what, init) => {
     expect(mergeChatChunks(chatText("a"), chat(init), 100)).toBeNull();
     expect(mergeChatChunks(chat(init), chatText("a"), 100)).toBeNull();
   });
@@ -64,7 +64,7 @@ describe("mergeCompletionChunks", () => {
     ["a finish reason", { choices: [{ index: 0, text: "", finishReason: "stop" }] }],
     ["the usage", { choices: [], usage: { promptTokens: 1 } }],
   ];
-  it.each(others)("leaves %s as a chunk of its own", (_what, init) => {
+  it.each(others)("does not merge %s", (_what, init) => {
     expect(mergeCompletionChunks(text("a"), completion(init), 100)).toBeNull();
     expect(mergeCompletionChunks(completion(init), text("a"), 100)).toBeNull();
   });

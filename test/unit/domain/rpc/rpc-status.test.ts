@@ -9,7 +9,7 @@ const inference = InferenceService.method.createChatCompletion;
 const codes = Object.keys(errors) as ErrorCode[];
 
 describe("rpcStatus", () => {
-  it.each(codes)("%s has its gRPC status, its code as the reason and OpenAI's type", (code) => {
+  it.each(codes)("%s has its gRPC status, its error code as the reason and its error type of OpenAI's API", (code) => {
     const status = rpcStatus(new ServiceError(code, "what happened"), inference);
     expect(status.code).toBe(errorRow(code).grpc);
     expect(status.message).toBe("what happened");
@@ -47,7 +47,7 @@ describe("retry advice", () => {
     });
   });
 
-  it("a wait above a minute is sent, also as RetryInfo, with the advice not to retry (RETRY-2, GRPC-10)", () => {
+  it("a wait above a minute is sent in the headers and as RetryInfo, with the advice not to retry (RETRY-2, GRPC-10)", () => {
     expect(metadataOf("rate_limit_exceeded", { retryAfterMs: 60_000 })).toMatchObject({ "retry-after": "60" });
     const status = rpcStatus(new ServiceError("rate_limit_exceeded", "later", { retryAfterMs: 90_000 }), inference);
     expect(status.metadata).toEqual({ "retry-after": "90", "retry-after-ms": "90000", "x-should-retry": "false" });

@@ -17,8 +17,8 @@ async function call({ handlers }: RpcService, name: string, request: object, isS
   return handler?.call(request as never, ctx, () => {});
 }
 
-describe("what a dashboard session may do on the machine (SEC-36)", () => {
-  it("it pulls and imports within the operator's lists, the token without them (SEC-36, E-16)", async () => {
+describe("access of a dashboard session to files and networks of the machine (SEC-36)", () => {
+  it("a session can pull and import only from the operator's lists, the administrator's token from anywhere (SEC-36, E-16)", async () => {
     const seen: (boolean | undefined)[] = [];
     const stop = (request: { readonly isGuarded?: boolean }): never => {
       seen.push(request.isGuarded);
@@ -34,7 +34,7 @@ describe("what a dashboard session may do on the machine (SEC-36)", () => {
     expect(seen).toEqual([true, true, false, false]);
   });
 
-  it("it backs up into one folder, the token anywhere (SEC-36, E-16)", async () => {
+  it("a session can back up only into one folder, the administrator's token into any (SEC-36, E-16)", async () => {
     const written: string[] = [];
     const backup = async (file: string): Promise<void> => void written.push(file);
     const deps = { audit: noAudit, backup, backupFolder: "/data/backups" } as unknown as SystemServiceDeps;

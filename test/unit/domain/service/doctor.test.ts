@@ -3,7 +3,7 @@ import { type Finding, oneAtATime } from "../../../../src/domain/service/service
 
 const finding: Finding = { check: "node", status: "ok", detail: "Node 24.14.1", fix: null };
 
-it("shares one run among concurrent callers and runs again for later ones", async () => {
+it("oneAtATime shares one run of the checks among concurrent callers and runs them again for later ones", async () => {
   let runs = 0;
   let finish = (): void => {};
   const doctor = oneAtATime(async () => {
@@ -23,7 +23,7 @@ it("shares one run among concurrent callers and runs again for later ones", asyn
   expect(runs).toBe(2);
 });
 
-it("can run again after its checks have failed", async () => {
+it("oneAtATime runs the checks again after they have failed", async () => {
   let runs = 0;
   const doctor = oneAtATime(() => {
     runs += 1;

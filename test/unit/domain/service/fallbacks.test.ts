@@ -34,7 +34,7 @@ async function textOf(items: AsyncIterable<ChatCompletionChunk>): Promise<string
 }
 
 describe("fallback models", () => {
-  it("answer when every deployment failed; model, usage and price name the right one each (REL-21)", async () => {
+  it("answer when every deployment failed, under the requested model's name, but with their own usage and price (REL-21)", async () => {
     const { core, open, main, small, catalog, settlements } = await startCore({
       prices: [{ fromMs: 0, input: 1_000, cachedInput: 1_000, output: 1_000 }],
     });
@@ -78,7 +78,7 @@ describe("fallback models", () => {
     expect(settlements).toMatchObject([{ model: "m", error: answered }]);
   });
 
-  it("answer when the model did not load, and one that did not load is skipped (REL-21)", async () => {
+  it("answer when the model did not load; a fallback that did not load is skipped (REL-21)", async () => {
     const tiny = new HandEngine();
     const { core, open, settlements } = await startCore({
       engines: [unloadable()],
@@ -100,7 +100,7 @@ describe("fallback models", () => {
     expect(main.runs).toHaveLength(1);
   });
 
-  it("answer a stream without content, also when its headers were sent: the final route is the fallback's (REL-21)", async () => {
+  it("answer a stream that has no content yet, even if its headers were sent; the trailers then name the fallback (REL-21)", async () => {
     const { core, open, clock, main, small } = await startCore();
     const streaming = core.streamChatCompletion(chat(), (await open()).ctx);
     const run = await main.run();
@@ -144,7 +144,7 @@ describe("fallback models", () => {
     expect(tiny.runs).toHaveLength(1);
   });
 
-  it("whose context is too short are skipped; a fault of the request that they find is answered (REL-21)", async () => {
+  it("are skipped if their context is too short, but an error of the request that they find is returned (REL-21)", async () => {
     const { core, open, main, small, tiny } = await startCore();
     const first = core.createChatCompletion(chat(), (await open()).ctx);
     (await main.run()).fail(down());
@@ -159,7 +159,7 @@ describe("fallback models", () => {
     expect(tiny.runs).toHaveLength(1);
   });
 
-  it("that all fail leave the requested model's error, which costs nothing under its name (REL-21)", async () => {
+  it("return the requested model's error if they all fail, and the request is settled under that model at no cost (REL-21)", async () => {
     const { core, open, main, small, tiny, settlements } = await startCore();
     const answering = failure(core.createChatCompletion(chat(), (await open()).ctx));
     (await main.run()).fail(new EngineError("timeout", "slow"));
@@ -173,7 +173,7 @@ describe("fallback models", () => {
     ]);
   });
 
-  it("are not used when the client refuses them, nor after it left (REL-21)", async () => {
+  it("are not used when the client disabled them, nor after it disconnected (REL-21)", async () => {
     const { core, open, main, small, settlements } = await startCore();
     const refusing = (await open("create_chat_completion", Infinity, { refusesFallbacks: true })).ctx;
     const refused = failure(core.createChatCompletion(chat(), refusing));

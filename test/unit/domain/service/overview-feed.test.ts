@@ -6,7 +6,7 @@ import { Ended } from "../../../../src/domain/call/call-context.js";
 import { OverviewFeed, snapshotEveryMs } from "../../../../src/domain/service/service-status.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
-/** A service whose counters and latency the test sets, and the number of polls. */
+/** A feed over a service whose counters and latency the test sets; it counts the polls. */
 function world() {
   const clock = new FakeClock();
   const at = { requests: 0n, latencyMs: 1.1, snapshots: 0 };
@@ -26,7 +26,7 @@ function world() {
   return { clock, at, feed };
 }
 
-it("the feed yields a snapshot at once, then each further one, and marks those with changes", async () => {
+it("the feed yields a snapshot immediately, then each further one, and marks those with changes", async () => {
   const { clock, at, feed } = world();
   const watch = feed.watch(new AbortController().signal);
   expect((await watch.next()).value).toMatchObject({ hasChanged: true, system: { counters: { requests: 0n } } });
@@ -69,7 +69,7 @@ it("the feed sends a slow reader the latest snapshot with all changes since its 
   expect((await next).value?.hasChanged).toBe(false);
 });
 
-it("a waiting watch ends with its call, with the call's reason", async () => {
+it("a waiting watch of the feed ends when its call is aborted, with the reason of the abort", async () => {
   const { clock, feed } = world();
   const stop = new AbortController();
   const watch = feed.watch(stop.signal);

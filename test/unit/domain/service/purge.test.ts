@@ -28,7 +28,7 @@ function setUp(expired: number) {
 }
 
 describe("retention", () => {
-  it("works off a backlog of 300,000 records within ten seconds, in steps of ten milliseconds (E-34)", async () => {
+  it("deletes a backlog of 300,000 records within ten seconds, in steps of ten milliseconds (E-34)", async () => {
     const { store, pass, stop } = setUp(300_000);
     await pass(10_000);
     expect(store.expired).toBe(0);
@@ -36,7 +36,7 @@ describe("retention", () => {
     stop();
   });
 
-  it("is never behind 8,000 records a second by more than half a minute (E-34)", async () => {
+  it("deletes 8,000 records a second as they expire, at most half a minute late (E-34)", async () => {
     const { store, pass, stop } = setUp(0);
     let most = 0;
     for (let second = 0; second < 120; second++) {
@@ -48,7 +48,7 @@ describe("retention", () => {
     stop();
   });
 
-  it("waits while nothing expires, goes on after an outage, and stops", async () => {
+  it("waits while nothing expires, continues after an outage, and ends when its stop function is called", async () => {
     const { store, pass, stop } = setUp(0);
     await pass(1_000);
     expect(store.budgets).toHaveLength(1);

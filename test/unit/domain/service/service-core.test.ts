@@ -20,7 +20,7 @@ const text = (choice: number, value: string, outTokens: number) =>
 const finish = (choice: number, outTokens: number) => ({ type: "finish", choice, reason: "stop", outTokens }) as const;
 
 describe("a whole answer", () => {
-  it("is settled once, before it is returned, with the engine's figures", async () => {
+  it("is settled once, before it is returned, with the usage that the engine reports", async () => {
     const engine = new HandEngine();
     const { core, open, settlements, live, clock } = await createCoreHarness({ engines: [engine] });
     const { ctx } = await open();
@@ -87,7 +87,7 @@ describe("a streamed answer", () => {
     expect(await read(await answering)).toHaveLength(4);
   });
 
-  it("is committed 2 s after the slot was granted without output, and then fails in the stream (SSE-13)", async () => {
+  it("is committed after 2 s in a slot without output; a later failure is sent in the stream (SSE-13)", async () => {
     const engine = new HandEngine();
     const { core, open, clock } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat(), (await open()).ctx);
@@ -98,7 +98,7 @@ describe("a streamed answer", () => {
     expect((await failure(read(answer))).code).toBe("upstream_error");
   });
 
-  it("fails with a status before the first output (SSE-12)", async () => {
+  it("fails with an HTTP status if the engine fails before the first output (SSE-12)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = failure(core.streamChatCompletion(chat(), (await open()).ctx));
@@ -144,7 +144,7 @@ describe("a streamed answer", () => {
     expect(settlements).toHaveLength(1);
   });
 
-  it("a stalled reader makes the engine wait, and ends as stalled after 30 s (REL-1)", async () => {
+  it("makes the engine wait for a reader that does not read, and ends as stalled after 30 s (REL-1)", async () => {
     const engine = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat(), (await open()).ctx);
@@ -162,7 +162,7 @@ describe("a streamed answer", () => {
 });
 
 describe("the end of a request", () => {
-  it("a client's disconnect aborts the engine at once, and the usage so far is settled (REL-2)", async () => {
+  it("a client's disconnect aborts the engine immediately, and the usage so far is settled (REL-2)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements, live } = await createCoreHarness({ engines: [engine] });
     const { ctx, end } = await open();
@@ -178,7 +178,7 @@ describe("the end of a request", () => {
     expect(live.size).toBe(0);
   });
 
-  it("a deadline ends the request without further action of the client (REL-7)", async () => {
+  it("the deadline ends the request, whatever the client does (REL-7)", async () => {
     const engine = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [engine] });
     const { ctx } = await open("create_chat_completion", clock.now() + 500);
@@ -189,7 +189,7 @@ describe("the end of a request", () => {
     expect(settlements).toMatchObject([{ why: "deadline" }]);
   });
 
-  it("frees the queue when a waiting client disconnects (REL-2)", async () => {
+  it("a waiting client that disconnects is removed from the queue (REL-2)", async () => {
     const engine = new HandEngine();
     const { core, open, catalog, settlements } = await createCoreHarness({
       engines: [engine],
@@ -207,7 +207,7 @@ describe("the end of a request", () => {
     expect(settlements).toMatchObject([{ why: "client_left", promptTokens: 0, completionTokens: 0 }]);
   });
 
-  it("does not wait longer than a second for an engine that ignores its signal", async () => {
+  it("waits at most a second for an engine that ignores its abort signal", async () => {
     const engine = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [engine] });
     const { ctx, end } = await open();
@@ -251,7 +251,7 @@ describe("deployments and prompts", () => {
     expect(second.runs).toHaveLength(0);
   });
 
-  it("uses the next deployment for a stream that has no content, also when its headers were sent", async () => {
+  it("uses the next deployment for a stream that has no content yet, even if its headers were sent", async () => {
     const broken = new HandEngine();
     const healthy = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [broken, healthy] });
@@ -269,7 +269,7 @@ describe("deployments and prompts", () => {
     expect(settlements).toMatchObject([{ why: "completed", promptTokens: 3, completionTokens: 1 }]);
   });
 
-  it("uses the next deployment for a whole answer in the middle, and charges the successful try alone", async () => {
+  it("uses the next deployment when one fails in the middle of a whole answer, and charges only the successful try", async () => {
     const broken = new HandEngine();
     const healthy = new HandEngine();
     const { core, open, settlements } = await createCoreHarness({ engines: [broken, healthy] });
@@ -318,7 +318,7 @@ describe("deployments and prompts", () => {
 });
 
 describe("open", () => {
-  it("rejects a bad key, and everything once the service is stopping (ERR-11, ERR-12, ERR-24)", async () => {
+  it("rejects a bad key, and every call while the service stops (ERR-11, ERR-12, ERR-24)", async () => {
     const { core, open } = await createCoreHarness({ engines: [new HandEngine()] });
     const caller = {
       authorization: "Bearer nobody-knows-this",
@@ -362,7 +362,7 @@ describe("an overloaded model", () => {
     expect(settlements).toMatchObject([{ why: "completed" }]);
   });
 
-  it("rejects a call on its headers when no other model is left, and only calls that need a slot (REL-26)", async () => {
+  it("rejects a call before its body is read if all models of the caller are overloaded and the call needs a slot (REL-26)", async () => {
     const { open, running, run } = await overloaded();
     expect(await failure(open())).toMatchObject({ code: "server_is_overloaded" });
     for (const operation of ["list_models", "count_tokens"] as const) {
@@ -373,7 +373,7 @@ describe("an overloaded model", () => {
     (await open()).ctx.close();
   });
 
-  it("opens a call as long as one of the caller's models, or a fallback, may answer (REL-26)", async () => {
+  it("accepts a call as long as one of the caller's models, or a fallback, may answer (REL-26)", async () => {
     const other = new HandEngine();
     const { open, core, running, run } = await overloaded({ other });
     const answering = core.createChatCompletion(chat(), (await open()).ctx);

@@ -101,7 +101,7 @@ describe("the status of the service", () => {
     expect((await status.read()).listeners).toMatchObject(listening);
   });
 
-  it("a model is ready with one loaded deployment, loading while one may still load, and failed when none will", async () => {
+  it("a model is ready if a deployment is loaded, else loading while one may load, and failed if none can load", async () => {
     const failure = new EngineError("internal", "the file is damaged");
     const models = [
       modelOf("ready", [deployment({ loaded: { producedTokens: 10, restarts: 2 } }), deployment({ failure })]),
@@ -116,7 +116,7 @@ describe("the status of the service", () => {
     ]);
   });
 
-  it("a model in whose place another one is used is unloaded, with the reason, and has not failed", async () => {
+  it("a default model that another one replaces is shown as unloaded with the reason, not as failed", async () => {
     const failure = new EngineError("model_not_loaded", "the hub cannot be reached");
     const models = [modelOf("large", [deployment({ failure })], "It cannot be downloaded, so small is used instead")];
     const { models: listed } = await statusOf({ catalog: { all: () => models } }).read();

@@ -44,7 +44,7 @@ it("a new history has one part, which ends now", () => {
   expect(total).toMatchObject({ endMs: clock.now(), counts: { requests: 3, promptTokens: 6, costNano: 15 } });
 });
 
-it("each minute begins a part of the hour, and the total is their sum", async () => {
+it("the history of the hour gets a new part each minute, and its total is their sum", async () => {
   const own = world();
   await own.pass(3, 4);
   own.at.requests += 1;
@@ -52,7 +52,7 @@ it("each minute begins a part of the hour, and the total is their sum", async ()
   expect(own.history.of("hour").total.counts).toMatchObject({ requests: 13, completionTokens: 39, costNano: 65 });
 });
 
-it("parts of a day last 15 minutes, those of a week an hour, at whole quarters and hours", async () => {
+it("the parts of a day last 15 minutes and those of a week an hour, aligned to whole quarter-hours and hours", async () => {
   const own = world();
   await own.pass(120, 1);
   const { parts } = own.history.of("day");
@@ -65,7 +65,7 @@ it("parts of a day last 15 minutes, those of a week an hour, at whole quarters a
   expect(own.history.of("hour").total.counts.requests).toBe(60);
 });
 
-it("keeps as many parts as each range has, however long the process runs", async () => {
+it("the number of kept parts of each range is bounded, however long the process runs", async () => {
   const own = world();
   await own.pass(9 * 24 * 60, 1);
   for (const range of ["hour", "day", "week"] as const) {
@@ -77,7 +77,7 @@ it("keeps as many parts as each range has, however long the process runs", async
   }
 });
 
-it("what was read before the range, as by a clock that was set, is dropped", async () => {
+it("readings from before the range are dropped, as after the clock was set forward", async () => {
   const own = world();
   await own.pass(5, 1);
   own.at.stepMs = 10 * 24 * 60 * minuteMs;

@@ -7,7 +7,7 @@ import { fieldsOf, silentLog } from "../../../support/silent-log.js";
 import { chat, createLimitedHarness, failure } from "./limited-harness.js";
 
 describe("an error that the transport detects", () => {
-  it("is charged once and logged with its own error (state RL-14)", async () => {
+  it("is charged as one request and logged with its error code (state RL-14)", async () => {
     const lines: Record<string, unknown>[] = [];
     const log = { ...silentLog, info: (fields: object) => void lines.push(fieldsOf(fields)) };
     const { open, requestsCharged } = await createLimitedHarness({ log });
@@ -26,7 +26,7 @@ describe("an error that the transport detects", () => {
     expect(await requestsCharged()).toBe(0);
   });
 
-  it("is not charged where no model runs", async () => {
+  it("is not charged if the operation runs no model", async () => {
     const { open, requestsCharged } = await createLimitedHarness();
     const { ctx } = await open("list_webhook_endpoints");
     ctx.refused(new ServiceError("invalid_value", "No such page."));

@@ -45,7 +45,7 @@ describe("a new upstream", () => {
     expect(checkNewUpstream({ url: "https://api.openai.com/v1", kind: "generic" }).kind).toBe("generic");
   });
 
-  it("may name the API families that it has itself, in the kinds that can", () => {
+  it("may name the API families that the server supports natively, if its kind allows that", () => {
     expect(checkNewUpstream({ url, native: ["messages", "responses"] }).native).toEqual(["responses", "messages"]);
     const refused = (input: UpstreamInput) => () => checkNewUpstream({ url, ...input });
     expect(refused({ native: ["chat"] })).toThrow(expect.objectContaining({ param: "native" }));
@@ -53,7 +53,7 @@ describe("a new upstream", () => {
     expect(refused({ native: ["messages"], kind: "ollama" })).toThrow("'native' is for the kinds openai, anthropic,");
   });
 
-  it("is not listed if its models are named, and listed again without names", () => {
+  it("has no interval for listing models if its models are named, and gets it again when the names are removed", () => {
     const named = checkNewUpstream({ url, models: ["a", "org/b"] });
     expect(named.discoverMs).toBeNull();
     expect(checkChoices(named, { models: [] }).discoverMs).toBe(upstreamDurations.discover.default);
@@ -81,17 +81,17 @@ describe("a new upstream", () => {
     [{ url: "https://x.openai.azure.com", kind: "azure" }, "models", "missing_required_parameter"],
     [{ url: "https://x.openai.azure.com/openai/v1", kind: "azure", models: ["a"] }, "url", "invalid_value"],
   ];
-  it.each(wrong)("%o is refused with the name of the field %s", (input, param, code) => {
+  it.each(wrong)("the input %o is rejected with the name of the field %s", (input, param, code) => {
     expect(() => checkNewUpstream(input)).toThrow(expect.objectContaining({ param, code }));
   });
 });
 
-it.each(["", "embedded", "-a", "a/b", "a b", "x".repeat(65)])("%j is no name of an upstream", (name) => {
+it.each(["", "embedded", "-a", "a/b", "a b", "x".repeat(65)])("the name %j of an upstream is rejected", (name) => {
   expect(() => checkUpstreamName(name)).toThrow(expect.objectContaining({ param: "name" }));
 });
 
 describe("the secrets of an upstream", () => {
-  it("are refused without being repeated", () => {
+  it("are rejected with an error that does not contain them", () => {
     expect(checkKey("")).toBeNull();
     expect(checkKey("sk-1")).toBe("sk-1");
     const without = (text: string) => expect.objectContaining({ message: expect.not.stringContaining(text) });
@@ -106,7 +106,7 @@ describe("the secrets of an upstream", () => {
     [{ "X-A": "1", "x-a": "2" }, false],
     [{ Authorization: "Bearer x" }, true],
     [Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`x-${i}`, "1"])), false],
-  ])("refuses the headers %o (with a key: %s)", (headers, hasKey) => {
+  ])("must not be the headers %o (with a key: %s)", (headers, hasKey) => {
     expect(() => checkHeaders(headers, hasKey)).toThrow(expect.objectContaining({ param: "headers" }));
   });
 

@@ -39,7 +39,7 @@ function callerOf(sessionId: string | null = null, signal = new AbortController(
   return { principal, address: "192.0.2.1", signal };
 }
 
-/** Deliveries over a queue whose answers the test decides. */
+/** Deliveries over a queue whose answers the test sets. */
 function open(
   options: { outcome?: RetryOutcome; status?: EndpointRecord["status"] | null; steps?: ReplayStep[] } = {},
 ) {
@@ -64,7 +64,7 @@ function open(
       replay: async (request) => {
         replays.push(request);
         const step = steps[replays.length - 1];
-        if (step === undefined) throw new ServiceError("storage_unavailable", "The store is away.");
+        if (step === undefined) throw new ServiceError("storage_unavailable", "The store is unavailable.");
         return step;
       },
     },
@@ -83,7 +83,7 @@ const any = { account: "", state: "", endpointId: "", eventType: "", fromMs: nul
 const firstPage = { pageSize: 0, pageToken: "" };
 
 describe("listing deliveries", () => {
-  it("combines all given filters, and pages (WH-45)", async () => {
+  it("combines all given filters and returns pages (WH-45)", async () => {
     const { deliveries, filters } = open();
     const question = {
       account: "a",
@@ -115,7 +115,7 @@ describe("listing deliveries", () => {
     await expect(deliveries.list({ ...any, ...firstPage, ...changes })).rejects.toMatchObject(refusal);
   });
 
-  it("returns one with its body, and 404 for an unknown one", async () => {
+  it("returns one delivery with its body, and not_found for an unknown one", async () => {
     const { deliveries } = open();
     expect(await deliveries.get(deliveryId)).toEqual({ delivery, payload: '{"id":"evt"}' });
     for (const id of [`dlv_${"0".repeat(32)}`, "", "dlv_1"]) {
@@ -124,7 +124,7 @@ describe("listing deliveries", () => {
   });
 });
 
-describe("a retry by hand", () => {
+describe("a manual retry", () => {
   it("is queued with its requester and audited (WH-46, KEY-23)", async () => {
     const { deliveries, retries, acts } = open();
     const order = { id: deliveryId, restartSchedule: true, resendDelivered: false };
@@ -148,7 +148,7 @@ describe("a retry by hand", () => {
     ["endpoint_deleted", "conflict", false, "new endpoint"],
     ["unknown", "not_found", null, "no delivery"],
   ] as const)(
-    "of one that is %s is rejected as %s, with a remedy (WH-47, WH-50)",
+    "is rejected if the queue answers %s, with the code %s and a remedy (WH-47, WH-50)",
     async (outcome, code, again, words) => {
       const { deliveries, acts } = open({ outcome });
       const order = { id: deliveryId, restartSchedule: false, resendDelivered: false };
@@ -196,7 +196,7 @@ describe("a replay", () => {
     ]);
   });
 
-  it("queues 10,000 a call at most (WH-48)", async () => {
+  it("queues at most 10,000 deliveries per call (WH-48)", async () => {
     const steps = [...Array.from({ length: 19 }, (_, i) => step(500, String(i))), step(490, "19"), step(10, "20")];
     const { deliveries, replays } = open({ steps: [...steps, step(500, "21")] });
     const { progress } = await deliveries.replay(wish, callerOf());
@@ -204,7 +204,7 @@ describe("a replay", () => {
     expect(replays.slice(-2).map(({ max }) => max)).toEqual([500, 10]);
   });
 
-  it("a repeated call returns the same replay id; another start, endpoint, choice or name gives another id (WH-48)", async () => {
+  it("has the same replay id if it is repeated, and another one for another start, endpoint, option or given id (WH-48)", async () => {
     const idOf = async (changes: Partial<ReplayInput>): Promise<string> => {
       const { deliveries } = open({ steps: [step(0, null)] });
       return (await deliveries.replay({ ...wish, ...changes }, callerOf())).replayId;
@@ -235,14 +235,14 @@ describe("a replay", () => {
     expect(replays).toEqual([]);
   });
 
-  it("is rejected for an unknown endpoint and for a disabled one (WH-48)", async () => {
+  it("is rejected for an unknown and for a disabled endpoint (WH-48)", async () => {
     const missing = open({ status: null }).deliveries.replay(wish, callerOf());
     await expect(missing).rejects.toMatchObject({ code: "not_found", param: "endpoint_id" });
     const disabled = open({ status: "disabled" }).deliveries.replay(wish, callerOf());
     await expect(disabled).rejects.toMatchObject({ code: "conflict", message: expect.stringContaining("disabled") });
   });
 
-  it("an interrupted replay is audited with the number queued and the reason (KEY-23)", async () => {
+  it("is audited with the number of queued deliveries and the reason if it is interrupted (KEY-23)", async () => {
     const away = open({ steps: [step(500, "1")] });
     const lost = away.deliveries.replay(wish, callerOf());
     await expect(lost).rejects.toMatchObject({ code: "storage_unavailable" });

@@ -11,7 +11,7 @@ beforeEach(() => {
 afterEach(() => dispatching.close());
 
 describe("an attempt", () => {
-  it("is signed for its own time and contains its number (WH-15, WH-18)", async () => {
+  it("has a signature that covers its own time, and contains its number (WH-15, WH-18)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_bmV3"]);
     receivers.answer = () => answered(receivers.got.length < 3 ? 500 : 200);
@@ -42,7 +42,7 @@ describe("an attempt", () => {
     expect(new Set(receivers.got.map(({ headers }) => headers["service-signature"])).size).toBe(3);
   });
 
-  it("is also signed with the old secret until that expires (WH-7, WH-16)", async () => {
+  it("is also signed with the old secret until that secret expires (WH-7, WH-16)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_bmV3", "whsec_b2xk"]);
     await dispatching.startIdle();
@@ -68,7 +68,7 @@ describe("an attempt", () => {
     ]);
   });
 
-  it("a secret replaced without overlap signs no later attempt (WH-7)", async () => {
+  it("is not signed with a secret that was replaced without an overlap (WH-7)", async () => {
     const { receivers, box } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_b2xk"]);
     receivers.answer = () => answered(500);
@@ -134,7 +134,7 @@ describe("an attempt", () => {
     ]);
   });
 
-  it("nothing is sent after an endpoint was disabled or deleted (WH-30)", async () => {
+  it("is not made after the endpoint was disabled or deleted (WH-30)", async () => {
     const { receivers, state } = dispatching;
     receivers.answer = () => answered(500);
     for (const id of ["we_a", "we_b"]) await dispatching.insert(id);
@@ -151,7 +151,7 @@ describe("an attempt", () => {
     expect(receivers.got).toHaveLength(2);
   });
 
-  it("nothing is sent when an endpoint is disabled between claim and attempt (WH-30)", async () => {
+  it("is not made if the endpoint is disabled between the claim and the attempt (WH-30)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     const id = await dispatching.emit("we_a");
@@ -176,7 +176,7 @@ describe("an attempt", () => {
 });
 
 describe("metrics and logs of attempts", () => {
-  it("reports each attempt's effect, status, duration and lateness (WH-51)", async () => {
+  it("report each attempt's effect, status, duration and lateness (WH-51)", async () => {
     const { receivers, ends } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emit("we_a");
@@ -197,7 +197,7 @@ describe("metrics and logs of attempts", () => {
     ]);
   });
 
-  it("logs permanent failures with their reason, without secrets and content", async () => {
+  it("log permanent failures with their reason, but no secrets and no content", async () => {
     await dispatching.insert("we_a");
     await dispatching.startIdle();
     const id = await dispatching.emit("we_a");
@@ -215,7 +215,7 @@ describe("metrics and logs of attempts", () => {
     expect(JSON.stringify(dispatching.log.lines)).not.toMatch(/whsec_|quoted/);
   });
 
-  it("continues after a sender that throws unexpectedly", async () => {
+  it("a sender that throws unexpectedly does not stop the dispatcher", async () => {
     const { receivers, log } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => {

@@ -21,7 +21,7 @@ function attempt(claim: ReturnType<typeof claimOf>, ...results: Parameters<Deliv
 }
 
 describe("shares of accounts in slots", () => {
-  it("are a quarter while others wait, and three quarters otherwise (E-12)", () => {
+  it("are at most a quarter while deliveries of others wait, and at most three quarters otherwise (E-12)", () => {
     expect(slots.shares()).toMatchObject({
       contended: { slotsMax: 16, slowMax: 4 },
       alone: { slotsMax: 48, slowMax: 24 },
@@ -41,7 +41,7 @@ describe("shares of accounts in slots", () => {
     expect(slots.shares().held).toEqual([["a", 4, 0]]);
   });
 
-  it("are at least one slot of a process with few (E-12)", () => {
+  it("are at least one slot, even if a process has few slots (E-12)", () => {
     const least = { slotsMax: 1, slowMax: 1 };
     const few = new DeliverySlots({ inFlightMax: 1, isOnlyWorker: true });
     expect(few.shares()).toMatchObject({ contended: least, alone: least, slowRoom: 1 });
@@ -51,7 +51,7 @@ describe("shares of accounts in slots", () => {
 describe("the concurrency of an endpoint", () => {
   const slotsOf = (id: string) => new Map(slots.shares().slow).get(id);
 
-  it("halves with each attempt without an answer, down to 1, and doubles with each quick answer (E-12)", () => {
+  it("is halved by each attempt without an answer, down to 1, and doubled by each quick answer (E-12)", () => {
     const claim = claimOf("we_a");
     const seen = [timedOut, timedOut, timedOut, timedOut, quick, quick, quick].map((result) => {
       attempt(claim, result);
@@ -60,24 +60,24 @@ describe("the concurrency of an endpoint", () => {
     expect(seen).toEqual([4, 2, 1, 1, 2, 4, undefined]);
   });
 
-  it("falls to 1 with the first eight attempts that hang at the same time (E-12)", () => {
+  it("falls to 1 after the first eight attempts that hang at the same time (E-12)", () => {
     attempt(claimOf("we_a"), ...Array(8).fill(timedOut));
     expect(slotsOf("we_a")).toBe(1);
   });
 
-  it("stays with answers that are slow, but they count as slow until one is quick (E-12)", () => {
+  it("is unchanged by slow answers, but the endpoint counts as slow until an answer is quick (E-12)", () => {
     attempt(claimOf("we_a"), late, late, late);
     expect(slotsOf("we_a")).toBe(8);
     attempt(claimOf("we_a"), quick);
     expect(slotsOf("we_a")).toBeUndefined();
   });
 
-  it("of a removed endpoint, whose attempt was not made, changes nothing", () => {
+  it("is unchanged if no attempt was made because the endpoint was removed", () => {
     attempt(claimOf("we_a"), null);
     expect(slots.shares().slow).toEqual([]);
   });
 
-  it("leaves half of all slots to endpoints that answer, however many hang (E-12)", () => {
+  it("leaves half of all slots for endpoints that answer, however many endpoints hang (E-12)", () => {
     for (let i = 0; i < 30; i++) slots.take(claimOf(`we_${i}`, `account_${i}`, 8, true));
     slots.take(claimOf("we_good"));
     expect(slots.shares().slowRoom).toBe(2);
@@ -108,7 +108,7 @@ describe("claims ahead", () => {
     expect(aheadOf(claim)).toBeUndefined();
   });
 
-  it("are not made for a slow endpoint, nor where other workers share the store", () => {
+  it("are not made for a slow endpoint, nor if other workers share the store", () => {
     attempt(claim, late, null);
     expect(aheadOf(claim)).toBeUndefined();
     slots = new DeliverySlots({ inFlightMax: 64, isOnlyWorker: false });
@@ -116,7 +116,7 @@ describe("claims ahead", () => {
     expect(aheadOf(claim)).toBeUndefined();
   });
 
-  it("start no more attempts than the endpoint may have in flight (WH-37)", () => {
+  it("do not start more attempts than the endpoint may have in flight (WH-37)", () => {
     slots.started(claim);
     expect(slots.mayStart(claim)).toBe(true);
     slots.started(claim);

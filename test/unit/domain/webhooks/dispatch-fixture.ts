@@ -63,7 +63,7 @@ export class TestReceivers {
   readonly got: (WebhookRequest & { readonly atMs: number })[] = [];
   /** By default every attempt succeeds immediately. */
   answer: (request: WebhookRequest) => SendResult | Promise<SendResult> = () => answered(200);
-  /** Unanswered attempts, now and at most. */
+  /** Unanswered attempts: current number and maximum so far. */
   open = 0;
   openMax = 0;
 
@@ -201,7 +201,7 @@ export class Dispatching {
     }
   }
 
-  /** Runs work that waits because an earlier claim found nothing. */
+  /** Passes the short pause after an empty claim, and runs work that is due then. */
   soon(): Promise<void> {
     return this.pass(5);
   }

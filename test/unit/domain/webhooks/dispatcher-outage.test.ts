@@ -54,7 +54,7 @@ describe("an unavailable store", () => {
     expect(log.lines.map(({ level }) => level)).toEqual(["error", "info"]);
   });
 
-  it("a result that could not be recorded is recorded later, and the retry counts from the failure (WH-35)", async () => {
+  it("a result that could not be recorded is recorded later, and the delay of the retry starts at the failure (WH-35)", async () => {
     const { receivers, clock, ends } = dispatching;
     const { away, deps } = interrupted();
     await dispatching.insert("we_a");

@@ -100,7 +100,7 @@ describe("the schedule", () => {
     expect(gaps()).toEqual([10_000, ...scheduleMs.slice(1)]);
   });
 
-  it("Retry-After and status 410 of a receiver are recorded and do not change the schedule (WH-28)", async () => {
+  it("Retry-After and status 410 of a receiver are recorded but do not change the schedule (WH-28)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => ({ ...answered(410), retryAfter: "3600" });

@@ -12,7 +12,7 @@ describe("accounts whose endpoints hang", () => {
     { accounts: 1, endpoints: 20 },
     { accounts: 6, endpoints: 20 },
   ])(
-    "$accounts with $endpoints endpoints each do not delay the deliveries of another by a second (E-12, REL-14)",
+    "$accounts accounts with $endpoints endpoints each delay the deliveries of another account by less than a second (E-12, REL-14)",
     async ({ accounts, endpoints }) => {
       const { receivers } = dispatching;
       for (let account = 0; account < accounts; account++) {
@@ -41,7 +41,7 @@ describe("accounts whose endpoints hang", () => {
     },
   );
 
-  it("an account that is alone holds three quarters of the slots, and the next account begins at once (E-12)", async () => {
+  it("one account alone holds three quarters of the slots, and the next account gets slots immediately (E-12)", async () => {
     const { receivers } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     await dispatching.insert("we_next", { account: "b" });
@@ -58,7 +58,7 @@ describe("accounts whose endpoints hang", () => {
     expect(receivers.got.filter(({ url }) => url.includes("next"))).toHaveLength(1);
   });
 
-  it("endpoints that have not answered yet hold half of an account's slots, so that a first attempt finds some (E-12)", async () => {
+  it("endpoints without an answer so far hold at most half of an account's slots, which leaves slots for others (E-12)", async () => {
     const { receivers } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     receivers.answer = () => receivers.after(5_000, unanswered("timeout"));
@@ -70,7 +70,7 @@ describe("accounts whose endpoints hang", () => {
 });
 
 describe("claims ahead", () => {
-  it("an endpoint that answers quickly gets its next attempt with the end of one, at most eight at a time (E-30, WH-37)", async () => {
+  it("an endpoint that answers quickly gets its next attempt as soon as one ends, at most eight at a time (E-30, WH-37)", async () => {
     const { receivers, state, clock } = dispatching;
     await dispatching.insert("we_a");
     const ids = await dispatching.emitMany("we_a", 60);
@@ -104,7 +104,7 @@ describe("claims ahead", () => {
     expect(receivers.openMax).toBe(8);
   });
 
-  it("are released when the endpoint begins to hang, and when the process stops (WH-36)", async () => {
+  it("claims are released when the endpoint starts to hang, and when the process stops (WH-36)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     const ids = await dispatching.emitMany("we_a", 60);

@@ -71,7 +71,7 @@ describe("fairness", () => {
     expect(receivers.got.map(({ headers }) => headers["service-delivery-id"])).toEqual(ids);
   });
 
-  it("a process pauses for other work after at most four attempts (WH-52)", async () => {
+  it("a process that serves requests pauses after starting at most four attempts (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     await dispatching.emitMany("we_0", 10);
@@ -90,7 +90,7 @@ describe("fairness", () => {
     expect(Math.max(...perTurn.values())).toBe(4);
   });
 
-  it("deliveries pause while requests keep the process busy, for 20 ms at most (WH-52)", async () => {
+  it("deliveries pause for at most 20 ms while requests keep the process busy (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emitMany("we_a", 8);
@@ -108,7 +108,7 @@ describe("fairness", () => {
     expect(await turnOf(0)).toBe(8);
   });
 
-  it("deliveries go on at once when no request keeps the process busy (WH-52)", async () => {
+  it("deliveries continue immediately when the process is not busy with requests (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emitMany("we_a", 8);
@@ -133,7 +133,7 @@ describe("fairness", () => {
     expect(receivers.got).toHaveLength(24);
   });
 
-  it("several processes share due deliveries and send each once", async () => {
+  it("several processes share the due deliveries and send each of them once", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a", { maxInFlight: 64 });
     await dispatching.emitMany("we_a", 200);
@@ -148,7 +148,7 @@ describe("fairness", () => {
 });
 
 describe("leases", () => {
-  it("a lease that leaves less than 5 s beside the attempt is rejected (WH-34)", () => {
+  it("a configured lease that is less than 5 s longer than the attempt timeout is rejected (WH-34)", () => {
     expect(settings.leaseMs).toBe(3 * settings.budgetMs);
     expect(() => dispatching.start({ settings: { budgetMs: 10_001 } })).toThrow(RangeError);
     expect(() => dispatching.start({ settings: { leaseMs: 9_999 } })).toThrow(RangeError);
@@ -174,7 +174,7 @@ describe("leases", () => {
     expect(ends.map(({ effect }) => effect)).toEqual(["delivered", "lease_lost"]);
   });
 
-  it("sends nothing with a lease that is about to expire", async () => {
+  it("nothing is sent if the lease is about to expire", async () => {
     const { receivers, state, clock } = dispatching;
     await dispatching.insert("we_a");
     const id = await dispatching.emit("we_a");
@@ -224,7 +224,7 @@ describe("close", () => {
     expect(dispatcher.inFlight).toBe(0);
   });
 
-  it("releases unfinished attempts within 6 s, and another process sends them at once (WH-36)", async () => {
+  it("releases unfinished deliveries within 6 s, and another process sends them immediately (WH-36)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => (receivers.got.length === 1 ? new Promise(() => {}) : answered(200));
@@ -264,7 +264,7 @@ describe("close", () => {
     expect(Math.max(...closedAtMs)).toBeLessThan(6_000);
   });
 
-  it("releases claims that were not started; a second close returns the first one", async () => {
+  it("releases claims whose attempts were not started; a second call returns the promise of the first one", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     const ids = await dispatching.emitMany("we_a", 3);

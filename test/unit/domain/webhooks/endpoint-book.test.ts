@@ -71,7 +71,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(1);
   });
 
-  it("reads an endpoint again after a change, a lost link, or 30 s", async () => {
+  it("reads an endpoint again after a change, after a lost connection of the change feed, or after 30 s", async () => {
     const { book, put, reads, tell, clock } = openBook();
     put("we_a");
     await book.find("a", "we_a");
@@ -146,7 +146,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(before);
   });
 
-  it("secrets sign until they expire; the newest comes first and does not expire (WH-7, WH-16)", async () => {
+  it("returns the secrets that have not expired; the newest comes first and does not expire (WH-7, WH-16)", async () => {
     const { book, put } = openBook();
     put("we_a", [
       ["whsec_new", null],
@@ -159,7 +159,7 @@ describe("EndpointBook", () => {
     expect(receiver?.secretsAt(2_000)).toEqual(["whsec_new"]);
   });
 
-  it("logs a secret that cannot be decrypted and skips an expiring one", async () => {
+  it("logs that a secret cannot be decrypted, and skips it if it is not the newest", async () => {
     const { book, kept, log } = openBook();
     const box = new SecretBox(Buffer.alloc(32, 1));
     const another = new SecretBox(Buffer.alloc(32, 2));

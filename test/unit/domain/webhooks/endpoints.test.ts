@@ -116,7 +116,7 @@ describe("changing a webhook endpoint", () => {
     const { endpoints, state } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const kept = await state.endpoints.find("a", endpoint.id);
-    if (kept === null) throw new Error("it is there");
+    if (kept === null) throw new Error("the endpoint is missing");
     const failing = { ...kept.record, status: "disabled", disabledReason: "failing", version: 2 } as const;
     expect(await state.endpoints.replace(failing)).toBe("replaced");
     const again = await endpoints.update(own(endpoint.id), { status: "disabled" }, a);
@@ -124,7 +124,7 @@ describe("changing a webhook endpoint", () => {
     expect(await endpoints.update(own(endpoint.id), { status: "enabled" }, a)).toMatchObject({ disabledReason: null });
   });
 
-  it("loses no change among concurrent ones", async () => {
+  it("applies all of several concurrent changes", async () => {
     const { endpoints } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     await Promise.all([
@@ -136,7 +136,7 @@ describe("changing a webhook endpoint", () => {
     expect([description, maxInFlight, previousSecretExpiresAtMs === null]).toEqual(["new", 3, false]);
   });
 
-  it("an endpoint of another account returns the same response as an unknown one, for every operation (SEC-22)", async () => {
+  it("every operation returns the same error for an endpoint of another account as for an unknown one (SEC-22)", async () => {
     const { endpoints, acts } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const before = acts.length;
@@ -242,7 +242,7 @@ describe("rotating a webhook secret", () => {
     expect(await signing()).toEqual([third.secret, second.secret, first.secret]);
   });
 
-  it("an overlap of 0 s removes the old secret at once, also beside two expiring ones (WH-7)", async () => {
+  it("an overlap of 0 s removes the old secret immediately, even if there are two expiring ones (WH-7)", async () => {
     const { rotate, signing, secret } = await openOne();
     const first = await rotate(0);
     expect(await signing()).toEqual([first.secret]);

@@ -3,7 +3,7 @@ import { startFanOut, watchEventBacklog } from "../../../../src/domain/webhooks/
 import { FakeClock } from "../../../support/fake-clock.js";
 import { keptLog } from "./dispatch-fixture.js";
 
-it("events that wait long are logged once, and once when they have their deliveries (E-30)", async () => {
+it("a backlog of events is logged once, and its end is logged once (E-30)", async () => {
   const clock = new FakeClock();
   const log = keptLog();
   let waiting: { events: number; oldestAtMs: number | null } | null = { events: 3, oldestAtMs: clock.now() + 55_000 };
@@ -33,7 +33,7 @@ it("events that wait long are logged once, and once when they have their deliver
   expect(log.lines).toHaveLength(2);
 });
 
-it("a process that sends none creates the deliveries of events, in steps, until it stops (E-30)", async () => {
+it("a process that sends no webhooks creates the deliveries of events, in steps, until it stops (E-30)", async () => {
   const clock = new FakeClock();
   const left = [true, true, false];
   let calls = 0;

@@ -52,7 +52,7 @@ function health(changes: Partial<EndpointHealth>): EndpointHealth {
   return { ...freshHealth, ...changes };
 }
 
-/** Health that is bad enough to disable the endpoint. */
+/** Health of an endpoint that fails for long enough to be disabled. */
 function hopeless(clock: FakeClock): EndpointHealth {
   return health({ failingSinceMs: clock.now() - 5 * day, failuresInRow: 120, permanentlyFailed: 20 });
 }
@@ -101,7 +101,7 @@ describe("FailingEndpoints", () => {
     expect(kept.record.status).toBe("enabled");
   });
 
-  it("two processes that detect it concurrently disable it once (WH-38)", async () => {
+  it("an endpoint that two processes want to disable at the same time is disabled once (WH-38)", async () => {
     const { watch, clock, kept } = oneEndpoint();
     kept.health = hopeless(clock);
     const watches = [watch(), watch()];
@@ -110,7 +110,7 @@ describe("FailingEndpoints", () => {
     expect(watches.flatMap(({ log }) => log.lines).filter(({ level }) => level === "error")).toHaveLength(1);
   });
 
-  it("retries after a concurrent change by the owner and leaves a recovered endpoint alone (WH-38)", async () => {
+  it("tries to disable an endpoint again after a concurrent change, and does not disable a recovered one (WH-38)", async () => {
     const { watch, clock, kept, onReplace } = oneEndpoint();
     kept.health = hopeless(clock);
     let changes = 0;
@@ -128,7 +128,7 @@ describe("FailingEndpoints", () => {
     expect(kept.record.status).toBe("enabled");
   });
 
-  it("continues when the store does not answer, and disables with the next failure", async () => {
+  it("does not disable an endpoint while the store is unavailable, but does so at the next failure after it", async () => {
     const { watch, clock, kept, onReplace } = oneEndpoint();
     kept.health = hopeless(clock);
     onReplace(() => Promise.reject(new Error("away")));
@@ -141,7 +141,7 @@ describe("FailingEndpoints", () => {
   });
 });
 
-describe("with a dispatcher", () => {
+describe("FailingEndpoints with a dispatcher", () => {
   let dispatching: Dispatching;
   beforeEach(() => {
     dispatching = new Dispatching();
@@ -172,7 +172,7 @@ describe("with a dispatcher", () => {
     expect(receivers.got).toHaveLength(sent);
   });
 
-  it("sporadic failures never disable an endpoint, and one success resets the clock (WH-38)", async () => {
+  it("sporadic failures never disable an endpoint, because each success restarts the five days (WH-38)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     dispatching.start({ settings: { retryDelaysMs: [] } });
@@ -186,7 +186,7 @@ describe("with a dispatcher", () => {
     expect(receivers.got).toHaveLength(24 * 6);
   });
 
-  it("a recovery that another process has seen is found within a minute (WH-38)", async () => {
+  it("a recovery that only another process has seen is detected within a minute (WH-38)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => answered(500);

@@ -19,7 +19,7 @@ describe("outcomeOf", () => {
     },
   );
 
-  it("waits 30 s, 2 min, 10 min, 30 min and 2 h, and gives up after the fifth retry (WH-25, WH-27)", () => {
+  it("returns delays of 30 s, 2 min, 10 min, 30 min and 2 h, and a permanent failure after the fifth retry (WH-25, WH-27)", () => {
     const outcomes = [0, 1, 2, 3, 4, 5].map((retriesUsed) => outcomeOf(scheduled(retriesUsed), failed, retryDelaysMs));
     expect(outcomes).toEqual([
       ...[30, 120, 600, 1_800, 7_200].map((seconds) => ({ state: "awaiting_retry", delayMs: seconds * 1_000 })),

@@ -9,7 +9,7 @@ const a = keyCaller("a");
 const own = (id: string) => ({ id, account: "" });
 
 describe("a test event", () => {
-  it("sends one signed sample of the first type within the budget and returns its result (WH-49)", async () => {
+  it("is one signed sample of the first event type, sent within the attempt timeout, and returns the result (WH-49)", async () => {
     const { endpoints, sent, clock } = openEndpoints();
     const { endpoint, secret } = await endpoints.create(wanted(), a);
     const outcome = await endpoints.sendTestEvent(own(endpoint.id), "", a);
@@ -42,7 +42,7 @@ describe("a test event", () => {
     expect(fields).toContain(type === "usage.threshold_reached" ? "threshold_id" : "request_id");
   });
 
-  it("creates no delivery and does not change the endpoint's health (WH-49)", async () => {
+  it("creates no delivery and leaves the endpoint's health unchanged (WH-49)", async () => {
     const { endpoints, state, hand } = openEndpoints();
     hand.answer = async () => ({ ...answered, status: 500 });
     const { endpoint } = await endpoints.create(wanted(), a);
@@ -62,7 +62,7 @@ describe("a test event", () => {
     expect(sent).toEqual([]);
   });
 
-  it("shows the receiver's response to the administrator only (WH-43)", async () => {
+  it("returns the receiver's response only to the administrator (WH-43)", async () => {
     const { endpoints } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const toKey = await endpoints.sendTestEvent(own(endpoint.id), "", a);
@@ -95,7 +95,7 @@ describe("a test event", () => {
     const { endpoints, state, sent } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const kept = await state.endpoints.find("a", endpoint.id);
-    if (kept === null) throw new Error("it is there");
+    if (kept === null) throw new Error("the endpoint is missing");
     const sealed = new SecretBox(randomBytes(32)).seal("whsec_", endpoint.id);
     const secrets = [{ sealed, hint: "", expiresAtMs: null }];
     await state.endpoints.replace({ ...kept.record, secrets, version: kept.record.version + 1 });
@@ -106,7 +106,7 @@ describe("a test event", () => {
     expect((await endpoints.sendTestEvent(own(endpoint.id), "", a)).isDelivered).toBe(true);
   });
 
-  it("runs one at a time per endpoint, whatever its result", async () => {
+  it("can run only once at a time per endpoint, whatever the result", async () => {
     const { endpoints, hand } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     let end = (_: Error): void => {};
