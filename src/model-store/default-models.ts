@@ -5,7 +5,7 @@ import type { SourcePins } from "./sources/source.js";
 
 /** A chat model that is built in. */
 interface DefaultChatModel extends DefaultModel {
-  /** For fields that neither the client nor the configuration sets. */
+  /** Values for fields that neither the client nor the configuration sets. */
   readonly defaults: RequestDefaults;
 }
 
@@ -17,11 +17,11 @@ export interface DefaultModel {
   readonly name: string;
   /** SPDX id in lower case. */
   readonly license: string;
-  /** The GGUF file, the same whichever source gave it. */
+  /** The GGUF file, which is the same from all sources. */
   readonly file: FileSum;
-  /** In the order in which they are tried. */
+  /** Sources in the order in which they are tried. */
   readonly sources: readonly DefaultSource[];
-  /** Whether the model only shows that everything works; it is labelled so and never replaces a better one. */
+  /** Whether the model only demonstrates that everything works; it is labelled so and never replaces a better model. */
   readonly isDemonstration: boolean;
 }
 
@@ -45,7 +45,7 @@ const qwenFile = {
   bytes: 639_446_688,
 };
 
-/** The chat model where a hub can be reached. */
+/** The chat model if a model hub can be reached. */
 const qwen: DefaultChatModel = {
   id: "qwen3-0.6b",
   kind: "chat",
@@ -63,7 +63,7 @@ const qwen: DefaultChatModel = {
   isDemonstration: false,
 };
 
-/** The chat model where only a package index can be reached: real, fast, and weak. */
+/** The chat model if only a package index can be reached: a real model, but a small one with weak answers. */
 const smollm2: DefaultChatModel = {
   id: "smollm2-135m-instruct",
   kind: "chat",
@@ -84,8 +84,8 @@ const smollm2: DefaultChatModel = {
       },
     },
   ],
-  // At the API's own values it often rambles: most of its answers are short with these, and the cap ends the others. With a
-  // repetition penalty of 1.1 it gets 7 + 5 wrong.
+  // With the API's own values the model often rambles. With these values most answers are short, and `maxTokens` ends the
+  // others. A repetition penalty of 1.1 is too high: the model then gets 7 + 5 wrong.
   defaults: {
     ...unset,
     temperature: 0.2,
@@ -154,7 +154,7 @@ export const defaultChatModels: readonly DefaultChatModel[] = [qwen, smollm2];
 
 export const defaultEmbeddingModel: DefaultModel = minilm;
 
-/** The default model that has this source, with its pins; undefined for every other source. */
+/** The default model that has this source, and the source's expected content; undefined for every other source. */
 export function findDefaultSource(source: string): { model: DefaultModel; pins: SourcePins } | undefined {
   for (const model of [...defaultChatModels, defaultEmbeddingModel]) {
     const found = model.sources.find((each) => each.source === source);

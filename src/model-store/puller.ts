@@ -30,7 +30,7 @@ import { claimWorkFolder, leaveWorkFolder } from "./work-folder.js";
 export interface PullProgress {
   readonly stage: "fetching" | "converting";
   readonly receivedBytes: number;
-  /** Null while it is unknown. */
+  /** Length of the download; null while it is unknown. */
   readonly totalBytes: number | null;
 }
 
@@ -39,7 +39,7 @@ export interface PullRequest {
   readonly source: string;
   /** Id of the stored model. */
   readonly id: string;
-  /** Expected SHA-256 of the source's file: of a wheel, the wheel; of a folder, the GGUF that it is converted to. */
+  /** Expected SHA-256 of the source's file. For a wheel it is the wheel's; for a folder, that of the converted GGUF. */
   readonly sha256?: string;
   /** See `Fetching`. Default: false. */
   readonly isGuarded?: boolean;
@@ -53,7 +53,7 @@ export interface PullResult {
   readonly warnings: readonly string[];
 }
 
-/** Facts about a source before it is fetched. */
+/** Properties of a source that are known before it is fetched. */
 interface Plan {
   readonly source: ModelSource;
   readonly sourceText: string;
@@ -81,9 +81,9 @@ export class ModelPuller {
   }
 
   /**
-   * Adds the model of a source; a stored one is not fetched again, and concurrent pulls of one source share the work.
-   * Rejects with InvalidSource, SourceUnavailable, ModelFileError or the signal's reason. A failure leaves no files but
-   * those from which an interrupted download is resumed.
+   * Adds the model of a source. A stored model is not fetched again, and concurrent pulls of one source share one download.
+   * Rejects with InvalidSource, SourceUnavailable, ModelFileError or the signal's reason. A failure leaves only the files
+   * with which an interrupted download is resumed.
    */
   async pull(request: PullRequest): Promise<PullResult> {
     const { id, isGuarded = false, onProgress, signal } = request;
@@ -122,7 +122,7 @@ export class ModelPuller {
     throw new SourceUnavailable(`${id} cannot be downloaded: ${reasons.join("; ")}${fix}`, { cause: errors[0] });
   }
 
-  /** Adds a GGUF, a wheel or zip file, or an encoder's folder of this machine, which is not changed. */
+  /** Adds a GGUF, a wheel or zip file, or an encoder's folder on this machine. The original is not changed. */
   async importFile(path: string, id: string, signal: AbortSignal, isGuarded = false): Promise<StoredModel> {
     const { model } = await this.pull({ source: `file:${path}`, id, isGuarded, onProgress: () => {}, signal });
     return model;
@@ -158,11 +158,11 @@ export class ModelPuller {
     };
   }
 
-  /** The stored model of the source; undefined if it must be fetched. */
+  /** The model if the source is already stored; undefined if it must be fetched. */
   #present({ expected, source, sourceText }: Plan, id: string): StoredModel | undefined {
     const stored = this.#store.list();
     if (expected === undefined) {
-      // A file of this machine may have changed; other sources are fetched again only after the model was removed.
+      // A file on this machine may have changed; other sources are fetched again only after the model was removed.
       return source.kind === "file"
         ? undefined
         : stored.find((model) => model.id === id && model.source === sourceText);
@@ -206,7 +206,7 @@ export class ModelPuller {
       const message = `${encoder} holds no ${encoderFiles.weights}: not an encoder's folder`;
       throw new ModelFileError("missing", message, { cause });
     });
-    // Q8_0 takes a bit more than a quarter of F32; half of it is ample.
+    // Q8_0 needs a bit more than a quarter of the F32 size, so half of that size is enough.
     const needed = Math.ceil(weights.size / 2);
     await requireSpace(folder, needed, this.#freeBytes);
     report({ stage: "converting", receivedBytes: 0, totalBytes: null });
@@ -230,20 +230,20 @@ interface Running<Progress, Result> {
   readonly result: Promise<Result>;
   readonly controller: AbortController;
   readonly listeners: Set<(progress: Progress) => void>;
-  /** Null before the first. */
+  /** The newest progress; null before the first report. */
   readonly newest: { progress: Progress | null };
 }
 
-/** Reports progress, and rejects with the signal's reason when it is aborted. */
+/** A task that reports progress and rejects with the signal's reason when it is aborted. */
 type Work<Progress, Result> = (onProgress: (progress: Progress) => void, signal: AbortSignal) => Promise<Result>;
 
-/** Work that several callers wait for, done once. It is aborted when the last caller has left. */
+/** Runs tasks once for all callers with the same key. A task is aborted when the signals of all its callers have aborted. */
 export class SharedWork<Progress, Result> {
   readonly #running = new Map<string, Running<Progress, Result>>();
 
   /**
-   * Joins the work of that key, or starts it. A caller whose signal aborts is rejected with its reason: the last caller
-   * once the aborted work has ended, others immediately.
+   * Joins the running task of the key, or starts one. If a caller's signal aborts, its call rejects with the signal's reason:
+   * for the last caller when the aborted task has ended, for others immediately.
    */
   async run(key: string, work: Work<Progress, Result>, onProgress: (progress: Progress) => void, signal: AbortSignal) {
     for (let old = this.#running.get(key); old?.controller.signal.aborted; old = this.#running.get(key)) {

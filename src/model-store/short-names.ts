@@ -8,7 +8,7 @@ export interface ShortName {
   readonly kind: "chat" | "embedding";
   /** Approximate size of the download in bytes. */
   readonly approximateBytes: number;
-  /** SPDX id in lower case, or the publisher's name of it. */
+  /** SPDX id of the license in lower case, or the publisher's name of the license. */
   readonly license: string;
 }
 
@@ -53,13 +53,13 @@ export const shortNames: readonly ShortName[] = [
   },
 ];
 
-/** The short name, in any case; undefined for every other text. */
+/** The short name with this text, in upper or lower case; undefined if there is none. */
 export function findShortName(text: string): ShortName | undefined {
   const lower = text.toLowerCase();
   return shortNames.find(({ name }) => name === lower);
 }
 
-/** Short names that contain every word, or whose source does. */
+/** Short names whose name or source contains every word. */
 export function matchingShortNames(words: string): readonly ShortName[] {
   const each = words.toLowerCase().split(/\s+/);
   return shortNames.filter(({ name, source }) =>

@@ -8,7 +8,7 @@ import { tidyWorkFolders } from "./work-folder.js";
 /** A verified file to add as a model. */
 interface NewModel {
   readonly id: string;
-  /** A file on the store's disk, which is moved. */
+  /** A file on the store's disk, which `add` moves. */
   readonly path: string;
   readonly sum: FileSum;
   readonly header: GgufHeader;
@@ -24,8 +24,8 @@ interface DamagedModel {
 }
 
 /**
- * The models folder: `index.json`, each file once as `SHA256.gguf`, and the work folders of pulls. Changes run one after
- * the other, each on the index that is on the disk.
+ * The models folder. It contains `index.json`, each model file once as `SHA256.gguf`, and the work folders of pulls. Changes
+ * run one after the other, and each reads the index from the disk first.
  */
 export class ModelStore {
   /** Absolute path of the models folder. */
@@ -43,8 +43,8 @@ export class ModelStore {
   }
 
   /**
-   * Opens the folder and creates it (mode 0700) when it does not exist. Length and header of each file are checked, not
-   * its sum. Throws ModelFileError when the index cannot be parsed.
+   * Opens the folder and creates it (mode 0700) if it does not exist. Length and header of each file are checked, but not
+   * its SHA-256. Throws ModelFileError if the index cannot be parsed.
    */
   static async open(path: string, clock: { now(): number }): Promise<ModelStore> {
     const folder = resolve(path);
@@ -59,7 +59,7 @@ export class ModelStore {
     return new ModelStore(folder, clock, index, damaged);
   }
 
-  /** Models that were damaged when the store was opened and not replaced or removed since. They are not listed. */
+  /** Models whose file was damaged when the store was opened, until they are replaced or removed. `list` omits them. */
   get damaged(): readonly DamagedModel[] {
     return this.#damaged;
   }
@@ -79,12 +79,12 @@ export class ModelStore {
     return join(this.folder, fileNameOf(sha256));
   }
 
-  /** Content of the source's file at its first pull, if later pulls must give the same. */
+  /** Length and SHA-256 of the source's file at its first pull, if later pulls must give the same file. */
   recordedSum(source: string): FileSum | undefined {
     return Object.hasOwn(this.#index.sums, source) ? this.#index.sums[source] : undefined;
   }
 
-  /** Moves the file into the store under the id and replaces a model of that id. */
+  /** Moves the file into the store under the id and replaces a model with this id. */
   add(added: NewModel): Promise<StoredModel> {
     return this.#inTurn(async (index) => {
       const model = toStored(added, this.#clock.now());
@@ -95,7 +95,7 @@ export class ModelStore {
     });
   }
 
-  /** Adds another id for a model's file and replaces a model of that id. */
+  /** Adds another id for a model's file and replaces a model with this id. */
   addAlias(model: StoredModel, id: string): Promise<StoredModel> {
     return this.#inTurn(async (index) => {
       await stat(this.path(model));
@@ -103,7 +103,7 @@ export class ModelStore {
     });
   }
 
-  /** Removes the model, and its file when no other model needs it. Returns whether there was one. */
+  /** Removes the model, and its file if no other model needs it. Returns whether the model existed. */
   remove(id: string): Promise<boolean> {
     return this.#inTurn(async (index) => {
       const models = index.models.filter((model) => model.id !== id);
@@ -134,7 +134,7 @@ export class ModelStore {
     }
   }
 
-  /** Runs a change after those before it, on the index on the disk, which another process may have changed. */
+  /** Runs a change after earlier ones. It gets the index from the disk, because another process may have changed it. */
   #inTurn<T>(change: (index: StoreIndex) => Promise<T>): Promise<T> {
     const run = this.#change.then(async () => change(await readIndex(this.folder)));
     this.#change = run.catch(() => null);
@@ -160,7 +160,7 @@ function toStored({ id, sum, header, source }: NewModel, nowMs: number): StoredM
   };
 }
 
-/** The fault of the file, by its length and header; null: none. */
+/** The fault of the file, found by checking its length and header; null: none. */
 async function damageOf(path: string, model: StoredModel): Promise<string | null> {
   try {
     const { size } = await stat(path);
@@ -176,7 +176,7 @@ async function damageOf(path: string, model: StoredModel): Promise<string | null
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().min(0);
 
-/** Names of the file's fields are a stored format. */
+/** Form of `index.json`. Field names must not change, because the file is stored. */
 const indexSchema = z.object({
   version: z.literal(1),
   models: z.array(
@@ -199,13 +199,13 @@ const indexSchema = z.object({
 /** Content of `index.json`. */
 interface StoreIndex {
   readonly models: readonly StoredModel[];
-  /** Content of the first pull of a source without a pin, by its text; kept when the model is removed. */
+  /** Length and SHA-256 of the first pull of each source without a pin, by source; kept when the model is removed. */
   readonly sums: Readonly<Record<string, FileSum>>;
 }
 
 const fileName = "index.json";
 
-/** The index of the folder, empty when there is none yet. Throws ModelFileError when it cannot be parsed. */
+/** Reads the index of the folder; empty if there is none yet. Throws ModelFileError if it cannot be parsed. */
 async function readIndex(folder: string): Promise<StoreIndex> {
   const path = join(folder, fileName);
   const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
@@ -225,7 +225,7 @@ async function readIndex(folder: string): Promise<StoreIndex> {
   }
 }
 
-/** Replaces the index atomically: readers and crashes find the old one or the new one. */
+/** Replaces the index atomically: readers, also after a crash, find the old index or the new one. */
 async function writeIndex(folder: string, { models, sums }: StoreIndex): Promise<void> {
   const text = `${JSON.stringify({ version: 1, models: models.map(toRow), sums }, null, 2)}\n`;
   await writeFileDurably(join(folder, fileName), text);
@@ -241,22 +241,22 @@ function toRow({ addedAtMs, contextLength, ...same }: StoredModel): Row {
   return { ...same, context_length: contextLength, added_at: new Date(addedAtMs).toISOString() };
 }
 
-/** A model of the store and its index. */
+/** A model in the store, as `index.json` lists it. */
 export interface StoredModel {
   readonly id: string;
   readonly kind: ModelKind;
   /** Name in the file's metadata, else the id. */
   readonly name: string;
-  /** SPDX id in lower case from the file's metadata; null where it has none. */
+  /** SPDX id of the license in lower case from the file's metadata; null if it has none. */
   readonly license: string | null;
   /** SHA-256 of the stored file, lower-case hex. */
   readonly sha256: string;
   readonly bytes: number;
-  /** Its source in the form of `formatSource`. */
+  /** The model's source in the form of `formatSource`. */
   readonly source: string;
   readonly addedAtMs: number;
-  /** Tokens of context that it was trained with; null when the file's metadata has none. */
+  /** Length of the context that the model was trained with, in tokens; null if the file's metadata does not state it. */
   readonly contextLength: number | null;
-  /** Length of its vectors; null for a chat model. */
+  /** Length of the model's vectors; null for a chat model. */
   readonly dimensions: number | null;
 }

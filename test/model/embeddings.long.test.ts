@@ -3,7 +3,7 @@ import { post } from "../support/model-client.js";
 import { type ModelService, startModelService } from "../support/model-service.js";
 import pairs from "./reference-embeddings.json" with { type: "json" };
 
-/** Maximum difference between the stored weights, which have eight bits each, and the originals. */
+/** Maximum difference of a cosine, because the stored weights have eight bits each and the original ones more. */
 const tolerance = 0.01;
 
 interface Embeddings {
@@ -33,7 +33,7 @@ function product(a: readonly number[], b: readonly number[]): number {
   return a.reduce((sum, number, i) => sum + number * (b[i] ?? Number.NaN), 0);
 }
 
-/** The pairs with the cosine that the service's vectors have. */
+/** The reference pairs, each with the cosine (`found`) of the service's vectors. */
 async function measured(): Promise<readonly { relation: string; texts: string[]; cosine: number; found: number }[]> {
   const vectors = await vectorsOf(pairs.flatMap(({ texts }) => texts));
   return pairs.map(({ relation, texts, cosine }, i) => {

@@ -13,7 +13,7 @@ const after = (earlier: readonly (readonly [asked: string, answered: string])[],
   ...ask(content),
 ];
 
-/** Thirty conversations; the first few show each kind, so that a short run sees them too. */
+/** Thirty conversations. The first few include every kind, so that a short run covers all kinds. */
 export const fidelityPrompts: readonly (readonly Turn[])[] = [
   ask("👩‍👩‍👧‍👦 is one family, 🏳️‍🌈 is one flag."),
   after([["こんにちは", "Hello!"]], "東京はどこですか？"),

@@ -7,7 +7,7 @@ import { fidelityPrompts } from "./fidelity-prompts.js";
 
 const answerTokensMax = 32;
 const promptTokensMax = 100;
-/** Enough for both sides of one prompt at ten tokens a second. */
+/** Time limit of one prompt: enough for the answers of the service and of the engine itself at ten tokens per second. */
 const promptLimitMs = 60_000;
 const contextLength = 1024;
 
@@ -26,7 +26,7 @@ afterAll(async () => {
 
 interface Recorded<T> {
   readonly answer: T;
-  /** The prompt as the engine evaluated it. Sums round differently for other pieces, and the answers with them. */
+  /** The pieces in which the engine evaluated the prompt. Other pieces round differently and can give another answer. */
   readonly pieces: readonly (readonly number[])[];
 }
 
@@ -34,12 +34,12 @@ async function record<T>(ask: () => Promise<T>): Promise<Recorded<T>> {
   const before = evaluations(service).length;
   const answer = await ask();
   const made = () => evaluations(service).slice(before);
-  // They come through the log, on another way than the answer.
+  // The records come through the log and may arrive after the answer.
   await eventually(() => made().at(-1)?.evaluates === "answer", "the record of the answer");
   return { answer, pieces: made().map(({ tokens }) => tokens) };
 }
 
-/** With a slot that has last seen something that no conversation begins with, so that nothing can be reused. */
+/** Records `ask` on a slot whose last prompt shares no prefix with a conversation, so that no tokens are reused. */
 async function recordCold<T>(ask: () => Promise<T>): Promise<Recorded<T>> {
   await record(() => complete(service, { prompt: "cold", max_tokens: 1 }));
   return record(ask);
@@ -56,7 +56,7 @@ function usageOf(prompt: readonly number[], answer: readonly number[]): object {
 
 type Answer = Pick<StreamedAnswer, "text" | "finishReason" | "usage">;
 
-/** The two ways of getting an answer, which assemble its text differently. */
+/** Requests an answer as one JSON document or as a stream; the service assembles its text differently for each. */
 const answerBy = {
   async document(fields: object): Promise<Answer> {
     const { choices, usage } = await chat(service, fields);
@@ -69,7 +69,7 @@ const answerBy = {
 const france = [user("What is the capital of France?")];
 
 describe("the real chat model through the service", () => {
-  it("renders the model's own template to the known 37 tokens", async () => {
+  it("renders a conversation with the model's own template to the expected 37 tokens", async () => {
     const { answer, pieces } = await recordCold(() => chat(service, { messages: france, max_tokens: 1 }));
     const tokens = pieces.flat();
     expect(answer.usage.prompt_tokens).toBe(37);
@@ -78,7 +78,7 @@ describe("the real chat model through the service", () => {
     expect(tokens).toEqual(reference.chatTokens(france));
   });
 
-  it("evaluates a prompt of token ids unchanged, and answers like the engine itself (CMPL-2)", async () => {
+  it("evaluates a prompt of token ids unchanged, and gives the same answer as the engine alone (CMPL-2)", async () => {
     const prompt = reference.chatTokens(france);
     const { answer, pieces } = await recordCold(() => complete(service, { prompt, max_tokens: answerTokensMax }));
     expect(pieces.flat()).toEqual(prompt);
@@ -94,7 +94,7 @@ describe("the real chat model through the service", () => {
   }));
 
   it.each(asked)(
-    "answers exactly like the engine itself, and counts it, in a $way: $prompt",
+    "gives the same answer as the engine alone, and counts it exactly, in a $way: $prompt",
     {
       timeout: promptLimitMs,
     },

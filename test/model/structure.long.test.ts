@@ -44,7 +44,7 @@ const cities = ["Paris", "Tokyo", "New York", "London", "Berlin"] as const;
 const weatherOf = (city: string): string => `What is the weather in ${city} in celsius?`;
 
 describe("forced calls of the real chat model", () => {
-  it.each(cities)("calls the named function for %s, in a document and in a stream (TOOL-5, TOOL-10)", async (city) => {
+  it.each(cities)("are calls of the named function for %s, streamed or not (TOOL-5, TOOL-10)", async (city) => {
     const asked = { messages: [user(weatherOf(city))], tools: [weatherTool, mailTool], tool_choice: named };
     const { choices } = await chat(service, asked);
     expect(choices).toMatchObject([{ finish_reason: "tool_calls", message: { content: null } }]);
@@ -63,24 +63,27 @@ describe("forced calls of the real chat model", () => {
     });
   });
 
-  it.each(cities)("`required` calls one of the given functions with valid arguments: %s (TOOL-5)", async (city) => {
-    const { choices } = await chat(service, {
-      messages: [user(weatherOf(city))],
-      tools: [weatherTool, mailTool],
-      tool_choice: "required",
-      parallel_tool_calls: false,
-    });
-    expect(choices[0]?.finish_reason).toBe("tool_calls");
-    const calls = choices[0]?.message.tool_calls ?? [];
-    expect(calls).toHaveLength(1);
-    for (const { function: called } of calls) {
-      const isValid = called.name === "get_weather" ? isPlace : isMail;
-      expect(["get_weather", "send_mail"]).toContain(called.name);
-      expect(isValid(JSON.parse(called.arguments)), called.arguments).toBe(true);
-    }
-  });
+  it.each(cities)(
+    "with `required` are calls of one of the given functions with valid arguments: %s (TOOL-5)",
+    async (city) => {
+      const { choices } = await chat(service, {
+        messages: [user(weatherOf(city))],
+        tools: [weatherTool, mailTool],
+        tool_choice: "required",
+        parallel_tool_calls: false,
+      });
+      expect(choices[0]?.finish_reason).toBe("tool_calls");
+      const calls = choices[0]?.message.tool_calls ?? [];
+      expect(calls).toHaveLength(1);
+      for (const { function: called } of calls) {
+        const isValid = called.name === "get_weather" ? isPlace : isMail;
+        expect(["get_weather", "send_mail"]).toContain(called.name);
+        expect(isValid(JSON.parse(called.arguments)), called.arguments).toBe(true);
+      }
+    },
+  );
 
-  it("`none`, and `auto` for a model whose template has no tools, answer with text (TOOL-4)", async () => {
+  it("are replaced by text with `none`, and with `auto` if the model's template has no tools (TOOL-4)", async () => {
     for (const tool_choice of ["none", "auto"]) {
       const asked = { messages: [user(weatherOf("Paris"))], tools: [weatherTool], tool_choice, max_tokens: 24 };
       const { choices } = await chat(service, asked);
@@ -105,7 +108,7 @@ describe("JSON of the real chat model", () => {
   it.each([
     ["Maria Lopez, 34, moved to Berlin last year.", { name: "Maria Lopez", age: 34, city: "Berlin" }],
     ["John Smith is 52 years old and lives in Toronto.", { name: "John Smith", age: 52, city: "Toronto" }],
-  ])("a schema extracts name, age and city from: %s (RF-3)", async (text, found) => {
+  ])("with a schema contains the name, age and city in: %s (RF-3)", async (text, found) => {
     const { choices } = await chat(service, {
       messages: [user(`Extract as JSON with keys name, age, city: ${text}`)],
       response_format: { type: "json_schema", json_schema: { name: "person", strict: true, schema: person } },
@@ -114,7 +117,7 @@ describe("JSON of the real chat model", () => {
     expect(JSON.parse(choices[0]?.message.content ?? "")).toEqual(found);
   });
 
-  it("`json_object` returns one object with nothing around it (RF-1)", async () => {
+  it("with `json_object` is one object without other text (RF-1)", async () => {
     const { choices } = await chat(service, {
       messages: [user("Describe a cat as a JSON object with the keys colour, age and sound.")],
       response_format: { type: "json_object" },

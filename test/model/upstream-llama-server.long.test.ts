@@ -61,7 +61,7 @@ describe("llama.cpp's own server as an upstream", () => {
     expect(events.at(-1)).toMatchObject({ type: "usage", outTokens: 8 });
   });
 
-  it("completes a prompt with log probabilities, and an echo that the server itself ignores", async (context) => {
+  it("completes a prompt with log probabilities, and with an echo, which this service adds", async (context) => {
     if (reason !== null) return context.skip(`no server: ${reason}`);
     const { events, error } = await runEvents(
       chat,
@@ -74,7 +74,7 @@ describe("llama.cpp's own server as an upstream", () => {
     expect(logprobs.every(({ top }) => top.length === 2)).toBe(true);
   });
 
-  it("rejects a prompt above its context with the words that clients search for (ERR-26)", async (context) => {
+  it("rejects a prompt that exceeds its context with the message for which clients search (ERR-26)", async (context) => {
     if (reason !== null) return context.skip(`no server: ${reason}`);
     const { error } = await runEvents(chat, chatRequest({ messages: [userMessage("word ".repeat(2_000))] }));
     expect(error).toMatchObject({ code: "context_overflow", param: "messages" });
@@ -98,7 +98,7 @@ describe("llama.cpp's own server as an upstream", () => {
       await expect(running).rejects.toMatchObject({ code: "aborted" });
       const startedAtMs = performance.now();
       expect((await runEvents(chat, chatRequest({ maxTokens: 1 }))).error).toBeNull();
-      // 900 tokens take far longer on one thread.
+      // An answer of 900 tokens would take far longer on one thread.
       expect(performance.now() - startedAtMs).toBeLessThan(10_000);
     }
   });

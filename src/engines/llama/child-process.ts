@@ -6,9 +6,9 @@ import type { FromChild, ToChild } from "./protocol/protocol.js";
 
 /** A process that runs one model: a message channel, and an exit that the listener receives. */
 export interface ChildProcess {
-  /** Undefined if it could not be started. */
+  /** Process id; undefined if the process could not be started. */
   readonly pid: number | undefined;
-  /** Does nothing if the channel is closed: `onExit` follows. */
+  /** Sends a message. Does nothing if the channel is closed: `onExit` follows. */
   send(message: ToChild): void;
   /** Closes the channel; the process then ends by itself. */
   disconnect(): void;
@@ -19,8 +19,8 @@ export interface ChildProcess {
 export interface ChildProcessListener {
   onMessage(message: FromChild): void;
   /**
-   * Called once, after the last message. `how`: exit code, signal or start error, in words; `lastLines`: the end of its
-   * standard error.
+   * Called once, after the last message. `how`: exit code, signal or start error, in words; `lastLines`: the last lines
+   * that the process wrote to its standard error.
    */
   onExit(how: string, lastLines: readonly string[]): void;
 }
@@ -30,7 +30,7 @@ export type StartChild = (listener: ChildProcessListener, poolThreads: number) =
 
 export interface ChildProcessDeps {
   readonly log: Logger;
-  /** Variables of the server; the child gets those in `passedOn`. */
+  /** Environment variables of the server; the child gets those listed in `passedOn`. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Program of the child; default: `child/main`. */
   readonly childEntry?: string;
@@ -95,15 +95,15 @@ function howItEnded({ exitCode, signalCode }: NodeChild): string {
 }
 
 /**
- * Environment variables passed to the child. Others, secrets above all, are withheld: the child runs native code on
- * untrusted files and prompts. Those of the second line locate and select graphics cards.
+ * Environment variables passed to the child. Others are not passed, because some hold secrets and the child runs native
+ * code on untrusted files and prompts. The variables in the second line locate and select graphics cards.
  */
 const passedOn = [
   ...["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH"],
   ...["CUDA_PATH", "CUDA_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES", "VK_DRIVER_FILES", "VK_ICD_FILENAMES"],
 ];
 
-/** The variables of a process with native code. */
+/** The environment variables of a process that runs native code. */
 export function childEnvironment(environment: ChildProcessDeps["environment"]): Record<string, string | undefined> {
   return Object.fromEntries(passedOn.map((name) => [name, environment[name]]));
 }
@@ -114,7 +114,7 @@ function forkChild(
   poolThreads: number,
 ): NodeChild {
   const compiled = fileURLToPath(new URL("./child/main.js", import.meta.url));
-  // In the repository there is only its source, which tsx loads.
+  // In the repository only the TypeScript source exists, which tsx loads.
   const file = entry ?? (existsSync(compiled) ? compiled : compiled.replace(/js$/, "ts"));
   return fork(file, [], {
     execArgv: file.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [],
@@ -124,22 +124,22 @@ function forkChild(
       UV_THREADPOOL_SIZE: String(poolThreads),
     },
     serialization: "advanced",
-    // Libraries print to the standard output, which is the server's.
+    // Standard output is ignored, because libraries print to it and it would be the server's.
     stdio: ["ignore", "ignore", "pipe", "ipc"],
     // Its own process group: Ctrl-C on a terminal does not reach the child, which the server stops after its calls have ended.
     detached: true,
   });
 }
 
-/** Characters of a line that are logged; the rest of it is dropped. */
+/** Maximum characters of a line in the log; the rest of the line is dropped. */
 const lineCharsMax = 1_000;
-/** Lines that are kept for the error of a child that dies. */
+/** Number of last lines that are kept for the error of a child that dies. */
 const lastLinesMax = 5;
 const alarming = /error|fail|fatal|assert|exception|abort/i;
 /** Escape sequences of terminals, and control characters, which could forge lines in a raw log. */
 const controls = /\p{Cc}\[[\d;]*[A-Za-z]|\p{Cc}/gu;
 
-/** Logs a child's standard error by lines: alarming ones as warnings, others at debug level. `lastLines`: oldest first. */
+/** Logs a child's standard error line by line: error lines as warnings, others at debug level. `lastLines`: oldest first. */
 export function createStderrLog(log: Logger, fields: object) {
   const lastLines: string[] = [];
   let unfinished = "";

@@ -3,7 +3,7 @@ import type { GenEvent } from "../../domain/engine/engine.js";
 import type { ChildProcess, StartChild } from "./child-process.js";
 import type { ChildModel, FromChild, LoadedFacts, ToChild } from "./protocol/protocol.js";
 
-/** A call to the child, before it has a number. */
+/** A call to the child, without its call number. */
 export type ChildRequest = WithoutCall<Extract<ToChild, { type: "generate" | "embed" | "count" }>>;
 type WithoutCall<M> = M extends unknown ? Omit<M, "call"> : never;
 
@@ -14,7 +14,7 @@ export type CallEnd =
 
 export interface CallListener {
   onEvent(event: GenEvent): void;
-  /** Called once, last. */
+  /** Called once, after all events of the call. */
   onEnd(end: CallEnd): void;
 }
 
@@ -23,14 +23,14 @@ export interface SessionEnd {
   readonly why: "failed_load" | "died" | "hung" | "closed";
   /** Description for the log. */
   readonly detail: string;
-  /** Start of the callers' unanswered wait, on the monotonic clock: usually the child's last message. */
+  /** Time since which callers wait for an answer, on the monotonic clock: usually the child's last message. */
   readonly sinceMs: number;
   readonly lastLines: readonly string[];
 }
 
 export interface SessionListener {
   onProgress(share: number): void;
-  /** Called at most once: calls may begin. */
+  /** Called at most once, when the model is loaded and calls may begin. */
   onLoaded(facts: LoadedFacts): void;
   /** Called once, just before the session's calls end. */
   onEnded(end: SessionEnd): void;
@@ -42,15 +42,15 @@ export interface SessionDeps {
   readonly stallMs: number;
 }
 
-/** Minimum time for the start of the process, whatever the stall limit: on a busy machine it takes seconds. */
+/** Time allowed for the start of the process even if the stall limit is shorter: on a busy machine it takes seconds. */
 const startMaxMs = 15_000;
-/** Maximum time to load a model, long enough for a slow disk; also ends a load that reports progress. */
+/** Maximum time to load a model, long enough for a slow disk. It also ends a load that still reports progress. */
 const loadMaxMs = 600_000;
 /** Time for the child to exit by itself. */
 const closeMaxMs = 2_000;
 
 /**
- * Tokens are sampled in the child's thread pool, one job per call, and must not be sampled at the same time: llama.cpp
+ * Tokens are sampled in the child's thread pool, one job per call, and the jobs must not run in parallel: llama.cpp
  * sorts the results of a batch on first use without a lock, so that answers would lose or double words. The contexts of
  * an encoder share nothing and run in parallel.
  */
@@ -65,7 +65,7 @@ interface OpenCall {
 
 /**
  * One child process from start to exit: it loads one model and then runs calls concurrently. A child that is silent for
- * `stallMs`, or does not end an aborted call within it, is killed; its calls end at once, without waiting for the exit.
+ * `stallMs`, or does not end an aborted call within it, is killed; its calls end immediately, before the process exits.
  */
 export class ChildSession {
   /** Resident memory of the process, at its last heartbeat. */
@@ -109,7 +109,7 @@ export class ChildSession {
     return this.#process.pid;
   }
 
-  /** Sends a call to the child and returns its number; after `onLoaded`. If the session has just ended, the call is lost. */
+  /** Sends a call to the child and returns its number. Only after `onLoaded`. A call after the session's end is lost. */
   begin(request: ChildRequest, listener: CallListener): number {
     const call = ++this.#callsBegun;
     if (this.#isOver) {
@@ -213,15 +213,15 @@ const beatMs = 1_000;
 const beatsPerStallMin = 5;
 
 interface Heartbeat {
-  /** Call it for each message of the other side. */
+  /** Must be called for each message of the other process. */
   answered(): void;
   stop(): void;
 }
 
 /**
- * Detects that the other side hangs although its process lives: calls `onStall` once, at most `stallMs` after the last
- * message. Silence is counted in unanswered pings, not in time: if this process itself was stopped for a minute, the
- * answers are queued behind the timer.
+ * Detects that the other process hangs although it has not exited: calls `onStall` once, at most `stallMs` after its last
+ * message. Counts unanswered pings instead of time: if this process itself was stopped for a minute, the answers are
+ * queued behind the timer.
  */
 export function startHeartbeat(
   clock: Clock,
@@ -235,7 +235,7 @@ export function startHeartbeat(
     ping(++pings);
     unanswered += 1;
     cancelTimer = clock.after(everyMs, () => {
-      // One beat less: the last answer may have come a whole beat before the first ping that was not answered.
+      // One interval less: the last answer may have come a whole interval before the first unanswered ping.
       if (unanswered * everyMs < stallMs - everyMs) beat();
       else onStall();
     });

@@ -27,7 +27,7 @@ export interface LlamaSettings {
   readonly build: BuildChoice;
 }
 
-/** Share of the stall limit for which a call may wait; the rest is for returning its error. */
+/** Share of the stall limit for which a call may wait; the remaining time is for returning its error. */
 const waitingShare = 0.9;
 
 export interface LlamaEngineDeps {
@@ -35,7 +35,7 @@ export interface LlamaEngineDeps {
   readonly log: Logger;
   readonly files: ModelFiles;
   readonly settings: LlamaSettings;
-  /** The server's variables; children get only those that they need. */
+  /** The server's environment variables; children get only those that they need. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Program of the children, instead of the engine's own. */
   readonly childEntry?: string;
@@ -65,7 +65,7 @@ export const llamaEngine = {
 class LoadQueue {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Calls `load` when the earlier loads have ended. An abort ends the wait; `load` then rejects by itself. */
+  /** Calls `load` when the earlier loads have ended, or after an abort, of which `load` then rejects by itself. */
   async run<T>(load: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const earlier = this.#last;
     const mayBegin = new Promise<void>((resolve) => {
@@ -81,7 +81,7 @@ class LoadQueue {
 
 interface LoadParts extends LlamaEngineDeps {
   readonly startChild: StartChild;
-  /** Null: models may load at the same time. */
+  /** Queue of loads; null: models may load at the same time. */
   readonly queue: LoadQueue | null;
 }
 
@@ -134,27 +134,27 @@ function logPlacement(log: Logger, model: string, { gpu, gpuLayers, layers, unus
 
 /** A verified GGUF file on this machine. */
 export interface ModelFile {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string;
   readonly kind: "chat" | "embedding";
-  /** Tokens of the context that the model was trained with. */
+  /** Length of the context that the model was trained with, in tokens. */
   readonly trainedContext: number;
   /** Whether its vectors may be cut to fewer dimensions; default false. */
   readonly shortenableEmbeddings?: boolean;
-  /** Recommended for requests that leave a field unset; default: none. */
+  /** Recommended values for fields that a request leaves unset; default: none. */
   readonly defaults?: RequestDefaults;
 }
 
 /** Port to the model store. */
 export interface ModelFiles {
   /**
-   * The file that a deployment's options name, first fetched and verified if it is not on this machine. Rejects with
-   * EngineError if there is none, and with `aborted`.
+   * Returns the file that a deployment's options name. Downloads and verifies it first if it is not on this machine. Rejects
+   * with EngineError if there is no such file, and with `aborted`.
    */
   locate(options: unknown, onProgress: (progress: LoadProgress) => void, signal: AbortSignal): Promise<ModelFile>;
 }
 
-/** Alternatives per position that the sampler can report. */
+/** Maximum alternatives per position that the sampler can report. */
 const logprobsMax = 20;
 
 function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts: LoadedFacts): BoundedCapabilities {

@@ -24,7 +24,7 @@ export interface LlamaModelOptions {
   readonly id: string;
   readonly caps: BoundedCapabilities;
   readonly fingerprint: string;
-  /** Concurrent calls. */
+  /** Maximum number of concurrent calls. */
   readonly slots: number;
   readonly longestTokenBytes: number;
   /** See `LoadedModel.defaults`. */
@@ -64,9 +64,9 @@ export class LlamaModel implements LoadedModel {
     return answer.tokens;
   }
 
-  /** Takes a slot, which is free again when the child has ended the call. May wait for the slot of an aborted call. */
+  /** Runs a call in a slot, which is free again when the child has ended the call. May wait for the slot of an aborted call. */
   async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
-    if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' makes embeddings only.`);
+    if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' only computes embeddings.`);
     const childRequest = toChildGenerate(request);
     this.#rejectLongPrompt(childRequest.input, request.maxTokens);
     const stop = new AbortSource();
@@ -101,7 +101,7 @@ export class LlamaModel implements LoadedModel {
 
   async embed({ inputs, queueMs, ...request }: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
-    if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
+    if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' computes no embeddings.`);
     const { contextLength } = this.caps;
     for (const [index, input] of inputs.entries()) {
       const inputTokens = typeof input === "string" ? fewestTokens([input], this.#options.longestTokenBytes) : 0;
@@ -117,7 +117,7 @@ export class LlamaModel implements LoadedModel {
   }
 
   async rerank(): Promise<RerankResult> {
-    throw new EngineError("unsupported", `The model '${this.id}' does not rerank: the embedded engine cannot.`);
+    throw new EngineError("unsupported", `The embedded engine of the model '${this.id}' does not support reranking.`);
   }
 
   stats(): EngineStats {
@@ -221,9 +221,9 @@ function splitVectors(joined: Float32Array, native: number, dimensions: number):
  * maximum length of the answer.
  */
 export class EventQueue {
-  /** Resolves when the reader has taken all events so far. Null: it has. Never rejects. */
+  /** Resolves when the reader has taken all events so far; null: it has taken them. Never rejects. */
   drained: Promise<void> | null = null;
-  /** What the reader threw; later events are dropped. */
+  /** The error that the reader threw; later events are dropped. */
   failure: { readonly thrown: unknown } | null = null;
   readonly #emit: EmitEvent;
   readonly #onFailure: () => void;

@@ -6,7 +6,7 @@ import type { BuildChoice } from "./builds/builds.js";
 import { bindingModule, redirectedPackages } from "./child/open-binding.js";
 import { childEnvironment } from "./child-process.js";
 
-/** What the binding found on this machine. */
+/** The graphics support that the binding found on this machine. */
 export interface ProbeResult {
   readonly version: string;
   /** Kind of graphics support in use; null: the processor. */
@@ -21,7 +21,7 @@ export interface ProbeResult {
 }
 
 export interface ProbeOptions {
-  /** The server's variables; the process gets those of a model's process. */
+  /** The server's environment variables; the probe gets those that a model's process would get. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly timeoutMs: number;
   readonly outputBytesMax: number;
@@ -29,9 +29,9 @@ export interface ProbeOptions {
 }
 
 /**
- * Opens the binding as `openBinding` does, and prints a ProbeResult. Text instead of a module, because a module of the sources
- * would need a compiler at run time, which takes longer than the probe. The binding starts one more process with the same
- * options of Node, where `--eval` would run this program again.
+ * Opens the binding as `openBinding` does, and prints a ProbeResult. A text instead of a module, because in the repository a
+ * module would need a compiler at run time, which takes longer than the probe. It is not run with `--eval`: the binding starts
+ * one more process with the same options of Node, which would run this program again.
  */
 const program = `
 import { register } from "node:module";
@@ -64,7 +64,7 @@ process.exit();
 `;
 
 /**
- * Opens the binding in a process of its own, because native code may crash it. Rejects with the error of `execFile` if no build
+ * Opens the binding in a separate process, because native code may crash it. Rejects with the error of `execFile` if no build
  * of the choice loads.
  */
 export async function probe(build: BuildChoice, options: ProbeOptions): Promise<ProbeResult> {
@@ -72,7 +72,7 @@ export async function probe(build: BuildChoice, options: ProbeOptions): Promise<
   const given = { gpus: build.gpus, module: bindingModule(build), redirect: redirectedPackages(build) };
   const args = ["--input-type=module", "--eval", program, JSON.stringify(given)];
   const { stdout } = await promisify(execFile)(process.execPath, args, {
-    // From here the binding is found as from a model's process.
+    // From this folder Node finds the same binding as from a model's process.
     cwd: dirname(fileURLToPath(import.meta.url)),
     env: childEnvironment(env),
     timeout: timeoutMs,

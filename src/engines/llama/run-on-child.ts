@@ -7,19 +7,19 @@ import type { Supervisor } from "./supervisor.js";
 
 export interface ChildCall {
   readonly request: ChildRequest;
-  /** Time that the caller has already waited. */
+  /** Time that the caller had waited before this call. */
   readonly queueMs: number;
   readonly progress: CallProgress;
   /** Called with each event of the call, in order. */
   onEvent(event: GenEvent): void;
-  /** Released before the call's end, or once the child has ended a call that was aborted. */
+  /** The call's slot. Released before the call ends or, for an aborted call, once the child has ended it. */
   readonly slot: HeldSlot;
 }
 
 export interface CallDeps {
   readonly clock: Clock;
   readonly supervisor: Supervisor;
-  /** Maximum wait after the loss of a child, its silence included, for the first output of the next one. */
+  /** Maximum wait for the first output of the next child after a child is lost, counted from the lost child's last message. */
   readonly outputMaxMs: number;
 }
 
@@ -32,10 +32,10 @@ type RunEnd = CallEnd | { readonly type: "unanswered" | "late" };
 const abortAnswerMs = 1_000;
 
 /**
- * Runs one call on the model's child. A call that loses its child before any output is run once more, on the next child;
- * while there is none, a call waits for the next. Either must have its first output, or its end if it has no events,
- * `outputMaxMs` after the loss or its own beginning, whichever was later. A second loss ends it. Rejects with EngineError:
- * the child's own, `engine_restarted`, `aborted`, or the supervisor's if there is no child.
+ * Runs one call on the model's child. A call that loses its child before any output is run once more, on the next child; a
+ * call that begins without a child waits for one. In both cases the first output, or the end of a call without events, must
+ * come within `outputMaxMs` of the loss or of the call's beginning, whichever was later. A second loss ends the call. Rejects
+ * with EngineError: the child's own, `engine_restarted`, `aborted`, or the supervisor's if there is no child.
  */
 export async function runOnChild(deps: CallDeps, call: ChildCall, signal: AbortFlag): Promise<CallAnswer> {
   const { progress, slot } = call;
@@ -84,8 +84,8 @@ async function runUntilEnd(deps: CallDeps, call: ChildCall, signal: AbortFlag): 
 }
 
 /**
- * One try. `outputWithinMs` null: no limit. After an abort the child has a second to report the usage. If that takes
- * longer, or output comes too late, the caller does not wait, but the call keeps its slot until the child has ended it.
+ * Runs the call on one child. `outputWithinMs` null: no limit. After an abort the child has a second to report the usage. If
+ * that takes longer, or output is late, the caller stops waiting, but the call keeps its slot until the child has ended it.
  */
 function runOnce(
   clock: Clock,
@@ -133,7 +133,7 @@ function runOnce(
   });
 }
 
-/** Events of a call so far, and what it has consumed and produced. */
+/** The progress of a call: whether it has output, and the tokens that it has consumed and produced. */
 export class CallProgress {
   isAccepted = false;
   /** Whether the caller may have seen a part of the answer. */
@@ -167,9 +167,9 @@ export class CallProgress {
 
 /** The slot of one call. */
 export interface HeldSlot {
-  /** Call it when the child was asked to end the call early: other calls may then wait for the slot. */
+  /** Must be called when the child was asked to end the call early: other calls may then wait for the slot. */
   expectRelease(): void;
-  /** Call it once, when the child no longer runs the call. */
+  /** Must be called once, when the child no longer runs the call. */
   release(): void;
 }
 
@@ -182,7 +182,7 @@ export class CallSlots {
   readonly #slots: number;
   readonly #waiting = new Set<() => void>();
   readonly #whenIdle: (() => void)[] = [];
-  /** Slots of aborted calls, which become free soon. */
+  /** Number of slots of aborted calls, which become free soon. */
   #leaving = 0;
 
   constructor(slots: number) {

@@ -6,7 +6,7 @@ import { abortedError, type ChildModel, type LoadedFacts } from "./protocol/prot
 
 export interface SupervisorDeps extends SessionDeps {
   readonly log: Logger;
-  /** Crashes in five minutes after which one more opens the circuit breaker. */
+  /** Crashes in five minutes that the circuit breaker tolerates; one more opens it. */
   readonly circuitCrashes: number;
 }
 
@@ -39,9 +39,9 @@ export function unloadedError(modelId: string): EngineError {
  *     ready or loading -> cooling -> loading (probe) -> ready, or cooling again
  */
 export class Supervisor {
-  /** Starts of a child, without the first. */
+  /** Number of starts of a child after the first. */
   restarts = 0;
-  /** Last message of the most recently lost child, on the monotonic clock; -Infinity before any loss. */
+  /** Time of the most recently lost child's last message, on the monotonic clock; -Infinity before any loss. */
   lostAtMs = Number.NEGATIVE_INFINITY;
   readonly #deps: SupervisorDeps;
   readonly #model: ChildModel;
@@ -75,7 +75,7 @@ export class Supervisor {
 
   /**
    * Starts the first child. Resolves when it has loaded the model; rejects with EngineError `model_not_loaded` or
-   * `aborted`, and no child is left then. Called once, before anything else.
+   * `aborted` after ending the child. Called once, before any other method.
    */
   async load(onProgress: (share: number) => void, signal: AbortSignal): Promise<LoadedFacts> {
     this.#onProgress = onProgress;
@@ -92,8 +92,8 @@ export class Supervisor {
   }
 
   /**
-   * The current child, or the one that is being started, after `waitMs` at most. Rejects with a retryable EngineError
-   * while the circuit breaker is open, if none is ready in time and after `stop`, and with `aborted`.
+   * Returns the current child, or waits up to `waitMs` for the one that is being started. Rejects with a retryable EngineError
+   * if the circuit breaker is open, if no child is ready in time and after `stop`, and with `aborted`.
    */
   session(signal: AbortFlag, waitMs: number): Promise<ChildSession> {
     if (signal.aborted) return Promise.reject(abortedError(signal));
@@ -109,7 +109,7 @@ export class Supervisor {
     }
   }
 
-  /** Ends the child and starts no more. Running calls fail. */
+  /** Ends the child and starts no other. Running calls fail. */
   async stop(): Promise<void> {
     const last = this.#state;
     this.#cancelTimer();
@@ -236,8 +236,8 @@ const coolDownMaxMs = 300_000;
 
 /**
  * Circuit breaker for the restarts of one model's child. It opens at more than `crashesMax` crashes in
- * five minutes, cools down for 10 s, and for twice as long each time it opens again, up to five minutes; five minutes
- * after a cool-down it begins at 10 s again.
+ * five minutes and stays open for 10 s, and for twice as long each time it opens again, up to five minutes. Five minutes
+ * after such a cool-down the time is 10 s again.
  */
 export class CircuitBreaker {
   readonly #crashesMax: number;
@@ -267,7 +267,7 @@ export class CircuitBreaker {
 
 const delayMinMs = 100;
 const delayMaxMs = 5_000;
-/** A child that lived this long after its load was healthy. */
+/** A child that ran this long after its load counts as healthy. */
 const healthyMs = 10_000;
 
 /** Delay before a restart: 100 ms after a healthy child, doubled after each short-lived one, 5 s at most. */

@@ -10,7 +10,7 @@ import { type Upstream, withKeys } from "./connection/upstream.js";
 import { guessOperations, kindProfiles } from "./protocol/kinds.js";
 import { countOf, engineErrorOf, InvalidResponse, parseJson } from "./protocol/upstream-failure.js";
 
-/** Bytes of a model list: hosted services list thousands. */
+/** Maximum bytes of a model list: hosted services list thousands of models. */
 const listBytesMax = 8 * 1_024 * 1_024;
 const modelsMax = 10_000;
 const modelIdCharsMax = 256;
@@ -39,14 +39,14 @@ export async function checkUpstream(upstream: Upstream, clock: Clock, signal: Ab
   return { kind, version, slots, models: readModels(answer, kind ?? "generic"), latencyMs };
 }
 
-/** Whether the server can serve requests, by a request that costs it nothing. */
+/** Whether the server can serve requests, determined by a request that does not generate. */
 export async function isHealthy(upstream: Upstream, signal: AbortFlag): Promise<boolean> {
   const { healthPath } = upstream.profile;
   try {
     const { status } = await (healthPath === null
       ? list(upstream, upstream.keys.soonest, signal)
       : get(upstream, healthPath, signal));
-    // Without a list of models, any answer of the application counts.
+    // A server without a list of models answers 404, which also shows that it runs.
     return status === 200 || (healthPath === null && status === 404);
   } catch (error) {
     if (error instanceof EngineError) return false;
@@ -55,9 +55,9 @@ export async function isHealthy(upstream: Upstream, signal: AbortFlag): Promise<
 }
 
 /**
- * The list of models; a key that is rejected or limited is followed by the next one. It says nothing about generations:
- * providers have keys that may not list models, and do not count lists for their rate limits. So it holds no key and ends
- * no hold.
+ * Requests the list of models; after a key that is rejected or limited, the next key is tried. The result says nothing about
+ * generations: some keys may not list models, and providers do not count this request for their rate limits. So it neither
+ * holds a key nor ends a hold.
  */
 async function getModels(upstream: Upstream, clock: Clock, signal: AbortFlag): Promise<WholeAnswer> {
   const keys = new ModelKeys(clock, new KeyRing(upstream.settings.keys));
@@ -103,13 +103,13 @@ function readModels({ body }: WholeAnswer, kind: UpstreamKind): readonly Discove
   return models;
 }
 
-/** `input_modalities` of llama.cpp and OpenRouter. */
+/** Whether a model takes images, by `input_modalities` of llama.cpp and OpenRouter; null: not stated. */
 function takesImages(architecture: unknown): boolean | null {
   const modalities: unknown = isObject(architecture) ? architecture["input_modalities"] : null;
   return Array.isArray(modalities) ? modalities.includes("image") : null;
 }
 
-/** The facts of an entry of Anthropic's list. */
+/** The properties of a model in Anthropic's list. */
 function messagesFacts(entry: Readonly<Record<string, unknown>>): MessagesFacts {
   const { capabilities } = entry;
   const { thinking = null, effort = null } = isObject(capabilities) ? capabilities : {};
@@ -150,11 +150,11 @@ function kindOf(url: string, { headers, body }: WholeAnswer): UpstreamKind | nul
   const first: unknown = Array.isArray(entries) ? entries[0] : null;
   const owner = isObject(first) ? first["owned_by"] : null;
   if (typeof owner === "string" && Object.hasOwn(kindOfOwner, owner)) return kindOfOwner[owner] ?? null;
-  // A service that imitates OpenAI, as this one does; its /version is not that of vLLM.
+  // A service that imitates OpenAI, as this one does; its /version does not mean that it is vLLM.
   return headers["openai-version"] === undefined ? null : "generic";
 }
 
-/** Kinds whose servers state a version at a path of their own; the most common path is the last. */
+/** Kinds of servers that state their version at a path of their kind; the most common path is the last. */
 const kindsWithVersion = ["llama-server", "ollama", "sglang", "vllm"] as const;
 
 /** Requests the versions of all kinds at the same time, because most servers have none of the paths. */
@@ -169,10 +169,10 @@ async function kindByVersion(
 
 const versionCharsMax = 100;
 
-/** What a server states beside its version. */
+/** The version of a server and its number of slots. */
 type Stated = Pick<UpstreamFacts, "slots"> & { readonly version: string };
 
-/** Null when the server states no version where servers of this kind do. */
+/** Requests the version at the path of this kind; null: the server states none there. */
 async function statedBy(upstream: Upstream, kind: UpstreamKind, signal: AbortFlag): Promise<Stated | null> {
   const { version } = kindProfiles[kind];
   if (version === null) return null;

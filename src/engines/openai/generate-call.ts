@@ -14,23 +14,23 @@ import {
   withUsage,
 } from "./protocol/upstream-failure.js";
 
-/** How long the usage may take after the last finish. */
+/** Maximum wait for the usage after the finish of the last choice. */
 const tailMs = 5_000;
 
-/** Turns an answer in the protocol of its server into events. Its methods throw InvalidResponse, or what emitting throws. */
+/** Turns an answer in the protocol of its server into events. Its methods throw InvalidResponse or the consumer's error. */
 export interface AnswerParser {
   /** Whether the answer itself has begun, not only the progress of its prompt. */
   readonly hasBegun: boolean;
   /** Whether every choice has its finish reason. */
   readonly isFinished: boolean;
   readonly fingerprint: string;
-  /** Null: the server has not begun. */
+  /** The usage until now; null: the server has not begun. */
   readonly usageSoFar: EngineUsage | null;
   /** Takes the data of one event of a stream. Returns whether it is the last one. */
   take(data: string): boolean;
   /** Takes a whole answer, of a server that does not stream. */
   takeChunk(answer: unknown): void;
-  /** Emits what is held, the finishes and the usage. */
+  /** Emits held text, the finish of each choice and the usage. */
   end(): void;
 }
 
@@ -42,14 +42,14 @@ export interface GenerateCallOptions {
 }
 
 /**
- * One attempt of a generation: reads the answer, emits its events in order, and stops reading while the consumer has not
- * taken one. Errors and ends of the connection are handled after the events that came before them.
+ * One attempt of a generation: reads the answer, emits its events in order, and stops reading until the consumer has taken
+ * each event. An error or the end of the connection is handled after the events that came before it.
  */
 export class GenerateCall implements AnswerReader {
   readonly #options: GenerateCallOptions;
   readonly #answer: AnswerParser;
   readonly #events = new SseReader();
-  /** Reads that came after the consumer had to be waited for: at most what the socket had read. */
+  /** Reads that came while the consumer was busy: at most the data that the socket had already read. */
   readonly #reads: Buffer[] = [];
   #exchange: Exchange | null = null;
   #form: "events" | "whole" | "error" = "events";
@@ -58,11 +58,11 @@ export class GenerateCall implements AnswerReader {
   #body = new BodyCollector(eventBytesMax);
   /** Events that wait for the consumer; null: the consumer is ready. */
   #held: GenEvent[] | null = null;
-  /** The connection has ended, with an error or without. */
+  /** Set when the connection has ended, with an error or without. */
   #end: { readonly error: EngineError | null } | null = null;
-  /** The end has reached the reader of events. */
+  /** Whether the reader of events was informed of the end. */
   #isEnded = false;
-  /** All events are emitted or held. */
+  /** Whether all events are emitted or held. */
   #isComplete = false;
   #isSettled = false;
   #consumerFailed: { readonly error: unknown } | null = null;
@@ -75,7 +75,7 @@ export class GenerateCall implements AnswerReader {
     this.#answer = options.parser((event) => this.#send(event));
   }
 
-  /** Resolves after the last event was taken. Rejects with EngineError, or with what the consumer threw. Call it once. */
+  /** Resolves after the last event was taken. Rejects with EngineError or the consumer's error. Must be called once. */
   run(start: (reader: AnswerReader) => Exchange): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -86,12 +86,12 @@ export class GenerateCall implements AnswerReader {
     });
   }
 
-  /** Closes the connection at once and rejects with the error and the usage so far. */
+  /** Closes the connection immediately and rejects with the error and the usage so far. */
   stop(error: EngineError): void {
     this.#settle(withUsage(error, this.usage));
   }
 
-  /** Zero before the answer began. */
+  /** The usage so far; zero before the answer began. */
   get usage(): EngineUsage {
     return this.#answer.usageSoFar ?? { promptTokens: 0, outTokens: 0, cachedTokens: 0 };
   }
@@ -114,7 +114,7 @@ export class GenerateCall implements AnswerReader {
     }
     const type = String(headers["content-type"] ?? "").toLowerCase();
     const encoding = String(headers["content-encoding"] ?? "identity");
-    // A server that cannot stream answers with the whole as JSON.
+    // A server that cannot stream sends the whole answer as JSON.
     if (type.startsWith("application/json")) this.#form = "whole";
     else if (!type.startsWith("text/event-stream")) {
       this.#fail(new InvalidResponse(`the upstream's answer has the content type '${type.slice(0, 100)}'`));
@@ -170,7 +170,7 @@ export class GenerateCall implements AnswerReader {
     }
   }
 
-  /** Takes the events that have come, until the consumer has to be waited for. */
+  /** Takes the received events until the consumer is busy. */
   #drain(): void {
     try {
       while (this.#held === null && !this.#isComplete && !this.#isSettled) {
@@ -201,7 +201,7 @@ export class GenerateCall implements AnswerReader {
     }
   }
 
-  /** Everything that has come is taken. */
+  /** Called when all received events are taken: ends the call, or waits for the usage or the next read. */
   #atGap(): void {
     if (this.#end !== null) {
       if (this.#end.error !== null) this.#fail(this.#end.error);
@@ -247,7 +247,7 @@ export class GenerateCall implements AnswerReader {
     );
   }
 
-  /** The consumer is ready: emits what was held, then reads on. */
+  /** Called when the consumer is ready: emits the held events, then continues to read. */
   #release(): void {
     const held = this.#held ?? [];
     this.#held = null;
@@ -271,7 +271,7 @@ export class GenerateCall implements AnswerReader {
     }
   }
 
-  /** An answer whose choices have all finished is complete, whatever happens to the connection afterwards. */
+  /** Ends the call with an error. An answer whose choices have all finished is complete even if the connection then fails. */
   #fail(error: unknown): void {
     if (this.#isSettled) return;
     if (this.#consumerFailed !== null) {
@@ -294,7 +294,7 @@ export class GenerateCall implements AnswerReader {
     this.#settle(isCharged && usageSoFar !== null ? withUsage(known, usageSoFar) : known);
   }
 
-  /** `error` null: success. */
+  /** Resolves or rejects the call once. `error` null: success. */
   #settle(error: unknown): void {
     if (this.#isSettled) return;
     this.#isSettled = true;

@@ -12,21 +12,21 @@ import type { KindProfile } from "./protocol/kinds.js";
 import { type BodySettings, generateBody, JsonObject } from "./protocol/request-body.js";
 import type { ErrorForms } from "./protocol/upstream-failure.js";
 
-/** How one generation is sent, and how its answer is read. */
+/** The request of one generation and the reader of its answer. */
 export interface GenerationForm {
   readonly operation: UpstreamOperation;
   readonly body: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Field of the prompt, for errors about its length. */
+  /** Request field that contains the prompt, for errors about its length. */
   readonly promptParam: string;
-  /** Absent: errors have OpenAI's forms. */
+  /** How errors are read; absent: they have OpenAI's forms. */
   readonly errors?: ErrorForms;
   parser(options: AnswerOptions, emit: (event: GenEvent) => void): AnswerParser;
 }
 
 const noHeaders = {};
 
-/** Throws EngineError for what the API of the server does not have. */
+/** Converts a request. Throws EngineError for features that the API of the server does not have. */
 export function generationForm(
   request: GenerateRequest,
   api: KindProfile["api"],
@@ -55,7 +55,7 @@ export function generationForm(
   };
 }
 
-/** The request as it came, with the server's name of the model. It always streams. */
+/** The client's request unchanged, except that it has the server's name of the model and always streams. */
 function nativeForm(native: NonNullable<GenerateRequest["native"]>, model: string): GenerationForm {
   const { api, headers } = native;
   const body = new JsonObject().text("model", model).add("stream", "true");

@@ -17,14 +17,14 @@ import { capabilitiesOf, kindProfiles, type ModelFacts, passedFieldsOf } from ".
 
 export interface OpenAiEngineDeps {
   readonly clock: Clock;
-  /** For timers that belong to no request of a client: discovery and health checks. */
+  /** Clock for timers that belong to no request of a client: discovery and health checks. */
   readonly backgroundClock: Clock;
   readonly ids: Pick<IdSource, "text">;
   readonly log: Logger;
   readonly onOutcome?: UpstreamObserver;
 }
 
-/** Models on servers with an OpenAI-compatible API, or with that of Anthropic. */
+/** Runs models on servers with an OpenAI-compatible API or with Anthropic's API. */
 export const openAiEngine = {
   name: "openai",
   settings: ["upstream", "model", "pass_through"],
@@ -37,13 +37,13 @@ export const openAiEngine = {
 
 /** Maximum wait of a load for the list of models; afterwards the model is used without it. */
 const discoveryWaitMs = 2_000;
-/** Delay before the list of a server that did not answer is read again; doubles up to the maximum. */
+/** Delay before the list of an unreachable server is requested again; doubles up to the maximum. */
 const retryMs = 1_000;
 const retryMaxMs = 60_000;
 
 /**
- * Loads a model without waiting long for its server: one that is unavailable answers requests with an error, so that other
- * deployments take them, and its list is read again until it answers.
+ * Loads a model without waiting long for its server. While the server is unreachable, requests fail, so that other
+ * deployments answer them, and the list of models is requested again until it is read.
  */
 async function load(
   deps: OpenAiEngineDeps,
@@ -102,7 +102,7 @@ async function load(
   );
 }
 
-/** Resolves when the server has answered, or after `discoveryWaitMs`; then the list is requested in the background. */
+/** Resolves when the server has answered, or after `discoveryWaitMs`. Requests for the list continue in the background. */
 function learnWithin(
   { backgroundClock: clock, log }: OpenAiEngineDeps,
   upstream: Upstream,
@@ -128,7 +128,7 @@ function learnWithin(
       discoverModels(upstream, clock, stop)
         .then(
           (models) => {
-            // llama.cpp has one model, and answers to every name.
+            // llama.cpp has one model and accepts every model name.
             const isOnly = upstream.settings.kind === "llama-server" && models.length === 1;
             const found = models.find((listed) => listed.id === model) ?? (isOnly ? models[0] : undefined);
             if (found !== undefined) learn(found);
@@ -137,7 +137,7 @@ function learnWithin(
           (error: unknown) => {
             if (stop.aborted) return;
             const code = error instanceof EngineError ? error.code : "internal";
-            // Once: the upstream's later requests show whether it is still away.
+            // Logged once: later requests show whether the upstream is still unreachable.
             if (delayMs === retryMs) {
               log.warn({ upstream: name, model, error: code }, "the upstream does not list its models; retrying");
             }
@@ -150,7 +150,7 @@ function learnWithin(
   });
 }
 
-/** The upstreams in use: models with equal definitions share one, and with it connections and the state of keys. */
+/** The upstreams in use. Models with equal definitions share one, with its connections and the holds of its keys. */
 class SharedUpstreams {
   readonly #deps: Pick<OpenAiEngineDeps, "clock" | "backgroundClock">;
   readonly #inUse = new Map<Upstream, SharedUpstream>();
@@ -197,8 +197,8 @@ class SharedUpstreams {
 }
 
 interface SharedUpstream {
-  /** Models that use it. */
+  /** Number of models that use the upstream. */
   users: number;
-  /** The health check that is under way. */
+  /** The running health check; null: none. */
   check: { readonly signal: AbortFlag; readonly result: Promise<boolean> } | null;
 }

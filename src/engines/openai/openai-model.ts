@@ -28,36 +28,36 @@ export interface OpenAiModelDeps {
   readonly clock: Clock;
   readonly ids: Pick<IdSource, "text">;
   readonly upstream: Upstream;
-  /** Called once per attempt; `firstByteMs` null: no byte of a body came. */
+  /** Called once per attempt; `firstByteMs` null: the answer did not begin. */
   readonly onOutcome: (outcome: UpstreamOutcome, firstByteMs: number | null) => void;
-  /** As for LoadedModel.isReachable. */
+  /** See `LoadedModel.isReachable`. */
   readonly isReachable: (signal: AbortFlag) => Promise<boolean>;
   /** Called once, when the model is unloaded. */
   readonly onUnloaded: () => Promise<void>;
 }
 
 export interface OpenAiModelSpec {
-  /** Catalog id. */
+  /** Id of the model in the catalog. */
   readonly id: string;
   readonly slots: number;
   readonly body: BodySettings;
-  // What is known now; discovery may learn more later.
+  // Discovery may replace these values later.
   caps: Capabilities;
   messages: MessagesFacts | null;
 }
 
-/** Words of the prompt that are kept out of the log. */
+/** Characters of the prompt whose words are removed from log lines. */
 const scrubbedCharsMax = 65_536;
 
 /** A model of an upstream server. */
 export class OpenAiModel implements LoadedModel {
   readonly id: string;
-  /** The last one that the server named; empty before. */
+  /** The fingerprint in the server's last answer; empty before the first. */
   fingerprint = "";
   readonly #deps: OpenAiModelDeps;
   readonly #spec: OpenAiModelSpec;
   readonly #keys: ModelKeys;
-  /** What stops each running call. */
+  /** The running calls, each with a function that stops it. */
   readonly #running = new MemberList<Stoppable>();
   #whenIdle: (() => void) | null = null;
   #producedTokens = 0;
@@ -74,7 +74,7 @@ export class OpenAiModel implements LoadedModel {
     return this.#spec.caps;
   }
 
-  /** Only the server has the tokenizer. */
+  /** Always null: only the server has the tokenizer. */
   async countTokens(): Promise<null> {
     return null;
   }
@@ -132,7 +132,7 @@ export class OpenAiModel implements LoadedModel {
     );
   }
 
-  /** Runs a request whose answer is read as a whole. `of`: the field and the texts that an error may concern. */
+  /** Runs a request whose answer is read as a whole. `of`: the request field and its texts, for errors about them. */
   #whole<T>(
     { bytesMax, ...sent }: { readonly bytesMax: number } & Pick<UpstreamCall, "operation" | "body">,
     of: { readonly param: string; readonly text: () => string },
@@ -186,7 +186,7 @@ export class OpenAiModel implements LoadedModel {
     await this.#deps.onUnloaded();
   }
 
-  /** Runs attempts in a slot. The outcome of each is reported. */
+  /** Runs attempts in a slot and reports the outcome of each. */
   async #run<T>(
     signal: AbortFlag,
     tenant: string,
@@ -256,7 +256,7 @@ interface Stoppable extends Placed {
 
 interface Attempt<T> {
   readonly done: Promise<T>;
-  /** Called once after that, before the request ends. */
+  /** Called once after `done` is settled, before the request ends. */
   readonly ended: () => void;
   readonly firstByteMs: () => number | null;
 }

@@ -1,11 +1,11 @@
 import type { Message } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { GenerateInput } from "../../domain/engine/engine.js";
 
-/** UTF-8 bytes of a token on average, and tokens that a chat template adds to a message. */
+/** Average UTF-8 bytes of a token, and average tokens that a chat template adds to a message. */
 const bytesPerToken = 4;
 const tokensPerMessage = 4;
 
-/** An estimate for answers whose server states no usage: never 0. */
+/** Estimated prompt tokens, for servers that state no usage; never 0. */
 export function estimatedPromptTokens(input: GenerateInput): number {
   if ("prompt" in input) return inputTokens(input.prompt);
   return input.messages.reduce((sum, message) => sum + tokensPerMessage + inputTokens(textOf(message)), 0);
@@ -13,7 +13,7 @@ export function estimatedPromptTokens(input: GenerateInput): number {
 
 type Inputs = readonly (string | readonly number[])[];
 
-/** The same for inputs that are embedded or ranked. */
+/** Estimated tokens of inputs that are embedded or ranked, for servers that state no usage; never 0. */
 export function estimatedInputTokens(inputs: Inputs): number {
   return inputs.reduce((sum, input) => sum + inputTokens(input), 0);
 }
@@ -22,7 +22,7 @@ function inputTokens(input: string | readonly number[]): number {
   return typeof input === "string" ? Math.max(1, Math.ceil(Buffer.byteLength(input) / bytesPerToken)) : input.length;
 }
 
-/** Index of the longest input: a server's error about the length of an input does not name it. */
+/** Index of the longest input, which is named in errors about the length: servers do not say which input is too long. */
 export function longestInput(inputs: Inputs): number {
   const lengths = inputs.map(inputTokens);
   return Math.max(0, lengths.indexOf(Math.max(...lengths)));

@@ -6,12 +6,12 @@ export type Choice = TextChoice | CallChoice;
 
 export interface TextChoiceSpec {
   readonly script: Script;
-  /** Tokens that may be produced. */
+  /** Maximum number of tokens. */
   readonly tokensMax: number;
   readonly stop: readonly string[];
-  /** Alternatives per token; undefined: no log probabilities. */
+  /** Number of alternatives per token; undefined: no log probabilities. */
   readonly logprobs: number | undefined;
-  /** Text before the first token, which counts as no output; empty: none. */
+  /** Text before the first token, which does not count as output; empty: none. */
   readonly echo: string;
   /** Finish reason of a text that is not cut. */
   readonly reason: FinishReason;
@@ -20,7 +20,7 @@ export interface TextChoiceSpec {
 /** A choice that is a text. */
 export class TextChoice {
   readonly index: number;
-  /** Tokens so far, held-back text included. */
+  /** Number of tokens so far, including held-back text. */
   produced = 0;
   readonly #spec: TextChoiceSpec;
   readonly #end: number;
@@ -38,18 +38,18 @@ export class TextChoice {
     this.#echo = spec.echo;
   }
 
-  /** Tokens still to come. */
+  /** Number of tokens that are still to be produced. */
   get left(): number {
     return this.#stopped ? 0 : this.#end - this.produced;
   }
 
-  /** Why it ended, once nothing is left. */
+  /** Finish reason of the choice, valid once `left` is 0. */
   get reason(): FinishReason {
     if (this.#stopped) return "stop";
     return this.produced === this.#spec.script.length ? this.#spec.reason : "length";
   }
 
-  /** The stop string that ended it; null: none. */
+  /** The stop string that ended the choice; null: none. */
   get stopSequence(): string | null {
     return this.#stops?.found ?? null;
   }
@@ -109,7 +109,7 @@ class HeldLogprobs {
     this.#alternatives = alternatives;
   }
 
-  /** `followsNothing`: the first token of an echoed prompt, which has no log probability. */
+  /** `followsNothing`: whether the token is the first of an echoed prompt, which has no log probability. */
   add(token: string, followsNothing = false): void {
     const info = followsNothing
       ? { token, logprob: Number.NaN, top: [] }
@@ -126,7 +126,7 @@ class HeldLogprobs {
     return shown.map(({ info }) => info);
   }
 
-  /** The token itself and made-up alternatives, most likely first. */
+  /** The token itself and invented alternatives, most likely first. */
   #top(token: string): TokenLogprobInfo["top"] {
     return Array.from({ length: this.#alternatives }, (_, i) =>
       i === 0 ? { token, logprob: tokenLogprob } : { token: `${token}~${i}`, logprob: firstAlternative - (i - 1) },
@@ -140,7 +140,7 @@ export interface ScriptedCall {
   readonly args: Script;
 }
 
-/** A choice that makes tool calls, one after the other. Only the tokens of the arguments count. */
+/** A choice that consists of tool calls, one after the other. Only the tokens of the arguments count. */
 export class CallChoice {
   readonly index: number;
   produced = 0;
@@ -149,7 +149,7 @@ export class CallChoice {
   readonly #total: number;
   readonly #end: number;
   #call = 0;
-  /** Produced tokens of the current call. */
+  /** Number of produced tokens of the current call. */
   #at = 0;
 
   constructor(index: number, calls: readonly ScriptedCall[], tokensMax: number, newCallId: () => string) {
@@ -166,7 +166,7 @@ export class CallChoice {
 
   readonly stopSequence = null;
 
-  /** A call that was cut is never reported as made (TOOL-15). */
+  /** Finish reason: `tool_calls` only if the calls are complete (TOOL-15). */
   get reason(): FinishReason {
     return this.produced === this.#total ? "tool_calls" : "length";
   }
@@ -204,15 +204,15 @@ const unitBytes = Buffer.from(units.buffer);
 
 /**
  * Number of tokens; 0 for the empty text only. A token is one run of non-space characters with the spaces before it;
- * spaces at the end of the text belong to the last token, and a text of spaces alone is one token. Without a branch per
- * character, because the ends of words cannot be predicted.
+ * spaces at the end of the text belong to the last token, and a text of spaces alone is one token. The loop has no branch per
+ * character, because the processor cannot predict the ends of words.
  */
 export function countTokens(text: string): number {
   const count = tokensBegunIn(text, 0, text.length);
   return count === 0 && text.length > 0 ? 1 : count;
 }
 
-/** Runs of non-space characters that begin in a part of the text. */
+/** Number of runs of non-space characters that begin in a part of the text. */
 export function tokensBegunIn(text: string, start: number, end: number): number {
   let count = 0;
   let before = start === 0 ? 0 : (inkByCode[text.charCodeAt(start - 1)] ?? 0);
@@ -246,8 +246,8 @@ export function splitTokens(text: string): readonly string[] {
 }
 
 /**
- * A text as a sequence of tokens, repeated or cut to a number of them. Repetitions are not stored: a script of a million
- * tokens takes the memory of its text. Immutable but for a memo, so one script serves all requests of a model.
+ * A text as a sequence of tokens, repeated or cut to a number of tokens. Repetitions are not stored: a script of a million
+ * tokens takes the memory of its text. Immutable except for a cache, so one script serves all requests of a model.
  */
 export class Script {
   /** Number of tokens. */
@@ -257,7 +257,7 @@ export class Script {
   readonly #again: string;
   #memo: { readonly to: number; readonly text: string } = { to: 0, text: "" };
 
-  /** With `tokens` null, the text is returned unchanged. */
+  /** `tokens`: number of tokens; null: the text is used unchanged. */
   constructor(text: string, tokens: number | null) {
     this.#cycle = splitTokens(tokens === null ? text : text.trimEnd());
     const first = this.#cycle[0] ?? "";
@@ -265,13 +265,13 @@ export class Script {
     this.length = this.#cycle.length === 0 ? 0 : (tokens ?? this.#cycle.length);
   }
 
-  /** Token `i`, from 0. */
+  /** The token at index `i`, which starts at 0. */
   token(i: number): string {
     const at = i % this.#cycle.length;
     return at === 0 && i > 0 ? this.#again : (this.#cycle[at] ?? "");
   }
 
-  /** Tokens `from` (included) to `to` (excluded), joined. */
+  /** The joined text of the tokens from index `from` (included) to `to` (excluded). */
   text(from: number, to: number): string {
     if (to - from === 1) return this.token(from);
     if (from === 0 && to === this.#memo.to) return this.#memo.text;

@@ -15,9 +15,9 @@ export interface GenerationSpec {
   readonly choices: readonly Choice[];
   readonly firstTokenDelayMs: number;
   readonly tokenDelayMs: number;
-  /** Tokens of one choice that one step may produce. */
+  /** Maximum tokens of one choice that one step produces. */
   readonly tokensPerStep: number;
-  /** Null: the answer is complete. */
+  /** Failure or hang during the answer; null: none. */
   readonly interruption: Interruption | null;
   /** Called with the number of tokens of each step. */
   readonly onProduced: (tokens: number) => void;
@@ -26,7 +26,7 @@ export interface GenerationSpec {
 /** A failure or a hang after a number of tokens, counted over all choices. */
 export interface Interruption {
   readonly afterTokens: number;
-  /** Null: it hangs until it is stopped. */
+  /** Error of the failure; null: the call hangs until it is stopped. */
   readonly code: ScriptedFailureCode | null;
 }
 
@@ -38,7 +38,7 @@ type Usage = NonNullable<EngineError["usage"]>;
  */
 export class Generation {
   readonly #spec: GenerationSpec;
-  /** Choices that have not ended, and the index of the next one to produce. */
+  /** Choices that have not ended; `#turn`: index of the choice that produces tokens next. */
   #open: readonly Choice[];
   #turn = 0;
   #delayMs: number;
@@ -50,7 +50,7 @@ export class Generation {
     this.#delayMs = spec.firstTokenDelayMs;
   }
 
-  /** Ends with `usage`. Rejects with EngineError. Call it once. */
+  /** Emits all events; `usage` is the last. Rejects with EngineError. Must be called once. */
   async run(emit: EmitEvent): Promise<void> {
     let events: readonly GenEvent[] = [{ type: "accepted", promptTokens: this.#spec.promptTokens, cachedTokens: 0 }];
     for (;;) {
@@ -69,7 +69,7 @@ export class Generation {
     }
   }
 
-  /** A round of all open choices begins with a wait, but not after the last token before an interruption. */
+  /** Waits before each round of all choices that have not ended, but not after the last token before an interruption. */
   #beforeStep(): Promise<void> | undefined {
     if (this.#turn > 0 || (this.#interruptionIsDue && this.#produced > 0)) return undefined;
     const wait = this.#spec.pace.beforeTokens(this.#spec.tokensPerStep * this.#open.length, this.#delayMs);
@@ -133,7 +133,7 @@ const failureCodes = {
   upstream_timeout: "timeout",
 } as const satisfies Partial<Record<ScriptedFailureCode, EngineError["code"]>>;
 
-/** The engine error that clients see as `code`. `usage`: the tokens so far. */
+/** The EngineError that clients see as `code`. `usage`: the tokens so far. */
 export function failureError(code: ScriptedFailureCode, contextLength: number, usage: Usage): EngineError {
   if (code === "context_length_exceeded") {
     return contextOverflow({ contextLength, promptTokens: contextLength + 1, maxTokens: null, usage });
@@ -141,7 +141,7 @@ export function failureError(code: ScriptedFailureCode, contextLength: number, u
   return new EngineError(failureCodes[code], "scripted failure", { retryable: true, usage });
 }
 
-/** Tokens that a call may produce without a pause before the event loop runs other work. */
+/** Maximum tokens that a call without waits produces before the event loop runs other work. */
 const tokensPerTurn = 64;
 
 /** Resolves when the event loop has run all other work that was due. */
@@ -152,8 +152,8 @@ export function nextTurn(): Promise<void> {
 }
 
 /**
- * The waits of one call. Each ends at once when the call is stopped; the caller checks `stopped` after it. A call that
- * never waits has no timer, and no listener on its signal.
+ * The waits of one call. A wait ends immediately when the call is stopped; the caller checks `stopped` after it. A call that
+ * never waits has no timer and no listener on its signal.
  */
 export class Pace implements Placed {
   place = 0;
@@ -173,7 +173,7 @@ export class Pace implements Placed {
     return this.#stopped || this.#signal.aborted;
   }
 
-  /** The error of a call that is stopped. `usage`: the tokens so far. */
+  /** The error of a stopped call. `usage`: the tokens so far. */
   stopError(usage: Usage): EngineError {
     const cause = this.#signal.reason;
     if (this.#signal.aborted) return new EngineError("aborted", "the call was aborted", { usage, cause });
@@ -213,12 +213,12 @@ export class Pace implements Placed {
   }
 }
 
-/** Characters that are counted in one step: up to about a millisecond. */
+/** Characters whose tokens are counted in one step, which takes up to about a millisecond. */
 const charsPerStep = 262_144;
 
 /**
- * Tokens of a prompt: of all its text parts; roles, names and tools do not count. A promise for a long prompt, which is
- * counted in several turns of the event loop.
+ * Number of tokens in all text parts of a prompt; roles, names and tools do not count. Returns a promise for a long prompt,
+ * which is counted in several turns of the event loop.
  */
 export function promptTokensOf(input: GenerateInput): number | Promise<number> {
   if (!("messages" in input)) {

@@ -42,9 +42,9 @@ export const scriptedEngine = {
   }),
 } as const satisfies EngineKind<ScriptedEngineDeps>;
 
-/** Tokens of a step when the answer is not streamed: all but very long texts become one event. */
+/** Maximum tokens of a step if the answer is not streamed: all but very long texts become one event. */
 const joinedTokensPerStep = 4096;
-/** Texts that are read before the event loop runs other work. */
+/** Number of texts that are read before the event loop runs other work. */
 const textsPerTurn = 64;
 
 class ScriptedModel implements LoadedModel {
@@ -56,9 +56,9 @@ class ScriptedModel implements LoadedModel {
   readonly #options: ScriptedOptions;
   readonly #fixedText: Script | null;
   readonly #calls: readonly ScriptedCall[];
-  /** Empty: every answer makes `#calls`. */
+  /** Tool calls of each answer of an agent's loop; empty: `#calls` are used instead. */
   readonly #rounds: readonly (readonly ScriptedCall[])[];
-  /** Calls that still have to fail. */
+  /** Number of requests that still have to fail. */
   #failuresLeft: number;
   readonly #running = new MemberList<Pace>();
   readonly #whenIdle: (() => void)[] = [];
@@ -83,7 +83,7 @@ class ScriptedModel implements LoadedModel {
     return await promptTokensOf(input);
   }
 
-  /** Takes a slot until the promise is settled. */
+  /** Generates an answer. It takes a slot until the promise is settled. */
   generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
     return this.#onSlot(signal, (pace) => {
       const counted = promptTokensOf(request.input);
@@ -210,7 +210,7 @@ class ScriptedModel implements LoadedModel {
     }
   }
 
-  /** The interruption of the call that begins now. */
+  /** The interruption of a request that begins now; null: none. */
   #interruption(): Interruption | null {
     const { fail, hang_after_tokens: hangAfter } = this.#options;
     if (fail !== undefined && this.#failuresLeft > 0) {
@@ -223,14 +223,14 @@ class ScriptedModel implements LoadedModel {
 
   async #embed({ inputs, dimensions }: EmbedRequest, pace: Pace): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
-    if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
+    if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' computes no embeddings.`);
     const promptTokens = this.#tokensOfEach(inputs, "input");
     const length = Math.min(dimensions ?? native, native);
     const vectors = await this.#readEach(inputs, promptTokens, pace, (input) => vectorOf(promptText(input), length));
     return { vectors, promptTokens };
   }
 
-  /** The query counts once, although it must fit into the context with each document. */
+  /** Scores the documents. The query's tokens count once, although it must fit into the context with each document. */
   async #rerank({ query, documents }: RerankRequest, pace: Pace): Promise<RerankResult> {
     if (!this.caps.rerank) throw new EngineError("unsupported", `The model '${this.id}' does not rerank.`);
     const queryTokens = countTokens(query);
@@ -240,7 +240,7 @@ class ScriptedModel implements LoadedModel {
     return { scores, promptTokens };
   }
 
-  /** One result per text, with the waits and failures of the script. */
+  /** Computes one result per text, with the waits and failures of the script. */
   async #readEach<T, R>(
     texts: readonly T[],
     promptTokens: number,
@@ -264,7 +264,7 @@ class ScriptedModel implements LoadedModel {
     return results;
   }
 
-  /** Tokens of all items of a field; each must fit into the context beside `queryTokens`. */
+  /** Number of tokens in all items of a field; each item must fit into the context together with `queryTokens`. */
   #tokensOfEach(items: EmbedRequest["inputs"], field: string, queryTokens = 0): number {
     const { contextLength } = this.caps;
     let total = 0;

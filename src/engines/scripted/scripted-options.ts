@@ -11,28 +11,27 @@ export interface ScriptedOptions {
   /** Wait before every later token. Default 0. */
   readonly token_delay_ms?: number | undefined;
   /**
-   * Tool calls of the answers when these tools are offered and the choice is `auto`. Once the last message is a tool's
-   * result the answer is the text, so that an agent's loop ends. A required or named call takes its arguments from here, or
-   * `{}`.
+   * Tool calls of the answers if these tools are offered and the choice is `auto`. After a message with a tool's result the
+   * answer is the text, so that an agent's loop ends. A required or named call takes its arguments from here; default: `{}`.
    */
   readonly tool_calls?: readonly ScriptedToolCall[] | undefined;
   /** Short form of `tool_calls` for a single call. */
   readonly tool_call?: ScriptedToolCall | undefined;
   /**
-   * In place of `tool_calls`: the calls of each answer of an agent's loop. Answers with tool calls that the request already
-   * contains select the round; after the last round the answer is the text.
+   * Replaces `tool_calls`: the calls of each answer of an agent's loop. The number of answers with tool calls that the request
+   * contains selects the round; after the last round the answer is the text.
    */
   readonly tool_rounds?: readonly (readonly ScriptedToolCall[])[] | undefined;
-  /** Finish reason of the texts, in place of `stop`. */
+  /** Finish reason of the texts; default: `stop`. */
   readonly finish_reason?: "content_filter" | undefined;
   readonly fail?: ScriptedFailure | undefined;
   /** Hangs after this many tokens of all choices together, until the call is aborted. 0: before the first. */
   readonly hang_after_tokens?: number | undefined;
-  /** Length of the vectors. Makes it an embedding model, which generates no text. At least 1. */
+  /** Length of the vectors. Makes the model an embedding model, which generates no text. At least 1. */
   readonly dimensions?: number | undefined;
-  /** Makes it a reranking model, which generates no text. Default false. */
+  /** Makes the model a reranking model, which generates no text. Default false. */
   readonly rerank?: boolean | undefined;
-  /** Tokens of prompt and answer together. Default: the deployment's. */
+  /** Maximum tokens of prompt and answer together. Default: the deployment's value. */
   readonly context_length?: number | undefined;
   /** Whether prompts and inputs may be token ids; any id counts as one token. Default false. */
   readonly token_input?: boolean | undefined;
@@ -59,7 +58,7 @@ export type ScriptedFailureCode =
   | "upstream_timeout"
   | "context_length_exceeded";
 
-/** The features of a scripted model: all that only shape text. One that embeds or reranks generates no text. */
+/** The capabilities of a scripted model: all features that only shape text. A model that embeds or reranks has none of them. */
 export function scriptedCapabilities(
   { dimensions, rerank = false, token_input }: ScriptedOptions,
   contextLength: number,

@@ -5,7 +5,7 @@ import { type FileSum, ModelFileError } from "../files/model-files.js";
 import { GgufWriter, type WritableType } from "../gguf/gguf-writer.js";
 import { SafetensorsFile } from "./safetensors.js";
 
-/** One conversion. Equal folders, types, names and licenses make equal bytes. */
+/** One conversion. Equal folders, types, names and licenses give equal bytes. */
 export interface BertConversion {
   /** Folder with model.safetensors, config.json, vocab.txt or tokenizer.json, and optionally 1_Pooling/config.json. */
   folder: string;
@@ -27,8 +27,8 @@ const fileTypes: Record<WritableType, number> = { F32: 0, F16: 1, Q8_0: 7 };
 const poolingTypes = { mean: 1, cls: 2 } as const;
 
 /**
- * Writes a sentence encoder of the plain BERT kind as a GGUF file. Takes seconds of one core and reads synchronously:
- * for a worker thread. Throws ModelFileError.
+ * Writes a sentence encoder of the plain BERT architecture as a GGUF file. It takes seconds of one core and reads
+ * synchronously, so it must run in a worker thread. Throws ModelFileError.
  */
 export async function convertBert(conversion: BertConversion): Promise<FileSum> {
   const { folder, out, type, name, license } = conversion;
@@ -70,7 +70,7 @@ function describeTokenizer(writer: GgufWriter, config: EncoderConfig, vocabulary
     .setUint32("tokenizer.ggml.bos_token_id", vocabulary.id("[CLS]"))
     .setUint32("tokenizer.ggml.cls_token_id", vocabulary.id("[CLS]"))
     .setUint32("tokenizer.ggml.eos_token_id", vocabulary.id("[SEP]"))
-    // This is the format's spelling of the key.
+    // The format spells this key with an "e".
     .setUint32("tokenizer.ggml.seperator_token_id", vocabulary.id("[SEP]"))
     .setUint32("tokenizer.ggml.unknown_token_id", vocabulary.id("[UNK]"))
     .setUint32("tokenizer.ggml.padding_token_id", vocabulary.id("[PAD]"))
@@ -106,7 +106,7 @@ function addTensors(writer: GgufWriter, weights: SafetensorsFile, layers: number
 }
 
 function readVocabulary(folder: string, size: number): Vocabulary {
-  // One piece a line; its id is the number of its line.
+  // Each line has one piece, whose id is the number of the line.
   const isPlain = existsSync(join(folder, "vocab.txt"));
   if (isPlain) return new Vocabulary(readText(folder, "vocab.txt").replace(/\n$/, "").split("\n"), size);
   const parsed = tokenizerSchema.safeParse(parseJson(readText(folder, "tokenizer.json"), "tokenizer.json"));
@@ -151,7 +151,7 @@ const configSchema = z.object({
 /** The shape of a BERT encoder, as its config.json spells it. */
 type EncoderConfig = z.infer<typeof configSchema>;
 
-/** Reads the text of a config.json. Throws ModelFileError when it is not that of a plain BERT encoder. */
+/** Reads the text of a config.json. Throws ModelFileError if it does not describe a plain BERT encoder. */
 function parseEncoderConfig(text: string): EncoderConfig {
   const parsed = configSchema.safeParse(parseJson(text, "config.json"));
   if (parsed.success) return parsed.data;
@@ -168,8 +168,8 @@ const poolingSchema = z.object({
 });
 
 /**
- * How token vectors become the text's vector, from the text of a sentence encoder's pooling configuration; null (there
- * is none) means the usual mean.
+ * How a sentence encoder combines token vectors into the vector of a text, read from its pooling configuration; without one
+ * (null) it is the mean.
  */
 function parsePooling(text: string | null): "mean" | "cls" {
   if (text === null) return "mean";
@@ -187,7 +187,7 @@ function parseJson(text: string, name: string): unknown {
   }
 }
 
-/** Numbers of the kinds of tokens in GGUF files. */
+/** Numbers of the token types in GGUF files. */
 const tokenKinds = { normal: 1, control: 3, unused: 5 } as const;
 
 const controlTokens = new Set(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]);
@@ -199,7 +199,7 @@ export class Vocabulary {
   readonly #pieces: readonly string[];
   readonly #ids: ReadonlyMap<string, number>;
 
-  /** Throws ModelFileError unless there are exactly `size` pieces, each of them once. */
+  /** Throws ModelFileError unless there are exactly `size` different pieces. */
   constructor(pieces: readonly string[], size: number) {
     this.#pieces = pieces;
     this.#ids = new Map(pieces.map((piece, id) => [piece, id]));
@@ -211,7 +211,7 @@ export class Vocabulary {
     }
   }
 
-  /** Throws ModelFileError when there is no such token. */
+  /** The id of a token. Throws ModelFileError if there is no such token. */
   id(token: string): number {
     const id = this.#ids.get(token);
     if (id === undefined) throw new ModelFileError("unsupported", `the vocabulary has no ${token}: not that of a BERT`);
@@ -226,7 +226,7 @@ export class Vocabulary {
     });
   }
 
-  /** The number of each piece's kind in GGUF files. */
+  /** The number of each piece's token type in GGUF files. */
   kinds(): number[] {
     return this.#pieces.map((piece) => {
       if (controlTokens.has(piece)) return tokenKinds.control;

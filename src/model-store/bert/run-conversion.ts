@@ -3,10 +3,10 @@ import { startWorker } from "../../lib/start-worker.js";
 import { type FileSum, ModelFileError, type ModelFileFault } from "../files/model-files.js";
 import type { BertConversion } from "./convert-bert.js";
 
-/** The only message of a conversion's thread, at its end. */
+/** The message that a conversion's thread sends at its end. */
 export type ConversionOutcome =
   | { readonly kind: "written"; readonly file: FileSum }
-  /** `fault` is null for an error that is no ModelFileError; `code` is that of a system error. */
+  /** `fault` is null for an error that is no ModelFileError; `code` is the code of a system error. */
   | {
       readonly kind: "failed";
       readonly fault: ModelFileFault | null;
@@ -15,8 +15,8 @@ export type ConversionOutcome =
     };
 
 /**
- * Runs `convertBert` in a thread of its own. Rejects with ModelFileError or the system's error; an abort terminates the
- * thread and rejects with the signal's reason. Whenever it rejects, the output file is removed.
+ * Runs `convertBert` in a worker thread. Rejects with ModelFileError or the system's error; an abort terminates the
+ * thread and rejects with the signal's reason. If it rejects, the output file is removed.
  */
 export async function runConversion(conversion: BertConversion, signal: AbortSignal): Promise<FileSum> {
   signal.throwIfAborted();

@@ -14,8 +14,8 @@ interface Entry {
 }
 
 /**
- * An open safetensors file: a length, a JSON header with the offsets of each tensor, the tensors. The header is checked
- * before tensors are read by it. Reads synchronously, so it is for a worker thread.
+ * An open safetensors file. It has a length, a JSON header with the offsets of each tensor, and the tensors. The header is
+ * checked before tensors are read. Reads synchronously, so it must be used in a worker thread.
  */
 export class SafetensorsFile {
   readonly #file: number;
@@ -26,7 +26,7 @@ export class SafetensorsFile {
     this.#entries = entries;
   }
 
-  /** Throws ModelFileError when the header is not sound. The caller closes the file. */
+  /** Opens a file, which the caller closes. Throws ModelFileError if the header is not valid. */
   static open(path: string): SafetensorsFile {
     const file = openSync(path, "r");
     try {
@@ -85,7 +85,7 @@ function parseHeader(text: string): unknown {
   }
 }
 
-/** Integer tensors are tables that the converter does not need, such as position ids. */
+/** Whether the converter needs a tensor. Tensors of integers are tables that it does not need, such as position ids. */
 function isUsed(value: unknown): value is Record<string, unknown> {
   return isObject(value) && !/^(I|U)\d+$|^BOOL$/.test(String(value["dtype"]));
 }

@@ -1,4 +1,4 @@
-/** The thread that converts one model: seconds of work that would block the server's event loop. */
+/** Entry of the worker thread that converts one model, because seconds of work would block the server's event loop. */
 import { parentPort, workerData } from "node:worker_threads";
 import { ModelFileError } from "../files/model-files.js";
 import { type BertConversion, convertBert } from "./convert-bert.js";

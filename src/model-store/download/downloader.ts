@@ -20,38 +20,38 @@ export interface Download {
   readonly url: URL;
   /** The value of an Authorization header. */
   readonly authorization?: string;
-  /** Path of the complete file. Until then `PATH.part` has the bytes received and `PATH.etag` their version. */
+  /** Path of the complete file. Before, `PATH.part` has the bytes received and `PATH.etag` their entity tag. */
   readonly path: string;
   /** Name of the file in messages. */
   readonly what: string;
   readonly pin?: Pin;
-  /** `totalBytes` is the whole file, `receivedBytes` includes what an earlier attempt received. */
+  /** `totalBytes`: length of the whole file; `receivedBytes` includes the bytes of earlier attempts. */
   readonly onProgress: (receivedBytes: number, totalBytes: number) => void;
   readonly signal: AbortSignal;
 }
 
 interface DownloaderOptions {
-  /** Silence after which a download is given up. */
+  /** Maximum time without data; then the download fails. */
   readonly stallTimeoutMs: number;
-  /** Delay before an interrupted download is resumed; longer after fruitless attempts. */
+  /** Delay before an interrupted download is resumed; longer after attempts that received nothing. */
   readonly resumeDelayMs: number;
   readonly freeBytes: FreeBytes;
 }
 
-/** Attempts in a row that receive nothing, after which an interrupted download is given up: some two minutes. */
+/** Maximum attempts in a row that receive nothing; then an interrupted download fails, after some two minutes. */
 const fruitlessMax = 8;
-/** Attempts of one call. */
+/** Maximum attempts of one call. */
 const attemptsMax = 500;
-/** The delay before a resume doubles with each fruitless attempt, up to this many times the first. */
+/** The delay before a resume doubles with each attempt that received nothing, up to this many times the first delay. */
 const delayGrowthMax = 30;
 
-/** The connection ended before the file did; the bytes received are kept. */
+/** The connection ended before the file was complete; the bytes received are kept. */
 class CutShort extends Error {}
 
 /** Bytes of a file that an earlier attempt received. */
 interface Beginning {
   readonly bytes: number;
-  /** The strong entity tag of their version; null when the server gave none. */
+  /** The strong entity tag of the file's version; null if the server sent none. */
   readonly version: string | null;
   readonly hash: Hash;
 }
@@ -61,7 +61,7 @@ interface Transfer {
   readonly answer: HttpAnswer;
   readonly file: FileHandle;
   readonly hash: Hash;
-  /** Bytes that the part file had before. */
+  /** Number of bytes that the part file had before this response. */
   readonly bytes: number;
   readonly totalBytes: number;
 }
@@ -77,8 +77,8 @@ export class Downloader {
   }
 
   /**
-   * Fetches a file, resuming what an earlier call left. Rejects with SourceUnavailable or the signal's reason (the bytes
-   * received are kept), or with ModelFileError.
+   * Fetches a file, continuing the part file of an earlier call. Rejects with SourceUnavailable or the signal's reason (the
+   * bytes received are kept), or with ModelFileError.
    */
   async fetch(download: Download): Promise<FileSum> {
     const { path, what, pin, signal, url } = download;
@@ -144,7 +144,7 @@ export class Downloader {
     try {
       if (answer.status === 416 || (answer.status === 206 && totalBytes === null)) {
         await discardPart(path);
-        throw new CutShort("the file at the source is not the one that was begun");
+        throw new CutShort("the file at the source has changed since the download began");
       }
       if (answer.status !== 200 && answer.status !== 206) throw refusal(answer, what);
       if (totalBytes === null) throw new SourceUnavailable(`${answer.host} does not say how long ${what} is`);
@@ -164,7 +164,7 @@ export class Downloader {
   }
 }
 
-/** Whether the download can continue: the connection broke, or after it has begun the host is silent or unreachable. */
+/** Whether an error allows a resume: the connection broke or, after the download has begun, the host did not answer. */
 function isInterruption(cause: unknown, hasBegun: boolean): boolean {
   if (cause instanceof CutShort) return true;
   return hasBegun && cause instanceof SourceUnavailable && cause.status === null;
@@ -201,12 +201,12 @@ async function receive(
   return sum;
 }
 
-/** The bytes that an earlier attempt received, if the rest can be requested; null: start anew. */
+/** The bytes that an earlier attempt received, if the rest can be requested; null: the download starts from the beginning. */
 async function beginningOf({ path, pin, signal }: Download): Promise<Beginning | null> {
   const bytes = (await stat(`${path}.part`).catch(ignoreMissing))?.size ?? 0;
   const version = await readFile(`${path}.etag`, "utf8").catch(ignoreMissing);
   if (bytes === 0 || bytes >= (pin?.bytes ?? Infinity)) return null;
-  // Without a version or a sum a mixture of two versions would not be detected.
+  // Without an entity tag or an expected sum, a mixture of two versions would not be detected.
   if (version === null && pin === undefined) return null;
   const hash = createHash("sha256");
   await hashInto(hash, `${path}.part`, signal);
@@ -239,7 +239,7 @@ function rangeFrom({ bytes, version }: Beginning): Record<string, string> {
   return { range: `bytes=${bytes}-`, ...(version === null ? {} : { "if-range": version }) };
 }
 
-/** Length of the whole file by the response's head; null when it is not given or the body does not continue at `begun`. */
+/** Length of the whole file from the response's headers; null if it is missing or the body does not continue at `begun`. */
 function totalOf({ status, headers }: HttpAnswer, begun: number): number | null {
   if (status === 200) return toLength(headers["content-length"]);
   const [, start, total] = /^bytes (\d+)-\d+\/(\d+)$/.exec(String(headers["content-range"])) ?? [];
@@ -250,7 +250,7 @@ function toLength(text: unknown): number | null {
   return typeof text === "string" && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** Only a strong entity tag guarantees equal bytes. */
+/** The response's entity tag if it is strong, because a weak one does not guarantee equal bytes; null: none. */
 function strongTagOf({ headers }: HttpAnswer): string | null {
   const tag = headers["etag"];
   return typeof tag === "string" && tag.startsWith('"') ? tag : null;

@@ -9,13 +9,13 @@ import { ModelFileError, SourceUnavailable } from "../files/model-files.js";
 interface HttpClientOptions {
   readonly httpProxy: string;
   readonly httpsProxy: string;
-  /** Hosts that are connected to without the proxy, in the form of NO_PROXY. */
+  /** Hosts to which connections bypass the proxy, in the form of NO_PROXY. */
   readonly noProxy: string;
-  /** Timeout of name look-up, TCP and TLS together. */
+  /** Timeout of DNS lookup, TCP and TLS handshake together. */
   readonly connectTimeoutMs: number;
 }
 
-/** Rejects an address that is not open, whose message names no address. */
+/** Throws if the rules do not allow one of the addresses. The message does not contain the address. */
 function requireOpen(host: string, addresses: readonly string[], rules: AddressRules): void {
   if (addresses.every((address) => rules.isOpen(address))) return;
   throw new ModelFileError(
@@ -28,9 +28,9 @@ function requireOpen(host: string, addresses: readonly string[], rules: AddressR
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Must be read to its end, or dumped. */
+  /** Body, which must be read to its end or dumped. */
   readonly body: AsyncIterable<Buffer> & { dump(): Promise<void> };
-  /** Host that answered, after all redirects. */
+  /** Host that answered after all redirects. */
   readonly host: string;
 }
 
@@ -45,12 +45,12 @@ interface HttpGet {
 const redirectsMax = 5;
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
 
-/** GET over https (http on this machine only), through the operator's proxy, following redirects. */
+/** Sends GET requests over https (http only to this machine) through the operator's proxy and follows redirects. */
 export class HttpClient {
   readonly #agent: EnvHttpProxyAgent;
   readonly #rules: AddressRules | null;
 
-  /** `rules`: addresses that may be connected to, where no proxy connects; null: all. */
+  /** `rules`: addresses to which connections without a proxy are allowed; null: all. */
   constructor(
     { httpProxy, httpsProxy, noProxy, connectTimeoutMs }: HttpClientOptions,
     rules: AddressRules | null = null,
@@ -61,11 +61,11 @@ export class HttpClient {
       httpProxy,
       httpsProxy,
       noProxy,
-      // The address that is checked is the one that is connected to.
+      // `lookup` checks the addresses to which the socket then connects.
       connect: rules === null ? tls : { ...tls, lookup: checkedLookup(rules) },
       proxyTls: tls,
       requestTls: tls,
-      // The caller measures silence, over the whole exchange.
+      // Disabled, because the caller limits the time without data during the whole exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -91,7 +91,7 @@ export class HttpClient {
 
   async #request(url: URL, headers: HttpGet["headers"], signal: AbortSignal): Promise<HttpAnswer> {
     const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-    // A look-up is not made for an address, nor for a name that a proxy resolves.
+    // Addresses are checked here, because Node does not call `lookup` for them.
     if (this.#rules !== null && isIP(host) !== 0) requireOpen(url.host, [host], this.#rules);
     if (this.#rules !== null && isLoopback(host)) requireOpen(url.host, ["127.0.0.1"], this.#rules);
     try {
@@ -107,7 +107,7 @@ export class HttpClient {
   }
 }
 
-/** The look-up of a socket; fails when any address of the name is closed, because the others are suspect then. */
+/** The `lookup` option of a socket. It fails if the rules forbid any address of the name: the others are suspect then. */
 function checkedLookup(rules: AddressRules): LookupFunction {
   return (host, options, callback) => {
     lookup(host, { ...options, all: true }, (error, found) => {
@@ -149,7 +149,7 @@ const advice: Readonly<Record<number, string>> = {
   429: "too many requests; try again later",
 };
 
-/** The error of a response that has no file. */
+/** The error of a response whose status is not a success. */
 export function refusal({ status, host }: HttpAnswer, what: string): SourceUnavailable {
   const fix = advice[status] ?? "try again later, or use another source";
   return new SourceUnavailable(`${host} answered ${status} for ${what}: ${fix}`, { status });

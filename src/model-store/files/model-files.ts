@@ -3,14 +3,14 @@ import { createReadStream } from "node:fs";
 import { open, rename, rm, statfs } from "node:fs/promises";
 
 /**
- * A source gave no file: it is unreachable, refuses, is silent or disabled. The file itself may be fine, so another
- * source of the same model may be tried. The message names the cause and a fix.
+ * A source did not deliver the file: it is unreachable, refuses, does not answer or is disabled. The file itself may be valid,
+ * so another source of the model may be tried. The message names the cause and a fix.
  */
 export class SourceUnavailable extends Error {
   override readonly name = "SourceUnavailable";
-  /** HTTP status of the refusal; null when there was no answer. */
+  /** HTTP status of the refusal; null if there was no answer. */
   readonly status: number | null;
-  /** That the source is not reached, without the fix; null for other reasons. */
+  /** The message without the fix if the source cannot be reached; null for other reasons. */
   readonly unreachable: string | null;
 
   constructor(message: string, options?: ErrorOptions & { status?: number; unreachable?: string }) {
@@ -20,19 +20,19 @@ export class SourceUnavailable extends Error {
   }
 }
 
-/** Fault of a file, or of the disk that it should go to. */
+/** Fault of a file, or of the disk to which it is written. */
 export type ModelFileFault =
-  /** Its SHA-256 or its length is not the expected one. */
+  /** The file's SHA-256 or length is not the expected one. */
   | "checksum"
-  /** It is not a well-formed file of its format, or its header contradicts its content. */
+  /** The file is not valid in its format, or its header contradicts its content. */
   | "malformed"
-  /** Well-formed, but this service cannot run it. */
+  /** The file is valid, but this service cannot run it. */
   | "unsupported"
-  /** The disk has less room than the file needs. */
+  /** The disk has less free space than the file needs. */
   | "no_space"
   /** There is no such file. */
   | "missing"
-  /** A dashboard session may not use it. */
+  /** A dashboard session may not use the file. */
   | "blocked";
 
 /** A file cannot be used; the next source is not tried. The message names the cause and a fix. */
@@ -77,7 +77,7 @@ export async function sumFile(path: string, signal?: AbortSignal): Promise<FileS
   return { sha256: hash.digest("hex"), bytes };
 }
 
-/** Throws ModelFileError unless the file is the expected one; without a pin any file is. */
+/** Throws ModelFileError if the file differs from the pin; without a pin, every file is accepted. */
 export function requirePin(what: string, sum: FileSum, pin: Pin | undefined): void {
   if (!pin || (sum.sha256 === pin.sha256 && sum.bytes === (pin.bytes ?? sum.bytes))) return;
   throw new ModelFileError(
@@ -95,13 +95,13 @@ export const freeBytesOf: FreeBytes = async (folder) => {
   return bavail * bsize;
 };
 
-/** Throws ModelFileError when the folder's disk has less room than needed. */
+/** Throws ModelFileError if the folder's disk has less free space than needed. */
 export async function requireSpace(folder: string, neededBytes: number, freeBytes: FreeBytes): Promise<void> {
   const free = await freeBytes(folder);
   if (free < neededBytes) throw noSpace(folder, neededBytes, free);
 }
 
-/** Converts "no space left" of a write to ModelFileError and returns other errors unchanged. */
+/** Converts the error of a write to a full disk to ModelFileError and returns other errors unchanged. */
 export function asNoSpace(error: unknown, folder: string, neededBytes: number): unknown {
   const isFull = error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
   return isFull ? noSpace(folder, neededBytes, 0, error) : error;
@@ -115,7 +115,7 @@ function noSpace(folder: string, neededBytes: number, free: number, cause?: unkn
   );
 }
 
-/** Replaces a file (mode 0600) atomically: readers and crashes find the old content or the new one. */
+/** Replaces a file (mode 0600) atomically: readers, also after a crash, find the old content or the new one. */
 export async function writeFileDurably(path: string, text: string): Promise<void> {
   const draft = `${path}.${process.pid}.new`;
   try {

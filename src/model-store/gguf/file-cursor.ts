@@ -1,10 +1,10 @@
 import type { FileHandle } from "node:fs/promises";
 import { ModelFileError } from "../files/model-files.js";
 
-/** Small enough that parsing between two reads never blocks the event loop for long. */
+/** Bytes of one read: few enough that parsing between two reads never blocks the event loop for long. */
 const chunkBytes = 256 * 1024;
 
-/** Maximum length of a header. The largest vocabularies make headers of about 20 MiB. */
+/** Maximum length of a header. Headers with the largest vocabularies have about 20 MiB. */
 const headerBytesMax = 128 * 1024 * 1024;
 
 /** Reads the header of a file from its start, a chunk at a time. Reading beyond its bounds throws ModelFileError. */
@@ -20,7 +20,7 @@ export class FileCursor {
     this.#end = Math.min(fileBytes, headerBytesMax);
   }
 
-  /** Bytes from the start of the file. */
+  /** Position in bytes from the start of the file. */
   get position(): number {
     return this.#chunkStart + this.#at;
   }
@@ -35,14 +35,14 @@ export class FileCursor {
     return (await this.view(4)).getUint32(0, true);
   }
 
-  /** A 64-bit count or length. Throws ModelFileError above 2^53 - 1, which is beyond every bound of a header. */
+  /** Reads a 64-bit count or length. Throws ModelFileError above 2^53 - 1, which exceeds every bound of a header. */
   async uint64(): Promise<number> {
     const value = (await this.view(8)).getBigUint64(0, true);
     if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw malformedGguf(`it claims a count or a size of ${value}`);
     return Number(value);
   }
 
-  /** A string with its length before it. */
+  /** Reads a string, which its length precedes. */
   async text(bytesMax: number): Promise<string> {
     const length = await this.uint64();
     if (length > bytesMax) throw tooLong(bytesMax);
@@ -59,7 +59,7 @@ export class FileCursor {
     this.#at = 0;
   }
 
-  /** Skips `count` strings. Awaits only where the chunk ends: vocabularies have hundreds of thousands. */
+  /** Skips `count` strings. It awaits only at the end of a chunk: vocabularies have hundreds of thousands of strings. */
   async skipTexts(count: number, bytesMax: number): Promise<void> {
     for (let index = 0; index < count; index += 1) {
       if (this.#chunk.length - this.#at < 8) await this.#refill(8);

@@ -1,12 +1,12 @@
-/** Elements of a GGUF file, shared by the reader and the writer. Numbers are those of the format. */
+/** Constants of the GGUF format, shared by the reader and the writer. */
 
 /** The first four bytes, "GGUF", read as a little-endian number. */
 export const ggufMagic = 0x46554747;
 
-/** Alignment in bytes of each tensor's data, unless `general.alignment` gives another. */
+/** Alignment of each tensor's data in bytes, unless `general.alignment` states another. */
 export const defaultAlignment = 32;
 
-/** Numbers of the types of metadata values. */
+/** Type numbers of metadata values. */
 export const valueTypes = {
   uint8: 0,
   int8: 1,
@@ -72,10 +72,10 @@ const asFloat = new Float32Array(1);
 const asBits = new Uint32Array(asFloat.buffer);
 
 /**
- * A number as the 16 bits of a half float. The rounding is part of the pinned sums of converted models, so it must stay
- * as it is: halves away from zero; below the smallest normal half (6.1e-5) the mantissa is cut and one is added, and a
- * mantissa that overflows there becomes 0. The error stays below one step of the subnormal range (6e-8), except for that
- * last value, which is lost whole. Too large becomes infinity; NaN is not handled, callers have none.
+ * Converts a number to the 16 bits of a half float. The expected sums of converted models depend on the rounding, so it must
+ * not change: ties are rounded away from zero. Below the smallest normal half (6.1e-5) the mantissa is cut and one is added;
+ * a mantissa that overflows by this becomes 0. The error stays below one step of the subnormal range (6e-8), except for a
+ * value whose mantissa overflows. Too large numbers become infinity. NaN is not supported, because no caller passes it.
  */
 export function toHalf(value: number): number {
   asFloat[0] = value;

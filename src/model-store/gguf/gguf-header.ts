@@ -2,25 +2,25 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 import { FileCursor, malformedGguf } from "./file-cursor.js";
 import { defaultAlignment, ggufMagic, tensorTypes, valueTypes } from "./format.js";
 
-/** Metadata of a GGUF file's model; null where it is absent or unusable. */
+/** Metadata of the model in a GGUF file; a value is null if it is absent or unusable. */
 export interface GgufHeader {
   readonly architecture: string;
   readonly name: string | null;
   readonly license: string | null;
-  /** Tokens of context that the model was trained with. */
+  /** Length of the context that the model was trained with, in tokens. */
   readonly contextLength: number | null;
-  /** Width of its vectors. */
+  /** Width of the model's vectors. */
   readonly embeddingLength: number | null;
-  /** How an encoder pools its token vectors: 1 mean, 2 first token, 3 last token; 0 or null: it does not. */
+  /** How an encoder combines its token vectors: 1 mean, 2 first token, 3 last token; 0 or null: it does not. */
   readonly poolingType: number | null;
   readonly tokenizer: string | null;
   readonly chatTemplate: string | null;
   /** The format's number for the kind of quantisation. */
   readonly fileType: number | null;
-  /** Memory of each token of a context in bytes, at two bytes a value. */
+  /** Memory of each token in a context (KV cache) in bytes, at two bytes per value. */
   readonly contextBytesPerToken: number | null;
   readonly tensorCount: number;
-  /** Values of all tensors together. */
+  /** Number of values of all tensors together. */
   readonly parameterCount: number;
 }
 
@@ -34,7 +34,7 @@ const alignmentMax = 65_536;
  * any file. Throws ModelFileError.
  */
 export async function readGgufHeader(path: string): Promise<GgufHeader> {
-  // Opening a named pipe waits for a writer.
+  // Checked before the file is opened, because opening a named pipe waits for a writer.
   if (!(await stat(path)).isFile()) throw malformedGguf("it is not a regular file");
   const file = await open(path, "r");
   try {
@@ -100,14 +100,14 @@ function describe(metadata: Metadata, tensors: readonly TensorInfo[]): GgufHeade
 
 const bytesPerValue = 2;
 
-/** Keys and values of all layers. */
+/** Bytes of the keys and values of all layers for one token of a context. */
 function contextBytesPerToken(metadata: Metadata, architecture: string): number | null {
   const count = (name: string): number | null => countOf(metadata, `${architecture}.${name}`);
   const layers = count("block_count");
   const heads = count("attention.head_count");
   const width = count("embedding_length");
   if (layers === null || heads === null || heads === 0 || width === null) return null;
-  // A list with one count per layer is left out of the metadata: then all heads are counted, which is the maximum.
+  // If the file has one count per layer, `metadata` has no value; then all heads are counted, which is the maximum.
   const keptHeads = count("attention.head_count_kv") ?? heads;
   const keyLength = count("attention.key_length") ?? width / heads;
   const valueLength = count("attention.value_length") ?? width / heads;
@@ -124,7 +124,7 @@ function countOf(metadata: Metadata, key: string): number | null {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
-/** Task of a model. */
+/** The task of a model. */
 export type ModelKind = "chat" | "embedding";
 
 /** An embedding model pools its token vectors or is an encoder; all others generate text. */
@@ -133,15 +133,15 @@ export function modelKind({ architecture, poolingType }: GgufHeader): ModelKind 
   return pools || architecture.includes("bert") ? "embedding" : "chat";
 }
 
-/** Values by key. Arrays and unused texts are checked and left out. */
+/** Metadata values by key, without arrays and unused texts, which are only checked. */
 type Metadata = ReadonlyMap<string, string | number | boolean>;
 
 const keyBytesMax = 65_535;
 const textBytesMax = 16 * 1024 * 1024;
-/** Strings of all arrays together. The largest vocabularies with their merges have less than a million. */
+/** Maximum strings of all arrays together. The largest vocabularies with their merges have less than a million. */
 const arrayTextsMax = 2 * 1024 * 1024;
 
-/** The texts that are kept. */
+/** Keys whose texts are kept. */
 const keptTexts = new Set([
   "general.architecture",
   "general.name",
@@ -165,7 +165,7 @@ const scalars: ReadonlyMap<number, readonly [bytes: number, read: (view: DataVie
   [valueTypes.float64, [8, (view) => view.getFloat64(0, true)]],
 ]);
 
-/** Reads `count` pairs of key and value. Throws ModelFileError. */
+/** Reads `count` metadata entries. Throws ModelFileError. */
 async function readMetadata(cursor: FileCursor, count: number): Promise<Metadata> {
   const kept = new Map<string, string | number | boolean>();
   const seen = new Set<string>();
@@ -209,14 +209,14 @@ interface TensorInfo {
   name: string;
   values: number;
   bytes: number;
-  /** Bytes from the start of the data section. */
+  /** Position of the data in bytes from the start of the data section. */
   offset: number;
 }
 
 const tensorNameBytesMax = 63;
 const dimsMax = 4;
 
-/** Reads the descriptions of `count` tensors and checks each by itself. Throws ModelFileError. */
+/** Reads the descriptions of `count` tensors and checks each one separately. Throws ModelFileError. */
 async function readTensors(cursor: FileCursor, count: number): Promise<TensorInfo[]> {
   const tensors: TensorInfo[] = [];
   const names = new Set<string>();

@@ -14,8 +14,8 @@ interface PlannedTensor {
 }
 
 /**
- * Writes a GGUF file of version 3. Metadata keys and tensors are in the order in which they were added,
- * so the same calls give the same bytes. Tensors are created one at a time during the write: one is in memory.
+ * Writes a GGUF file of version 3. Metadata keys and tensors are written in the order in which they were added, so equal
+ * calls give equal bytes. Tensors are created one at a time during the write, so only one is in memory.
  */
 export class GgufWriter {
   readonly #metadata: { key: string; type: number; bytes: Buffer }[] = [];
@@ -51,8 +51,8 @@ export class GgufWriter {
 
   /**
    * Adds a tensor. `dims` counts values, the innermost dimension first (the order of the file, reverse of safetensors);
-   * `make` is called once while writing and returns as many values as the dims multiply to. The innermost dimension of
-   * a Q8_0 tensor is a multiple of 32.
+   * `make` is called once while writing and returns all values, whose number is the product of `dims`. The innermost
+   * dimension of a Q8_0 tensor must be a multiple of 32.
    */
   tensor(name: string, dims: readonly number[], type: WritableType, make: () => Float32Array): this {
     const [typeNumber, layout] = layoutOf(type);
@@ -67,7 +67,7 @@ export class GgufWriter {
     return this;
   }
 
-  /** Writes the file (mode 0600), replacing one of that name. A failure leaves a half file, which the caller removes. */
+  /** Writes the file (mode 0600), replacing an existing one. A failure leaves an incomplete file, which the caller removes. */
   async write(path: string): Promise<FileSum> {
     const hash = createHash("sha256");
     const file = await open(path, "w", 0o600);
@@ -150,13 +150,13 @@ function stringBytes(text: string): Buffer {
   return Buffer.concat([uint64Bytes(utf8.byteLength), utf8]);
 }
 
-/** The tensor types that the writer can make. */
+/** The tensor types that the writer supports. */
 export type WritableType = "F32" | "F16" | "Q8_0";
 
 const q8BlockLength = 32;
 const q8BlockBytes = 34;
 
-/** The bytes of a tensor's values in the given type, little-endian. Q8_0 takes a multiple of 32 values. */
+/** The bytes of a tensor's values in the given type, little-endian. Q8_0 requires a multiple of 32 values. */
 export function tensorBytes(values: Float32Array, type: WritableType): Uint8Array {
   if (type === "F32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   return type === "F16" ? halfBytes(values) : q8Bytes(values);
@@ -168,7 +168,7 @@ function halfBytes(values: Float32Array): Uint8Array {
   return new Uint8Array(halves.buffer);
 }
 
-/** Each block of 32 values: one half as the scale, then 32 signed bytes that it multiplies. */
+/** Q8_0: each block of 32 values is a half float, the scale, and 32 signed bytes that are multiplied by it. */
 function q8Bytes(values: Float32Array): Uint8Array {
   const bytes = new Uint8Array((values.length / q8BlockLength) * q8BlockBytes);
   const view = new DataView(bytes.buffer);

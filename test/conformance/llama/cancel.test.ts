@@ -7,18 +7,18 @@ import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
 import { type LlamaService, startLlamaService } from "../../support/llama-service.js";
 import { rounds } from "../../support/tier.js";
 
-/** Time within which the slot is free again for 99 of 100 clients; the test allows five times as much. */
+/** Target time until the slot is free, for 99 of 100 clients; the test allows five times as much. */
 const aimMs = 100;
 const slack = 5;
 const count = rounds(125);
 const wideSlots = 4;
 const promptTokens = 3_500;
-/** Attempts for a client that should disconnect during the prefill but was too late. */
+/** Maximum attempts to disconnect a client during the prefill, because an attempt can be too late. */
 const prefillTries = 10;
-/** An answer that only ends with its context: the letter a, repeated. */
+/** Makes an answer repeat the letter a until the context is full. */
 const endless = { logit_bias: { 97: 100 } };
 
-/** A request that was sent. */
+/** A running request. */
 interface Sent {
   /** Resolves with the first event of the answer. */
   readonly firstEvent: Promise<void>;
@@ -53,7 +53,7 @@ afterAll(async () => {
   await service.close();
 });
 
-/** Requests a stream. No two prompts share a prefix, so that nothing is cached. */
+/** Requests a stream. No two prompts share a prefix, so that no tokens are cached. */
 function send(model: string, length: number, options: object = {}): Sent {
   asked += 1;
   const marks = [97 + (asked % 26), 97 + (Math.floor(asked / 26) % 26), 97 + Math.floor(asked / 676)];
@@ -116,8 +116,8 @@ const stages: readonly { name: string; model: string; once: (round: number) => P
     name: "in the prefill of a long prompt",
     model: "wide",
     async once(round) {
-      // A moment in the first half, different each time; earlier if the first token was produced before the client
-      // disconnected.
+      // The client disconnects in the first half of the prefill, at another time in each round; earlier in the next
+      // attempt if the first token was produced before.
       let delayMs = (prefillMs / 2) * (round / count);
       for (let tries = 0; tries < prefillTries; tries += 1) {
         const lines = linesOfLeft().length;
@@ -147,7 +147,7 @@ const stages: readonly { name: string; model: string; once: (round: number) => P
     async once() {
       const sent = send("wide", 10, { n: 4 });
       await sent.firstEvent;
-      await eventually(async () => (await stateOf("wide")).busy === wideSlots, "four choices at once");
+      await eventually(async () => (await stateOf("wide")).busy === wideSlots, "four parallel choices");
       return leave(sent, "wide", { busy: 0, waiting: 0 });
     },
   },
@@ -155,7 +155,7 @@ const stages: readonly { name: string; model: string; once: (round: number) => P
 
 describe("a client of the embedded engine that disconnects", () => {
   it.each(stages)(
-    "$name frees its slots at once, and the tokens produced are counted (REL-2, state RL-7)",
+    "$name frees its slots immediately, and the produced tokens are counted (REL-2, state RL-7)",
     { timeout: 600_000 },
     async ({ name, model, once }) => {
       const askedBefore = asked;

@@ -14,7 +14,7 @@ export interface TokenEntry {
   readonly top_logprobs: readonly Omit<TokenEntry, "top_logprobs">[];
 }
 
-/** The first choice of a chat, assembled in the same form from a document and from a stream. */
+/** The first choice of a chat, assembled from a whole JSON answer or from a stream. */
 export interface ChatAnswer {
   readonly content: string;
   readonly reasoning: string;
@@ -27,7 +27,7 @@ export interface ChatAnswer {
     readonly total_tokens: number;
     readonly completion_tokens_details: { readonly reasoning_tokens: number };
   };
-  /** Pieces of content as received; one for a document. */
+  /** Pieces of content as received; one piece if the answer was not streamed. */
   readonly pieces: readonly string[];
 }
 

@@ -26,7 +26,7 @@ const modelIds: readonly ModelId[] = ["chat", "embed"];
 const stallMs = 5_000;
 /** Maximum time from the loss of a process to the start of the next one's load. */
 const recoveryMs = 10_000;
-/** Tolerance for a busy machine, on which a client detects the end of its answer late. */
+/** Tolerance for a busy machine, on which a client notices the end of its answer late. */
 const noticeMs = 250;
 const folder = mkdtempSync(join(tmpdir(), "child-loss-"));
 let service: RunningService | null = null;
@@ -53,14 +53,14 @@ function lines({ logs }: RunningService, message: string, model: ModelId) {
   return logs.filter((line) => line["msg"] === message && line["model"] === model);
 }
 
-/** The model's process with this number, counted from 1, once it has loaded. */
+/** The process id of the model's process number `life`, counted from 1, once it has loaded. */
 async function child(running: RunningService, model: ModelId, life: number): Promise<number> {
   const loads = () => lines(running, "engine process has loaded its model", model);
   await eventually(() => loads().length >= life, `the load of child ${life} of ${model}`, 120_000);
   return Number(loads()[life - 1]?.["pid"]);
 }
 
-/** A kill of a model's process, until the next one has loaded. */
+/** The time from the kill of a model's process until the next process has loaded. */
 interface Outage extends Kill {
   /** Time from the kill to the start of the next process, which then loads its model. */
   readonly restartMs: number;
@@ -123,7 +123,7 @@ interface Load {
   stop(): Promise<void>;
 }
 
-/** Clients that send consecutive requests until they are stopped; more of them than slots. */
+/** Starts more clients than slots, each of which sends one request after the other until it is stopped. */
 function load(running: RunningService): Load {
   const endings: Ending[] = [];
   let isOver = false;
@@ -158,12 +158,12 @@ function kill(model: ModelId, pid: number, signal: NodeJS.Signals): Kill {
   return { model, atMs: performance.now() };
 }
 
-/** Whether there was a time without the model's process while this request ran. */
+/** Whether the model had no process at some time during this request. */
 function isTouched({ model, beganAtMs, endedAtMs }: Ending, outages: readonly Outage[]): boolean {
   return outages.some((one) => one.model === model && one.atMs < endedAtMs && beganAtMs < one.overAtMs);
 }
 
-/** How long the client received nothing after the last loss during its request, or since the request began. */
+/** Time without output after the last loss during the request or, without a loss, after its beginning. */
 function silenceOf({ model, beganAtMs, outputAtMs, endedAtMs }: Ending, outages: readonly Outage[]): number {
   const lostAtMs = outages.filter((one) => one.model === model && one.atMs < endedAtMs).map(({ atMs }) => atMs);
   const lastMs = Math.max(beganAtMs, ...lostAtMs);
@@ -182,7 +182,7 @@ describe("a service whose engine processes crash", () => {
     const clients = load(running);
     await clients.answered(10);
     const healthyMs = Math.max(...clients.endings.map(({ beganAtMs, endedAtMs }) => endedAtMs - beganAtMs));
-    // An unstreamed answer does not show when its output began, so its end counts.
+    // The time until the output of an unstreamed answer began is not known, so the time until its end is used.
     const untoldMs = ({ kind, outputAtMs }: Ending) => (kind === "whole" && outputAtMs === null ? healthyMs : 0);
 
     const kills: Kill[] = [];
@@ -235,7 +235,7 @@ interface LossFigures {
   readonly restartsMs: readonly number[];
 }
 
-/** Writes the figures of a run next to the test reports. */
+/** Writes the measurements of a run next to the test reports. */
 function writeFigures({ kills, endings, healthyMs, silencesMs, restartsMs }: LossFigures): void {
   const counts: Record<string, number> = {};
   for (const { model, kind, status, code } of endings) {

@@ -34,7 +34,7 @@ function floats(bytes: Uint8Array): readonly number[] {
 const lengthOf = (vector: readonly number[]) => Math.hypot(...vector);
 
 describe("embeddings", () => {
-  it("have the model's own size; a model that cannot be shortened rejects other sizes (EMB-8)", async () => {
+  it("have the model's own length; a model whose vectors cannot be shortened rejects other lengths (EMB-8)", async () => {
     const plain = await embed({});
     expect(plain.map((vector) => vector.length)).toEqual(input.map(() => dimensions));
     expect(await embed({ dimensions })).toEqual(plain);
@@ -75,14 +75,14 @@ describe("embeddings", () => {
     expect(reply.json.usage).toEqual({ prompt_tokens: total, total_tokens: total });
   });
 
-  it("rejects an input above the context, naming its index, and an empty one (EMB-1)", async () => {
+  it("of an input that exceeds the context or is empty are rejected with the input's index (EMB-1)", async () => {
     const long = await api.embeddings({ model: "e", input: ["the", "the ".repeat(600)] });
     expectError(long, 400, "context_length_exceeded", "input[1]");
     expect(long.json.error.message).toContain("maximum context length is 512 tokens");
     expectError(await api.embeddings({ model: "e", input: ["the", " "] }), 400, "invalid_value", "input[1]");
   });
 
-  it("rejects token ids, which may be those of another model (EMB-2)", async () => {
+  it("of token ids are rejected, because the ids may belong to another model (EMB-2)", async () => {
     expectError(await api.embeddings({ model: "e", input: [7, 8, 9] }), 400, "token_input_not_supported", "input");
   });
 });

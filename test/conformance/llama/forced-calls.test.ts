@@ -8,7 +8,7 @@ import { hermesTemplate } from "../../unit/engines/llama/text/templates.js";
 import { type Api, createApi, expectError } from "../openai/api.js";
 import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-answer.js";
 
-/** One template that does not support tools, and one that does. */
+/** A model whose template does not support tools, and a model whose template does. */
 const models = ["plain", "hermes"];
 const schemas = rounds(200);
 const callsMax = 16;
@@ -57,7 +57,7 @@ beforeAll(async () => {
 }, 180_000);
 afterAll(() => service.close());
 
-/** The streamed and the unstreamed answer to one request; both must finish alike. */
+/** The streamed and the unstreamed answer to one request; both must have the same finish reason. */
 async function answers(fields: object): Promise<readonly ChatAnswer[]> {
   const whole = wholeAnswer(await api.chat(fields));
   const streamed = streamedAnswer(await api.chat({ ...fields, ...streaming }));
@@ -103,11 +103,11 @@ describe("a forced call of a model with random weights", () => {
     }
   });
 
-  it("is the only one without parallel calls and of a model without tools in its template, else one of up to 16 (TOOL-9)", async () => {
+  it("is one of up to 16, but the only one without parallel calls or tools in the template (TOOL-9)", async () => {
     const empty = { type: "object", properties: {}, additionalProperties: false };
     const word = { type: "string", minLength: 8, maxLength: 8 };
     const distinct = { type: "object", properties: { word }, required: ["word"], additionalProperties: false };
-    // A model that would never stop: it produces a line feed wherever possible, then a call.
+    // The bias makes a model that never stops: it produces a line feed wherever possible, then another call.
     const eager = { tool_choice: "required", logit_bias: { [lineFeed]: 100 }, max_tokens: 4_000 };
     for (const model of models) {
       const counts = async (parameters: object, parallel: boolean): Promise<readonly number[]> => {
@@ -145,7 +145,7 @@ describe("a forced call of a model with random weights", () => {
 });
 
 describe("the tool choice none", () => {
-  it("never produces a call, whatever the model generates (TOOL-4)", async () => {
+  it("never gives a tool call, even if the model generates the text of one (TOOL-4)", async () => {
     for (let seed = 0; seed < rounds(50); seed++) {
       const tools = [randomTool(seed).definition];
       const asked = { model: models[seed % 2], seed, tools, tool_choice: "none", max_tokens: 20 };

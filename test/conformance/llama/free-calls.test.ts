@@ -31,7 +31,7 @@ async function both(fields: object): Promise<readonly ChatAnswer[]> {
   return [wholeAnswer(await api.chat(asked)), streamedAnswer(await api.chat({ ...asked, ...streaming }))];
 }
 
-describe("a call that the model chooses to make", () => {
+describe("a tool call that the model makes by its own choice", () => {
   it("is parsed from its text, streamed or not (TOOL-3, TOOL-10)", async () => {
     for (const told of await both({ model: "auto" })) {
       expect(told).toMatchObject({ content: "Looking.", finishReason: "tool_calls" });
@@ -47,7 +47,7 @@ describe("a call that the model chooses to make", () => {
     }
   });
 
-  it("stays text with the choice none, and without tools (TOOL-4)", async () => {
+  it("is returned as text with the choice none and without tools (TOOL-4)", async () => {
     for (const told of [
       ...(await both({ model: "auto", tool_choice: "none" })),
       ...(await both({ model: "auto", tools: [] })),
@@ -58,7 +58,7 @@ describe("a call that the model chooses to make", () => {
 });
 
 describe("a model whose template does not support tools", () => {
-  it("is listed as forced-only, and one whose template does as auto (MODEL-10)", async () => {
+  it("is listed with tools: forced-only; a model whose template supports tools is listed with auto (MODEL-10)", async () => {
     const { json } = await api.get("/v1/models");
     const listed = json.data.map(({ id, tool_calling }: Record<string, unknown>) => [id, tool_calling]);
     expect(listed).toEqual([

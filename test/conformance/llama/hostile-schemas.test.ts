@@ -25,7 +25,7 @@ afterAll(() => service.close());
 
 const letters = Array.from({ length: 64 }, (_, i) => String.fromCodePoint(0x4e00 + i));
 
-/** Constraints that take exponential time or memory in an engine that follows every path of them. */
+/** Constraints that take exponential time or memory in an engine that follows all of their paths. */
 const hostileConstraints: readonly { readonly name: string; readonly fields: object }[] = [
   { name: "states that double", fields: { guided_regex: "(a|b)*a(a|b){20}" } },
   { name: "nested repetitions", fields: { guided_regex: "(((.{0,99}){99}){99})*" } },

@@ -7,11 +7,11 @@ import { type Api, createApi, expectError } from "../openai/api.js";
 
 const contextLength = 16_384;
 const longestWord = 64;
-/** Short enough to be tokenized, with several times more tokens than fit. */
+/** A prompt that is short enough to be tokenized, but has several times more tokens than the context. */
 const long = "the people of this world ".repeat(36_000);
-/** Aim: at most 100 ms between two chunks of another stream on an idle machine; the test allows five times as much. */
+/** Maximum gap between two chunks of another stream: five times the target of 100 ms on an idle machine. */
 const gapMaxMs = 500;
-/** An answer that only ends with its context: the letter a, repeated. */
+/** Makes an answer repeat the letter a until the context is full. */
 const endless = { logit_bias: { 97: 100 } };
 
 let service: LlamaService;
@@ -52,7 +52,7 @@ class Neighbour {
     this.#lastAtMs = nowMs;
   }
 
-  /** Runs `run` while the stream continues; returns the largest gap meanwhile. */
+  /** Runs `run` while the stream continues; returns the largest gap in the stream during this time. */
   async during(run: () => Promise<void>): Promise<number> {
     await eventually(() => this.chunks > 5, "a stream that has begun");
     this.largestGapMs = 0;

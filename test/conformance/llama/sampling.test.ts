@@ -29,7 +29,7 @@ const contentsOf = ({ json }: Reply): readonly string[] =>
   json.choices.map(({ message }: { message: { content: string } }) => message.content);
 
 describe("sampling", () => {
-  it("keeps the most likely tokens of top_p, and only the first at 0 (CHAT-2)", async () => {
+  it("considers the most likely tokens up to top_p, and only the first at 0 (CHAT-2)", async () => {
     const asked = { max_tokens: 20, seed: 1 };
     const greedy = await say({ ...asked, temperature: 0 });
     const wide = await say({ ...asked, temperature: 2, top_p: 1 });
@@ -67,7 +67,7 @@ describe("sampling", () => {
     const runOf = ({ content }: ChatAnswer): number => /^a*/.exec(content)?.[0].length ?? 0;
     expect(runOf(await say(only))).toBe(40);
     expect(runOf(await say({ ...only, frequency_penalty: -2 }))).toBe(40);
-    // The bias of 30 is used up after some 15 penalties of 2.
+    // Some 15 penalties of 2 cancel the bias of 30.
     const frequency = runOf(await say({ ...only, frequency_penalty: 2 }));
     expect(frequency).toBeGreaterThan(1);
     expect(frequency).toBeLessThan(25);
@@ -115,7 +115,7 @@ describe("log probabilities", () => {
     }
   };
 
-  it("have all four keys and finite numbers for every token, sampled, greedy or under a grammar (RESP-9)", async () => {
+  it("have all four keys and finite numbers for every token, sampled, greedy or with a grammar (RESP-9)", async () => {
     const json = { response_format: { type: "json_object" } };
     for (const fields of [
       { seed: 1 },
@@ -141,7 +141,7 @@ describe("log probabilities", () => {
     expect(reply.json.choices[0].logprobs).toBeNull();
   });
 
-  it("contain the bytes of a token, also of a partial character (RESP-9)", async () => {
+  it("contain the bytes of a token, even if they are only a part of a character (RESP-9)", async () => {
     const { logprobs } = await say({ max_tokens: 2, logprobs: true, logit_bias: { [half]: 100 } });
     expect(logprobs.map(({ bytes }) => bytes)).toEqual([[half], [half]]);
     const scripted = wholeAnswer(await api.chat({ model: "scripted", logprobs: true }));

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Resident bytes of a service's processes, all taken at one moment. */
+/** Resident bytes of a service's processes, measured at the same time. */
 export interface MemorySample {
   readonly atMs: number;
   /** Bytes by process: `server`, then `engine 1`, `engine 2` … in the order of their start. */
@@ -11,7 +11,7 @@ const pageBytes = 4096;
 const minuteMs = 60_000;
 const mebibyte = 2 ** 20;
 
-/** Process ids of the engine's processes of a service, which are its children. */
+/** Process ids of the engine processes, which are child processes of the server. */
 export function enginePids(serverPid: number): readonly number[] {
   const children = readFileSync(`/proc/${serverPid}/task/${serverPid}/children`, "utf8").matchAll(/\d+/g);
   return Array.from(children, Number).filter((pid) =>
@@ -30,13 +30,13 @@ export function sampleMemory(serverPid: number, engines: readonly number[]): Mem
   };
 }
 
-/** Parts of the run that are compared. */
+/** Number of parts of the run that are compared. */
 const windows = 8;
 
 /**
  * Growth of each process in mebibytes per minute: the median of the differences between the lowest values of successive
- * eighths of the run. A heap rises until a collection, so only its lowest values can be compared; V8 enlarges it by
- * 30 MiB at once, at a moment that differs from run to run; a leak raises every part.
+ * eighths of the run. A heap grows until a garbage collection, so only its lowest values can be compared. V8 enlarges it by
+ * 30 MiB in one step, at a time that differs from run to run, while a leak raises every part.
  */
 export function memoryGrowth(samples: readonly MemorySample[]): Readonly<Record<string, number>> {
   const names = Object.keys(samples[0]?.rss ?? {});

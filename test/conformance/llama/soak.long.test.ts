@@ -22,7 +22,7 @@ const sampleMs = 5_000;
 const leaving = 8;
 const leftShareMin = 0.05;
 const slots = 2;
-/** Answers that are longer than the time until their clients disconnect: the letter a, repeated. */
+/** Makes an answer repeat the letter a, so that it is not complete when its client disconnects. */
 const long = { max_tokens: 400, logit_bias: { 97: 100 } };
 
 const pick = seededPick(7);
@@ -97,7 +97,7 @@ async function debugState(): Promise<DebugState> {
 }
 
 describe("a service under load for a long time", () => {
-  it("keeps its memory and loses no slot while one client in twenty disconnects (REL-2)", {
+  it("does not grow in memory and loses no slot although one in twenty clients disconnects (REL-2)", {
     timeout: soakMs + 180_000,
   }, async () => {
     expect(await chat({}, false)).toBe(200);
@@ -132,14 +132,14 @@ describe("a service under load for a long time", () => {
   });
 });
 
-/** Writes the figures of a run next to the test reports. */
+/** Writes the measurements of a run next to the test reports. */
 function writeFigures(statuses: ReadonlyMap<number | null, number>, samples: readonly MemorySample[]): void {
   const figures = {
     seconds: soakMs / 1_000,
     answers: statuses.get(200) ?? 0,
     left: statuses.get(null) ?? 0,
     mebibytesPerMinute: memoryGrowth(samples),
-    /** One of each minute. */
+    /** One sample of each minute. */
     samples: samples.filter((_, i) => i % (60_000 / sampleMs) === 0).map(({ rss }) => rss),
   };
   mkdirSync("test-results/figures", { recursive: true });

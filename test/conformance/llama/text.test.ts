@@ -7,7 +7,7 @@ import { chatOf, createChatCompletion, createCompletion, streamChatCompletion } 
 import { openWay, wayNames } from "../rpc/ways.js";
 import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-answer.js";
 
-/** One token for each word, and one that ends the answer and is not counted. */
+/** The text of the answer: one token for each word, and a token that ends the answer and is not counted. */
 const script = "Once upon a time 河の水 ran down; 🦊🙂 drank, said “good” and слово.";
 const words = script.split(" ").length;
 const longContext = 128;
@@ -37,15 +37,15 @@ const promptTokens = async (content: string): Promise<number> =>
   wholeAnswer(await api.chat({ model: "m", ...said(content) })).usage.prompt_tokens;
 
 describe("the text of an answer", () => {
-  it("is what the model generates, and a stream splits no code point (SSE-10, STRM-18)", async () => {
+  it("is exactly the text that the model generates, and a stream splits no code point (SSE-10, STRM-18)", async () => {
     for (const answer of await both({})) {
       expect(answer).toMatchObject({ content: script, finishReason: "stop" });
-      // Half of a character would decode to U+FFFD, which the text does not contain.
+      // An incomplete character would be decoded to U+FFFD, which the text does not contain.
       for (const piece of answer.pieces) expect(Buffer.from(piece).toString()).not.toContain("\ufffd");
     }
   });
 
-  it("goes on for min_tokens, and with ignore_eos until the limit of tokens (E-5, CHAT-30)", async () => {
+  it("does not end before min_tokens, and with ignore_eos not before the token limit (E-5, CHAT-30)", async () => {
     const longer = words + 5;
     for (const answer of await both({ ignore_eos: true, max_tokens: longer })) {
       expect(answer).toMatchObject({ finishReason: "length", usage: { completion_tokens: longer } });
@@ -57,7 +57,7 @@ describe("the text of an answer", () => {
     for (const answer of await both({ min_tokens: 2 })) expect(answer).toMatchObject({ content: script });
   });
 
-  it("withholds a code point of several tokens until it is complete (SSE-10)", async () => {
+  it("contains a code point of several tokens only once it is complete (SSE-10)", async () => {
     const text = "日本語 🙂 é";
     const schema = { enum: [text] };
     const response_format = { type: "json_schema", json_schema: { name: "a", schema, strict: true } };
@@ -69,7 +69,7 @@ describe("the text of an answer", () => {
     expect(usage.completion_tokens).toBeGreaterThan(pieces.length);
   });
 
-  it("ends before a stop string, which is never shown, also if it spans tokens or characters (CHAT-8)", async () => {
+  it("ends before a stop string and never contains it, even if it spans tokens or characters (CHAT-8)", async () => {
     const cases = [
       ["me 河", "Once upon a ti"],
       ["🙂", "Once upon a time 河の水 ran down; 🦊"],
@@ -109,7 +109,7 @@ describe("usage", () => {
     }
   });
 
-  it("reports how much of a prompt was cached for the same key, and nothing else changes (SEC-23)", async () => {
+  it("reports the cached tokens of a prompt for the same key, and the answer does not change (SEC-23)", async () => {
     const asked = { model: "m", ...said("The same question twice") };
     const cached = async () => (await api.chat(asked)).json.usage;
     const first = await cached();
@@ -124,12 +124,12 @@ describe("control tokens in text of users", () => {
   /** Text of the same length without a control token. */
   const harmless = hostile.replaceAll("|", "#");
 
-  it("stay text in a chat and are counted as ordinary text", async () => {
+  it("are treated and counted as ordinary text in a chat", async () => {
     expect(await promptTokens("a<|im_end|>b")).toBe(await promptTokens("a##########b"));
     expect(await promptTokens(hostile)).toBe(await promptTokens(harmless));
   });
 
-  it("stay text in the prompt of a completion (CMPL-14)", async () => {
+  it("are treated as ordinary text in the prompt of a completion (CMPL-14)", async () => {
     const count = async (prompt: string) =>
       (await api.completion({ model: "m", prompt, max_tokens: 1 })).json.usage.prompt_tokens;
     expect(await count(hostile)).toBe(await count(harmless));
@@ -152,7 +152,7 @@ describe("a prompt that alone exceeds the context", () => {
 });
 
 describe("echo", () => {
-  it("puts the unchanged prompt before the text of each choice, and counts nothing extra (CMPL-8)", async () => {
+  it("puts the unchanged prompt before the text of each choice, and does not change the usage (CMPL-8)", async () => {
     const prompt = "日本 <|im_end|> 🙂";
     const plain = (await api.completion({ model: "m", prompt, n: 2 })).json;
     const { choices, usage } = (await api.completion({ model: "m", prompt, n: 2, echo: true })).json;
@@ -199,7 +199,7 @@ describe("echo", () => {
     }
   });
 
-  it("has them over gRPC and Connect too, where the first is not a number (E-7, GRPC-2)", async () => {
+  it("has the same log probabilities over gRPC and Connect, where the first is NaN (E-7, GRPC-2)", async () => {
     const params = { model: "m", prompt: ["Once upon"], echo: true, logprobs: 1, maxTokens: 0 };
     for (const name of wayNames) {
       const way = openWay(name, service);

@@ -10,7 +10,7 @@ const thoughts = "Let me see: 6 x 7 …";
 const answer = "It makes 42 日本.";
 /** A template that opens the reasoning itself if the caller requests it. */
 const openingTemplate = `${chatMl}{% if enable_thinking %}<think>\n{% endif %}`;
-/** Text of the Hermes template in place of thoughts. The model's vocabulary has none of it, so it has one token per byte. */
+/** Text of the Hermes template for disabled thinking. The vocabulary lacks its words, so it has one token per byte. */
 const noThoughts = "<think>\n\n</think>\n\n";
 
 let service: LlamaService;
@@ -42,7 +42,7 @@ async function both(fields: object): Promise<readonly ChatAnswer[]> {
 }
 
 describe("a model with reasoning", () => {
-  it("has its reasoning in reasoning_content and not in content, and its tokens in the usage (RESP-12)", async () => {
+  it("returns reasoning in reasoning_content and not in content, and counts its tokens in the usage (RESP-12)", async () => {
     for (const told of await both({ model: "thinks", reasoning_effort: "medium" })) {
       expect(told).toMatchObject({ reasoning: thoughts, content: answer, finishReason: "stop" });
       const { completion_tokens, completion_tokens_details } = told.usage;
@@ -51,7 +51,7 @@ describe("a model with reasoning", () => {
     }
   });
 
-  it("also has it there if the template opened it, and finishes with length inside of it (RESP-12)", async () => {
+  it("returns reasoning that the template opened, and finishes with length within the reasoning (RESP-12)", async () => {
     for (const told of await both({ model: "opened", reasoning_effort: "high" })) {
       expect(told).toMatchObject({ reasoning: thoughts, content: answer, finishReason: "stop" });
     }
@@ -60,7 +60,7 @@ describe("a model with reasoning", () => {
     }
   });
 
-  it("reasons if reasoning_effort requests it, and not without it or at none or minimal (CHAT-24)", async () => {
+  it("reasons if reasoning_effort requests it, but not without reasoning_effort or at none or minimal (CHAT-24)", async () => {
     const promptTokens = async (fields: object): Promise<number> =>
       wholeAnswer(await api.chat({ model: "thinks", ...fields })).usage.prompt_tokens;
     const thinking = await promptTokens({ reasoning_effort: "low" });
@@ -88,7 +88,7 @@ describe("a model with reasoning", () => {
 });
 
 describe("a model without reasoning", () => {
-  it("answers the same for every reasoning_effort, and rejects an unknown value (CHAT-24)", async () => {
+  it("gives the same answer for every reasoning_effort, and rejects an unknown value (CHAT-24)", async () => {
     const [without] = await both({ model: "plain" });
     for (const reasoning_effort of ["none", "high"]) {
       for (const told of await both({ model: "plain", reasoning_effort })) {

@@ -9,7 +9,7 @@ import { formatSource, parseSource } from "../../../src/model-store/sources/sour
 const all = [...defaultChatModels, defaultEmbeddingModel];
 
 describe("the default models", () => {
-  it("are pinned by checksum and size, whatever their source (SEC-25)", () => {
+  it("have an expected checksum and size for every source (SEC-25)", () => {
     const pins = all.flatMap(({ file, sources }) => [
       file,
       ...sources.flatMap(({ pins: { file: whole, encoder = {} } }) => [
@@ -35,7 +35,7 @@ describe("the default models", () => {
     }
   });
 
-  it("come from a commit, not from a branch", () => {
+  it("are downloaded from a commit, not from a branch", () => {
     for (const { sources } of all) {
       for (const { source } of sources) {
         const parsed = parseSource(source);

@@ -4,13 +4,13 @@ import { SharedWork } from "../../../src/model-store/puller.js";
 const ignore = () => {};
 const never = () => new AbortController().signal;
 
-/** Work that ends with the signal's reason. */
+/** A task that rejects with the signal's reason when it is aborted. */
 function untilAborted(_: unknown, signal: AbortSignal): Promise<string> {
   return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 }
 
 describe("SharedWork", () => {
-  it("does the work of one key once, and reports progress and result to every caller", async () => {
+  it("runs the task of a key once, and reports progress and result to every caller", async () => {
     const shared = new SharedWork<number, string>();
     let runs = 0;
     const work = async (report: (progress: number) => void) => {
@@ -29,7 +29,7 @@ describe("SharedWork", () => {
     expect(runs).toBe(2);
   });
 
-  it("continues for the remaining callers, and is aborted when the last one leaves", async () => {
+  it("continues a task for the remaining callers, and aborts it after the last caller's abort", async () => {
     const shared = new SharedWork<never, string>();
     const [first, second] = [new AbortController(), new AbortController()];
     let isAborted = false;
@@ -47,7 +47,7 @@ describe("SharedWork", () => {
     expect(isAborted).toBe(true);
   });
 
-  it("a caller that arrives while aborted work is ending starts new work after its end", async () => {
+  it("starts a new task for a call during the end of an aborted task, once that has ended", async () => {
     const shared = new SharedWork<never, string>();
     const leaving = new AbortController();
     const order: string[] = [];
@@ -65,7 +65,7 @@ describe("SharedWork", () => {
     expect(order).toEqual(["ended", "anew"]);
   });
 
-  it("a failure reaches every caller and is not cached", async () => {
+  it("rejects every caller after a failure and does not cache it", async () => {
     const shared = new SharedWork<never, string>();
     const fail = () => Promise.reject(new Error("no"));
     const all = await Promise.allSettled([
@@ -76,7 +76,7 @@ describe("SharedWork", () => {
     expect(await shared.run("k", async () => "yes", ignore, never())).toBe("yes");
   });
 
-  it("a caller whose signal has aborted is rejected", async () => {
+  it("rejects a caller whose signal has already aborted", async () => {
     const shared = new SharedWork<never, string>();
     await expect(shared.run("k", async () => "x", ignore, AbortSignal.abort(new Error("gone")))).rejects.toThrow(
       "gone",

@@ -6,7 +6,7 @@ import { findShortName, matchingShortNames, shortNames } from "../../../src/mode
 import { formatSource, parseSource } from "../../../src/model-store/sources/source.js";
 
 describe("short names", () => {
-  it("are unique ids of models, and stand for a file of the hub or a built-in source", () => {
+  it("are unique model ids, and each stands for a file of the hub or a built-in source", () => {
     expect(new Set(shortNames.map(({ name }) => name)).size).toBe(shortNames.length);
     for (const { name, source } of shortNames) {
       expect(name).toMatch(modelIdForm);
@@ -15,7 +15,7 @@ describe("short names", () => {
     }
   });
 
-  it("are found in any case, and by words of the name or of the source", () => {
+  it("are found in upper or lower case, and by words of the name or the source", () => {
     expect(findShortName("Qwen3:4B")?.source).toBe("hf:Qwen/Qwen3-4B-GGUF:Q4_K_M");
     expect(findShortName("qwen3")).toBeUndefined();
     expect(matchingShortNames("LLAMA 3b").map(({ name }) => name)).toEqual(["llama3.2:3b"]);

@@ -42,11 +42,11 @@ describe("parseSource", () => {
     "file:",
     "file://elsewhere/x",
     `hf:o/r/${"x".repeat(3_000)}`,
-  ])("refuses %s and says what is expected", (text) => {
+  ])("refuses the source %s", (text) => {
     expect(() => parseSource(text)).toThrow(InvalidSource);
   });
 
-  it("formats a source to its text, without an address's query", () => {
+  it("reads sources that formatSource converts back to their text, without the query of an address", () => {
     for (const text of [
       "hf:o/r/f.gguf@abc",
       "hf:o/r@main",

@@ -14,7 +14,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(join(folder, ".."), { recursive: true, force: true }));
 
-/** Adds a model whose file contains that name. */
+/** Adds a model whose file contains this name. */
 async function add(store: ModelStore, id: string, name = id) {
   const path = join(folder, `${id}.new`);
   const sum = await writeTinyGguf(path, name);
@@ -32,7 +32,7 @@ describe("ModelStore", () => {
     expect(modes.map(({ mode }) => mode & 0o777)).toEqual([0o700, 0o600, 0o600]);
   });
 
-  it("finds after a restart what was added before it", async () => {
+  it("finds models after a restart that were added before", async () => {
     const store = await ModelStore.open(folder, clock);
     const model = await add(store, "a");
     const again = await ModelStore.open(folder, clock);
@@ -42,7 +42,7 @@ describe("ModelStore", () => {
     expect(again.damaged).toEqual([]);
   });
 
-  it("keeps one file for equal models and removes it with the last of them", async () => {
+  it("keeps one file for models with equal content, and removes it with the last of these models", async () => {
     const store = await ModelStore.open(folder, clock);
     await add(store, "a", "same");
     const b = await add(store, "b", "same");
@@ -56,7 +56,7 @@ describe("ModelStore", () => {
     expect(await files()).toEqual([]);
   });
 
-  it("replaces a model of the same id and its file", async () => {
+  it("replaces a model with the same id and removes the old file", async () => {
     const store = await ModelStore.open(folder, clock);
     await add(store, "a", "old");
     const { sha256 } = await add(store, "a", "new");
@@ -64,7 +64,7 @@ describe("ModelStore", () => {
     expect(await files()).toEqual([`${sha256}.gguf`]);
   });
 
-  it("keeps all concurrent changes, also those of a second store on the folder", async () => {
+  it("keeps all concurrent changes, including those of a second store on the same folder", async () => {
     const store = await ModelStore.open(folder, clock);
     const other = await ModelStore.open(folder, clock);
     await Promise.all(["a", "b", "c", "d"].map((id) => add(store, id)));
@@ -77,7 +77,7 @@ describe("ModelStore", () => {
     ).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  it("readers of the index always read a complete one", async () => {
+  it("never shows an incomplete index to readers", async () => {
     const store = await ModelStore.open(folder, clock);
     let isAdding = true;
     const adding = Promise.all(Array.from({ length: 30 }, (_, i) => add(store, `m${i}`))).finally(() => {
@@ -114,7 +114,7 @@ describe("ModelStore", () => {
     expect(again.damaged).toHaveLength(2);
   });
 
-  it("verify finds one changed bit (SEC-25)", async () => {
+  it("detects one changed bit with `verify` (SEC-25)", async () => {
     const store = await ModelStore.open(folder, clock);
     const model = await add(store, "a");
     await store.verify(model);
@@ -124,7 +124,7 @@ describe("ModelStore", () => {
     await expect(store.verify(model)).rejects.toMatchObject({ fault: "checksum" });
   });
 
-  it("states the fix for an index that cannot be parsed", async () => {
+  it("throws an error with a fix for an index that cannot be parsed", async () => {
     await mkdir(folder, { recursive: true });
     for (const text of ["{", '{"version":2}', '{"version":1,"models":[{"id":"x"}],"sums":{}}']) {
       await writeFile(join(folder, "index.json"), text);
@@ -137,7 +137,7 @@ describe("ModelStore", () => {
 });
 
 describe("work folders", () => {
-  it("are claimed by one pull, left for the next, and removed when empty", async () => {
+  it("are claimed by one pull, kept for the next pull, and removed if they are empty", async () => {
     await ModelStore.open(folder, clock);
     const first = await claimWorkFolder(folder, "s");
     const second = await claimWorkFolder(folder, "s");
@@ -150,7 +150,7 @@ describe("work folders", () => {
     expect(await readdir(third)).toEqual(["x.part"]);
   });
 
-  it("of a dead process are left for the next pull, old ones are removed, running ones stay", async () => {
+  it("of an ended process are kept for the next pull, old ones are removed, and those of running pulls stay", async () => {
     await mkdir(folder, { recursive: true });
     const dead = join(folder, `${"a".repeat(16)}.999999999-00000000-1.work`);
     const own = join(folder, `${"b".repeat(16)}.${process.pid}-00000000-1.work`);

@@ -19,7 +19,7 @@ export interface EngineBuild {
   readonly name: BuildName;
   /** Empty if the build is not published for this system. */
   readonly packages: readonly PublishedPackage[];
-  /** Why there is none; null if there is one. */
+  /** Why the build is not published for this system; null if it is. */
   readonly absence: string | null;
 }
 
@@ -50,7 +50,7 @@ function absenceOf(build: BuildName, system: string): string {
   return `node-llama-cpp has no such build for ${system}`;
 }
 
-/** What the embedded engine may use, from `engine:` of the configuration. */
+/** Settings of the embedded engine, from `engine:` of the configuration. */
 export interface BuildSettings {
   readonly gpu: "auto" | "off";
   /** Maximum number of layers on the card; null: as many as fit. */
@@ -61,18 +61,16 @@ export interface BuildSettings {
 
 /** How a model's process opens the binding. */
 export interface BuildChoice {
-  /** The first that loads is used. `auto`: the binding decides; `false`: the processor. */
+  /** Graphics support to try, in order; the first that loads is used. `auto`: the binding decides; `false`: the processor. */
   readonly gpus: readonly (GpuKind | "auto" | false)[];
-  /** Folders of packages by id, in which the binding would not find them. */
+  /** Folders of packages that the binding does not find by itself, by package id. */
   readonly packages: Readonly<Record<string, string>>;
   /** Maximum number of layers on the card; null: as many as fit. */
   readonly gpuLayers: number | null;
   readonly moduleDir: string | null;
 }
 
-/**
- * Folders of installed packages by id; null: beside the binding, which finds them by itself.
- */
+/** Folders of installed packages by package id; null: the package is next to the binding, which finds it by itself. */
 export type InstalledPackages = ReadonlyMap<string, string | null>;
 
 /** Chooses among the installed packages. Another installation of the binding has packages of its own. */

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { buildsFor, type InstalledPackages, packageScope, type System } from "./builds.js";
 import { publishedVersion } from "./published-builds.js";
 
-/** Where `uis engine install` puts the builds of this version. Builds of other versions beside it are not used. */
+/** Where `uis engine install` puts the builds of this version. Builds of other versions are in other folders and not used. */
 export function buildsFolder(dataDir: string): string {
   return join(dataDir, "engines", publishedVersion);
 }

@@ -38,7 +38,7 @@ function partsOf(text: unknown): readonly object[] {
 
 /** Time limit of compiling, and of one `render` with all its attempts. */
 const timeMsMax = 1_000;
-/** A longer conversation may exceed a template's bounds without a fault of the template. */
+/** A longer conversation may exceed a template's bounds although the template is correct. */
 const ordinaryCharsMax = templateCharsMax / 8;
 const refusalCharsMax = 300;
 const greeting: TemplateInput = { messages: [{ role: "user", content: "Hello" }], tools: [], variables: {} };
@@ -94,12 +94,12 @@ export class ChatTemplate {
     return this.thinks && endsInThinking(this.render({ ...greeting, variables }));
   }
 
-  /** Whether the probe comes into the prompt. Templates for images too may take parts only, and drop a plain text. */
+  /** Whether the prompt contains the probe text. Some templates with image support accept parts only and drop a plain text. */
   #writes(content: unknown, untilMs: number): boolean {
     try {
       return this.#run({ ...greeting, messages: [{ role: "user", content }] }, untilMs).includes(probe);
     } catch {
-      // The template refuses it, or is at fault: the attempt that follows finds out.
+      // The template refuses this content or is broken; the next attempt to render reports which.
       return false;
     }
   }

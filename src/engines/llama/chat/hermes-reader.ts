@@ -22,7 +22,7 @@ export class HermesReader implements OutputReader {
   readonly #options: HermesOptions;
   readonly #text = new MarkedText(hermesOpening);
   #call: CallReader | null = null;
-  /** The opening marker of that call with the white space before it. */
+  /** The opening marker of the current call with the white space before it. */
   #opening = "";
   /** Text after a call that could begin the closing marker; null: none is expected. */
   #tail: string | null = null;
@@ -125,7 +125,7 @@ export class HermesReader implements OutputReader {
   #flush(cut: boolean): readonly OutputPart[] {
     if (this.#call !== null) return this.#flushCall(this.#call, cut);
     const rest = (this.#tail ?? "") + this.#text.flush();
-    // A grammar allows no text next to calls but their separators.
+    // The grammar allows only separators between calls, so the rest is no text of the answer.
     if (this.#options.forced) return [];
     return this.#calls > 0 && rest.trim() === "" ? [] : textParts("text", rest);
   }
@@ -163,7 +163,7 @@ class CallReader {
   #item: Item | null = null;
   #name: string | null = null;
   #args: Item | null = null;
-  /** It is JSON, but not a call of an offered tool: it becomes text once it is complete. */
+  /** The value is JSON but not a call of an offered tool: it becomes text once it is complete. */
   #isNoCall = false;
   announced = false;
   /** Characters of the arguments that were streamed. */

@@ -58,7 +58,7 @@ export class FilteringInterpreter extends Interpreter {
     return super.applyFilter(known, filter, environment);
   }
 
-  /** Null: the library has the filter. */
+  /** The result of a filter of lists; null: the library's own filter is used. */
   #listFilter(
     name: string,
     operand: JinjaValue,
@@ -124,7 +124,7 @@ export class FilteringInterpreter extends Interpreter {
   }
 }
 
-/** Null: not one of these filters. */
+/** The result of a filter of texts; null: it is not a filter that this function implements. */
 function textFilter(name: string, operand: JinjaValue, [args, named]: Arguments): JinjaValue | null {
   const [first, second] = args;
   switch (name) {

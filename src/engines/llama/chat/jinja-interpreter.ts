@@ -31,7 +31,7 @@ import {
   UndefinedValue,
 } from "./jinja-values.js";
 
-/** `break` or `continue`, with what the round of the loop has written before it. */
+/** `break` or `continue`, with the text that the loop iteration wrote before it. */
 class LoopControl extends Error {
   written = "";
   readonly endsLoop: boolean;
@@ -42,17 +42,16 @@ class LoopControl extends Error {
   }
 }
 
-/** Statements that write nothing. */
+/** Statements that add no text to the prompt. */
 const silentStatements: ReadonlySet<string> = new Set(["Set", "Macro", "Comment"]);
 const stripEnds = { strip: "both", lstrip: "left", rstrip: "right" } as const;
 
 /**
- * Runs templates as Jinja2 of Python does where @huggingface/jinja, from which it inherits the rest, gives another result:
- * equality, the text of values, the scope of a loop's round, characters to strip, filters. Where Python raises an error, so
- * does it.
+ * Runs templates with the results of Python's Jinja2. It overrides the parts in which @huggingface/jinja differs: equality,
+ * the text of values, the scope of a loop iteration, characters to strip, filters. It throws where Python raises an error.
  *
- * It refuses any text or list above its bound as soon as it exists. A time limit is not enough: a list that doubles itself
- * takes all memory within a second.
+ * It refuses any text or list above its bound as soon as it is created. A time limit is not enough: a list that doubles
+ * itself takes all memory within a second.
  */
 export class TemplateInterpreter extends FilteringInterpreter {
   override evaluate(node: JinjaNode | undefined, environment: JinjaEnvironment): JinjaValue {
@@ -82,7 +81,7 @@ export class TemplateInterpreter extends FilteringInterpreter {
     return new StringValue(written);
   }
 
-  /** Each round has a scope of its own. */
+  /** Each loop iteration has a scope of its own. */
   override evaluateFor(node: ForNode, environment: JinjaEnvironment): JinjaValue {
     const items = this.#itemsOfLoop(node, environment);
     if (items.length === 0) return this.evaluateBlock(node.defaultBlock, new Environment(environment));
@@ -152,7 +151,7 @@ export class TemplateInterpreter extends FilteringInterpreter {
   }
 }
 
-/** The result of an operator; null: as the library has it. Throws where Python does. */
+/** The result of an operator; null: the library's own result is correct. Throws where Python does. */
 function binary(operator: string, left: JinjaValue, right: JinjaValue): JinjaValue | null {
   switch (operator) {
     case "==":
@@ -196,7 +195,7 @@ function bind(scope: JinjaEnvironment, target: JinjaNode, item: JinjaValue): voi
   for (const [i, name] of names.entries()) bind(scope, name, parts[i] ?? item);
 }
 
-/** Sets the variable `loop`. */
+/** Sets the variable `loop` (index, first, last and others) of one iteration. */
 function setLoopFacts(scope: JinjaEnvironment, items: readonly JinjaValue[], at: number): void {
   const { length } = items;
   const place = { index: at + 1, index0: at, revindex: length - at, revindex0: length - at - 1, length };

@@ -147,7 +147,7 @@ function escapeOf(code: number): string {
   return code < 0x10000 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
 }
 
-/** White space of Python beside that of JavaScript. */
+/** Characters that are white space in Python but not in JavaScript. */
 const moreSpaces: ReadonlySet<string> = new Set(["\x1c", "\x1d", "\x1e", "\x1f", "\x85"]);
 
 function isSpace(character: string): boolean {

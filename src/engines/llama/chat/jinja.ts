@@ -4,13 +4,13 @@ import * as jinja from "@huggingface/jinja";
 export interface JinjaValue {
   readonly type: string;
   readonly value: unknown;
-  /** Its truth, as in Python. */
+  /** The truth value in a condition, as in Python. */
   __bool__(): { readonly value: boolean };
   toString(): string;
 }
 
 export interface JinjaEnvironment {
-  /** Converts a value and declares a variable with it, which it returns; throws if the name exists. */
+  /** Declares a variable with the converted value, which it returns; throws if the name exists. */
   set(name: string, value: unknown): JinjaValue;
   setVariable(name: string, value: JinjaValue): JinjaValue;
   /** The variable in this scope or an outer one, or an undefined value. */
@@ -52,7 +52,7 @@ export interface BinaryNode extends JinjaNode {
 
 export interface MemberNode extends JinjaNode {
   readonly object: JinjaNode;
-  /** A name, if it is not computed. */
+  /** The name after the dot or, if `computed`, the expression in brackets. */
   readonly property: JinjaNode;
   readonly computed: boolean;
 }

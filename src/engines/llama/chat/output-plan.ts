@@ -27,7 +27,7 @@ export interface OutputPlan {
   readonly extraSystem: string | null;
   /** GBNF; null: the answer is unconstrained. */
   readonly grammar: string | null;
-  /** One for each choice. */
+  /** Creates the reader of one choice. */
   newReader(): OutputReader;
 }
 
@@ -66,7 +66,7 @@ interface ToolRequest {
   readonly nextCallId: () => string;
 }
 
-/** Calls only. */
+/** The plan of an answer that must consist of calls. */
 function forcedPlan(request: ToolRequest): OutputPlan {
   const tools = request.tools.map(({ tool }) => tool);
   const grammar = grammars.get(["calls", request.tools, isParallel(request)], () => {
@@ -79,7 +79,7 @@ function forcedPlan(request: ToolRequest): OutputPlan {
     : { templateTools: tools, extraSystem: null, ...constrained };
 }
 
-/** Calls or text, by the model's choice. */
+/** The plan of an answer in which the model chooses between calls and text. */
 function autoPlan(request: ToolRequest, format: TextFormat | undefined): OutputPlan {
   const shown = { templateTools: request.tools.map(({ tool }) => tool), extraSystem: null };
   if (format !== undefined) return { ...shown, ...callsOrAnswer(request, format) };
@@ -127,7 +127,7 @@ export function fieldOf({ param = "response_format" }: TextFormat): string {
   return param;
 }
 
-/** Calls, or a text that follows the format (RF-6). */
+/** The form of an answer that consists of calls or of a text that follows the format (RF-6). */
 function callsOrAnswer(request: ToolRequest, format: TextFormat): Constrained {
   const param = fieldOf(format);
   if (!isJsonFormat(format)) {

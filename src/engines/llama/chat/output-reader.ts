@@ -11,7 +11,7 @@ export type OutputPart =
     };
 
 export interface OutputEnd {
-  /** Parts that were held back. */
+  /** Parts that were held back until the end of the text. */
   readonly parts: readonly OutputPart[];
   readonly reason: "stop" | "length" | "tool_calls";
   /** How the answer violates its form or schema; null: it does not, or it was cut and cannot be checked. */
@@ -32,7 +32,7 @@ export function textParts(type: "text" | "reasoning", text: string): readonly Ou
   return text === "" ? [] : [{ type, text }];
 }
 
-/** Reads everything as text. */
+/** Reads the whole answer as text. */
 export class PlainReader implements OutputReader {
   readonly done = false;
 

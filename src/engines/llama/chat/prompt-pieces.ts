@@ -87,7 +87,7 @@ function withCallsAsText(message: TemplateMessage): TemplateMessage {
 
 const privateUseFirst = 0xe000;
 const privateUseLast = 0xf8ff;
-/** The characters themselves, and their ASCII escapes in JSON. */
+/** Private-use characters themselves, and their ASCII escapes in JSON. */
 const privateUse = /[\uE000-\uF8FF]|\\u(?:e[0-9a-f]{3}|f[0-8][0-9a-f]{2})/gi;
 
 /**
@@ -100,7 +100,7 @@ class ControlMarks {
   readonly #texts: ControlTexts;
   readonly #mark: string;
 
-  /** `input`: everything that `put` will get. Throws EngineError `bad_input` if every private-use character occurs in it. */
+  /** `input`: all later arguments of `put`. Throws EngineError `bad_input` if every private-use character occurs in it. */
   constructor(texts: ControlTexts, input: unknown) {
     this.#texts = texts;
     this.#mark = freeCharacter(input);
@@ -185,13 +185,13 @@ function pointLengthBefore(text: string, at: number): number {
 
 interface Node {
   readonly next: Map<number, Node>;
-  /** Whether a text ends here. */
+  /** Whether a control text ends at this node. */
   ends: boolean;
 }
 
 /** Finds the texts of a vocabulary's control tokens in other text, in time linear in that text. */
 export class ControlTexts {
-  /** UTF-16 length of the longest one. */
+  /** UTF-16 length of the longest control text. */
   readonly longest: number;
   readonly #root: Node = { next: new Map(), ends: false };
 
@@ -232,7 +232,7 @@ export class ControlTexts {
 
 const known = new WeakMap<readonly string[], ControlTexts>();
 
-/** Built once per array, because vocabularies have thousands and every prompt needs them. */
+/** The search structure for these texts. Built once per array: a vocabulary has thousands, and every prompt needs it. */
 export function controlTextsOf(texts: readonly string[]): ControlTexts {
   const found = known.get(texts) ?? new ControlTexts(texts);
   known.set(texts, found);

@@ -55,8 +55,8 @@ export function refusing<T>(param: string, code: () => T): T {
 }
 
 /**
- * Instructions for a model whose template does not support tools. Only for answers with a grammar, because models that
- * were not trained with the format would not keep to it.
+ * Instructions for a model whose template does not support tools. Used only for answers with a grammar, because a model
+ * that was not trained with the format would not follow it.
  */
 export function toolInstructions(tools: readonly TemplateTool[], parallel: boolean): string {
   return [
@@ -73,9 +73,9 @@ function described({ function: { name, description, parameters } }: TemplateTool
 }
 
 /**
- * The schema of a tool's arguments, which are an object even if the caller's schema has no type or leaves it to the
- * schemas that it combines. Another type throws SchemaUnsupported in a strict schema, and is replaced by any object in
- * others.
+ * The schema of a tool's arguments. They are always an object, even if the caller's schema states the type only in the
+ * schemas that it combines, or nowhere. A schema of another type throws SchemaUnsupported if it is strict; otherwise the
+ * schema of any object is returned.
  */
 export function argumentsSchema({ function: { parameters, strict } }: TemplateTool): object {
   const type: unknown = Reflect.get(parameters, "type");

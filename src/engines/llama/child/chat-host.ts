@@ -14,7 +14,7 @@ import { SlotPool } from "./slots.js";
 import { findPace, PrefillPace, type StepBatcher } from "./steps.js";
 import { createGrammarBans, TokenSpelling } from "./token-spelling.js";
 
-/** Maximum tokens of one native call, of all calls together. */
+/** Maximum tokens of one native call, summed over all requests in it. */
 const batchTokens = 512;
 
 /** Runs chat and completion calls, as many at the same time as there are slots. */
@@ -71,7 +71,7 @@ export class ChatHost {
     return this.#slots.busy;
   }
 
-  /** Number of tokens of a prompt. Throws the same EngineErrors for it as `generate`. */
+  /** Number of tokens of a prompt. Throws the EngineErrors that `generate` throws for this prompt. */
   async count(input: ChildInput, format: ChildGenerate["format"], signal: AbortSignal): Promise<number> {
     const { tokens } = await toPrompt(this.#prompts, input, this.#plan(input, format), () => throwIfAborted(signal));
     return tokens.length;
@@ -107,7 +107,7 @@ export class ChatHost {
       return this.#grammars.get(gbnf, () => this.#deps.model.parseGrammar(gbnf));
     } catch (cause) {
       const param = request.format === undefined ? "tools" : fieldOf(request.format);
-      const message = `The constraint in '${param}' cannot be enforced: it allows too much at once.`;
+      const message = `The constraint in '${param}' cannot be enforced: it allows too many alternatives in one place.`;
       throw new EngineError("bad_schema", message, { param, cause });
     }
   }

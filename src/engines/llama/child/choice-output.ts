@@ -22,7 +22,7 @@ export interface ChoiceEnd {
   readonly fault: string | null;
 }
 
-/** The domain runs the choices of a request one by one. */
+/** Index of the choice in all events: the domain runs the choices of a request one by one. */
 const choice = 0;
 
 /** Turns the tokens of an answer into events: tokens into text, text into parts (content, thoughts, calls), parts into events. */
@@ -52,7 +52,7 @@ export class ChoiceOutput {
     return this.#tokens;
   }
 
-  /** Whether nothing may follow: a stop string was found, or the answer is complete. */
+  /** Whether the answer has ended: a stop string was found, or the answer is complete. */
   get isOver(): boolean {
     return this.#stopped || this.#reader.done;
   }
@@ -78,7 +78,7 @@ export class ChoiceOutput {
     events.push(...this.#eventsOf(parts));
     if (this.#stopped) return { events, ...this.#stopEnd() };
     events.push(...this.#heldText());
-    // Log probabilities of tokens without text.
+    // The remaining log probabilities belong to tokens without text.
     const logprobs = this.#logprobs?.rest() ?? [];
     if (logprobs.length > 0) events.push({ type: "text", choice, text: "", outTokens: this.#tokens.length, logprobs });
     return { events, reason, stopSequence: null, fault };
@@ -124,11 +124,11 @@ export class ChoiceOutput {
 
 const replacement = "\uFFFD";
 const replacementsAtEnd = /\uFFFD+$/;
-/** Tokens without a new code point after which the text is ill-formed: a code point has at most four bytes, a token at least one. */
+/** After this many tokens without a new code point, the text is ill-formed: a code point has at most four bytes. */
 const stuckMax = 8;
-/** Maximum pending tokens, if each ends one code point and begins the next; then a broken one is better than the wait. */
+/** Maximum pending tokens, if each ends one code point and begins the next; more are emitted with a broken code point. */
 const pendingTokensMax = 256;
-/** Tokens before a text on which its leading space can depend. */
+/** Number of tokens before a text that can decide about its leading space. */
 const contextTokens = 3;
 
 /**
@@ -141,10 +141,10 @@ export class TokenText {
   #pending: number[] = [];
   /** The emitted part of the pending tokens' text. */
   #emitted = "";
-  /** Tokens since text was emitted. */
+  /** Number of tokens since text was last emitted. */
   #stuck = 0;
 
-  /** `before`: the tokens before those; for tokenizers in which a leading space depends on them. */
+  /** `before`: the tokens before `tokens`; in some tokenizers a leading space depends on them. */
   constructor(detokenize: (tokens: readonly number[], before: readonly number[]) => string) {
     this.#detokenize = detokenize;
   }
@@ -158,7 +158,7 @@ export class TokenText {
     return this.#stuck < stuckMax ? rest : this.#release(text);
   }
 
-  /** The pending text; half a code point as U+FFFD. */
+  /** The pending text; an incomplete code point becomes U+FFFD. */
   flush(): string {
     return this.#pending.length === 0 ? "" : this.#release(this.#detokenize(this.#pending, this.#before));
   }
@@ -179,10 +179,10 @@ export class TokenText {
   }
 }
 
-/** In place of minus infinity, which JSON cannot express (RESP-9). */
+/** Log probability that stands for minus infinity, which JSON cannot express (RESP-9). */
 export const never = -9999;
 
-/** Log probabilities after all samplers: of the token, and of the `top` most likely ones. `probabilities`: most likely first. */
+/** Log probabilities after all samplers, of the token and of the `top` most likely ones. `probabilities`: most likely first. */
 export function tokenLogprob(
   token: number,
   probabilities: ReadonlyMap<number, number>,
@@ -200,7 +200,7 @@ export function tokenLogprob(
 
 interface HeldLogprob {
   readonly logprob: TokenLogprobInfo;
-  /** End of its text in the generated text, in UTF-16 units; null until that text is complete. */
+  /** End of the token's text in the generated text, in UTF-16 units; null until the text is complete. */
   end: number | null;
 }
 
@@ -228,13 +228,13 @@ export class HeldLogprobs {
     return complete.map(({ logprob }) => logprob);
   }
 
-  /** Drops all after text of a call or of thoughts, which has no log probabilities; positions no longer match. */
+  /** Drops all log probabilities. Called for text of calls or thoughts, after which the positions no longer match. */
   drop(): void {
     this.#held = [];
     this.#inStep = false;
   }
 
-  /** The remaining ones. */
+  /** The remaining log probabilities. */
   rest(): readonly TokenLogprobInfo[] {
     return this.#held.splice(0).map(({ logprob }) => logprob);
   }

@@ -12,7 +12,7 @@ import { TokenSpelling } from "./token-spelling.js";
  * returns the vector of only one sequence of a batch.
  */
 export class EmbeddingHost {
-  /** Calls that run. */
+  /** Number of running calls. */
   slotsBusy = 0;
   readonly contextLength: number;
   readonly longestTokenBytes: number;
@@ -99,7 +99,7 @@ export class EmbeddingHost {
     return { tokens, evaluatedTokens: inputTokens };
   }
 
-  /** Waits for an encoder in order of arrival; a call waits for a few at a time, however many inputs it has. */
+  /** Encodes one input. Inputs wait for an encoder in order of arrival; a call has only a few waiting inputs at a time. */
   async #encode(tokens: readonly number[]): Promise<readonly number[]> {
     const encoder = this.#free.pop() ?? (await new Promise<NativeEncoder>((resolve) => this.#waiting.push(resolve)));
     try {
@@ -114,11 +114,11 @@ export class EmbeddingHost {
 
 interface Input {
   readonly tokens: readonly number[];
-  /** Including those that the model adds around the input. */
+  /** Number of tokens that are evaluated, including those that the model adds around the input. */
   readonly evaluatedTokens: number;
 }
 
-/** Entries for several loops: each is returned once, and when one loop ends early, all others end as well. */
+/** An iterator that several loops share: each loop gets other entries, and when one loop ends early, all others end as well. */
 function* each<T>(items: readonly T[]): Generator<[index: number, item: T], void, undefined> {
   yield* items.entries();
 }

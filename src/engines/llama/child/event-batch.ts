@@ -9,8 +9,8 @@ import type { StepBatcher } from "./steps.js";
 const betweenMs = 15;
 
 /**
- * Collects the events of all calls and sends those of one batch of steps in one message, or of several short batches.
- * The beginning of an answer is sent without delay.
+ * Collects the events of all calls and sends the events of one batch of steps, or of several short batches, in one
+ * message. The beginning of an answer is sent without delay.
  */
 export class EventBatch {
   readonly #send: (message: FromChild) => void;
@@ -31,7 +31,7 @@ export class EventBatch {
     this.#events.push([call, event]);
   }
 
-  /** Sends all events now; before the message that ends a call. */
+  /** Sends all events now. Must be called before the message that ends a call. */
   flush(): void {
     if (this.#events.length === 0) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
@@ -50,7 +50,7 @@ export class EventBatch {
   }
 }
 
-/** Tokens, or log probabilities, after which joined text is sent before the answer ends. */
+/** A joined event with this many tokens or log probabilities is sent before the answer ends. */
 const joinedTokensMax = 64;
 
 /** Joins neighbouring events of an answer that is not streamed, so that fewer are sent. */
@@ -88,7 +88,7 @@ function tokensOf(event: GenEvent): number {
   return event.type === "accepted" ? 0 : event.outTokens;
 }
 
-/** Those of an echoed prompt are not of output tokens. */
+/** Number of log probabilities of an event. An echoed prompt has them too, although it has no output tokens. */
 function logprobsOf(event: GenEvent): number {
   return event.type === "text" ? (event.logprobs?.length ?? 0) : 0;
 }

@@ -17,7 +17,7 @@ export interface GenerationDeps {
   readonly contextLength: number;
   readonly batcher: StepBatcher;
   readonly pace: PrefillPace;
-  /** Of prompts with log probabilities. */
+  /** Pace of evaluating prompts whose log probabilities are requested. */
   readonly scoringPace: PrefillPace;
   readonly spelling: TokenSpelling;
   readonly newBans: () => AnswerBans;
@@ -130,8 +130,8 @@ export class Generation {
   }
 
   /**
-   * The token that ended an answer, after a prompt with log probabilities: clients take the positions that follow the
-   * prompt for those of output tokens, at least one of them.
+   * Emits the log probability of the token that ended the answer, if the prompt has log probabilities: clients expect at
+   * least one output token after the positions of the prompt.
    */
   #emitEndToken(emit: (event: GenEvent) => void): void {
     const { token, probabilities } = this.#endToken ?? {};
@@ -191,30 +191,30 @@ export class Generation {
 
 const noTokens: ReadonlySet<number> = new Set();
 
-/** A grammar decides where an answer ends, so nothing could follow there. */
+/** Rejects `min_tokens` and `ignore_eos`: a grammar decides where an answer ends, and no token could follow. */
 function refuseLength({ minTokens = 0, ignoreEos = false }: ChildGenerate): void {
   if (minTokens === 0 && !ignoreEos) return;
   const param = ignoreEos ? "ignore_eos" : "min_tokens";
   throw new EngineError("unsupported", `'${param}' must not be given for an answer of a required form.`, { param });
 }
 
-/** Part of the fingerprint; to be raised when the same request would give other tokens than before. */
+/** Part of the fingerprint; must be raised when a change of the code gives other tokens for the same request. */
 export const samplingVersion = 1;
 /**
  * Candidates of each token if the request sets no limit. Sorting a whole vocabulary takes as long as a small model needs
  * for a token, and the rest has next to no probability.
  */
 const candidatesMax = 200;
-/** For the native code this seed means a random one. */
+/** The native code replaces this seed by a random one. */
 const reservedSeed = 0xffff_ffff;
 
 interface ChoiceSampling {
   readonly native: NativeSampling;
-  /** Whether the most likely of the reported tokens follows, instead of the token that the native code chose. */
+  /** Whether the answer continues with the most likely reported token instead of the token that the native code chose. */
   readonly mostLikely: boolean;
 }
 
-/** `produced`: the tokens of the answer so far; a function, as `banned`, because they are read again for every token. */
+/** `produced`: returns the tokens of the answer so far; both it and `banned` are called again for every token. */
 export function toChoiceSampling(
   request: ChildGenerate,
   model: { readonly vocabSize: number; readonly contextLength: number },
@@ -224,7 +224,7 @@ export function toChoiceSampling(
   const { frequencyPenalty, presencePenalty } = request;
   const probabilities = request.logprobs !== undefined;
   // At temperature 0 the native code reports the probabilities of the whole vocabulary. So it samples from the candidates
-  // and the choice is made here; not with a grammar, whose state follows the token that the native code chose.
+  // and this code chooses; not with a grammar, whose state follows the token that the native code chose.
   const mostLikely = probabilities && temperature === 0 && answer.grammar === null;
   const hasPenalty = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
   checkBias(logitBias, model.vocabSize);
@@ -256,7 +256,7 @@ function topKOf({ topK = 0, topP, logprobs }: ChildGenerate): number {
   return topK === 0 ? candidatesMax : logprobs === undefined ? topK : Math.min(topK, candidatesMax);
 }
 
-/** 32 bits of the 64; seeds from 0 to 2^32 - 2 stay the same. */
+/** Reduces a 64-bit seed to 32 bits; seeds from 0 to 2^32 - 2 stay the same. */
 function foldedSeed(seed: bigint): number {
   const folded = Number(BigInt.asUintN(32, seed) ^ BigInt.asUintN(32, seed >> 32n));
   return folded === reservedSeed ? reservedSeed - 1 : folded;

@@ -29,7 +29,7 @@ export interface LoadDeps {
 }
 
 const loggedMax = 20;
-/** The log of the native code is delivered separately from its error and may arrive after it. */
+/** Wait for log lines of the native code, which may arrive after the error that they explain. */
 const logWaitMs = 200;
 /** Smallest progress that is reported. */
 const progressStep = 0.02;
@@ -67,7 +67,7 @@ async function openHosts(
   onLog: LoadDeps["onLog"],
 ): Promise<LoadedHosts> {
   const { bindingVersion, vocabulary, embeddingDims, placement } = model;
-  // Each kind of card rounds differently.
+  // Each kind of graphics card rounds differently, so it is part of the fingerprint.
   const computes = placement.gpu === null ? bindingVersion : `${bindingVersion} ${placement.gpu}`;
   const fingerprint = await fingerprintOf(spec.path, computes);
   const facts = { vocabSize: vocabulary.size, fingerprint, bindingVersion, placement };
@@ -80,7 +80,7 @@ async function openHosts(
     };
   }
   if (!model.generates) {
-    throw new Error(`it is an encoder ('${model.architecture}') and makes embeddings, not text`);
+    throw new Error(`it is an encoder ('${model.architecture}') and computes embeddings, not text`);
   }
   const chat = await ChatHost.open(model, spec, batcher);
   const { contextLength, longestTokenBytes, template } = chat;

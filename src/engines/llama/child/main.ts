@@ -1,6 +1,7 @@
 /**
  * The process that runs one model. It communicates with the server over its IPC channel alone and exits when that closes.
- * It ignores signals: those of a terminal or a service manager reach both processes, and the server first lets calls end.
+ * It ignores signals, because signals of a terminal or a service manager reach both processes, and the server waits for
+ * running calls before it ends this process.
  */
 import { EngineError } from "../../../domain/engine/engine.js";
 import type { ChildError, FromChild, ToChild } from "../protocol/protocol.js";
@@ -20,7 +21,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 const batcher = new StepBatcher();
 const eventBatch = new EventBatch(send, batcher);
 const aborts = new Map<number, AbortController>();
-/** The parts of the loaded model; empty until it is loaded. */
+/** The hosts of the loaded model; empty until it is loaded. */
 let hosts: Hosts = {};
 
 process.on("message", receive);
@@ -119,13 +120,12 @@ async function count(
 function hostFor<K extends keyof Hosts>(kind: K): NonNullable<Hosts[K]> {
   const host = hosts[kind];
   if (host !== undefined) return host;
-  if (hosts.chat !== undefined) throw new EngineError("unsupported", "This model generates text and nothing else.");
-  if (hosts.embedding !== undefined)
-    throw new EngineError("unsupported", "This model makes embeddings and nothing else.");
+  if (hosts.chat !== undefined) throw new EngineError("unsupported", "This model only generates text.");
+  if (hosts.embedding !== undefined) throw new EngineError("unsupported", "This model only computes embeddings.");
   throw new EngineError("model_not_loaded", "the engine's process has no model yet", { retryable: true });
 }
 
-/** The error as it is sent over the channel. Causes stay here, so the message includes the cause of an internal error. */
+/** The error as it is sent over the channel. `cause` is not sent, so the message of an internal error includes it. */
 function toChildError(thrown: unknown): ChildError {
   if (!(thrown instanceof EngineError)) {
     return { code: "internal", message: describe(thrown), retryable: true, param: null, usage: null };

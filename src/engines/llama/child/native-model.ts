@@ -3,7 +3,7 @@ import type { LlamaGrammar } from "node-llama-cpp";
 /** Types of the native code, as the rest of the child uses it. */
 
 export interface NativeVocabulary {
-  /** How its tokens spell bytes: `gpt2`, `llama` or others. */
+  /** Family of the tokenizer, which decides how tokens spell bytes: `gpt2`, `llama` or others. */
   readonly family: string;
   readonly size: number;
   /** Spelling of each token in the file, by token id. */
@@ -24,9 +24,9 @@ export interface TokenizeOptions {
 }
 
 export interface ContextOptions {
-  /** Tokens. */
+  /** Context length in tokens. */
   readonly contextLength: number;
-  /** Maximum tokens of one native call, of all sequences together. */
+  /** Maximum tokens of one native call, summed over all sequences. */
   readonly batchTokens: number;
   readonly threads: number;
 }
@@ -34,7 +34,7 @@ export interface ContextOptions {
 /** A compiled grammar of one model; opaque. */
 export type NativeGrammar = LlamaGrammar;
 
-/** The memory of one conversation. One call at a time. */
+/** The evaluated tokens of one conversation (KV cache). Serves one call at a time. */
 export interface NativeSequence {
   /** Evaluated tokens. */
   readonly tokens: readonly number[];
@@ -44,9 +44,9 @@ export interface NativeSequence {
   cutTo(tokens: number): Promise<void>;
   evaluate(tokens: readonly number[]): Promise<void>;
   /**
-   * Evaluates tokens and returns, for each of them, the log probabilities of what follows it: of the token of `next` at its
-   * index, and of the `top` most likely tokens. Over the whole vocabulary, before all samplers. Only one sequence of a
-   * context at a time.
+   * Evaluates tokens and returns, for each of them, log probabilities of the following position: that of the token in `next`
+   * at the same index, and those of the `top` most likely tokens. Over the whole vocabulary, before all samplers. Only one
+   * sequence of a context at a time.
    */
   score(tokens: readonly number[], next: readonly number[], top: number): Promise<readonly PositionScore[]>;
   /** Evaluates the tokens, at least one, then generates one token for each `next`. */
@@ -55,7 +55,7 @@ export interface NativeSequence {
 
 /** Log probabilities at one position. */
 export interface PositionScore {
-  /** Of the given token; negative infinity: never. */
+  /** Log probability of the given token; negative infinity: impossible. */
   readonly logprob: number;
   /** The most likely tokens, most likely first. */
   readonly top: readonly (readonly [token: number, logprob: number])[];
@@ -63,13 +63,13 @@ export interface PositionScore {
 
 /** How tokens are chosen. All fields are set, because the binding's defaults differ from those of the API. */
 export interface NativeSampling {
-  /** 0: always the most likely token. */
+  /** Sampling temperature; 0: always the most likely token. */
   readonly temperature: number;
-  /** 0: all. */
+  /** Number of candidates; 0: the whole vocabulary. */
   readonly topK: number;
   readonly topP: number;
   readonly minP: number;
-  /** 32 bits. */
+  /** An unsigned 32-bit number. */
   readonly seed: number;
   /** Whether tokens come with the probabilities of their candidates. */
   readonly probabilities: boolean;
@@ -82,13 +82,13 @@ export interface NativeSampling {
 }
 
 export interface NativePenalties {
-  /** 1: none. */
+  /** Repetition penalty; 1: none. */
   readonly repetition: number;
   readonly frequency: number;
   readonly presence: number;
-  /** Maximum number of tokens that count. Must stay the same for one answer. */
+  /** Maximum number of tokens that are penalized. Must stay the same for one answer. */
   readonly tokensMax: number;
-  /** Returns the tokens that count for the next one. */
+  /** Returns the tokens that are penalized as the next token. */
   tokens(): readonly number[];
 }
 

@@ -39,11 +39,11 @@ interface ModelInternals {
   readonly _model: unknown;
 }
 
-/** The binding's default. */
+/** Priority of the evaluation in a batch: the binding's default. */
 const priority = 5;
 /**
- * Added to the logit of a token so that it is among the most likely ones. A single-precision exponential covers 87, so the
- * bias grows in steps: the other tokens stay representable beside it.
+ * Added to the logit of a token so that it is among the most likely ones. The exponential function overflows single precision
+ * above 87, so the bias grows in steps, with which the other tokens stay representable.
  */
 const biasStep = 40;
 /** A token that is less likely than e^-400 times the most likely one counts as "never". */
@@ -59,7 +59,7 @@ export class PositionScorer {
     this.#model = model as unknown as ModelInternals;
   }
 
-  /** As `NativeSequence.score`. */
+  /** Does what `NativeSequence.score` describes. */
   score(
     sequence: Binding.LlamaContextSequence,
     tokens: readonly number[],
@@ -74,7 +74,7 @@ export class PositionScorer {
     );
   }
 
-  /** The first sample gives the probability of the most likely token, the second those of others relative to it. */
+  /** The first sample gives the probability of the most likely token, the second that of other tokens relative to it. */
   async #scoreAt(context: NativeContext, at: number, next: number, top: number): Promise<PositionScore> {
     this.#samplers ??= this.#createSamplers();
     const { best: sampler, nearest } = this.#samplers;
@@ -101,7 +101,7 @@ export class PositionScorer {
   }
 }
 
-/** The most likely tokens and `next`, whose logit is raised by `bias`; two at least, so that the most likely one is there. */
+/** Sampling of the most likely tokens with the logit of `next` raised by `bias`; at least 2, to include the most likely one. */
 function nearestConfig(next: number, bias: number, top: number): Readonly<Record<string, unknown>> {
   const biased = bias === 0 ? {} : { tokenBiasKeys: Uint32Array.of(next), tokenBiasValues: Float32Array.of(bias) };
   return { temperature: 1, topK: Math.max(2, top + 1), topP: 1, minP: 0, seed: 0, ...biased };

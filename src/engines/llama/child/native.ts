@@ -16,7 +16,7 @@ import type {
 import { PositionScorer } from "./native-scores.js";
 import { loadWeights, type OpenBinding, openBinding } from "./open-binding.js";
 
-/** Runs models with node-llama-cpp, through its low-level functions alone. */
+/** Runs models with the low-level functions of node-llama-cpp. */
 
 export interface OpenOptions {
   readonly model: ChildModel;
@@ -74,7 +74,7 @@ export class NativeModel {
     return metadata.tokenizer !== undefined && isCausal && !encoders.test(this.architecture);
   }
 
-  /** Tokens of the context that the model was trained with. */
+  /** Length of the context that the model was trained with, in tokens. */
   get trainContextLength(): number {
     return this.#model.trainContextSize;
   }
@@ -272,7 +272,7 @@ const encoders = /bert|t5encoder|embedding/;
 /** Token types of GGUF files. */
 const unknownTokenType = 2;
 const controlTokenType = 3;
-/** Tokens before a text that can decide about its leading space, including markers, which have none. */
+/** Number of tokens before a text that can decide about its leading space, counting markers, which cannot. */
 const contextTokens = 4;
 const noTokens: ReadonlySet<number> = new Set();
 

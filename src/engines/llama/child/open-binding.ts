@@ -46,8 +46,8 @@ export async function openBinding({ build, threads, onLog }: BindingOptions): Pr
 }
 
 /**
- * Loads a model's weights. On a card as many layers as its free memory holds beside the contexts of all slots, up to the
- * configured number; the others compute on the processor.
+ * Loads a model's weights. The graphics card gets as many layers as its free memory holds in addition to the contexts of all
+ * slots, at most the configured number; the other layers compute on the processor.
  */
 export async function loadWeights(
   { binding, llama, unusable }: OpenBinding,
@@ -60,7 +60,7 @@ export async function loadWeights(
     const fitContext = { contextSize: contextLength * slots, embeddingContext: kind === "embedding" };
     const max = build.gpuLayers === null ? {} : { max: build.gpuLayers };
     return llama.loadModel({ ...file, gpuLayers: { min: 0, ...max, fitContext } }).catch((error: unknown) => {
-      // Without a single layer too, buffers on the card take memory.
+      // Buffers take memory of the card even if no layer is on it.
       if (error instanceof binding.InsufficientMemoryError) return onProcessor();
       throw error;
     });
@@ -81,13 +81,13 @@ function importBinding(build: BuildChoice): Promise<typeof Binding> {
   return import(bindingModule(build));
 }
 
-/** What the binding is imported as. */
+/** The name or URL that imports the binding. */
 export function bindingModule({ moduleDir }: BuildChoice): string {
   if (moduleDir === null) return "node-llama-cpp";
   return pathToFileURL(join(moduleDir, "node_modules", "node-llama-cpp", "dist", "index.js")).href;
 }
 
-/** Source of a module loader that resolves the names of packages to files of ours. */
+/** Source of a module loader that resolves the names of packages to the files in `files`. */
 const loader = `
 let files = {};
 export function initialize(given) { files = given; }
@@ -96,8 +96,8 @@ export function resolve(name, context, next) {
 }`;
 
 /**
- * The module loader for packages outside of the binding's `node_modules`, which the binding imports by name, and its data;
- * null: it finds all packages by itself.
+ * The module loader, with its data, for packages outside of the binding's `node_modules`, which the binding imports by name.
+ * Null: the binding finds all packages by itself.
  */
 export function redirectedPackages({
   packages,

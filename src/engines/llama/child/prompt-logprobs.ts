@@ -5,8 +5,8 @@ import type { PrefillPace, StepBatcher } from "./steps.js";
 import type { SpelledToken, TokenSpelling } from "./token-spelling.js";
 
 /**
- * Positions of one step: llama.cpp keeps the logits of all of them until the next one, four bytes for each token of the
- * vocabulary, 20 MB with 150,000 tokens.
+ * Maximum positions of one step. llama.cpp keeps the logits of all of them until the next step, four bytes per position and
+ * token of the vocabulary: 20 MB with 150,000 tokens.
  */
 export const scoredTokensMax = 32;
 
@@ -21,14 +21,13 @@ export interface EchoedPrompt {
   /** At least one. */
   readonly tokens: readonly number[];
   readonly text: string;
-  /** Per position. */
+  /** Number of alternatives per position. */
   readonly alternatives: number;
 }
 
 /**
- * Evaluates all but the last token of a prompt on an empty sequence, and emits its text with the log probability of each
- * token after those before it (CMPL-8), in one event per step. Only those and the alternatives are kept. `check` is called
- * before each step and may throw.
+ * Evaluates all but the last token of a prompt on an empty sequence, and emits the prompt's text with the log probability of
+ * each token given the tokens before it (CMPL-8), in one event per step. `check` is called before each step and may throw.
  */
 export async function echoWithLogprobs(
   sequence: Pick<NativeSequence, "score">,
@@ -66,7 +65,7 @@ export async function echoWithLogprobs(
   emit({ type: "text", choice: 0, text: parts.rest(), outTokens: 0, logprobs });
 }
 
-/** The text of a prompt in the parts of its tokens. Joined they are the text, whatever its tokens spell. */
+/** Divides the text of a prompt among its tokens. The joined parts equal the text, even if the tokens spell another one. */
 class PromptParts {
   readonly #text: string;
   readonly #hidden: ReadonlySet<number>;
@@ -80,7 +79,7 @@ class PromptParts {
     this.#spelling = spelling;
   }
 
-  /** A token of the prompt, in order. Its bytes are those that it has in the text, if they differ from its own. */
+  /** Spells the next token of the prompt. `bytes` are set if the token has other bytes in the text than alone. */
   spell(token: number): SpelledToken {
     const spelled = this.#spelling.spell(token);
     if (this.#hidden.has(token)) return { ...spelled, bytes: [] };

@@ -10,7 +10,7 @@ import type { NativeVocabulary, TokenizeOptions } from "./native-model.js";
 
 export interface Prompt {
   readonly tokens: readonly number[];
-  /** The field that it came from, for errors. */
+  /** The request field that contains the prompt, for errors. */
   readonly param: "messages" | "prompt";
 }
 
@@ -77,9 +77,9 @@ export function checkTokenIds(tokens: readonly number[], vocabSize: number, para
   );
 }
 
-/** Characters tokenized in one pass of the event loop, of all calls together: some milliseconds at most. */
+/** Characters tokenized in one pass of the event loop, summed over all calls: this takes a few milliseconds at most. */
 const passChars = 8_192;
-/** Characters before the maximum length of a slice in which its end is searched. */
+/** The end of a slice is searched in this many characters before its maximum length. */
 const searchChars = 1_024;
 /** Positions at which vocabularies always end a token: before the space of a word, or before punctuation. */
 const cutPatterns = [/(?<=[\p{L}\p{N}.,;:!?)]) (?=\p{L})/gu, /(?<=[\p{L}\p{N}])["/_.:;,!?)\]}>=\n。，、！？；：]/gu];
@@ -132,7 +132,7 @@ export class SlicedTokenizer {
     setImmediate(() => this.#begin());
   }
 
-  /** Begins a pass of the event loop, with at least one waiting slice. */
+  /** Starts the slices of one pass of the event loop; at least one slice must be waiting. */
   #begin(): void {
     this.#isScheduled = false;
     this.#charsOfPass = 0;

@@ -18,8 +18,8 @@ export class SlotPool {
   }
 
   /**
-   * The free slot with the longest prefix of the prompt from the same owner, else the least recently used one; null if
-   * all are busy. The caller sets `busy` to false at the end. A prefix shorter than half of both the prompt and the
+   * The free slot with the longest prefix of the prompt and the same owner (cache key), else the least recently used one;
+   * null if all are busy. The caller sets `busy` to false at the end. A prefix shorter than half of both the prompt and the
    * slot's tokens counts as none: many conversations begin alike, and a new one should not evict another.
    */
   take(prompt: readonly number[], owner: string): Slot | null {
@@ -45,11 +45,11 @@ export class SlotLost extends Error {
   override readonly name = "SlotLost";
 }
 
-/** A sequence, and the owner of the conversation in it. */
+/** A sequence, and the owner (cache key) of the conversation in it. */
 export class Slot {
   readonly sequence: NativeSequence;
   busy = false;
-  /** Position in the order of uses; 0: never used. */
+  /** Number of the slot's last use, counted over all slots; 0: never used. */
   lastUse = 0;
   readonly #batcher: StepBatcher;
   #owner: string | null = null;
@@ -60,8 +60,8 @@ export class Slot {
   }
 
   /**
-   * Tokens of the prompt that need no evaluation; those of another owner are never reused (SEC-23). Leaves at least one
-   * token, because an answer begins with the evaluation of a token.
+   * Number of prompt tokens that need no evaluation. Tokens of another owner are never reused (SEC-23). At least one token
+   * is left to evaluate, because an answer begins with the evaluation of a token.
    */
   knownTokens(prompt: readonly number[], owner: string): number {
     const { tokens, keepsPrefixes } = this.sequence;

@@ -7,8 +7,8 @@ import type { NativeSequence } from "./native-model.js";
  * Otherwise the binding starts a native batch as soon as one call is ready: calls that fit into one batch run one after
  * another, and its lock stays taken while two calls continue, so that a third that has to cut its sequence waits for both.
  *
- * A batch has at most one long step, which evaluates several tokens of a prompt; calls take it in rotation. The size of
- * these steps is measured for one of them: several would delay running streams and aborts.
+ * A batch has at most one long step, which evaluates several tokens of a prompt; calls take turns with long steps. The size
+ * of a long step is measured for a batch with one: several would delay running streams and aborts.
  */
 export class StepBatcher {
   #running = 0;
@@ -42,7 +42,7 @@ export class StepBatcher {
     this.#schedule();
   }
 
-  /** Not before all calls have processed the results of their steps and requested the next ones. */
+  /** Schedules the next batch for when all calls have processed the results of their steps and requested the next ones. */
   #schedule(): void {
     if (this.#running > 0 || this.#scheduled) return;
     this.#scheduled = true;
@@ -72,8 +72,8 @@ const alonePieceMs = 200;
 const pieceTokensMin = 8;
 
 /**
- * Tokens of a step: larger pieces are evaluated faster, and delay others longer. Powers of two, so that a
- * machine settles on one size: pieces of different sizes round differently, and answers would not repeat.
+ * Number of tokens in a piece of a prompt: larger pieces are evaluated faster, but delay other calls longer. A power of two,
+ * so that a machine settles on one size: pieces of different sizes round differently, and answers would not repeat.
  */
 export class PrefillPace {
   /** Tokens of a piece while other calls run. */
@@ -83,8 +83,8 @@ export class PrefillPace {
   #tokensPerMs = 0;
 
   /**
-   * `batchTokens`: maximum tokens of one native call. A piece beside other calls takes at most half of it, and `tokensMin`
-   * however long they take.
+   * `batchTokens`: maximum tokens of one native call; a piece takes at most half of it while other calls run. `tokensMin`:
+   * smallest piece, even if it takes longer than the target.
    */
   constructor(batchTokens: number, tokensMin = pieceTokensMin) {
     this.#batchTokens = batchTokens;
@@ -97,7 +97,7 @@ export class PrefillPace {
     return Math.max(this.pieceTokens, Math.min(this.#tokensIn(alonePieceMs), this.#batchTokens));
   }
 
-  /** Runs the evaluation of `tokens` tokens and adapts the pace to its duration, including the share of other calls. */
+  /** Runs the evaluation of `tokens` tokens and adapts the pace to its duration, which includes time spent on other calls. */
   async measure<T>(tokens: number, run: () => Promise<T>): Promise<T> {
     const startedAtMs = performance.now();
     const result = await run();
@@ -115,8 +115,9 @@ export class PrefillPace {
 }
 
 /**
- * Finds the size of pieces before the first prompt, which would be evaluated slowly otherwise. Takes the time of the
- * smallest piece, or about twice that of a piece where larger ones are quick. The sequence is empty before and after.
+ * Measures the size of pieces in advance, because the first prompt would otherwise be evaluated in small pieces. Takes the
+ * time of the smallest piece, or about twice the target duration of a piece on a fast machine. The sequence is empty before
+ * and after.
  */
 export async function findPace(
   pace: PrefillPace,
@@ -132,8 +133,8 @@ export async function findPace(
 }
 
 /**
- * Evaluates all but the last piece of the tokens and returns that piece, to decode from: at least one token. `check` is
- * called before each piece and may throw.
+ * Evaluates all but the last piece of the tokens and returns that piece of at least one token, with which decoding begins.
+ * `check` is called before each piece and may throw.
  */
 export async function prefill(
   sequence: NativeSequence,

@@ -2,9 +2,9 @@ import type { NativeVocabulary } from "./native-model.js";
 
 /** A token as log probabilities show it. */
 export interface SpelledToken {
-  /** Its text; for bytes that are not valid text, `bytes:` followed by each byte as `\xNN`. */
+  /** Text of the token; for bytes that are not valid text, `bytes:` followed by each byte as `\xNN`. */
   readonly token: string;
-  /** Its bytes, if they differ from those of the text. */
+  /** Bytes of the token, if they differ from those of `token`. */
   readonly bytes?: readonly number[];
 }
 
@@ -39,7 +39,7 @@ export class TokenSpelling {
     return { token: `bytes:${escaped.join("")}`, bytes };
   }
 
-  /** Null if the spelling of the vocabulary is unknown. */
+  /** The bytes of a token; null if the spelling of the vocabulary is unknown. */
   bytes(token: number): readonly number[] | null {
     const spelled = this.#vocabulary.tokens[token];
     if (spelled === undefined) return null;
@@ -60,7 +60,7 @@ const byteOfLetter = ((): ReadonlyMap<string, number> => {
   return new Map(letters.map((letter, byte) => [String.fromCodePoint(letter), byte]));
 })();
 
-/** Tokens that were added by hand are written as plain text. */
+/** The bytes of a GPT-2 spelling. Tokens that were added to the vocabulary by hand are spelled as plain text. */
 function bytesOfLetters(spelled: string): readonly number[] {
   const bytes: number[] = [];
   for (const letter of spelled) {
@@ -79,15 +79,15 @@ function bytesOfPiece(spelled: string): readonly number[] {
 
 /** The bans of one answer, which depend on its text so far. */
 export interface AnswerBans {
-  /** Tokens that must not follow now; in the same state of the text always the same set. */
+  /** Tokens that must not follow the current text. The same UTF-8 state always gives the same set object. */
   readonly tokens: ReadonlySet<number>;
   push(token: number): void;
 }
 
 /**
- * Tokens that a grammar accepts but an answer must not have; returns the function that begins an answer. The native
- * grammars count code points: ill-formed UTF-8 can count as one and come out as several U+FFFD, and tokens without text
- * count with their names. An answer with the maximum length of its schema would then exceed it. Reads the whole
+ * Finds the tokens that a grammar accepts but an answer must not have, and returns the function that begins an answer.
+ * Native grammars count code points: they count ill-formed UTF-8 as one, though it is decoded to several U+FFFD, and they
+ * count the names of tokens without text. An answer could then exceed its schema's maximum length. Reads the whole
  * vocabulary. `isEnd`: whether a token ends an answer, which grammars accept only at the end.
  */
 export function createGrammarBans(

@@ -16,14 +16,14 @@ import type { BuildChoice } from "../builds/builds.js";
 
 /** The model that a child loads. */
 export interface ChildModel {
-  /** Catalog id, for error messages. */
+  /** Id of the model in the catalog, for error messages. */
   readonly id: string;
   /** Absolute path of a verified GGUF file. */
   readonly path: string;
   readonly kind: "chat" | "embedding";
   /** Tokens of prompt and answer together, per slot. The child lowers it to the trained context length. */
   readonly contextLength: number;
-  /** Concurrent calls; of a chat model, sequences of the context. 1 or more. */
+  /** Maximum number of concurrent calls; for a chat model, the number of sequences in its context. 1 or more. */
   readonly slots: number;
   /** Threads of the engine. 1 or more. */
   readonly threads: number;
@@ -44,15 +44,15 @@ export interface LoadedFacts {
   /** Twelve hex digits of a hash of the weights' header, the binding's version and the version of our sampling code. */
   readonly fingerprint: string;
   readonly bindingVersion: string;
-  /** Where the model computes. */
+  /** The graphics support and the layers that compute on it. */
   readonly placement: Placement;
 }
 
-/** Where a model's layers are. */
+/** Where a model's layers compute: on the graphics card or on the processor. */
 export interface Placement {
   /** Kind of graphics support in use; null: the processor alone. */
   readonly gpu: string | null;
-  /** Layers on the card, and of the model. */
+  /** Number of layers on the card; `layers`: of the whole model. */
   readonly gpuLayers: number;
   readonly layers: number;
   /** Chosen builds that do not load on this machine. */
@@ -137,7 +137,7 @@ export type ToChild =
       readonly type: "count";
       readonly call: number;
       readonly input: ChildInput;
-      /** It changes the prompt of a model that thinks. */
+      /** Format of the answer, which changes the prompt of a model that thinks. */
       readonly format?: ChildGenerate["format"];
     }
   /** Ends a call early; the child still answers with `failed`, code `aborted` and the usage. */
@@ -172,7 +172,7 @@ export type FromChild =
       readonly memoryBytes: number;
     };
 
-/** Error of an aborted call; default usage: none. */
+/** Error of an aborted call; default usage: no tokens. */
 export function abortedError({ reason }: AbortFlag, usage?: ProducedTokens): EngineError {
   const none = { promptTokens: 0, outTokens: 0, cachedTokens: 0 };
   return new EngineError("aborted", "the call was aborted", { usage: usage ?? none, cause: reason });

@@ -10,7 +10,7 @@ export interface FacetSet {
   readonly schemas: readonly SchemaObject[];
 }
 
-/** Alternatives of one place, and of all places together. */
+/** Maximum alternatives of one place, and of all places together. */
 const perPlaceMax = 2_000;
 const totalMax = 40_000;
 
@@ -91,7 +91,7 @@ export class Alternatives {
     if (sets.length <= perPlaceMax && this.#total <= totalMax) return sets;
     return this.#document.refuse(
       typeof schema === "object" ? schema : {},
-      `its combinations make more than ${perPlaceMax} alternatives, or those of the whole schema more than ${totalMax}; use fewer.`,
+      `its combinations have more than ${perPlaceMax} alternatives, or all of the schema more than ${totalMax}; use fewer.`,
     );
   }
 

@@ -9,13 +9,13 @@ import {
   repeated,
 } from "./pattern.js";
 
-/** Rules of one grammar, and characters of the name of one. */
+/** Maximum rules of one grammar, and maximum characters of a rule's name. */
 const rulesMax = 1_000;
 const nameCharsMax = 64;
 
 /**
- * Reads a grammar in GBNF, the notation of llama.cpp, which is also the EBNF of XGrammar: rules by name, of which `root` is
- * one. Throws PatternUnsupported for another notation, for references to tokens, and for rules that are missing or doubled.
+ * Reads the rules of a grammar in GBNF, the notation of llama.cpp, which is also the EBNF of XGrammar; one rule is `root`.
+ * Throws PatternUnsupported for another notation, references to tokens, a missing `root`, and two rules of one name.
  */
 export function rulesOfGbnf(grammar: string): ReadonlyMap<string, Pattern> {
   const reader = new PatternReader(grammar);
@@ -30,7 +30,7 @@ export function rulesOfGbnf(grammar: string): ReadonlyMap<string, Pattern> {
       );
     }
     skipSpace(reader);
-    if (rules.has(name)) reader.refuse(`the rule '${name}' is there twice`);
+    if (rules.has(name)) reader.refuse(`the rule '${name}' is defined twice`);
     rules.set(name, readChoice(reader));
     if (rules.size > rulesMax) reader.refuse(`a grammar may have at most ${rulesMax} rules`);
   }
@@ -38,7 +38,7 @@ export function rulesOfGbnf(grammar: string): ReadonlyMap<string, Pattern> {
   return rules;
 }
 
-/** White space and comments. */
+/** Skips white space and comments. */
 function skipSpace(reader: PatternReader): void {
   for (;;) {
     reader.takeWhile(/^[ \t\r\n]$/);

@@ -16,15 +16,15 @@ import {
 } from "./string-grammar.js";
 
 /**
- * Length of a whole grammar, in UTF-16 code units. The native parser, which blocks all answers meanwhile, takes some ten
- * milliseconds for the largest ones that schemas make.
+ * Maximum length of a whole grammar, in UTF-16 code units. The native parser takes some ten milliseconds for the largest
+ * grammars of schemas, and blocks all answers during this time.
  */
 export const grammarCharsMax = 512 * 1024;
 
-/** Elements that the bounded repetitions of all schemas add to one grammar. */
+/** Maximum elements that the bounded repetitions of all schemas add to one grammar. */
 const repetitionsMax = 60_000;
 
-/** Levels of a value without a schema, which end a model's run of opening brackets. */
+/** Maximum nesting of a value without a schema; the limit ends a model's endless run of opening brackets. */
 const anyDepth = 8;
 
 /** Approximate length of the name of a property that no schema lists, in characters. */
@@ -52,7 +52,7 @@ export class GrammarBuilder {
     if (this.#repetitions > repetitionsMax) {
       throw new SchemaUnsupported(
         "",
-        "the lengths that all schemas bound make too large a grammar; lower some of them.",
+        "the bounded lengths of all schemas together give too large a grammar; lower some of them.",
       );
     }
     const name = this.ruleOf(root);
@@ -160,7 +160,7 @@ function stringBody({ minLength, maxLength, format }: StringShape, builder: Gram
   return `"\\"" ${characterRun(character, minLength, maxLength, (hint, body) => builder.rule(hint, body))} "\\""`;
 }
 
-/** GBNF for an array. After each item the engine has two paths at most: the end or one more item. */
+/** GBNF for an array. After each item the grammar has at most two paths: the end or one more item. */
 function arrayBody(shape: ArrayShape, builder: GrammarBuilder): string {
   const { minItems, maxItems } = shape;
   if (maxItems === 0) return '"[]"';
@@ -174,7 +174,7 @@ function arrayBody(shape: ArrayShape, builder: GrammarBuilder): string {
   return `"[" ${items}`;
 }
 
-/** Items after the listed ones, with the closing bracket. */
+/** GBNF for the items after the listed ones, and the closing bracket. */
 function openTail({ items, minItems, maxItems }: ArrayShape, listed: number, builder: GrammarBuilder): string {
   const item = builder.ruleOf(items);
   const more = builder.rule("item", `${gbnfLiteral(memberSeparator)} ${item}`);
@@ -195,7 +195,7 @@ function objectBody(shape: ObjectShape, builder: GrammarBuilder): string {
   if (shape.maxProperties !== null) return `"{" ${boundedMap(shape, shape.maxProperties, builder)}`;
   const lastRequired = properties.findLastIndex(({ required }) => required);
   const extra = extraProperty(shape, builder);
-  /** One or more further properties and the closing brace; null: there are none. */
+  /** GBNF for one or more further properties and the closing brace; null: no further property is allowed. */
   let next = extra && builder.rule("extra", `${extra} (${gbnfLiteral(memberSeparator)} ${extra})* "}"`);
   for (const [index, { name, place, required }] of [...properties.entries()].reverse()) {
     const more = next && `${gbnfLiteral(memberSeparator)} ${next}`;
@@ -218,7 +218,7 @@ function boundedMap(shape: ObjectShape, most: number, builder: GrammarBuilder): 
   return shape.notEmpty ? some : `("}" | ${some})`;
 }
 
-/** An unlisted property: its name has no escapes, so that it cannot be a listed one in another spelling. */
+/** GBNF for an unlisted property: its name has no escapes, so that it cannot be a listed one in another spelling. */
 function extraProperty({ properties, extra }: ObjectShape, builder: GrammarBuilder): string | null {
   if (extra === null) return null;
   const taken = [...properties.map(({ name }) => name), "__proto__"].filter(isPlain);

@@ -27,7 +27,7 @@ const keywordsByType = {
   ],
 } as const;
 
-/** Keywords that restrict values of one type, with that type. */
+/** The type whose values a keyword restricts, by keyword. */
 export const keywordTypes: ReadonlyMap<string, JsonType> = new Map(
   (["string", "number", "array", "object"] as const).flatMap((type) =>
     keywordsByType[type].map((keyword) => [keyword, type] as const),
@@ -36,11 +36,11 @@ export const keywordTypes: ReadonlyMap<string, JsonType> = new Map(
 
 const alwaysRestricts = (): boolean => false;
 
-/** Keywords that restrict a value and that our grammars cannot express, with a test for those that restrict nothing. */
+/** Keywords that our grammars cannot express, each with a test whether its value restricts nothing and can be ignored. */
 const unenforceable: Readonly<Record<string, (value: unknown, schema: SchemaObject) => boolean>> = {
   pattern: alwaysRestricts,
   patternProperties: alwaysRestricts,
-  // Generators of schemas write `{"type": "string"}` for the names of a map.
+  // Schema generators write `{"type": "string"}` for the names of a map; it restricts nothing.
   propertyNames: (value) => value === true || ["{}", '{"type":"string"}'].includes(JSON.stringify(value)),
   not: alwaysRestricts,
   if: alwaysRestricts,
@@ -90,7 +90,7 @@ function intersection(left: readonly JsonType[], right: readonly JsonType[]): re
   ];
 }
 
-/** Each type once; "number" includes "integer". */
+/** Removes repeated types, and "integer" next to "number", which includes it. */
 function distinct(types: readonly JsonType[]): readonly JsonType[] {
   return [...new Set(types)].filter((type) => type !== "integer" || !types.includes("number"));
 }
@@ -121,7 +121,7 @@ function listsOf(document: SchemaDocument, schema: SchemaObject): readonly (read
   return one === undefined ? lists : [...lists, [one]];
 }
 
-/** Whether a listed value satisfies the schema's other keywords. Those that describe its inside are given up. */
+/** Whether a listed value satisfies the schema's other keywords. Keywords for its items or properties are given up. */
 function meetsBounds(document: SchemaDocument, schema: SchemaObject, value: unknown): boolean {
   if (typeof value === "number") {
     const most = document.readNumber(schema, "maximum") ?? value;

@@ -1,5 +1,5 @@
 const entriesMax = 64;
-/** Length of all keys together, in UTF-16 code units. Values have bounds of their own: a grammar has 512 KiB at most. */
+/** Maximum length of all keys together, in UTF-16 code units. Values have their own bounds: a grammar has 512 KiB at most. */
 const charsMax = 1_000_000;
 
 /**
@@ -30,7 +30,7 @@ export class LruCache<T extends object | string> {
   }
 }
 
-/** Null for a value that is nested too deep for JSON.stringify. */
+/** The JSON text of a key; null for a value that is nested too deep for JSON.stringify. */
 function textOf(key: unknown): string | null {
   try {
     return JSON.stringify(key);

@@ -1,6 +1,6 @@
 import type { SchemaDocument, SchemaObject } from "./schema-document.js";
 
-/** Digits before the point of any number that a grammar allows, and after it. Doubles hold 10^15 - 1 exactly. */
+/** Maximum digits before the decimal point, and after it, in a number of a grammar. Doubles hold 10^15 - 1 exactly. */
 const digitsMax = 15;
 
 /**
@@ -13,7 +13,7 @@ export interface NumberRange {
   readonly decimals: number;
 }
 
-/** Decimals by which a range is finer than its bounds, so that little is lost next to an exclusive bound. */
+/** A range with an exclusive bound has this many more decimals than the bound, so that few numbers next to it are lost. */
 const finerDecimals = 2;
 
 /** Maximum decimals of a range. Bounds with more are rounded inwards. */
@@ -27,7 +27,7 @@ interface Bound {
   readonly value: number;
 }
 
-/** The range that the bounds of all schemas leave, rounded inwards to its decimals; null: no bound is given. */
+/** The range within the bounds of all schemas, rounded inwards to the range's decimals; null: no bound is given. */
 export function readRange(
   document: SchemaDocument,
   schemas: readonly SchemaObject[],
@@ -51,7 +51,7 @@ export function readRange(
   return { low, high, decimals };
 }
 
-/** A bound of more than 15 digits is left out: numbers of 15 digits satisfy it, or cannot and it is given up. */
+/** Bounds of more than 15 digits are left out. They are given up if no number of 15 digits satisfies them. */
 function boundsOf(document: SchemaDocument, schema: SchemaObject): readonly Bound[] {
   return ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"].flatMap((keyword) => {
     const value = document.readNumber(schema, keyword);
@@ -126,7 +126,7 @@ function unitsBody(from: bigint, to: bigint, decimals: number): string {
       parts.push(between(pointed(low, length, decimals), pointed(high, length, decimals)));
     }
   }
-  // Numbers of any digits share one alternative whatever their length, so that fewer alternatives are open at a time.
+  // Lengths at which all digits are allowed share one alternative, so that the engine follows fewer alternatives.
   const [shortest] = wholeLengths;
   if (shortest !== undefined) {
     const fraction = decimals === 0 ? "" : ` "." [0-9]{${decimals}}`;
@@ -159,7 +159,7 @@ function between(low: string, high: string): string {
   return parts.join(" | ");
 }
 
-/** GBNF for any digits where the text has digits, and its point. */
+/** GBNF for any digit in place of each digit of the text, and for its decimal point. */
 function anyDigits(text: string): string {
   const runs = text.match(/\d+|\./g) ?? [];
   return runs.map((run) => (run === "." ? '"."' : `[0-9]{${run.length}}`)).join(" ");

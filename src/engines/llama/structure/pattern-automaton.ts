@@ -5,7 +5,7 @@ export interface AutomatonState {
   /** Whether a text may end here. */
   readonly isEnd: boolean;
   readonly sets: readonly { readonly ranges: Ranges; readonly to: number }[];
-  /** A text of the rule leads to the state. */
+  /** Calls of rules: a text of `rule` leads to the state `to`. */
   readonly calls: readonly { readonly rule: string; readonly to: number }[];
 }
 
@@ -15,14 +15,14 @@ export interface AutomatonRules {
   readonly called: ReadonlySet<string>;
   /** Rules that allow the empty text. */
   readonly nullable: ReadonlySet<string>;
-  /** One unit for each part, and for each element that is visited to make an automaton deterministic. */
+  /** Spends one unit for each part, and for each element that is visited to make an automaton deterministic. */
   readonly work: WorkBudget;
 }
 
-/** States before and after an automaton is made deterministic. */
+/** Maximum number of states before and after an automaton is made deterministic. */
 const looseStatesMax = 20_000;
 const statesMax = 2_048;
-/** Rules and groups in each other. */
+/** Maximum nesting of rules and groups. */
 const depthMax = 1_000;
 
 /**
@@ -208,13 +208,13 @@ class Determinizer {
     return [...byTarget].map(([to, ranges]) => ({ ranges, to }));
   }
 
-  /** Whether a state differs from those that it jumps to: without the others, more sets of states are equal. */
+  /** Whether a state has more than jumps. Sets of states omit states that only jump, so that more of the sets are equal. */
   #decides(id: number): boolean {
     const state = this.#loose.states[id];
     return id === this.#loose.end || (state !== undefined && state.sets.length + state.calls.length > 0);
   }
 
-  /** The state for these states and all that are reached from them without a character. */
+  /** The deterministic state for these states and all states that are reached from them without a character. */
   #idOf(states: readonly number[]): number {
     const reached = new Set(states);
     for (const id of reached) for (const next of this.#loose.states[id]?.jumps ?? []) reached.add(next);

@@ -4,22 +4,22 @@ import { type AutomatonState, automatonOf } from "./pattern-automaton.js";
 import { type Automata, checkAlternatives, onePath } from "./pattern-paths.js";
 import { rangeText } from "./string-grammar.js";
 
-/** Levels of calls in each other, which end a model's run of opening brackets; fewer where the grammar is large. */
+/** Maximum nesting of calls, which ends a model's endless run of opening brackets; lower if the grammar is large. */
 const levelChoices = [32, 16, 8, 4];
-/** States of all levels together. */
+/** Maximum states of all levels together. */
 const levelStatesMax = 4_000;
-/** Work on all automata of a grammar: up to 100 ms. */
+/** Maximum work on all automata of a grammar: up to 100 ms. */
 const workMax = 80_000;
-/** Visits of parts to find the rules that allow the empty text: some 10 ms. */
+/** Maximum visits of parts to find the rules that allow the empty text: some 10 ms. */
 const nullableVisitsMax = 500_000;
 const impossible = "no text satisfies it, or none in which a recursive rule goes on wherever it can";
 
 /**
- * GBNF for the texts of `root`, one of the rules. The engine follows all open paths of a grammar at once, and without a bound:
+ * GBNF for the texts of `root`, one of the rules. The engine follows all open paths of a grammar in parallel, without a limit:
  * a text that fits two rules again and again takes exponential time. So the rules are rewritten until each character leaves one
- * path: what is not recursive becomes a deterministic automaton, and the next character must tell a recursive rule from its
- * alternatives. Recursion is limited to 32 levels, apart from a rule that ends with
- * itself, which is a repetition. Throws PatternUnsupported.
+ * path: rules that are not recursive become a deterministic automaton, and the next character must distinguish a recursive rule
+ * from its alternatives. Recursion is limited to 32 levels, except for a rule that ends with a call of itself, which is a
+ * repetition. Throws PatternUnsupported.
  */
 export function grammarOfRules(patterns: ReadonlyMap<string, Pattern>, root: string): string {
   const automata = automataOf(patterns, root);
@@ -103,7 +103,7 @@ function nullableRules(patterns: ReadonlyMap<string, Pattern>): ReadonlySet<stri
   return nullable;
 }
 
-/** A state of a rule at a level of calls. `begins`: a text of at least one character must follow. */
+/** A state of a rule at a nesting level of calls. `begins`: at least one character must follow. */
 interface Spot {
   readonly rule: string;
   readonly level: number;
@@ -154,7 +154,7 @@ class LevelledGrammar {
     return alternatives;
   }
 
-  /** A part and what follows it; none where nothing can end then. A state that only ends needs no rule of its own. */
+  /** GBNF for a part and the state after it; empty if no text can end from there. A state that only ends needs no rule. */
   #step(part: string, next: Spot): readonly string[] {
     if (!this.#canReachEnd(next)) return [];
     const { sets, calls } = this.#state(next.rule, next.state);
@@ -214,7 +214,7 @@ class LevelledGrammar {
     return name;
   }
 
-  /** A set of characters; a long one is a rule of its own, because many states share it. */
+  /** GBNF for a set of characters; a long one becomes a rule of its own, because many states share it. */
   #classOf(ranges: Ranges): string {
     const text = `[${ranges.map(([first, last]) => rangeText(first, last)).join("")}]`;
     if (text.length <= 24) return text;
@@ -242,7 +242,7 @@ class LevelledGrammar {
   }
 }
 
-/** Levels of calls that keep the grammar small enough. Throws PatternUnsupported for a large recursive grammar. */
+/** The most levels of calls that keep the grammar small enough. Throws PatternUnsupported for a large recursive grammar. */
 function levelsOf(automata: Automata): number {
   let states = 0;
   let hasCalls = false;

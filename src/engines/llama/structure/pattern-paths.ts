@@ -4,9 +4,9 @@ import type { AutomatonState } from "./pattern-automaton.js";
 /** The automata of a grammar: of its root and of the rules that are called. */
 export type Automata = ReadonlyMap<string, readonly AutomatonState[]>;
 
-/** Alternatives of one state: the engine tries each of them on the whole vocabulary, which takes up to 2 ms. */
+/** Maximum alternatives of one state: the engine tries each of them on the whole vocabulary, which takes up to 2 ms. */
 const alternativesMax = 64;
-/** Steps and ranges of characters that are followed to find what can follow rules: some 20 ms. */
+/** Maximum steps and character ranges that are visited to find the characters that can follow rules: some 20 ms. */
 const workMax = 50_000;
 
 export function checkAlternatives(count: number): void {
@@ -15,8 +15,9 @@ export function checkAlternatives(count: number): void {
 }
 
 /**
- * The automata with one path for each character. Where a called rule can go on or end before a character, it goes on: fewer
- * texts remain, and all of them are texts of the grammar. Throws PatternUnsupported where two paths go on.
+ * Changes the automata so that each character leaves one path. Where a called rule can either continue or end before a
+ * character, only continuing stays allowed: fewer texts remain, and all of them are texts of the grammar. Throws
+ * PatternUnsupported where a character still leaves two paths.
  */
 export function onePath(automata: Automata): Automata {
   if ([...automata.values()].every((states) => states.every(({ calls }) => calls.length === 0))) return automata;
@@ -45,20 +46,20 @@ function refuseShared(left: Ranges, right: Ranges, rule: string, what: string): 
   );
 }
 
-/** Whether a call can end in the state. One that can be empty is left out by its caller, so it never ends at its start. */
+/** Whether a call can end in the state. It never ends at its start: callers have a path without the call instead. */
 function endsAt(states: readonly AutomatonState[], at: number): boolean {
   if (states[at]?.isEnd !== true) return false;
   return at > 0 || states.some(({ sets, calls }) => [...sets, ...calls].some(({ to }) => to === at));
 }
 
-/** Where a called rule can go on with a character, leaves that character out of what may follow the call. */
+/** Forbids a character directly after a call if the called rule can continue with that character. */
 function withLongestRules(automata: Automata): Automata {
   const firsts = new FirstCharacters(automata);
   const taken = takenCharacters(automata, charactersAfter(automata, firsts), firsts);
   return new Map([...automata].map(([name, states]) => [name, afterCalls(states, taken, firsts)]));
 }
 
-/** The states of a rule, those after a call without ways that begin with a character that the called rule takes. */
+/** The states of a rule. After a call, paths with a character with which the called rule can continue are removed. */
 function afterCalls(
   states: readonly AutomatonState[],
   taken: ReadonlyMap<string, Ranges>,
@@ -96,7 +97,7 @@ function afterCalls(
   return changed;
 }
 
-/** For each called rule the characters with which it can go on where it could also end; grows until nothing is added. */
+/** For each called rule, the characters with which it can continue at a place where it could also end. */
 function takenCharacters(
   automata: Automata,
   after: ReadonlyMap<string, Ranges>,
@@ -108,7 +109,7 @@ function takenCharacters(
     const shared = sharedRanges(rangesOf(ways), after.get(name) ?? []);
     if (shared.length > 0) taken.set(name, shared);
   }
-  // What a rule that ends with a call leaves out, its own callers leave out, too.
+  // If a rule ends with a call, the characters that are forbidden after the call are forbidden after the rule as well.
   grow(automata, taken, (name, next, rule) => (next.isEnd ? { rule: name, ranges: taken.get(rule) ?? [] } : null));
   return taken;
 }
@@ -123,7 +124,7 @@ function charactersAfter(automata: Automata, firsts: FirstCharacters): ReadonlyM
   return after;
 }
 
-/** Adds what each call of a rule yields, with the rule that has it and the state after it, until nothing is added. */
+/** Adds the ranges that `yieldOf` returns for each call, until nothing is added. `next`: the state after the call. */
 function grow(
   automata: Automata,
   sets: Map<string, Ranges>,
@@ -149,7 +150,7 @@ function grow(
   }
 }
 
-/** The characters that texts of rules, and what follows in a state, can begin with. */
+/** The characters with which the texts of rules, and the texts from a state on, can begin. */
 class FirstCharacters {
   readonly #automata: Automata;
   readonly #ofRules = new Map<string, Ranges | "open">();

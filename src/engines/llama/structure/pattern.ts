@@ -1,4 +1,4 @@
-/** Code points in ascending order without gaps of length 0: first and last of each range. */
+/** Ranges of code points in ascending order, neither overlapping nor adjacent: first and last of each range. */
 export type Ranges = readonly (readonly [first: number, last: number])[];
 
 /** The texts that a regular expression or a rule of a grammar allows. */
@@ -17,7 +17,7 @@ export class PatternUnsupported extends Error {
 }
 
 export const tooLarge =
-  "it needs too many states; use fewer and shorter repetitions, and fewer parts of which several can go on with the same text";
+  "it needs too many states; use fewer and shorter repetitions, and fewer alternatives that can continue with the same text";
 
 /** Bounds the work on one pattern or grammar, which delays all other answers of the process. */
 export class WorkBudget {
@@ -34,13 +34,13 @@ export class WorkBudget {
   }
 }
 
-/** Every code point that a text can hold: no U+0000, which ends texts of the native code, and no half of a surrogate pair. */
+/** Every code point that a text can contain: not U+0000, which ends texts of the native code, and no surrogates. */
 const everything: Ranges = [
   [0x1, 0xd7ff],
   [0xe000, 0x10ffff],
 ];
 
-/** The ranges sorted and merged, without code points that no text can hold. */
+/** The ranges sorted and merged, without code points that no text can contain. */
 export function rangesOf(pairs: Ranges): Ranges {
   const clipped = everything.flatMap(([first, last]) =>
     pairs.map(([from, to]) => [Math.max(from, first), Math.min(to, last)] as const).filter(([from, to]) => from <= to),
@@ -55,7 +55,7 @@ export function rangesOf(pairs: Ranges): Ranges {
   return merged;
 }
 
-/** All other code points. */
+/** All code points that are not in the ranges. */
 export function complementOf(ranges: Ranges): Ranges {
   const gaps: [number, number][] = [];
   let from = 0;
@@ -67,7 +67,7 @@ export function complementOf(ranges: Ranges): Ranges {
   return rangesOf(gaps.filter(([first, last]) => first <= last));
 }
 
-/** The code points that are in both. */
+/** The code points that are in both lists of ranges. */
 export function sharedRanges(left: Ranges, right: Ranges): Ranges {
   const shared: (readonly [number, number])[] = [];
   let i = 0;
@@ -96,7 +96,7 @@ export const anyCharacter: Pattern = { type: "set", ranges: complementOf([[0xa, 
 /** Most repetitions that a bound may state. */
 const timesMax = 10_000;
 
-/** Throws PatternUnsupported for bounds in the wrong order, or too large ones. */
+/** A repetition of the part. Throws PatternUnsupported for bounds in the wrong order, or too large ones. */
 export function repeated(part: Pattern, min: number, max: number): Pattern {
   if (max < min) throw new PatternUnsupported(`a repetition has the bounds ${min} and ${max} in the wrong order`);
   if (min > timesMax || (max !== Number.POSITIVE_INFINITY && max > timesMax)) {
@@ -105,10 +105,10 @@ export function repeated(part: Pattern, min: number, max: number): Pattern {
   return { type: "repeat", part, min, max };
 }
 
-/** Levels of groups in each other. */
+/** Maximum nesting of groups. */
 const groupsMax = 100;
 
-/** Reads the text of a pattern character by character, and says where a fault is. */
+/** Reads the text of a pattern character by character; its errors state the position. */
 export class PatternReader {
   readonly #characters: readonly string[];
   #at = 0;
@@ -122,7 +122,7 @@ export class PatternReader {
     return this.#at >= this.#characters.length;
   }
 
-  /** The next character, or the one that many after it; undefined at the end. */
+  /** The character `ahead` positions after the next one, which is not read; undefined at the end. */
   peek(ahead = 0): string | undefined {
     return this.#characters[this.#at + ahead];
   }
@@ -135,7 +135,7 @@ export class PatternReader {
     return character;
   }
 
-  /** Whether the text continues with this one, which is then read. */
+  /** Reads `text` if it comes next; returns whether it did. */
   take(text: string): boolean {
     const expected = [...text];
     if (!expected.every((character, i) => this.peek(i) === character)) return false;
@@ -143,14 +143,14 @@ export class PatternReader {
     return true;
   }
 
-  /** The longest run of characters that match. */
+  /** Reads the longest run of characters that match. */
   takeWhile(allowed: RegExp, most = Number.POSITIVE_INFINITY): string {
     let text = "";
     while (text.length < most && allowed.test(this.peek() ?? "")) text += this.next();
     return text;
   }
 
-  /** A code point of this many hexadecimal digits. */
+  /** Reads a code point of this many hexadecimal digits. */
   hex(digits: number): number {
     const text = this.takeWhile(/^[0-9a-fA-F]$/, digits);
     if (text.length !== digits) this.refuse(`${digits} hexadecimal digits are needed`);
@@ -161,7 +161,7 @@ export class PatternReader {
     return codePoint <= 0x10ffff ? codePoint : this.refuse("there is no such character");
   }
 
-  /** Reads what is inside of a group. */
+  /** Calls `read` for the contents of a group. */
   inGroup<T>(read: () => T): T {
     this.#groups += 1;
     if (this.#groups > groupsMax) this.refuse(`more than ${groupsMax} groups are nested`);

@@ -12,8 +12,8 @@ import {
 
 /**
  * Reads a regular expression that a whole text must match, in the syntax that Python and JavaScript share. `\d`, `\w` and
- * `\s` are ASCII. Throws PatternUnsupported for what is not regular or not supported: look-around, back references, word
- * boundaries, anchors inside of the expression, flags and Unicode properties.
+ * `\s` are ASCII. Throws PatternUnsupported for features that are not regular or not supported: look-around, back references,
+ * word boundaries, anchors inside of the expression, flags and Unicode properties.
  */
 export function patternOfRegex(regex: string): Pattern {
   const reader = new PatternReader(regex);
@@ -22,14 +22,14 @@ export function patternOfRegex(regex: string): Pattern {
   return withoutAnchors(pattern, true, true);
 }
 
-/** Anchors are read as rules, until it is known what is before and after them. */
+/** Anchors are read as rules with these names, until their position in the whole expression is known. */
 const startAnchor: Pattern = { type: "rule", name: "^" };
 const endAnchor: Pattern = { type: "rule", name: "$" };
 const nothing: Pattern = { type: "sequence", parts: [] };
 
 /**
- * The whole text must match in any case, so anchors at the begin and end add nothing. `isFirst` and `isLast`: nothing of the
- * expression is before or after the pattern.
+ * Removes the anchors. The whole text must match in any case, so anchors at the start and end add nothing. `isFirst` and
+ * `isLast`: nothing of the expression comes before or after the pattern.
  */
 function withoutAnchors(pattern: Pattern, isFirst: boolean, isLast: boolean): Pattern {
   switch (pattern.type) {
@@ -79,7 +79,7 @@ function readRepeated(reader: PatternReader): Pattern {
   const atom = readAtom(reader);
   const bounds = readBounds(reader);
   if (bounds === null) return atom;
-  // A lazy repetition allows the same texts.
+  // A lazy repetition allows the same texts as a greedy one.
   reader.take("?");
   if (reader.peek() === "+" || reader.peek() === "*" || readBounds(reader) !== null) {
     reader.refuse("a repetition is repeated");
@@ -92,7 +92,7 @@ interface Bounds {
   readonly max: number;
 }
 
-/** Null where no repetition follows; a brace that bounds nothing is a character. */
+/** Reads the bounds of a repetition; null if none follows. A brace without bounds is an ordinary character. */
 function readBounds(reader: PatternReader): Bounds | null {
   if (reader.take("*")) return { min: 0, max: Number.POSITIVE_INFINITY };
   if (reader.take("+")) return { min: 1, max: Number.POSITIVE_INFINITY };
@@ -173,7 +173,7 @@ const controls: ReadonlyMap<string, number> = new Map([
   ["v", 0xb],
 ]);
 
-/** What follows a backslash outside of a class. */
+/** Reads the rest of an escape after its backslash, outside of a character class. */
 function readEscape(reader: PatternReader): Pattern {
   if (reader.take("A")) return startAnchor;
   if (reader.take("Z") || reader.take("z")) return endAnchor;
@@ -199,7 +199,7 @@ function readEscapedCharacter(reader: PatternReader): number {
   return kind.codePointAt(0) ?? 0;
 }
 
-/** A character class after its opening bracket. */
+/** Reads a character class after its opening bracket. */
 function readClass(reader: PatternReader): Ranges {
   const isNegated = reader.take("^");
   const pairs: (readonly [number, number])[] = [];
@@ -225,7 +225,7 @@ function readClass(reader: PatternReader): Ranges {
   return isNegated ? complementOf(ranges) : ranges;
 }
 
-/** A code point, or the ranges of a class such as `\d`. */
+/** Reads one item of a character class: a code point, or the ranges of a class such as `\d`. */
 function readClassItem(reader: PatternReader): number | Ranges {
   const next = reader.next();
   if (next === "[" && reader.peek() === ":") reader.refuse("classes such as '[:alpha:]' are not supported");

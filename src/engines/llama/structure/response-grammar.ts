@@ -14,7 +14,7 @@ type JsonFormat =
   | { readonly type: "json_object" }
   | { readonly type: "json_schema"; readonly schemaJson: string; readonly strict: boolean };
 
-/** Formats of other texts. */
+/** Formats whose texts are not JSON. */
 type PlainFormat = Exclude<TextFormat, JsonFormat>;
 
 export function isJsonFormat(format: TextFormat): format is Extract<TextFormat, JsonFormat> {
@@ -44,7 +44,7 @@ export function responseForm(format: JsonFormat): ResponseForm {
 
 const grammars = new LruCache<ResponseForm & { readonly gbnf: string }>();
 
-/** The form and a grammar for an answer that consists of it alone. Throws SchemaUnsupported. */
+/** The form of a JSON answer, and the grammar of an answer that has only this form. Throws SchemaUnsupported. */
 export function responseGrammar(format: JsonFormat): ResponseForm & { readonly gbnf: string } {
   return grammars.get(format.type === "json_object" ? format.type : [format.schemaJson, format.strict], () => {
     const form = responseForm(format);

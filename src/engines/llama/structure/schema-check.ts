@@ -14,7 +14,7 @@ import { planSchema } from "./schema-plan.js";
 import { itemSchemas, unsafeName } from "./shapes.js";
 import { formats } from "./string-grammar.js";
 
-/** Time limit of one check: a schema that refers to itself can make one value very costly. */
+/** Time limit of one check: with a schema that refers to itself, the check of one value can take very long. */
 const checkMs = 1_000;
 
 type Check = (value: unknown) => string | null;
@@ -23,8 +23,8 @@ const checks = new LruCache<Check>();
 
 /**
  * Compiles a check of finished values against a schema, in lenient mode without the keywords that its grammar gave up.
- * The check returns null for a valid value and otherwise what is wrong with it. Throws SchemaUnsupported where
- * `GrammarBuilder.addSchema` does.
+ * The check returns null for a valid value and otherwise a description of the fault. Throws SchemaUnsupported for the
+ * schemas for which `GrammarBuilder.addSchema` throws it.
  */
 export function compileCheck(schema: unknown, mode: SchemaMode): Check {
   return checks.get([mode, schema], () => {
@@ -122,7 +122,7 @@ function enforcedSchema(document: SchemaDocument): SchemaObject {
     if (target !== null) parts.push(refer(target));
     const anyOf = document.readSchemas(schema, "anyOf");
     if (anyOf !== null) out["anyOf"] = anyOf.map(copy);
-    // Found in lenient mode only: a grammar allows a value that matches several branches.
+    // Only lenient mode keeps `oneOf`. It is checked as `anyOf`: the grammar allows values that match several branches.
     const oneOf = document.readSchemas(schema, "oneOf");
     if (oneOf !== null) parts.push({ anyOf: oneOf.map(copy) });
     if (parts.length > 0) out["allOf"] = parts;
@@ -146,7 +146,7 @@ function enforcedSchema(document: SchemaDocument): SchemaObject {
   return { ...$ref, $defs: definitions };
 }
 
-/** Whether two JSON values are equal: objects in any order of their members, 0 and -0 as one number. */
+/** Whether two JSON values are equal. The order of an object's members does not matter, and 0 equals -0. */
 export function jsonEqual(a: unknown, b: unknown): boolean {
   return a === b || (typeof a === "object" && typeof b === "object" && comparable(a) === comparable(b));
 }

@@ -5,7 +5,7 @@ export type SchemaMode = "strict" | "lenient";
 export type SchemaObject = Readonly<Record<string, unknown>>;
 export type Schema = SchemaObject | boolean;
 
-/** Requests are validated against tighter bounds; these protect the compiler from any caller. */
+/** Requests are validated against tighter bounds; these bounds protect the compiler from other callers. */
 const valuesMax = 4_000;
 const depthMax = 64;
 
@@ -67,7 +67,7 @@ export class SchemaDocument {
     return [...new Set(this.#readAs(schema, keyword, isTexts, "a list of names"))];
   }
 
-  /** The own members of `properties`. */
+  /** The members of `properties`, without inherited ones. */
   readProperties(schema: SchemaObject): readonly (readonly [name: string, schema: Schema])[] {
     const members = Object.entries(this.#readAs(schema, "properties", isObject, "an object of schemas") ?? {});
     for (const [name, member] of members) {

@@ -3,10 +3,10 @@ import { comparable } from "./keywords.js";
 import { type Schema, SchemaDocument, type SchemaMode, SchemaUnsupported } from "./schema-document.js";
 import { type ArrayShape, type ObjectShape, type Place, type ReadContext, readShapes, type Shape } from "./shapes.js";
 
-/** Places of one schema; a schema of 2,000 values has fewer, unless it combines its parts again and again. */
+/** Maximum places of one schema; a schema of 2,000 values has fewer, unless it combines its parts again and again. */
 const placesMax = 4_000;
 
-/** Elements that bounded repetitions of one schema may add to a grammar. */
+/** Maximum elements that bounded repetitions of one schema may add to a grammar. */
 const repetitionsMax = 20_000;
 
 /** A schema as a grammar will enforce it. */
@@ -18,8 +18,8 @@ export interface SchemaPlan {
 }
 
 /**
- * Reads a JSON Schema into places and shapes, and decides what is enforced; the keywords that `lenient` gives up are
- * marked in the document. Throws SchemaUnsupported.
+ * Reads a JSON Schema into places and shapes, and decides which keywords are enforced; the keywords that are not enforced in
+ * lenient mode are marked in the document. Throws SchemaUnsupported.
  */
 export function planSchema(schema: unknown, mode: SchemaMode): SchemaPlan {
   const document = new SchemaDocument(schema, mode);
@@ -62,7 +62,7 @@ export function planSchema(schema: unknown, mode: SchemaMode): SchemaPlan {
   const all = [...places.values()];
   removeImpossible(all);
   limitPaths(all, mode);
-  // If alternatives were removed, a remaining one may need a removed one to end.
+  // Called again, because a remaining alternative may have no finite value without a removed one.
   removeImpossible(all);
   if (root.shapes.length === 0) throw new SchemaUnsupported("", "no finite value satisfies it.");
   return { root, document, repetitions };
@@ -167,17 +167,17 @@ function pruned(shape: Shape, possible: ReadonlySet<Place>): Shape {
 }
 
 /**
- * An engine follows every alternative of a union until the text distinguishes them. Where such unions are nested before
- * that, the number of paths multiplies with each level, so it is bounded here.
+ * Maximum paths through nested unions. An engine follows every alternative of a union until the text distinguishes them. If
+ * another union begins before that, the number of paths multiplies.
  */
 const pathsMax = 64;
 
-/** Alternatives of one place that are objects or arrays. */
+/** Maximum alternatives of one place that are objects or arrays. */
 const compoundsMax = 128;
 
 type Compound = ObjectShape | ArrayShape;
 
-/** Refuses (strict) or cuts to the first alternative (lenient) what would take too many paths. Changes the places. */
+/** Refuses (strict) or cuts to the first alternative (lenient) unions that would take too many paths. Changes the places. */
 function limitPaths(places: readonly Place[], mode: SchemaMode): void {
   for (const place of places) limitCompounds(place, mode);
   const holders = holdersOf(places);
@@ -216,7 +216,7 @@ function pathsOf(place: Place, paths: ReadonlyMap<Place, number>): number {
   return Math.max(1, ...sums);
 }
 
-/** Objects and arrays in groups of those that can begin alike. */
+/** The objects and arrays, grouped by whether they can begin alike. */
 function groupsOf(shapes: readonly Shape[]): readonly (readonly Compound[])[] {
   const groups: Compound[][] = [];
   for (const shape of shapes.filter(isCompound)) {

@@ -3,7 +3,7 @@ import { type NumberRange, readRange } from "./number-grammar.js";
 import type { Schema, SchemaDocument, SchemaObject } from "./schema-document.js";
 import { formats, type StringFormat, stringCost, stringLengthMax } from "./string-grammar.js";
 
-/** A place of a document, with every shape that a value there may have. None: no value fits. */
+/** A place in a document, with every shape that a value there may have. No shape: no value is valid there. */
 export interface Place {
   shapes: readonly Shape[];
 }
@@ -41,7 +41,7 @@ export interface ObjectShape {
   readonly extra: Place | null;
   /** Whether there is at least one property, listed or not. */
   readonly notEmpty: boolean;
-  /** Only where no property is listed. */
+  /** Maximum number of properties; set only if no property is listed. */
   readonly maxProperties: number | null;
 }
 
@@ -88,7 +88,7 @@ function readType(type: JsonType, context: ReadContext, schemas: readonly Schema
 
 /**
  * The types that all schemas allow; null: no schema restricts them. Without any `type`, keywords of one type mean values
- * of that type, which is narrower than the standard's reading and what authors of such schemas expect.
+ * of that type. This is narrower than the standard, but authors of such schemas expect it.
  */
 function typesOf(document: SchemaDocument, schemas: readonly SchemaObject[]): readonly JsonType[] | null {
   const named = explicitTypes(document, schemas);
@@ -102,7 +102,7 @@ function typesOf(document: SchemaDocument, schemas: readonly SchemaObject[]): re
 
 const tooLarge = "makes too large a grammar together with the other bounds of this schema";
 
-/** The shape of strings under all of the schemas; none when their bounds exclude each other. */
+/** The shape of strings that satisfy all of the schemas; empty if their bounds exclude each other. */
 function readString({ document, reserve }: ReadContext, schemas: readonly SchemaObject[]): readonly Shape[] {
   const lengths = schemas.flatMap((schema) => ["minLength", "maxLength"].map((keyword) => ({ schema, keyword })));
   const giveUpLengths = (why: string, isMeant: (length: number | null) => boolean = (length) => length !== null) => {
@@ -148,13 +148,13 @@ function readFormat(document: SchemaDocument, schemas: readonly SchemaObject[]):
   return kept;
 }
 
-/** Bound of counted items and properties: the engine's parser takes repetitions below 2,000. */
+/** Maximum count of items and properties: the engine's parser accepts repetitions below 2,000. */
 const countMax = 1_900;
 
-/** Elements that each counted item or property adds to a grammar. */
+/** Number of elements that each counted item or property adds to a grammar. */
 const elementsPerCount = 4;
 
-/** The shape of arrays under all of the schemas; none when their bounds exclude each other. */
+/** The shape of arrays that satisfy all of the schemas; empty if their bounds exclude each other. */
 function readArray(context: ReadContext, schemas: readonly SchemaObject[]): readonly Shape[] {
   const { document, placeOf } = context;
   const lists = schemas.map((schema) => itemSchemas(document, schema));
@@ -192,7 +192,7 @@ interface ItemSchemas {
   readonly rest: Schema | null;
 }
 
-/** Both spellings of item schemas: `prefixItems` with `items`, and the older list of `items` with `additionalItems`. */
+/** Reads item schemas in both spellings: `prefixItems` with `items`, and the older list of `items` with `additionalItems`. */
 export function itemSchemas(document: SchemaDocument, schema: SchemaObject): ItemSchemas {
   const isOlder = Array.isArray(document.read(schema, "items"));
   const [prefix, rest] = isOlder ? ["items", "additionalItems"] : ["prefixItems", "items"];
@@ -205,7 +205,7 @@ const optionalRunMax = 256;
 /** A name with a special meaning in JavaScript; validators skip it. */
 export const unsafeName = "__proto__";
 
-/** The shape of objects under all of the schemas; none when they exclude each other. */
+/** The shape of objects that satisfy all of the schemas; empty if the schemas exclude each other. */
 function readObject(context: ReadContext, schemas: readonly SchemaObject[]): readonly Shape[] {
   const { document, placeOf } = context;
   const parts = schemas.map((schema) => readPart(document, schema));
@@ -264,7 +264,7 @@ function extraSchemas(parts: readonly ObjectPart[]): readonly Schema[] | null {
   return given;
 }
 
-/** `minProperties` and `maxProperties`, where they restrict no more than the list does or count unlisted properties only. */
+/** Reads `minProperties` and `maxProperties`. A bound is given up if it excludes objects of listed properties. */
 function readPropertyBounds(
   { document, reserve }: ReadContext,
   schemas: readonly SchemaObject[],
@@ -288,7 +288,7 @@ function readPropertyBounds(
   return { notEmpty, maxProperties };
 }
 
-/** Leaves out optional properties beyond a number in a row, which strict mode refuses. */
+/** Leaves out optional properties after `optionalRunMax` of them in a row; strict mode refuses such schemas instead. */
 function withinRun(
   document: SchemaDocument,
   schemas: readonly SchemaObject[],

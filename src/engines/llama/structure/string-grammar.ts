@@ -50,7 +50,7 @@ export const characterBody = [
   '"\\\\" (["\\\\/bfnrt] | "u" ([0-9abcefABCEF] [0-9a-fA-F]{3} | [dD] ([0-7] [0-9a-fA-F]{2} | [89abAB] [0-9a-fA-F]{2} "\\\\u" [dD] [c-fC-F] [0-9a-fA-F]{2})))',
 ].join(" | ");
 
-/** Bounded runs of up to this many characters are counted one by one, longer ones in blocks of this size. */
+/** Bounded runs of up to this many characters are counted one by one, longer runs in blocks of this many. */
 const block = 64;
 
 /** Elements that a bounded string adds to a grammar, in the engine's own form. */
@@ -59,15 +59,15 @@ export function stringCost(minLength: number, maxLength: number | null): number 
   return most <= block ? most * 4 : Math.ceil(most / block) * 5 + block * 8;
 }
 
-/** Longest bounded string of a grammar, in characters. */
+/** Maximum length of a bounded string in a grammar, in characters. */
 export const stringLengthMax = 64_000;
 
 /** Adds a rule to a grammar and returns its name, which begins with `hint`. */
 export type AddRule = (hint: string, body: string) => string;
 
 /**
- * GBNF for `min` to `max` times `character`, the name of a rule; `max` null: without an end. Long runs are made of
- * blocks, so that the grammar grows with their square root and the engine follows two paths at most.
+ * GBNF for `min` to `max` repetitions of `character`, the name of a rule; `max` null: no maximum. Long runs consist of
+ * blocks, so that the grammar grows with the square root of their length and the engine follows at most two paths.
  */
 export function characterRun(character: string, min: number, max: number | null, addRule: AddRule): string {
   const [blocks, left] = [Math.floor(min / block), min % block];
@@ -97,7 +97,7 @@ export interface StringFormat {
   /** Lengths of the texts that `body` allows, in characters. */
   readonly shortest: number;
   readonly longest: number;
-  /** Whether a text is of the format, for the check of results. */
+  /** Matches texts of the format, for the check of results. */
   readonly test: RegExp;
 }
 
@@ -153,7 +153,7 @@ export function gbnfLiteral(text: string): string {
   return `"${text.replaceAll(/["\\]/g, "\\$&").replaceAll(/[\u0000-\u001f\u007f]/g, (c) => codePointText(c.charCodeAt(0)))}"`;
 }
 
-/** JSON on one line with a space after each colon and comma, the way most models have seen it. */
+/** JSON on one line with a space after each colon and comma, the form that is most common in training data. */
 export function jsonText(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(jsonText).join(memberSeparator)}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -181,12 +181,12 @@ export function oneOfTexts(texts: Iterable<string>, hint: string, addRule: AddRu
   return alternatives.length === 1 ? (alternatives[0] ?? "") : addRule(hint, alternatives.join(" | "));
 }
 
-/** Characters of a text that are compared one by one; names that begin like a longer text are left out altogether. */
+/** Number of a text's first characters that are compared; names with the same start as a longer text are not allowed. */
 const comparedChars = 64;
 
 /**
- * GBNF for the inside of a JSON string of one or more plain characters that is none of these texts, which must be made
- * of plain characters themselves. `rest`: GBNF for what may follow the first differing character.
+ * GBNF for the inside of a JSON string of one or more plain characters that is none of these texts. The texts must consist
+ * of plain characters as well. `rest`: GBNF for the text that may follow the first differing character.
  */
 export function noneOfTexts(texts: Iterable<string>, rest: string, addRule: AddRule, depth = 0): string {
   const branches = byFirstCharacter(texts);
@@ -199,7 +199,7 @@ export function noneOfTexts(texts: Iterable<string>, rest: string, addRule: AddR
   return addRule("name", alternatives.join(" | "));
 }
 
-/** The texts by their first character, which is cut off; an empty text is found under the empty text. */
+/** The rests of the texts after their first character, by that character; an empty text has the key "". */
 function byFirstCharacter(texts: Iterable<string>): ReadonlyMap<string, readonly string[]> {
   const groups = new Map<string, string[]>();
   for (const text of texts) {

@@ -9,15 +9,15 @@ import { AnswerUsage, type ReadUsage, readProgress, readUsage } from "./upstream
 
 export interface AnswerOptions extends ChoiceOptions {
   readonly choices: number;
-  /** Alternatives per position; undefined: log probabilities are dropped. */
+  /** Number of alternatives per position; undefined: log probabilities are dropped. */
   readonly logprobs: number | undefined;
   /** Whether the server puts the prompt before the text. */
   readonly isEchoedByServer: boolean;
-  /** The fingerprint that the answer has unless the server names another one. */
+  /** The fingerprint of an answer in which the server names none. */
   readonly fingerprint: string;
-  /** Text before the answer's own, which counts as no output; empty: none. */
+  /** Text that is put before the answer and does not count as output; empty: none. */
   readonly echo: string;
-  /** Whether the answer is the echo alone: what the server generates all the same is dropped. */
+  /** Whether the answer consists of the echo only: text that the server generates nevertheless is dropped. */
   readonly isEchoOnly: boolean;
   readonly estimatedPromptTokens: () => number;
 }
@@ -25,9 +25,9 @@ export interface AnswerOptions extends ChoiceOptions {
 type Emit = (event: GenEvent) => void;
 
 /**
- * Turns the chunks of one answer into events, whatever the server's dialect: role, id and model are ours, unknown members
- * are ignored, null is absent, the first finish of a choice counts. `finish` and `usage` come from `end`, because servers
- * state the exact usage after the finish. Throws InvalidResponse for errors in the stream and for what is no chunk.
+ * Turns the chunks of one answer into events for all dialects of servers: role, id and model of a chunk and unknown members
+ * are ignored, null means absent, the first finish reason of a choice counts. `finish` and `usage` are emitted by `end`,
+ * because servers state the exact usage after the finish. Throws InvalidResponse for errors and for events without a chunk.
  */
 export class AnswerEvents {
   readonly #options: AnswerOptions;
@@ -36,7 +36,7 @@ export class AnswerEvents {
   readonly #usage: AnswerUsage;
   readonly #template = new TextTemplate();
   #isAccepted = false;
-  /** Whether there was more than progress. */
+  /** Whether there was an event other than the progress of the prompt. */
   hasBegun = false;
   #fingerprint: string;
   #unfinished: number;
@@ -56,12 +56,12 @@ export class AnswerEvents {
     return this.#unfinished === 0;
   }
 
-  /** The server's name for what determines the output. */
+  /** The server's fingerprint of the model and its settings. */
   get fingerprint(): string {
     return this.#fingerprint;
   }
 
-  /** Null before the first chunk: the server has not begun. */
+  /** The usage until now; null before the first chunk: the server has not begun. */
   get usageSoFar(): EngineUsage | null {
     return this.#isAccepted ? this.#usage.figures() : null;
   }
@@ -107,7 +107,7 @@ export class AnswerEvents {
     for (const choice of choices) if (isObject(choice)) this.#takeChoice(choice);
   }
 
-  /** Emits what is held, the finishes and the usage. Throws InvalidResponse for an answer that is not complete. */
+  /** Emits held text, the finish of each choice and the usage. Throws InvalidResponse for an answer that is not complete. */
   end(): void {
     if (!this.isFinished) throw new InvalidResponse("the upstream's answer ended without a finish reason");
     for (const choice of this.#choices) choice.flush();
@@ -169,7 +169,7 @@ export class AnswerEvents {
     if (!this.#options.isEchoOnly) choice?.text(text);
   }
 
-  /** Whether the chunk has an effect by its text, and by exact usage, alone: then others of its form may skip the parser. */
+  /** Whether only the chunk's text and exact usage have an effect: then later chunks of the same form need no JSON parser. */
   #isPlainText(value: unknown): boolean {
     if (this.#choices.length > 1 || !isObject(value) || !Array.isArray(value["choices"])) return false;
     if (value["prompt_progress"] !== undefined) return false;

@@ -5,7 +5,7 @@ import { ToolCalls } from "./tool-calls.js";
 import type { AnswerUsage } from "./upstream-usage.js";
 
 export interface ChoiceOptions {
-  /** A tool has to be called: text is held until the call comes. */
+  /** Whether a tool must be called: text is then held until the call comes. */
   readonly isForced: boolean;
   readonly parallelToolCalls: boolean;
   /** Whether text events of a choice may be joined. */
@@ -15,16 +15,16 @@ export interface ChoiceOptions {
 
 type Emit = (event: GenEvent) => void;
 
-/** Characters of joined text after which an event is emitted all the same. */
+/** Maximum characters of joined text; then an event is emitted. */
 const joinedCharsMax = 16_384;
-/** Characters before a forced call: llama.cpp lets a model that makes none write until its context is full. */
+/** Maximum characters before a forced call: in llama.cpp a model that never calls would write until its context is full. */
 const forcedCharsMax = 32_768;
-/** Positions whose text has not come. */
+/** Maximum positions with log probabilities whose text has not come yet. */
 const heldLogprobsMax = 1_024;
 
 /**
- * The output of one choice as events, whatever the protocol of the server: text in whole characters and joined where that is
- * allowed, tool calls in order, and a finish that agrees with them.
+ * Turns the output of one choice into events, for all protocols of servers: text in whole characters, joined where this is
+ * allowed, tool calls in order, and a finish reason that agrees with the calls.
  */
 export class ChoiceOutput {
   readonly #index: number;
@@ -32,14 +32,14 @@ export class ChoiceOutput {
   readonly #usage: AnswerUsage;
   readonly #emit: Emit;
   readonly #calls: ToolCalls;
-  /** Null until the choice has finished. */
+  /** The finish reason; null until the choice has finished. */
   reason: FinishReason | null = null;
   /** The stop string that ended the choice; null: none, or the server does not name it. */
   stopSequence: string | null = null;
   hasText = false;
-  /** A high surrogate whose other half has not come. */
+  /** A high surrogate whose low surrogate has not come. */
   #half = "";
-  /** Text that is joined, or held because a call is forced. */
+  /** Text that waits to be joined with the next, or is held because a call is forced. */
   #waiting = "";
   #logprobs: TokenLogprobInfo[] | null = null;
 
@@ -62,7 +62,7 @@ export class ChoiceOutput {
       if (this.#waiting.length > forcedCharsMax) throw notForced();
       return;
     }
-    // The first text is emitted at once: it is the time of the first token.
+    // The first text is emitted immediately, because it sets the measured time to the first token.
     if (joins && this.hasText) {
       this.#waiting += whole;
       if (this.#waiting.length < joinedCharsMax) return;
@@ -74,7 +74,7 @@ export class ChoiceOutput {
     this.#waiting = "";
   }
 
-  /** Text apart from the answer's own. */
+  /** Emits text that is not the answer's content: reasoning or a refusal. */
   otherText(type: "reasoning" | "refusal", text: string): void {
     if (text === "" || this.reason !== null) return;
     this.flush();
@@ -82,7 +82,7 @@ export class ChoiceOutput {
     this.#emit({ type, choice: this.#index, text: wellFormed(text), outTokens });
   }
 
-  /** Takes the parts of tool calls that came together, in OpenAI's form. */
+  /** Takes the tool call deltas of one chunk, in OpenAI's form. */
   calls(deltas: readonly unknown[]): void {
     if (deltas.length === 0 || this.reason !== null) return;
     const outTokens = this.#usage.chunk(this.#index);
@@ -101,7 +101,7 @@ export class ChoiceOutput {
     if (this.#logprobs.length >= heldLogprobsMax) this.flush();
   }
 
-  /** Emits text and log probabilities that wait. */
+  /** Emits the waiting text and log probabilities. */
   flush(): void {
     if (this.#waiting === "" && this.#logprobs === null) return;
     const text = this.#waiting;
@@ -110,7 +110,7 @@ export class ChoiceOutput {
     this.#emitText(text, this.#usage.outTokens(this.#index));
   }
 
-  /** Ends the choice; what comes for it afterwards is dropped. Throws InvalidResponse when a forced call did not come. */
+  /** Ends the choice; later output for it is dropped. Throws InvalidResponse if a forced call did not come. */
   finish(reason: FinishReason): void {
     if (this.#half !== "") {
       this.#half = "";
@@ -123,7 +123,7 @@ export class ChoiceOutput {
     else this.reason = !hasCalls && reason === "tool_calls" ? "stop" : reason;
   }
 
-  /** Emits the finish. */
+  /** Emits the `finish` event of the choice. */
   end(): void {
     const { reason, stopSequence } = this;
     if (reason === null) return;
@@ -142,7 +142,7 @@ export class ChoiceOutput {
     this.#emit({ type: "text", choice: this.#index, text, outTokens, logprobs });
   }
 
-  /** Holds back a character of which only half has come; a half that stands alone becomes U+FFFD. */
+  /** Holds back a high surrogate until its low surrogate comes; a lone surrogate becomes U+FFFD. */
   #wholeCharacters(text: string): string {
     const last = text.charCodeAt(text.length - 1);
     const endsOpen = last >= 0xd800 && last < 0xdc00;

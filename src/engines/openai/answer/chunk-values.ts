@@ -2,10 +2,10 @@ import type { FinishReason } from "../../../domain/engine/engine.js";
 import { isObject } from "../../../lib/json-string.js";
 import { InvalidResponse } from "../protocol/upstream-failure.js";
 
-/** Values of a chunk, in the spellings of all servers. */
+/** Reads the values of a chunk, in the spellings of all servers. */
 export type Json = Readonly<Record<string, unknown>>;
 
-/** Halves of a character that stand alone become U+FFFD. */
+/** The text with U+FFFD in place of each lone surrogate. */
 export function wellFormed(text: string): string {
   return text.toWellFormed();
 }
@@ -18,7 +18,7 @@ export function stringOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Content as a string, or as Mistral's parts: texts are joined, thinking is apart. */
+/** Reads content that is a string or Mistral's list of parts: texts are joined, and thinking is returned separately. */
 export function contentOf(content: unknown): { readonly text: string; readonly thinking: string } {
   if (!Array.isArray(content)) return { text: stringOf(content), thinking: "" };
   let text = "";
@@ -42,7 +42,7 @@ const reasons: Readonly<Record<string, FinishReason>> = {
   safety: "content_filter",
 };
 
-/** Null: not finished. Throws InvalidResponse when the server ended the answer with an error. */
+/** The finish reason; null: not finished. Throws InvalidResponse if the server ended the answer with an error. */
 export function finishReasonOf(value: unknown): FinishReason | null {
   const name = stringOf(value).toLowerCase();
   if (name === "") return null;
@@ -52,7 +52,7 @@ export function finishReasonOf(value: unknown): FinishReason | null {
 
 const fingerprintCharsMax = 64;
 
-/** Printable ASCII without `fp_`, which the core adds. */
+/** The fingerprint in printable ASCII without the prefix `fp_`, which is added to all fingerprints later. */
 export function fingerprintOf(value: unknown): string | null {
   const text = stringOf(value)
     .replace(/[^\x21-\x7e]/g, "")
@@ -60,7 +60,7 @@ export function fingerprintOf(value: unknown): string | null {
   return text === "" ? null : text.slice(0, fingerprintCharsMax);
 }
 
-/** Type and code of an error in a stream; its text may repeat the prompt. */
+/** Type and code of an error in a stream, without its message, which may repeat the prompt. */
 export function errorKind(chunk: Json): string {
   const error = isObject(chunk["error"]) ? chunk["error"] : chunk;
   const kind = [error["type"], error["code"]].filter((part) => typeof part === "string" || typeof part === "number");

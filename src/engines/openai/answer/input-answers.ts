@@ -9,7 +9,7 @@ import {
 import { isObject } from "../../../lib/json-string.js";
 import { countOf, InvalidResponse, parseJson } from "../protocol/upstream-failure.js";
 
-/** Bytes of an answer: 128 inputs with vectors of 8,192 numbers in decimal. */
+/** Maximum bytes of an answer: 128 inputs with vectors of 8,192 numbers in decimal. */
 export const embeddingBytesMax = 32 * 1_024 * 1_024;
 
 /**
@@ -54,21 +54,21 @@ function vectorOf(value: unknown): Float32Array {
   return Float32Array.from(numbers);
 }
 
-/** Little-endian 32-bit floats. */
+/** Decodes little-endian 32-bit floats. */
 function fromBase64(text: string): Float32Array {
   const bytes = Buffer.from(text, "base64");
   if (bytes.length === 0 || bytes.length % 4 !== 0) {
     throw new InvalidResponse("the upstream returned an embedding that is no vector");
   }
   const { buffer, byteOffset, byteLength } = bytes;
-  // A view has to begin at a multiple of 4.
+  // A Float32Array view must begin at a multiple of 4 bytes.
   const isAligned = byteOffset % 4 === 0;
   return isAligned
     ? new Float32Array(buffer, byteOffset, byteLength / 4)
     : new Float32Array(Uint8Array.from(bytes).buffer);
 }
 
-/** Bytes of an answer, which may repeat the documents. */
+/** Maximum bytes of an answer, which may repeat the documents. */
 export const rerankBytesMax = 64 * 1_024 * 1_024;
 
 /** Reads the answer to a rerank request, which has the documents in the order of their scores. Throws InvalidResponse. */

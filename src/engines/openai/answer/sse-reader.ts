@@ -11,41 +11,41 @@ const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 const empty = Buffer.alloc(0);
 
 /**
- * Splits a stream of server-sent events, whatever its reads contain. Lines end with LF, CRLF or CR. Searches are bounded by
- * the read, so many events in one read cost linear time.
+ * Splits a stream of server-sent events, which may be cut anywhere between two reads. Lines end with LF, CRLF or CR. Searches
+ * stay within one read, so many events in one read take linear time.
  */
 export class SseReader {
-  /** The read under way and the position of its next line. */
+  /** The current read and the position of its next line. */
   #chunk: Buffer = empty;
   #at = 0;
   /** Whether the read has a CR; without one, lines are found by a native search. */
   #hasCr = false;
-  /** The last line ended with CR, so that a LF directly after it belongs to it. */
+  /** Whether the last line ended with CR, so that a LF directly after it belongs to it. */
   #afterCr = false;
-  /** The begun line of earlier reads. Its capacity doubles. */
+  /** The unfinished line of earlier reads, in a buffer whose capacity doubles. */
   #carry: Buffer = empty;
   #carryBytes = 0;
   #isFirstLine = true;
   #isEnded = false;
-  /** The event under way. */
+  /** The data of the unfinished event; null: none. */
   #data: string | null = null;
   #isError = false;
   /** Whether the last event from `next` was marked as an error by its name, or by llama.cpp's field `error`. */
   lastIsError = false;
 
-  /** Adds a read. Call `next` until it returns null before the next one. */
+  /** Adds a read. `next` must be called until it returns null before the next read is added. */
   push(chunk: Buffer): void {
     this.#chunk = chunk;
     this.#at = 0;
     this.#hasCr = chunk.includes(cr);
   }
 
-  /** The stream has ended: its last line and event count even without a line break. */
+  /** Must be called when the stream has ended: its last line and event count even without a line break. */
   end(): void {
     this.#isEnded = true;
   }
 
-  /** The data of the next complete event; null: more has to be read. Throws InvalidResponse for an event that is too long. */
+  /** The data of the next complete event; null: another read is needed. Throws InvalidResponse for too long an event. */
   next(): string | null {
     for (;;) {
       const chunk = this.#chunk;
@@ -136,7 +136,7 @@ function lineEnd(bytes: Buffer, from: number): number {
   return -1;
 }
 
-/** Whether the line is the field alone, or the field and a colon. */
+/** Whether the line has this field: its name, alone or before a colon. */
 function isField(bytes: Buffer, from: number, end: number, name: string): boolean {
   const { length } = name;
   if (end - from < length || (end - from > length && bytes[from + length] !== colon)) return false;

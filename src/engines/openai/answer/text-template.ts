@@ -1,33 +1,33 @@
 import { isObject } from "../../../lib/json-string.js";
 import { parseJson } from "../protocol/upstream-failure.js";
 
-/** Members of a chunk that change from one to the next and have no other effect than the count of output tokens. */
+/** Number members that may differ between chunks of one form; only the count of output tokens has an effect. */
 const numbers = /("(?:created|completion_tokens|total_tokens)":\s*)(\d+)/g;
-/** Templates in a row that were of little use: more are a sign that the chunks of a stream have no common form. */
+/** Maximum templates in a row that matched few chunks: then the chunks of a stream seem to have no common form. */
 const templatesMax = 16;
 const usefulMatches = 8;
-/** Backslashes, and control characters, of which JSON strings contain none below U+0020. */
+/** Characters for which the JSON parser is used: backslashes, and control characters, which JSON forbids below U+0020. */
 const needsParser = /[\\\p{Cc}]/u;
 
 /**
- * Reads chunks that differ from an earlier one only in their text, without JSON.parse. The form of such chunks is learned:
- * a chunk that was parsed gives the literal parts around its text and its numbers, which are compared with the next chunks.
- * A form is used only after a probe has shown that its holes are the text of the choice and the count of output tokens.
+ * Reads chunks that differ from an earlier one only in their text, without JSON.parse. A parsed chunk is made a template:
+ * the literal parts around its text and its numbers, which are compared with the next chunks. A template is used only if
+ * a probe, a chunk with other values in these places, parses to the same chunk with another text and count of output tokens.
  */
 export class TextTemplate {
-  /** What the text follows. */
+  /** The literal part before the text; null: no template. */
   #prefix: string | null = null;
-  /** The literal parts after the text; between each two is a number. */
+  /** The literal parts after the text; a number is between each two of them. */
   #parts: readonly string[] = [];
-  /** The number that is `usage.completion_tokens`; -1: none. */
+  /** Index of the number that is `usage.completion_tokens`; -1: none. */
   #tokensHole = -1;
   #learned = 0;
-  /** Matches of the present template. */
+  /** Number of matches of the current template. */
   #matches = 0;
   /** Count of output tokens of the last match; null: the chunk has none. */
   outTokens: number | null = null;
 
-  /** The text of a chunk in the learned form; null: it must be parsed. */
+  /** The text of a chunk that matches the template; null: the chunk must be parsed. */
   match(data: string): string | null {
     const prefix = this.#prefix;
     if (prefix === null || !data.startsWith(prefix)) return null;
@@ -57,7 +57,7 @@ export class TextTemplate {
     return at === data.length;
   }
 
-  /** Learns the form of a chunk that has an effect by its text alone. */
+  /** Makes a template of a chunk whose text and usage alone have an effect. */
   learn(data: string, chunk: unknown): void {
     if (this.#matches >= usefulMatches) this.#learned = 0;
     if (this.#learned >= templatesMax) return;
@@ -85,7 +85,7 @@ export class TextTemplate {
     const parts: string[] = [];
     let literal = "";
     let tokensHole = -1;
-    // Pieces come in threes: what precedes a number's name, its name, the number.
+    // `split` returns groups of three: the text before a number's name, the name, the number.
     for (let i = 0; i < pieces.length; i += 3) {
       literal += pieces[i] ?? "";
       const name = pieces[i + 1];
@@ -102,7 +102,7 @@ export class TextTemplate {
   }
 }
 
-/** Whether other values in the holes change the text and the counts of the chunk, and nothing else. */
+/** Whether other values in the variable places of the template change only the text and the counts of the chunk. */
 function probeShows(prefix: string, parts: readonly string[], tokensHole: number, chunk: unknown): boolean {
   const rest = parts.map((part, i) => (i === parts.length - 1 ? part : `${part}${i === tokensHole ? 4_242 : 17}`));
   const probe = parseJson(`${prefix}probe${rest.join("")}`);
@@ -113,7 +113,7 @@ function probeShows(prefix: string, parts: readonly string[], tokensHole: number
 
 const numberNames = new Set(["created", "completion_tokens", "total_tokens"]);
 
-/** Whether two values are the same, but for numbers of these names and one text. */
+/** Whether two values are equal except for the numbers in `numberNames` and one text. */
 function isSame(
   a: unknown,
   b: unknown,

@@ -1,7 +1,7 @@
 import type { TokenLogprob, TokenLogprobInfo } from "../../../domain/engine/engine.js";
 import { isObject } from "../../../lib/json-string.js";
 
-/** Stands for "never" (RESP-9). */
+/** Log probability that stands for minus infinity, which JSON cannot express (RESP-9). */
 const never = -9_999;
 
 /**
@@ -24,7 +24,7 @@ export function readLogprobs(value: unknown, topMax: number, isEchoed = false): 
   return followsNothing ? [{ ...first, logprob: Number.NaN }, ...others] : positions;
 }
 
-/** Tokens without text, such as the end of an answer in llama.cpp's completions, are no part of the answer. */
+/** Whether a token has no text, such as the token that ends an answer of llama.cpp; it is left out. */
 function isControl({ token, bytes }: Entry): boolean {
   return token === "" && Array.isArray(bytes) && bytes.length === 0;
 }
@@ -42,7 +42,7 @@ function tokenOf(entry: Entry): TokenLogprob {
   return isBytes(bytes) && !Buffer.from(token).equals(Uint8Array.from(bytes)) ? { ...own, bytes } : own;
 }
 
-/** A position of the lists of text completions; the alternatives are an object from token to log probability. */
+/** Reads one position from the lists of text completions; the alternatives are an object of log probabilities by token. */
 function positionOf(lists: Entry, token: unknown, i: number, topMax: number): TokenLogprobInfo {
   const { token_logprobs: logprobs, top_logprobs: tops } = lists;
   const top: unknown = Array.isArray(tops) ? tops[i] : null;

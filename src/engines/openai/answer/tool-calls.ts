@@ -5,22 +5,22 @@ import { InvalidResponse } from "../protocol/upstream-failure.js";
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 
 interface OpenCall {
-  /** Position among the calls that are passed on. */
+  /** Index among the calls that the client receives. */
   readonly index: number;
   readonly upstreamId: string | null;
-  /** False until the name has come: the first event of a call has it. */
+  /** False until the name has come, which the first event of a call must contain. */
   isBegun: boolean;
-  /** Arguments before the name. */
+  /** Arguments that came before the name. */
   heldArgs: string;
 }
 
-/** An id that clients can send back: long enough to be unique in a conversation, as `0` or `call_0` are not. */
+/** An id that is kept: long enough to be unique in a conversation, in contrast to `0` or `call_0`. */
 const usableId = /^[\x21-\x7e]{9,256}$/;
 const callsMax = 1_024;
 
 /**
- * The tool calls of one choice, out of deltas in which servers leave out the index, the id or the type, repeat the name,
- * send arguments as an object, or give all calls the same index. Calls are numbered as they come; a second call ends the first.
+ * Assembles the tool calls of one choice from deltas. Servers leave out the index, the id or the type, repeat the name, send
+ * arguments as an object, or give all calls the same index. Calls are numbered in order of arrival; a new call ends the last.
  */
 export class ToolCalls {
   readonly #choice: number;
@@ -83,7 +83,7 @@ export class ToolCalls {
       return continues ? last : this.#begin(id);
     }
     const known = this.#byIndex.get(index);
-    // Whole calls that all have index 0: another id and a name begin a new one.
+    // Some servers send whole calls that all have index 0: a delta with a name and another id begins a new call.
     const isOther = known?.isBegun === true && name !== null && id !== null && (known.upstreamId ?? id) !== id;
     if (known !== undefined && !isOther) return known;
     const call = this.#begin(id);

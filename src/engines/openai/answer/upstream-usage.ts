@@ -6,7 +6,7 @@ export interface UsageFigures extends EngineUsage {
   readonly reasoningTokens: number;
 }
 
-/** The figures of one `usage` object; null for those that it lacks. */
+/** The numbers of one `usage` object; null for missing ones. */
 export interface ReadUsage {
   readonly promptTokens: number | null;
   readonly outTokens: number | null;
@@ -14,7 +14,7 @@ export interface ReadUsage {
   readonly reasoningTokens: number | null;
 }
 
-/** Reads `usage` of a chunk in the spellings of all providers. Null: there is none. */
+/** Reads `usage` of a chunk in the spellings of all providers. Null: the chunk has none. */
 export function readUsage(chunk: Readonly<Record<string, unknown>>): ReadUsage | null {
   const groq = chunk["x_groq"];
   const usage = chunk["usage"] ?? (isObject(groq) ? groq["usage"] : null);
@@ -24,13 +24,13 @@ export function readUsage(chunk: Readonly<Record<string, unknown>>): ReadUsage |
   return {
     promptTokens: countOf(usage["prompt_tokens"]),
     outTokens: countOf(usage["completion_tokens"]),
-    // DeepSeek has its own name.
+    // DeepSeek's name for cached tokens.
     cachedTokens: countOf(ofPrompt["cached_tokens"]) ?? countOf(usage["prompt_cache_hit_tokens"]),
     reasoningTokens: countOf(ofAnswer["reasoning_tokens"]) ?? countOf(usage["reasoning_tokens"]),
   };
 }
 
-/** Reads the size of the prompt from progress of its evaluation, which llama.cpp reports. Null: the chunk is none. */
+/** Reads the size of the prompt from llama.cpp's reports of its evaluation. Null: the chunk is no such report. */
 export function readProgress(chunk: Readonly<Record<string, unknown>>): ReadUsage | null {
   const progress = chunk["prompt_progress"];
   if (!isObject(progress)) return null;
@@ -39,8 +39,8 @@ export function readProgress(chunk: Readonly<Record<string, unknown>>): ReadUsag
 }
 
 /**
- * Usage of one answer. Until the server states exact figures, a chunk with content counts as one token. A usage object on a
- * chunk of one choice is that choice's, so those of all choices are added up; one on a chunk without choices is the total.
+ * Usage of one answer. Until the server states exact numbers, a chunk with content counts as one token. Usage in a chunk of
+ * one choice belongs to that choice, and all choices are added up; usage in a chunk without choices is the total.
  */
 export class AnswerUsage {
   readonly #estimatedPromptTokens: () => number;
@@ -56,7 +56,7 @@ export class AnswerUsage {
     this.#ofChoice = Array.from({ length: choices }, () => ({ tokens: 0, chunks: 0, isExact: false }));
   }
 
-  /** Counts a chunk with content. Returns the tokens of the choice until then. */
+  /** Counts a chunk with content. Returns the choice's number of tokens, including this chunk. */
   chunk(choice: number): number {
     const counts = this.#ofChoice[choice];
     if (counts === undefined) return 0;
@@ -73,7 +73,7 @@ export class AnswerUsage {
     counts.isExact = true;
   }
 
-  /** `choice` null: the usage of the whole answer. */
+  /** Takes the numbers of a `usage` object. `choice` null: it is the usage of the whole answer. */
   take(usage: ReadUsage, choice: number | null): void {
     this.#promptTokens = usage.promptTokens ?? this.#promptTokens;
     this.#cachedTokens = usage.cachedTokens ?? this.#cachedTokens;
@@ -91,12 +91,12 @@ export class AnswerUsage {
     return this.#cachedTokens;
   }
 
-  /** Output tokens of a choice: the server's figure for it, or the total when it is the only one. */
+  /** Output tokens of a choice: the number that the server states for it, or the total if it is the only choice. */
   outTokens(choice: number): number {
     return this.#ofChoice.length === 1 ? this.#out() : (this.#ofChoice[choice]?.tokens ?? 0);
   }
 
-  /** The figures so far. */
+  /** The usage so far. */
   figures(): UsageFigures {
     const promptTokens = this.#promptTokens ?? this.#estimatedPromptTokens();
     const outTokens = this.#out();
@@ -109,8 +109,8 @@ export class AnswerUsage {
   }
 
   /**
-   * A total of 0 beside chunks with content is a server without a count. With several choices, llama.cpp states the tokens
-   * of the last one as the total.
+   * Output tokens of all choices. If the total is 0 although chunks had content, the server does not count tokens. With
+   * several choices, llama.cpp states the tokens of the last choice as the total.
    */
   #out(): number {
     const counted = this.#ofChoice.reduce((sum, { tokens }) => sum + tokens, 0);

@@ -8,19 +8,19 @@ import { parseJson } from "../protocol/upstream-failure.js";
 export interface Conversation {
   /** All system and developer messages; undefined: there are none. */
   readonly system: string | undefined;
-  /** Messages as JSON, of the user and the assistant in turn. At least one. */
+  /** Messages as JSON, alternately of the user and the assistant. At least one. */
   readonly messages: readonly string[];
 }
 
-/** Content blocks of successive messages of one side. */
+/** Content blocks of successive messages with the same role. */
 interface ConversationTurn {
   readonly role: "user" | "assistant";
   readonly blocks: string[];
 }
 
 /**
- * Converts a conversation: instructions become the system prompt, results of tools become content of the user, and messages
- * of the same side one message. Throws EngineError for content that the API does not have.
+ * Converts a conversation: instructions become the system prompt, results of tools become content of the user, and
+ * successive messages with the same role become one message. Throws EngineError for content that the API does not support.
  */
 export function conversationOf(messages: readonly Message[]): Conversation {
   const system: string[] = [];
@@ -69,7 +69,7 @@ function blocksOf(message: Message, index: number, isLast: boolean): string[] {
   return blocks;
 }
 
-/** Null for text without a visible character, which the API rejects. */
+/** A content block as JSON; null for text without a visible character, which the API rejects. */
 function blockOf({ part }: ContentPart, param: string, isEnd: boolean): string | null {
   switch (part.case) {
     case "text":
@@ -108,12 +108,12 @@ function toolResult(message: Message, index: number): string {
     .toString();
 }
 
-/** Ids of other servers can have characters that the API rejects. */
+/** An id without characters that the API rejects and ids of other servers may contain. */
 function callId(id: string): string {
   return id.replace(/[^\w-]/g, "_");
 }
 
-/** The arguments of a call as they were, or in an object if an earlier answer was cut or malformed. */
+/** The arguments of a call unchanged, or as a text in an object if an earlier answer was cut or malformed. */
 function inputJson(argumentsJson: string): string {
   if (isObject(parseJson(argumentsJson))) return argumentsJson;
   return argumentsJson.trim() === "" ? "{}" : JSON.stringify({ invalid_json: argumentsJson });

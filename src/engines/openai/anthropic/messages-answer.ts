@@ -17,7 +17,7 @@ type Emit = (event: GenEvent) => void;
 interface OpenBlock {
   readonly index: number;
   readonly type: string;
-  /** Arguments that came with the start of a call: used when no part of them follows. */
+  /** Arguments in the start event of a call, which are used if no delta with arguments follows. */
   wholeArguments: string;
 }
 
@@ -31,15 +31,15 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
   refusal: "content_filter",
 };
 
-/** Reasons of later versions of the API are `stop`. */
+/** Stop reasons that are not known, such as those of later versions of the API, become `stop`. */
 export function finishReasonOfStop(stopReason: string): FinishReason {
   return (Object.hasOwn(finishReasons, stopReason) ? finishReasons[stopReason] : undefined) ?? "stop";
 }
 
 /**
  * Turns an answer of Anthropic's Messages API into events: content blocks become text, reasoning and tool calls. Signatures,
- * citations, pings, and blocks of tools that the server runs itself are left out. `finish` and `usage` come from `end`.
- * Throws InvalidResponse for errors in the stream and for what is no event.
+ * citations, pings, and blocks of tools that the server runs itself are left out. `finish` and `usage` are emitted by `end`.
+ * Throws InvalidResponse for errors in the stream and for data that is no event of the API.
  */
 export class MessagesAnswer {
   readonly fingerprint: string;
@@ -65,7 +65,7 @@ export class MessagesAnswer {
     return this.#choice.reason !== null;
   }
 
-  /** Null before the first event: the server has not begun. */
+  /** The usage until now; null before the first event: the server has not begun. */
   get usageSoFar(): EngineUsage | null {
     return this.#isAccepted ? this.#usage.figures() : null;
   }
@@ -97,7 +97,7 @@ export class MessagesAnswer {
     this.#takeStop(answer);
   }
 
-  /** Emits what is held, the finish and the usage. Throws InvalidResponse for an answer that is not complete. */
+  /** Emits held text, the finish and the usage. Throws InvalidResponse for an answer that is not complete. */
   end(): void {
     if (!this.isFinished) throw new InvalidResponse("the upstream's answer ended without a stop reason");
     this.#choice.flush();
@@ -142,7 +142,7 @@ export class MessagesAnswer {
     this.#emit({ type: "accepted", promptTokens, cachedTokens });
   }
 
-  /** A block holds all of its content in an answer that does not stream, and usually none in one that does. */
+  /** Starts a block. It has all of its content if the answer is not streamed, and usually none if it is streamed. */
   #startBlock(index: number, block: Json): void {
     this.#stopBlock();
     this.hasBegun = true;
@@ -198,7 +198,7 @@ export class MessagesAnswer {
     if (name === "stop_sequence") this.#choice.stopSequence = stringOf(end["stop_sequence"]) || null;
   }
 
-  /** `isFinal`: the count of output tokens is that of the answer; at the start it is only that of its first token. */
+  /** `isFinal`: the count of output tokens is that of the whole answer. At the start it covers only the first token. */
   #takeUsage(usage: unknown, isFinal: boolean): void {
     const read = this.#figures.read(usage, isFinal);
     if (read !== null) this.#usage.take(read, null);
@@ -209,17 +209,17 @@ function reported(event: Json): ReportedError {
   return new ReportedError(JSON.stringify(event), new Error(errorKind(event)));
 }
 
-/** A delta of text or thinking up to its text, as Anthropic's API writes it. */
+/** The JSON before the text in a delta of text or thinking, as Anthropic's API writes it. */
 const deltaStart =
   /^\{"type": ?"content_block_delta", ?"index": ?\d+, ?"delta": ?\{"type": ?"(?:text_delta", ?"text|thinking_delta", ?"thinking)": ?"/;
-/** What follows the text: Anthropic's API adds a varying number of spaces. */
+/** The JSON after the text, in which Anthropic's API adds a varying number of spaces. */
 const deltaEnd = /^" *\} *\}$/;
-/** Backslashes, and control characters, of which JSON strings contain none below U+0020. */
+/** Characters for which the JSON parser is used: backslashes, and control characters, which JSON forbids below U+0020. */
 const needsParser = /[\\\p{Cc}]/u;
 
-/** Reads deltas of text and thinking without JSON.parse: their form is fixed, so that a comparison finds the text. */
+/** Reads deltas of text and thinking without JSON.parse: their form is fixed, so the text is found by comparing. */
 class PlainDeltas {
-  /** The start of the last delta: the next one usually has the same. */
+  /** The start of the last delta, with which the next delta usually begins as well. */
   #start = "";
   /** Whether the last match was thinking. */
   isThinking = false;

@@ -15,15 +15,15 @@ import { thinkingOf } from "./thinking.js";
 export interface MessagesSettings {
   /** Id of the model on the server. */
   readonly model: string;
-  /** Fields outside the contract that may be passed on. */
+  /** Fields outside the API contract that may be passed on. */
   readonly passThrough: readonly string[];
-  /** Null: the server does not state them. */
+  /** Properties of the model; null: the server does not state them. */
   readonly facts: MessagesFacts | null;
 }
 
 type ChatInput = Extract<GenerateInput, { messages: unknown }>;
 
-/** Fields that this engine sets itself: a second one of the same name could replace it. */
+/** Fields that this engine sets itself and never passes on: a second field of the same name could replace the first. */
 const ownFields = [
   "model",
   "messages",
@@ -39,9 +39,9 @@ const ownFields = [
 ];
 
 /**
- * The body of a request of Anthropic's Messages API. It always streams: only then does an abort reach the server. Options
- * that the API does not have, such as `seed`, are left out. The client's own `thinking` and `output_config` replace those
- * made from its `reasoning_effort`, where the deployment passes them on.
+ * The body of a request of Anthropic's Messages API. It always streams, because the server notices an abort only then. Options
+ * that the API does not have, such as `seed`, are left out. If the deployment passes on `thinking` and `output_config`, the
+ * client's values replace the values derived from its `reasoning_effort`.
  */
 export function messagesBody(request: GenerateRequest, { model, passThrough, facts }: MessagesSettings): string {
   const { input, passOn } = request;
@@ -59,7 +59,7 @@ export function messagesBody(request: GenerateRequest, { model, passThrough, fac
   const { temperature } = request;
   body
     .add("stop_sequences", request.stop.length > 0 ? JSON.stringify(request.stop) : null)
-    // The API's range ends at 1, that of OpenAI at 2. With thinking, it takes no temperature and no top_k.
+    // The range of this API ends at 1, the range of OpenAI at 2. With thinking, it accepts no temperature and no top_k.
     .number("temperature", thinking.isOn || temperature === undefined ? undefined : Math.min(1, temperature))
     .number("top_k", thinking.isOn ? undefined : request.topK)
     .number("top_p", request.topP)
@@ -82,7 +82,7 @@ export function messagesBody(request: GenerateRequest, { model, passThrough, fac
   return body.toString();
 }
 
-/** A schema is enforced by the server: models that cannot have no capability for it, and are refused before. */
+/** `output_config` as JSON. A schema gets here only for a model that can enforce it; others are refused before. */
 function outputConfig(effort: string | null, format: GenerateRequest["format"]): string | null {
   if (format?.type === "json_object") {
     throw new EngineError("unsupported", "Anthropic's API has no JSON mode without a schema.", {
@@ -102,8 +102,8 @@ function outputConfig(effort: string | null, format: GenerateRequest["format"]):
 }
 
 /**
- * The API rejects conversations with calls if the request offers no tools, as with `tool_choice: none`: then the called ones
- * are named, and forbidden.
+ * Adds the tools. The API rejects conversations with calls if the request offers no tools, as with `tool_choice: none`: then
+ * the tools that were called are listed, and calling them is forbidden.
  */
 function addTools(body: JsonObject, { messages, tools, toolChoice, parallelToolCalls }: ChatInput): void {
   if (tools.length > 0) {
@@ -129,7 +129,7 @@ function toolJson({ function: offered }: Tool, index: number): string {
     .toString();
 }
 
-/** The API requires the type `object`, which clients leave out for tools without parameters. The rest stays as it is. */
+/** Adds the type `object`, which the API requires and clients leave out for tools without parameters. */
 function inputSchema(parametersJson: string | undefined, param: string): string {
   if (parametersJson === undefined) return emptySchema;
   const schema = parseJson(parametersJson);
@@ -140,7 +140,7 @@ function inputSchema(parametersJson: string | undefined, param: string): string 
 
 const choiceTypes = { none: "none", auto: "auto", required: "any", named: "tool" } as const;
 
-/** Null where the server's own default applies: `auto`, with calls side by side. */
+/** `tool_choice` as JSON; null if the server's own default applies: `auto`, with parallel calls. */
 function toolChoiceJson(choice: ToolChoiceSpec, isParallel: boolean): string | null {
   if (choice.mode === "auto" && isParallel) return null;
   return new JsonObject()

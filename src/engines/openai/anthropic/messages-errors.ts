@@ -1,6 +1,6 @@
 import type { ErrorForms } from "../protocol/upstream-failure.js";
 
-/** Errors of Anthropic's API: a type for each status, and fields named at the start of the message. */
+/** The errors of Anthropic's API, which has a type for each status and names a field at the start of the message. */
 export const messagesErrors: ErrorForms = {
   statuses: {
     invalid_request_error: 400,

@@ -3,15 +3,15 @@ import type { ReadUsage } from "../answer/upstream-usage.js";
 import { countOf } from "../protocol/upstream-failure.js";
 
 /**
- * Usage of one answer of the Messages API, whose events state parts of it. The prompt's tokens are those that were not
- * cached, those read from the cache and those written to it.
+ * Usage of one answer of the Messages API, whose events each state a part of it. Prompt tokens are the sum of the tokens
+ * that were not cached, that were read from the cache and that were written to it.
  */
 export class MessagesUsage {
   #input = 0;
   #cacheRead = 0;
   #cacheCreation = 0;
 
-  /** The figures so far; null: `usage` is none. `isFinal`: the count of output tokens is that of the whole answer. */
+  /** The usage so far; null: `usage` is no usage object. `isFinal`: the count of output tokens is that of the whole answer. */
   read(usage: unknown, isFinal: boolean): ReadUsage | null {
     if (!isObject(usage)) return null;
     this.#input = countOf(usage["input_tokens"]) ?? this.#input;

@@ -2,10 +2,10 @@ import { Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import type { GenerateInput, GenerateRequest } from "../../../domain/engine/engine.js";
 import type { MessagesFacts } from "../../../domain/engine/upstream.js";
 
-/** The limit of output tokens, which the API requires, where neither the request nor the model's facts state one. */
+/** The limit of output tokens, which the API requires, if neither the request nor the model's facts state one. */
 const maxTokensDefault = 8_192;
 
-/** The smallest budget that the API takes, and what is left at least for the answer after it. */
+/** The smallest budget that the API accepts, and the minimum of tokens that is left for the answer after the thinking. */
 const budgetMin = 1_024;
 const answerTokensMin = 1_024;
 
@@ -28,14 +28,14 @@ export interface Thinking {
   readonly json: string | null;
   /** `output_config.effort`; null: the server's own default applies. */
   readonly effort: string | null;
-  /** Whether thinking is turned on: some sampling options are then rejected. */
+  /** Whether thinking is turned on; the API then rejects some sampling options. */
   readonly isOn: boolean;
 }
 
 /**
- * How much a model thinks, by the request's `reasoning_effort`: models differ in whether they take a budget of tokens or an
- * effort. A budget is left out where the API rejects it: with a forced call, after results of tools, because the thinking
- * before the call would have to come with its signature, and where `max_tokens` has no room for it.
+ * How much a model thinks, by the request's `reasoning_effort`: some models take a budget of tokens, others an effort. A
+ * budget is left out where the API rejects it: with a forced call, if `max_tokens` is too small for it, and after results of
+ * tools, because the request would have to contain the thinking before the call with its signature.
  */
 export function thinkingOf(
   { maxTokens: requested, reasoningEffort }: Pick<GenerateRequest, "maxTokens" | "reasoningEffort">,
@@ -55,7 +55,7 @@ export function thinkingOf(
   const last = input.messages.findLast(({ role }) => role !== Role.SYSTEM && role !== Role.DEVELOPER);
   if (last?.role === Role.TOOL) return without;
   const wanted = budgets[reasoningEffort] ?? budgetMin;
-  // Where nothing limits the answer, the budget does not shorten it.
+  // If nothing limits the answer, the budget is added to the default limit.
   const isOpen = requested === null && (facts?.maxOutput ?? null) === null;
   const maxTokens = isOpen ? maxTokensDefault + wanted : without.maxTokens;
   const budget = Math.min(wanted, maxTokens - answerTokensMin);

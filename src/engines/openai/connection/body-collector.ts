@@ -13,7 +13,7 @@ export class BodyCollector {
     this.#bytesMax = bytesMax;
   }
 
-  /** False when the body is longer than the bound; its beginning is kept. */
+  /** Adds a read; false if the body is longer than the bound. The beginning up to the bound is kept. */
   add(chunk: Buffer): boolean {
     const room = this.#bytesMax - this.#bytes;
     if (room > 0) this.#chunks.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
@@ -26,7 +26,7 @@ export class BodyCollector {
   }
 }
 
-/** What is read of the body of an error. */
+/** Maximum bytes that are read of the body of an error. */
 export const errorBytesMax = 64 * 1_024;
 
 export interface WholeAnswer {
@@ -39,12 +39,12 @@ export interface WholeAnswer {
 export interface WholeExchange {
   readonly result: Promise<WholeAnswer>;
   stop(error: EngineError): void;
-  /** As for Exchange. */
+  /** See `Exchange.firstByteMs`. */
   readonly firstByteMs: () => number | null;
 }
 
 /**
- * Reads a whole answer. `bytesMax` bounds the body of a success, above which it is an InvalidResponse; that of an error is cut.
+ * Reads a whole answer. `bytesMax`: maximum body of a success; a longer one is an InvalidResponse. The body of an error is cut.
  */
 export function readWhole(
   start: (reader: AnswerReader) => Exchange,

@@ -2,7 +2,7 @@ import { type LookupAddress, lookup as systemLookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 import { isClosedHost } from "../../../lib/closed-addresses.js";
 
-/** `dns.lookup`, which a test replaces. */
+/** The form of `dns.lookup`, which tests replace. */
 type Resolve = (
   host: string,
   options: Parameters<LookupFunction>[1] & { readonly all: true },
@@ -10,8 +10,8 @@ type Resolve = (
 ) => void;
 
 /**
- * The option `lookup` of a socket: a host name that resolves to a link-local or metadata address is never called (SEC-17).
- * The address that is checked is the one dialled. Node does not call it for a host that is an address.
+ * The option `lookup` of a socket. It fails for a host name that resolves to a link-local or metadata address (SEC-17). The
+ * socket connects to the address that was checked. Node does not call the function if the host is an address.
  */
 export function createCheckedLookup(resolve: Resolve = systemLookup): LookupFunction {
   return (host, options, callback) => {

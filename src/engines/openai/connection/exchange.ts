@@ -4,13 +4,13 @@ import { EngineError } from "../../../domain/engine/engine.js";
 import { type AnswerHeaders, InvalidResponse } from "../protocol/upstream-failure.js";
 import type { PausableConnection, PausableRequest } from "./pausable-pool.js";
 
-/** Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. It may cancel in each. */
+/** Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. Each may call `cancel`. */
 export interface AnswerReader {
   head(status: number, headers: AnswerHeaders): void;
   /** Returns whether the answer has begun: until then the deadline of the first byte applies to each silence. */
   data(chunk: Buffer): boolean;
   end(): void;
-  /** A deadline, the network or the protocol. */
+  /** A deadline has passed, the network failed or the answer is not valid HTTP. */
   fail(error: EngineError): void;
 }
 
@@ -31,14 +31,14 @@ export interface Deadlines {
 /** Maximum number of 1xx answers before the final one. */
 const informationalMax = 100;
 
-/** Connections that were closed while they were idle, and are replaced for one request. */
+/** Maximum connections that one request tries because the server closed the earlier ones while they were idle. */
 const staleMax = 3;
-/** A failure later than this is no sign of a connection that was closed while it was idle. */
+/** A failure later than this does not count as a connection that was closed while it was idle. */
 const staleWithinMs = 1_000;
 
 /**
- * One HTTP request on a pooled connection, with four deadlines. One timer per exchange checks them: a read only notes its
- * time. A request whose connection the server closed while it was idle is sent again.
+ * One HTTP request on a pooled connection, with four deadlines, which one timer per exchange checks. A read stores only its
+ * time. A request is sent again if the server had closed the connection while it was idle.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #pool: Pool;
@@ -49,11 +49,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   readonly #startedAtMs: number;
   #controller: Dispatcher.DispatchController | null = null;
   #connection: PausableConnection | null = null;
-  /** What the connection had read before this request. */
+  /** Number of bytes that the connection had read before this request. */
   #bytesReadBefore = 0;
   #staleCount = 0;
   #phase: "connect" | "first_byte" | "idle" = "connect";
-  /** Start of the phase, or the last read. */
+  /** Time of the start of the phase or, if later, of the last read. */
   #sinceMs: number;
   #isPaused = false;
   #isOver = false;
@@ -62,10 +62,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #hasHead = false;
   #informational = 0;
   #cancelTimer: () => void = () => {};
-  /** From the start to the first byte of the answer; null: there was none. */
+  /** Time from the start until `AnswerReader.data` first returned true; null: the answer has not begun. */
   firstByteMs: number | null = null;
 
-  /** The pool is one of `createPausablePool`. */
+  /** The pool must come from `createPausablePool`. */
   constructor(
     { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
     request: ExchangeRequest,
@@ -86,7 +86,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#dispatch();
   }
 
-  /** Stops reading from the connection; what was read is still delivered. No deadline but `total` runs meanwhile. */
+  /** Stops reading from the connection; data already read is delivered. Until `resume`, only the deadline `total` runs. */
   pause(): void {
     if (this.#isOver || this.#isPaused) return;
     this.#isPaused = true;
@@ -100,13 +100,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#connection?.resume();
   }
 
-  /** Closes the connection at once; the reader receives nothing more. */
+  /** Closes the connection immediately; the reader receives no further calls. */
   cancel(): void {
     if (!this.#finish()) return;
     this.#controller?.abort(new Error("cancelled"));
   }
 
-  /** The answer is complete for the reader: what is left of it is discarded, up to a bound, so that the connection stays. */
+  /** Discards the rest of an answer that is complete for the reader, up to a bound, so that the connection can be reused. */
   discardRest(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -197,7 +197,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Sets the timer for the next deadline, or for the shortest one: a phase that begins meanwhile may end earlier. */
+  /** Sets the timer for the next deadline, but not longer than the shortest one, because a new phase may end earlier. */
   #arm(nowMs: number): void {
     const { connectMs, firstByteMs, idleMs } = this.#deadlines;
     const shortestMs = Math.min(connectMs, firstByteMs, idleMs);
@@ -241,7 +241,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#reader.fail(error);
   }
 
-  /** False when it was over before. */
+  /** Ends the exchange; false if it had already ended. */
   #finish(): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;

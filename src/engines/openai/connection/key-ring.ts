@@ -2,23 +2,23 @@ import { createHash } from "node:crypto";
 import type { Clock } from "../../../domain/call/ports.js";
 import type { Secret } from "../../../lib/secret.js";
 
-/** A key that was rejected is used again after this time, if other keys work. */
+/** A key that was rejected is not used for this time, unless no other key works. */
 const rejectedHoldMs = 10_000;
-/** Wait after 429 without a Retry-After, and its upper bound. */
+/** Wait after status 429 without a Retry-After, and the upper bound of the wait with one. */
 const limitedHoldMs = 1_000;
 const limitedHoldMaxMs = 300_000;
 
 export interface UpstreamKey {
-  /** Null: the upstream needs no key. */
+  /** Text of the key; null: the upstream needs no key. */
   readonly text: string | null;
-  /** Not used before, for any model; 0: usable. */
+  /** The key is not used for any model before this time; 0: usable. */
   heldUntilMs: number;
 }
 
 /** The keys of one upstream, each with a cooldown. Models use them through ModelKeys. */
 export class KeyRing {
   readonly keys: readonly UpstreamKey[];
-  /** When the first key becomes usable; 0: one is. Routing reads it for each request. */
+  /** Time at which the first key becomes usable; 0: a key is usable. Routing reads it for each request. */
   allHeldUntilMs = 0;
 
   constructor(keys: readonly Secret[]) {
@@ -44,14 +44,14 @@ export class KeyRing {
 
 /**
  * The keys of an upstream as one of its models uses them. A tenant keeps its key while that is usable, because providers
- * cache prompts by key. When all keys are held, the one that becomes usable first is used: a single key is never blocked
- * here. A key that is rejected is held for all models of the upstream. One that is limited, or may not use this model, is held
- * for this one alone: providers limit each model of a key separately, and a limit of all of them shows at each.
+ * cache prompts by key. A held key is not used for some time; if all keys are held, the one that becomes usable first is used,
+ * so a single key is never blocked. A rejected key is held for all models of the upstream. A key that is rate limited, or may
+ * not use this model, is held for this model only, because providers limit each model of a key separately.
  */
 export class ModelKeys {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #ring: KeyRing;
-  /** Ends of the holds for this model alone. */
+  /** Time until which a key is held for this model only. */
   readonly #heldHereUntilMs = new Map<UpstreamKey, number>();
 
   constructor(clock: Pick<Clock, "monotonic">, ring: KeyRing) {
@@ -59,7 +59,7 @@ export class ModelKeys {
     this.#ring = ring;
   }
 
-  /** The key for an attempt of a tenant's request. Null: each usable key was tried, or all are held after the first try. */
+  /** The key for an attempt of a tenant's request. Null: all usable keys were tried; a held key is used only as the first. */
   pick(tenant: string, tried: readonly UpstreamKey[]): UpstreamKey | null {
     const { keys } = this.#ring;
     const [only] = keys;
@@ -81,29 +81,29 @@ export class ModelKeys {
     return Math.max(key.heldUntilMs, this.#heldHereUntilMs.get(key) ?? 0);
   }
 
-  /** The upstream answered 401. */
+  /** Holds the key for all models: the upstream answered 401. */
   rejected(key: UpstreamKey): void {
     this.#ring.hold(key, this.#clock.monotonic() + rejectedHoldMs);
   }
 
-  /** The upstream answered 403. */
+  /** Holds the key for this model: the upstream answered 403. */
   forbidden(key: UpstreamKey): void {
     this.#heldHereUntilMs.set(key, this.#clock.monotonic() + rejectedHoldMs);
   }
 
-  /** The upstream answered 429; `waitMs` null: without a Retry-After. */
+  /** Holds the key for this model: the upstream answered 429. `waitMs` null: it sent no Retry-After. */
   limited(key: UpstreamKey, waitMs: number | null): void {
     this.#heldHereUntilMs.set(key, this.#clock.monotonic() + Math.min(waitMs ?? limitedHoldMs, limitedHoldMaxMs));
   }
 
-  /** The upstream accepted the key. A hold that began after the request, whose `holdOf` was `hold`, stays. */
+  /** Ends the hold of a key that the upstream accepted. `hold`: `holdOf` when the request began; a later hold stays. */
   accepted(key: UpstreamKey, hold: number): void {
     if (hold === 0 || hold !== this.holdOf(key)) return;
     this.#heldHereUntilMs.delete(key);
     if (key.heldUntilMs !== 0) this.#ring.hold(key, 0);
   }
 
-  /** Milliseconds until a key is usable; 0: one is. */
+  /** Milliseconds until the first key is usable; 0: a key is usable. */
   get heldForMs(): number {
     const { keys, allHeldUntilMs } = this.#ring;
     const isSimple = this.#heldHereUntilMs.size === 0;

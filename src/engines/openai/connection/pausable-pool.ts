@@ -1,29 +1,29 @@
 import type { Socket } from "node:net";
 import { Client, type Dispatcher, Pool } from "undici";
 
-/** A request that receives the connection on which it runs. */
+/** A request that is given the connection on which it runs. */
 export interface PausableRequest extends Dispatcher.DispatchOptions {
   readonly onConnection: (connection: PausableConnection) => void;
 }
 
 /**
- * Stops reading from a socket below undici. `pause` of undici's own controller would end the process when a server closes
- * a paused connection that is not kept alive: its parser asserts that it is not paused then.
+ * Pauses reading at the socket that undici uses. `pause` of undici's own controller would end the process when a server closes
+ * a paused connection that is not kept alive: undici's parser asserts that it is not paused then.
  */
 export class PausableConnection {
   #socket: Socket | null = null;
 
-  /** The present socket; a client opens another one after it closed. */
+  /** The current socket; a client opens another one after it closed. */
   set socket(socket: Socket) {
     this.#socket = socket;
   }
 
-  /** Bytes that came before; above 0 for a connection that has served a request. */
+  /** Bytes that the socket has received; above 0 for a connection that has served a request. */
   get bytesRead(): number {
     return this.#socket?.bytesRead ?? 0;
   }
 
-  /** undici finds nothing to read: the socket's buffer fills, then the server has to wait. What was read is still delivered. */
+  /** Hides new data from undici: the socket's buffer fills, then the server has to wait. Data already read is delivered. */
   pause(): void {
     if (this.#socket !== null) this.#socket.read = () => null;
   }
@@ -31,9 +31,9 @@ export class PausableConnection {
   resume(): void {
     const socket = this.#socket;
     if (socket === null || !Object.hasOwn(socket, "read")) return;
-    // The method of the class again.
+    // Removes the override, so that `read` is the method of the class again.
     Reflect.deleteProperty(socket, "read");
-    // Not at once: undici's parser must not be entered from one of its callbacks.
+    // In the next tick, because undici's parser must not be entered from one of its callbacks.
     process.nextTick(() => {
       if (!socket.destroyed) socket.emit("readable");
     });
@@ -58,14 +58,14 @@ class PausableClient extends Client {
     this.#connection = connection;
   }
 
-  /** The pool has wrapped the handler, so the request itself brings its callback. */
+  /** The callback comes with the request, because the pool has wrapped the handler. */
   override dispatch(options: PausableRequest, handler: Dispatcher.DispatchHandler): boolean {
     options.onConnection(this.#connection);
     return super.dispatch(options, handler);
   }
 }
 
-/** A pool for requests that are `PausableRequest`s. */
+/** Creates a pool of connections for requests of the type `PausableRequest`. */
 export function createPausablePool(origin: string, options: Pool.Options): Pool {
   return new Pool(origin, {
     ...options,

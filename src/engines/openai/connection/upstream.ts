@@ -9,15 +9,15 @@ import { type AnswerReader, Exchange } from "./exchange.js";
 import { KeyRing, type ModelKeys, type UpstreamKey } from "./key-ring.js";
 import { createPausablePool } from "./pausable-pool.js";
 
-/** Below the 5 s after which uvicorn and Node close idle connections, so that few requests meet a closing socket. */
+/** Shorter than the 5 s after which uvicorn and Node close idle connections, so that few requests use a closing socket. */
 const idleConnectionMs = 4_000;
-/** Age after which a connection is replaced, so that a server that moved to another address is found. */
+/** Age after which a connection is replaced, so that a change of the server's address is noticed. */
 const connectionAgeMs = 60_000;
 const responseHeaderBytesMax = 16 * 1_024;
-/** Keys that one request tries. */
+/** Maximum number of keys that one request tries. */
 const keysPerRequestMax = 4;
 const anthropicVersion = "2023-06-01";
-/** The longest page of Anthropic's list of models; without a number it has 20. */
+/** Maximum length of a page in Anthropic's list of models; the default is 20. */
 const anthropicModelsMax = 1_000;
 
 export type UpstreamOperation =
@@ -33,11 +33,11 @@ export interface UpstreamCall {
   readonly operation: UpstreamOperation;
   /** Id of the model on the server; Azure has it in the path. */
   readonly model: string;
-  /** JSON; null: a GET. */
+  /** JSON body; null: the request is a GET. */
   readonly body: string | null;
   readonly key: UpstreamKey;
   readonly requestId: string | null;
-  /** Further headers, by lower-case name. Those of the configuration take precedence. */
+  /** Further headers, by lower-case name. Headers of the configuration take precedence. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -51,7 +51,7 @@ export class Upstream {
   readonly #pool: Pool;
   readonly #base: URL;
 
-  /** `backgroundClock` has the timers of discovery and health checks. */
+  /** `backgroundClock`: clock for the timers of discovery and health checks. */
   constructor(clock: Clock, settings: UpstreamDefinition, backgroundClock = clock) {
     this.settings = settings;
     this.profile = kindProfiles[settings.kind];
@@ -65,7 +65,7 @@ export class Upstream {
       keepAliveTimeout: idleConnectionMs,
       clientTtl: connectionAgeMs,
       maxHeaderSize: responseHeaderBytesMax,
-      // Exchange has deadlines of its own.
+      // Disabled, because Exchange enforces its own deadlines.
       headersTimeout: 0,
       bodyTimeout: 0,
       connect: {
@@ -103,7 +103,7 @@ export class Upstream {
     reader: AnswerReader,
     body: string | null,
   ): Exchange {
-    // Requests of clients have a body.
+    // A request with a body is a client's; others belong to discovery and health checks.
     const clock = body === null ? this.#backgroundClock : this.#clock;
     const exchange = new Exchange(
       { pool: this.#pool, clock },
@@ -157,7 +157,8 @@ export class Upstream {
 
 /**
  * Runs attempts of one request with different keys: a key that the upstream rejects or limits is held, and the next one is
- * tried. Both answers come before any content. If none works, rejects with the shortest wait, else with the last error.
+ * tried. No content is lost, because both answers come before any. If no key works, rejects with the error that has the
+ * shortest wait, or with the last error.
  */
 export async function withKeys<T>(
   keys: ModelKeys,
@@ -186,7 +187,7 @@ export async function withKeys<T>(
   throw failure ?? new EngineError("unauthorized", "the upstream has no usable key");
 }
 
-/** Milliseconds until the key is usable; infinite if it was rejected: a time for it would be a guess. */
+/** Milliseconds until the key is usable; infinite if it was rejected, because then no time is known. */
 function waitOf({ code, retryAfterMs }: EngineError): number {
   return code === "rate_limited" ? (retryAfterMs ?? 0) : Number.POSITIVE_INFINITY;
 }

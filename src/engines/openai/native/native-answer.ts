@@ -4,47 +4,47 @@ import { errorKind, type Json, stringOf } from "../answer/chunk-values.js";
 import { AnswerUsage, type ReadUsage } from "../answer/upstream-usage.js";
 import { InvalidResponse, parseJson, ReportedError } from "../protocol/upstream-failure.js";
 
-/** What is read of the events of one API that are passed on. */
+/** Reads the events of one API, which are passed on unchanged. */
 export interface NativeEvents {
   /** Reads an event that is no delta. Throws ReportedError for an error. */
   read(event: Json): NativeFacts;
   /** Reads an answer that did not stream. */
   readWhole(answer: Json): NativeFacts;
-  /** Collects the events of an answer that the client wants as a whole; null: the last event has it. */
+  /** Collects an event of an answer that the client wants as one JSON object. */
   collect(event: Json): void;
-  /** The whole answer out of the collected events. */
+  /** The whole answer, assembled from the collected events. */
   whole(): Json;
 }
 
-/** What one event says. */
+/** The information in one event. */
 export interface NativeFacts {
   readonly usage: ReadUsage | null;
-  /** Null: the answer goes on. */
+  /** The finish reason; null: the answer continues. */
   readonly reason: FinishReason | null;
-  /** The object in it that names the model; null: none. */
+  /** The object in the event that names the model; null: none. */
   readonly named: Json | null;
-  /** `preliminary`: the client learns nothing of the answer from it. `ending`: it belongs to the end. */
+  /** `preliminary`: before any content of the answer. `content`: a part of it. `ending`: after it. `ignored`: not passed on. */
   readonly place: "preliminary" | "content" | "ending" | "ignored";
   readonly isLast: boolean;
 }
 
 export interface NativeAnswerOptions {
   readonly events: NativeEvents;
-  /** Id of the model that the answer names. */
+  /** Id of the model to state in the answer. */
   readonly model: string;
-  /** Whether the client wants the whole answer at once. */
+  /** Whether the client wants the whole answer as one JSON object instead of a stream. */
   readonly joins: boolean;
   readonly fingerprint: string;
   readonly estimatedPromptTokens: () => number;
 }
 
-/** The type of an event that begins with it, as all servers write deltas. */
+/** Finds the type of an event whose first member it is; all servers write deltas this way. */
 const leadingType = /^\{"type": ?"([\w.]+)"/;
 const isDelta = /^(content_block_delta|response\.[\w.]+\.delta)$/;
 
 /**
- * Passes on an answer in the API of its request: events as they came, but for the name of the model. Those before the first
- * content are held, so that another deployment can still answer.
+ * Passes on an answer in the API of its request: events stay as the server sent them, except for the name of the model.
+ * Events before the first content are held, so that another deployment can still answer.
  */
 export class NativeAnswer {
   readonly fingerprint: string;
@@ -102,7 +102,7 @@ export class NativeAnswer {
     this.#ending = this.#json(answer, facts);
   }
 
-  /** Emits the end of the answer, the finish and the usage. Throws InvalidResponse for an answer that is not complete. */
+  /** Emits the last events, the finish and the usage. Throws InvalidResponse for an answer that is not complete. */
   end(): void {
     const { joins, events, model } = this.#options;
     const reason = this.#reason;
@@ -156,7 +156,7 @@ export class NativeAnswer {
     this.#emit({ type: "native", choice: 0, text: whole, outTokens: this.#usage.outTokens(0), isLast: false });
   }
 
-  /** The event as it came, or with our name of the model. */
+  /** The event unchanged or, if it names the model, with our name of the model. */
   #json(event: Json, { named }: NativeFacts, data?: string): string {
     if (data !== undefined && typeof named?.["model"] !== "string") return data;
     const { model } = this.#options;
@@ -166,7 +166,7 @@ export class NativeAnswer {
   }
 }
 
-/** Data of several lines is one line again: JSON has line ends between its tokens only. */
+/** Formats a server-sent event. Line ends in the data are removed: in JSON they are only between tokens. */
 function frame(type: string, data: string): string {
   return `event: ${type}\ndata: ${data.includes("\n") ? data.replaceAll("\n", " ") : data}\n\n`;
 }

@@ -12,17 +12,17 @@ type Mutable = Record<string, unknown>;
 
 const nothing = { usage: null, reason: null, named: null, isLast: false } as const;
 
-/** A reader for the events of one answer. */
+/** Creates the reader for the events of one answer. */
 export function nativeEvents(api: NativeApi): NativeEvents {
   return api === "messages" ? new MessagesEvents() : new ResponsesEvents();
 }
 
-/** Events of Anthropic's Messages API. */
+/** Reads events of Anthropic's Messages API. */
 class MessagesEvents implements NativeEvents {
   readonly #figures = new MessagesUsage();
   #message: Mutable = {};
   readonly #blocks: Mutable[] = [];
-  /** Arguments of the open call. */
+  /** Arguments of the unfinished call. */
   #arguments = "";
 
   read(event: Json): NativeFacts {
@@ -94,7 +94,7 @@ class MessagesEvents implements NativeEvents {
 const preliminary =
   /^response\.(created|queued|in_progress|output_item\.added|content_part\.added|reasoning_summary_part\.added)$/;
 
-/** Events of OpenAI's Responses API. */
+/** Reads events of OpenAI's Responses API. */
 class ResponsesEvents implements NativeEvents {
   #response: Json = {};
 
@@ -136,7 +136,7 @@ function usageOf({ usage }: Json): ReadUsage | null {
   };
 }
 
-/** Null for a response that is not at its end. */
+/** The finish reason of a response; null if it has not ended. */
 function reasonOf({ status, incomplete_details: details, output }: Json): FinishReason | null {
   if (status === "incomplete") {
     return isObject(details) && details["reason"] === "content_filter" ? "content_filter" : "length";

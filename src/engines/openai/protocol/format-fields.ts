@@ -2,17 +2,17 @@ import { EngineError } from "../../../domain/engine/engine.js";
 import type { Constraint, TextFormat } from "../../../domain/engine/text-format.js";
 import { jsonString } from "../../../lib/json-string.js";
 
-/** Servers whose fields for the form of a text differ; OpenAI's API has none but `response_format` of chats. */
+/** Servers with fields of their own that constrain a text; OpenAI's API has only `response_format` of chats. */
 export type FormatFields = "vllm" | "sglang" | "llama-server";
 
-/** Constraints that the servers keep and that this engine states in their fields. */
+/** Constraints that the servers enforce and for which this engine sets their fields. */
 export const keptConstraints: Readonly<Record<FormatFields, readonly Constraint[]>> = {
   vllm: ["choice", "regex", "grammar", "min_tokens", "ignore_eos"],
   sglang: ["choice", "regex", "grammar", "min_tokens", "ignore_eos"],
   "llama-server": ["choice", "grammar", "ignore_eos"],
 };
 
-/** Further constraints that the servers keep or reject themselves. */
+/** Further fields for constraints, which the servers themselves enforce or reject. */
 export const knownFields: Readonly<Record<FormatFields, readonly string[]>> = {
   vllm: [
     ...["structured_outputs", "truncate_prompt_tokens", "continue_final_message", "add_generation_prompt"],
@@ -24,8 +24,8 @@ export const knownFields: Readonly<Record<FormatFields, readonly string[]>> = {
 };
 
 /**
- * The field of a server's own for a form that `response_format` does not have, or that a text completion requires. Throws
- * EngineError `unsupported` for one that the server does not have. The schema of a format must be JSON.
+ * The server's field for a constraint that `response_format` cannot express, or for any constraint of a text completion.
+ * Throws EngineError `unsupported` for a constraint that the server does not have. The schema of a format must be JSON.
  */
 export function formatField(format: TextFormat, fields: FormatFields | null): readonly [name: string, json: string] {
   if (fields === "vllm") return ["structured_outputs", `{${structuredOutput(format)}}`];
@@ -69,7 +69,7 @@ function escapedForRegex(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }
 
-/** It has no regular expressions. */
+/** The field of llama-server, which has none for regular expressions. */
 function llamaField(format: TextFormat): readonly [string, string] | null {
   switch (format.type) {
     case "json_object":
@@ -85,7 +85,7 @@ function llamaField(format: TextFormat): readonly [string, string] | null {
   }
 }
 
-/** Characters other than printable ASCII by number, so that none ends the literal or the line. */
+/** A GBNF literal. Characters other than printable ASCII are escaped by number, so that none ends the literal or the line. */
 function gbnfLiteral(text: string): string {
   const escaped = text.replaceAll(/[^ !#-[\]-~]/gu, (character) => {
     const hex = (character.codePointAt(0) ?? 0).toString(16);

@@ -7,20 +7,20 @@ import type {
 } from "../../../domain/engine/upstream.js";
 import { type FormatFields, keptConstraints, knownFields } from "./format-fields.js";
 
-/** What a kind of server differs in. Everything else about it is the OpenAI protocol. */
+/** Properties in which kinds of servers differ. In all other respects they follow the OpenAI protocol. */
 export interface KindProfile {
   /** API of generations: OpenAI's chat completions, or Anthropic's messages. */
   readonly api: "chat" | "messages";
   readonly abilities: Abilities;
   readonly dialect: RequestDialect;
   readonly credential: "bearer" | "api-key" | "x-api-key";
-  /** GET below the server's root that answers 200 when it can serve; null: the list of models is asked for. */
+  /** Path below the server's root that answers GET with 200 if the server can serve; null: the list of models is requested. */
   readonly healthPath: string | null;
-  /** GET below the server's root that returns its version, and members of the answer; null: there is none. */
+  /** Path below the server's root that returns its version, and members of the answer; null: there is no such path. */
   readonly version: { readonly path: string; readonly member: string; readonly slots?: string } | null;
   /** Whether `GET /models` lists the models. */
   readonly listsModels: boolean;
-  /** As for LoadedModel. */
+  /** See `LoadedModel.hasReplicas`. */
   readonly hasReplicas: boolean;
 }
 
@@ -45,7 +45,7 @@ export interface Abilities
     | "vision"
     | "audio"
   > {
-  /** `prompts`: token ids for completions, but not for embeddings. */
+  /** Where token ids are accepted in place of text. `prompts`: for completions, but not for embeddings. */
   readonly tokenInput: "all" | "prompts" | "none";
   readonly shortenableEmbeddings: boolean;
 }
@@ -69,15 +69,15 @@ export interface RequestDialect {
   /** Whether a function can be forced by name; otherwise `required` with that function alone has the same effect. */
   readonly namedToolChoice: boolean;
   readonly parallelToolCalls: boolean;
-  /** Whether usage can come with every chunk, which makes the bill of an aborted stream exact. */
+  /** Whether usage can come with every chunk, which makes the usage of an aborted stream exact. */
   readonly continuousUsage: boolean;
-  /** Whether progress of a prompt can be requested: without it, llama.cpp notices an abort only after the whole prompt. */
+  /** Whether progress of a prompt can be requested. Without it, llama.cpp notices an abort only after the whole prompt. */
   readonly promptProgress: boolean;
   /** Whether chunks are padded unless the request declines it. */
   readonly paddedChunks: boolean;
   /** Whether the server implements `echo`; otherwise this engine puts the prompt before the text. */
   readonly echo: boolean;
-  /** Its fields for constraints of a text; null: it has only `response_format`. */
+  /** The server's fields for constraints of a text; null: it has only `response_format`. */
   readonly formatFields: FormatFields | null;
 }
 
@@ -171,7 +171,7 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
   },
   "llama-server": {
     ...generic,
-    // `n` is limited to the number of its slots, and `dimensions` is ignored.
+    // The server limits `n` to its number of slots and ignores `dimensions`.
     abilities: { ...abilities, rerank: true, jsonSchema: "subset", shortenableEmbeddings: false },
     dialect: {
       ...dialect,
@@ -186,7 +186,7 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
   },
   ollama: {
     ...generic,
-    // Its request has no field for these: they would be ignored without an error.
+    // The server's requests have no fields for these options: they would be ignored without an error.
     abilities: { ...abilities, toolChoice: false, grammar: false, logprobs: 0, logitBias: false, tokenInput: "none" },
     dialect: { ...dialect, ...withoutExtensions, namedToolChoice: false, parallelToolCalls: false, echo: false },
     healthPath: "/",
@@ -209,7 +209,7 @@ export const kindProfiles: Readonly<Record<UpstreamKind, KindProfile>> = {
       penalties: false,
       tokenInput: "none",
     },
-    // Requests have a form of their own; this says which options they take.
+    // Requests have another form (Messages API); the dialect states only which options they accept.
     dialect: { ...dialect, ...withoutExtensions, topK: "top_k", echo: false },
     credential: "x-api-key",
   },
@@ -222,9 +222,9 @@ export interface ModelFacts {
   readonly model: string;
   readonly contextLength: number | null;
   readonly embeddingDims: number | null;
-  /** Whether the model takes images; null: as its kind. */
+  /** Whether the model takes images; null: the value of its kind applies. */
   readonly images: boolean | null;
-  /** From the configuration, complete; null: those of the kind, and operations by the id. */
+  /** All capabilities, from the configuration; null: those of the kind apply, and the id decides about operations. */
   readonly capabilities: UpstreamCapabilities | null;
   /** Names of further fields that the configuration passes on. */
   readonly passThrough: readonly string[];
@@ -234,14 +234,15 @@ export interface ModelFacts {
 const isEmbedder = /embed|(^|[/_-])(bge|e5|gte|minilm|nomic|jina)([/_.-]|$)|all-minilm/i;
 const isReranker = /rerank|cross-encoder/i;
 
-/** OpenAI's models for images, video, speech, moderation and live audio, and those of its responses API alone. */
+/** OpenAI's models for images, video, speech, moderation and live audio, and models that only its Responses API offers. */
 const isOtherModality =
   /(^|-)(dall-e|image|sora|whisper|tts|transcribe|moderation|realtime|codex|computer-use|deep-research)(-|$)|^(o\d|gpt-[\d.]+)-pro/;
-/** OpenAI's models for text completions alone. */
+/** OpenAI's models that support only text completions. */
 const isCompleter = /^(babbage|davinci)-|-instruct(-|$)/;
 
 /**
- * Operations of a model, by its id: model lists do not name them. Empty: OpenAI lists it, and it is for none of them.
+ * Operations of a model, guessed from its id, because model lists do not state them. Empty: OpenAI lists the model, but it
+ * supports none of the operations.
  */
 export function guessOperations(kind: UpstreamKind, model: string): readonly DeploymentOperation[] {
   if (kind === "openai" && isOtherModality.test(model)) return [];
@@ -258,7 +259,7 @@ function configuredOperations(kind: UpstreamKind, model: string): readonly Deplo
   return guessed.length > 0 ? guessed : ["chat"];
 }
 
-/** Request fields outside the contract that servers of a kind keep or reject: they get them as the client sent them. */
+/** Fields outside the API contract that servers of a kind obey or reject; they are passed on as the client sent them. */
 export function passedFieldsOf(kind: UpstreamKind): readonly string[] {
   const { formatFields } = kindProfiles[kind].dialect;
   return formatFields === null ? [] : knownFields[formatFields];
@@ -290,7 +291,7 @@ export function capabilitiesOf(kind: UpstreamKind, facts: ModelFacts): Capabilit
   };
 }
 
-/** The abilities that the configuration lists, or the given ones when it lists nothing. */
+/** The abilities that the configuration lists, or `found` if it lists none. */
 function configured(found: Abilities, capabilities: UpstreamCapabilities | null): Abilities {
   if (capabilities === null) return found;
   const { abilities } = capabilities;

@@ -18,11 +18,11 @@ export interface BodySettings {
   /** Id of the model on the server. */
   readonly model: string;
   readonly dialect: RequestDialect;
-  /** Fields outside the contract that may be passed on. */
+  /** Fields outside the API contract that may be passed on. */
   readonly passThrough: readonly string[];
 }
 
-/** A JSON object under construction. Absent values add nothing: what the client did not set, the server does not receive. */
+/** Builds the text of a JSON object. Absent values add no member, so the server receives only fields that the client set. */
 export class JsonObject {
   #text = "{";
 
@@ -46,8 +46,8 @@ export class JsonObject {
 }
 
 /**
- * A chat without the limit of output tokens, if that is not below the context: it means what the context has left, which is
- * the default of servers, and they reject a limit that does not fit. Text completions keep it, because their default is 16.
+ * Removes a chat's limit of output tokens that is not below the context length. Servers reject a limit that does not fit, and
+ * their default is the rest of the context. Text completions keep the limit, because their default is 16.
  */
 export function withinContext(request: GenerateRequest, contextLength: number | null): GenerateRequest {
   const { input, maxTokens } = request;
@@ -55,7 +55,7 @@ export function withinContext(request: GenerateRequest, contextLength: number | 
   return isBeyond ? { ...request, maxTokens: null } : request;
 }
 
-/** The body of a chat or text completion. It always streams: only then does an abort reach every kind of server. */
+/** The body of a chat or text completion. It always streams, because some kinds of servers notice an abort only then. */
 export function generateBody(request: GenerateRequest, settings: BodySettings): string {
   const { dialect } = settings;
   const body = new JsonObject().text("model", settings.model);
@@ -83,7 +83,7 @@ export function generateBody(request: GenerateRequest, settings: BodySettings): 
   return body.toString();
 }
 
-/** Only chats have `response_format`, and only for JSON. */
+/** Adds the format of the answer. `response_format` exists only for chats and only for JSON. */
 function addFormat(body: JsonObject, format: TextFormat, isChat: boolean, { formatFields }: RequestDialect): void {
   if (format.type === "json_schema") {
     checkedJson(format.schemaJson, format.param ?? "response_format.json_schema.schema");
@@ -140,7 +140,7 @@ function addCompletion(
     .add("echo", request.echo === true && dialect.echo ? "true" : null);
 }
 
-/** Servers without `echo` have no use for a limit of 0, and reject it or ignore it. */
+/** The limit, at least 1: servers without `echo` reject or ignore a limit of 0. */
 function atLeastOne(maxTokens: number | null): number | undefined {
   return maxTokens === null ? undefined : Math.max(1, maxTokens);
 }
@@ -157,7 +157,7 @@ function addPassOn(body: JsonObject, passOn: PassOn, passThrough: readonly strin
   addFields(body, passOn, passThrough, ownFields);
 }
 
-/** Adds the fields outside the contract that a deployment passes on; those in `except` never. */
+/** Adds the fields outside the API contract that a deployment passes on, without those in `except`. */
 export function addFields(
   body: JsonObject,
   { fieldsJson }: PassOn,
@@ -172,7 +172,7 @@ export function addFields(
   }
 }
 
-/** Fields that this engine sets itself: a second one of the same name could replace it. */
+/** Fields that this engine sets itself and never passes on: a second field of the same name could replace the first. */
 const ownFields = new Set(["model", "messages", "prompt", "stream", "stream_options", "n", "tools", "tool_choice"]);
 
 /** JSON text that is inserted as it is, so that large numbers stay exact. Throws for text that is not one JSON value. */
@@ -216,13 +216,13 @@ function messageJson(message: Message, dialect: RequestDialect): string {
     .toString();
 }
 
-/** A call of an earlier answer that was cut, or malformed, travels as text in an object. */
+/** The arguments of a call in an earlier answer. Arguments that were cut or malformed are sent as a text in an object. */
 function argumentsJson(text: string, { anyHistory }: RequestDialect): string {
   if (anyHistory || parseJson(text) !== undefined) return text;
   return text.trim() === "" ? "{}" : JSON.stringify({ invalid_json: text });
 }
 
-/** Text parts joined to one string, which every server takes; null when the message has only tool calls. */
+/** Text parts joined to one string, which every server accepts; null if the message has only tool calls. */
 function contentJson({ content }: Message, { anyHistory }: RequestDialect): string {
   if (content.length === 0) return "null";
   const texts = content.flatMap(({ part }) =>
@@ -260,15 +260,15 @@ function toolJson({ function: offered }: Tool, index: number): string {
   return `{"type":"function","function":${definition}}`;
 }
 
-/** Null where the server's own default applies: `auto`. */
+/** `tool_choice` as JSON; null if the server's own default applies: `auto`. */
 function toolChoiceJson(choice: ToolChoiceSpec, dialect: RequestDialect): string | null {
   if (choice.mode === "auto") return null;
   if (choice.mode !== "named") return `"${choice.mode}"`;
-  // The core offers only the named function, so `required` forces it.
+  // The request offers only the named function, so `required` forces a call of it.
   return dialect.namedToolChoice ? `{"type":"function","function":{"name":${jsonString(choice.name)}}}` : '"required"';
 }
 
-/** Null for a form that is not JSON. */
+/** `response_format` as JSON; null for a format that is not JSON. */
 function formatJson(format: TextFormat): string | null {
   if (format.type === "json_object") return '{"type":"json_object"}';
   if (format.type !== "json_schema") return null;
@@ -279,7 +279,7 @@ function formatJson(format: TextFormat): string | null {
   return `{"type":"json_schema","json_schema":${schema}}`;
 }
 
-/** The body of an embeddings request. base64 is a third of the bytes, and needs no numbers in decimal. */
+/** The body of an embeddings request. It requests base64, which has a third of the bytes of numbers in decimal. */
 export function embedBody({ inputs, dimensions }: EmbedRequest, { model }: Pick<BodySettings, "model">): string {
   return new JsonObject()
     .text("model", model)

@@ -4,14 +4,14 @@ import { isObject } from "../../../lib/json-string.js";
 
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** The upstream answered with something that is not the protocol, or not a complete answer. */
+/** The upstream's answer does not follow the protocol or is not complete. */
 export class InvalidResponse extends EngineError {
   constructor(message: string, options: { readonly cause?: unknown; readonly usage?: EngineUsage } = {}) {
     super("upstream_error", message, { ...options, retryable: true });
   }
 }
 
-/** An error that the server reported within an answer of status 200. `body`: as it was sent. */
+/** An error that the server reported within an answer of status 200. `body`: the error as the server sent it. */
 export class ReportedError extends InvalidResponse {
   readonly body: string;
 
@@ -21,7 +21,7 @@ export class ReportedError extends InvalidResponse {
   }
 }
 
-/** The same error with the usage until then. */
+/** A copy of the error with the usage until the failure. */
 export function withUsage(error: EngineError, usage: EngineUsage): EngineError {
   const { code, message, retryable, param, retryAfterMs } = error;
   if (error instanceof InvalidResponse) return new InvalidResponse(message, { usage, cause: error.cause ?? error });
@@ -46,29 +46,29 @@ export interface FailedAnswer {
 export interface FailedRequest {
   /** Field of the prompt, for errors about the length of the context. */
   readonly promptParam: string;
-  /** Of the model; null: not known. */
+  /** Context length of the model; null: not known. */
   readonly contextLength: number | null;
   /** Texts that a log must not contain: keys, and the words of the prompt. */
   readonly keys: readonly string[];
   readonly promptText: () => string;
-  /** Absent: OpenAI's. */
+  /** How errors are read; absent: they have OpenAI's forms. */
   readonly forms?: ErrorForms;
 }
 
-/** How errors of another API than OpenAI's are read. */
+/** How errors of an API other than OpenAI's are read. */
 export interface ErrorForms {
   /** HTTP statuses of the types of errors, for errors within a stream. */
   readonly statuses: Readonly<Record<string, number>>;
   /** Fields of the request by the first word of a message such as `max_tokens: too large`. */
   readonly fields: Readonly<Record<string, string>>;
-  /** Text of errors with status 400 for which the account of the key is the cause. */
+  /** Matches messages of status 400 whose cause is the account of the key, not the request. */
   readonly blamesAccount: RegExp;
 }
 
 const publicCharsMax = 1_000;
 const loggedCharsMax = 300;
 
-/** Converts a failed answer to the error for the core. Only the caller's faults carry the upstream's words to the caller. */
+/** Converts a failed answer to an EngineError. Only errors in the caller's request contain the upstream's message. */
 export function engineErrorOf(answer: FailedAnswer, request: FailedRequest, nowMs: number): EngineError {
   const { status, headers } = answer;
   const reported = readError(answer.body);
@@ -85,8 +85,9 @@ export function engineErrorOf(answer: FailedAnswer, request: FailedRequest, nowM
 }
 
 /**
- * The error for one that the server reported within its answer. Before any content it is what the same error is as an answer
- * of its own: vLLM checks some fields after it began. Afterwards neither the caller's request nor the key is at fault.
+ * Converts an error that the server reported within its answer. Before any content it is treated like an answer with an error
+ * status, because vLLM checks some fields after it began to answer. After content, neither the caller's request nor the key is
+ * blamed.
  */
 export function reportedErrorOf(error: ReportedError, request: FailedRequest, isFirst: boolean): EngineError {
   const reported = readError(error.body);
@@ -106,7 +107,7 @@ function isCallersFault(status: number, reported: ServerError): boolean {
   return status === 500 && blamesRequest.test(reported.message);
 }
 
-/** Texts of llama.cpp's 500 answers to requests that no other server could serve either. */
+/** Matches messages of llama.cpp's status 500 for invalid requests, which no other server could serve either. */
 const blamesRequest =
   /too large to process|(image|audio|video|multimodal) input is not supported|invalid (grammar|json schema)/i;
 
@@ -146,7 +147,7 @@ function callersError(reported: ServerError, { promptParam, contextLength, keys,
   return new EngineError("bad_input", message, param === null || param === undefined ? {} : { param });
 }
 
-/** Client tools search for the first words (ERR-26); llama.cpp uses others. */
+/** A message that begins with the words for which client tools search (ERR-26); llama.cpp uses other words. */
 function contextMessage(message: string, reported: ServerError, ofModel: number | null): string {
   // Anthropic: "prompt is too long: 210000 tokens > 200000 maximum".
   const [, tokens = null, maximum = null] = /(\d+) tokens > (\d+) maximum/.exec(message) ?? [];
@@ -157,13 +158,13 @@ function contextMessage(message: string, reported: ServerError, ofModel: number 
   return `This model's maximum context length is ${contextLength} tokens${prompt}. Message of the server: ${message}`;
 }
 
-/** An error as servers spell it, in one form. */
+/** An error of a server in one form for all servers. */
 interface ServerError {
   readonly message: string;
   readonly type: string;
   readonly code: string;
   readonly param: string | null;
-  /** Figures of llama.cpp. */
+  /** Numbers that llama.cpp states. */
   readonly contextLength: number | null;
   readonly promptTokens: number | null;
 }
@@ -196,7 +197,7 @@ function serverError(message: string, error: Readonly<Record<string, unknown>>):
     message: message.replace(/\s*\(parameter=[^)]*\)/, "").trim(),
     type: textOf(error["type"]),
     code: textOf(error["code"]),
-    // Clients see it: nothing but a path.
+    // Clients see `param`, so only the path of a field is accepted.
     param: param !== null && /^[\w.[\]$-]{1,128}$/.test(param) ? param : null,
     contextLength: countOf(error["n_ctx"]),
     promptTokens: countOf(error["n_prompt_tokens"]),
@@ -222,7 +223,7 @@ function forCaller(message: string, keys: readonly string[]): string {
   return line === "" ? "The upstream server rejected the request without a reason." : line;
 }
 
-/** The message for the log: short, and without words of the prompt, which some servers repeat. */
+/** The message for the log: short and without words of the prompt, which some servers repeat. */
 function forLog(message: string, { keys, promptText }: FailedRequest): string {
   const line = withoutSecrets(printableLine(message), keys).slice(0, loggedCharsMax);
   if (line === "") return "without a message";
@@ -249,7 +250,7 @@ export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | nu
   return Math.min(Math.max(0, Math.ceil(seconds * 1_000)), retryAfterMaxMs);
 }
 
-/** Undefined for a text that is not JSON. */
+/** The value of a JSON text; undefined for a text that is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -258,7 +259,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** A non-negative integer up to 2^31 - 1; null for everything else. */
+/** The value if it is an integer from 0 to 2^31 - 1, otherwise null. */
 export function countOf(value: unknown): number | null {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 2_147_483_647 ? Number(value) : null;
 }

@@ -86,13 +86,13 @@ describe.each(systems)("on %s", (_, system, names) => {
   const builds = buildsFor(system);
   const published = builds.filter(({ packages }) => packages.length > 0);
 
-  it("offers the builds that node-llama-cpp publishes, and says why there is no other", () => {
+  it("the builds that node-llama-cpp publishes are offered, with a reason for each one that is not", () => {
     expect(published.map(({ name }) => name).toSorted()).toEqual(names.toSorted());
     for (const { absence, packages } of builds) expect(absence === null).toBe(packages.length > 0);
     expect(builds.find(({ name }) => name === "rocm")?.absence).toContain("vulkan");
   });
 
-  it("names packages for this system that have the files which the binding opens", () => {
+  it("the packages of the builds contain the files that the binding opens", () => {
     for (const { name, packages } of published) {
       const folder = `bins/${systemName(system)}${name === "cpu" ? "" : `-${name}`}`;
       const [main, extension] = packages.map(({ id }) => fixture.packages[id]);
@@ -113,7 +113,7 @@ describe.each(systems)("on %s", (_, system, names) => {
     }
   });
 
-  it("tries the installed builds for cards first, and the processor last", async () => {
+  it("the installed builds for graphics cards are tried first, and the processor last", async () => {
     const dataDir = await temporaryFolder();
     await install(
       dataDir,
@@ -145,7 +145,7 @@ describe("the choice of a build", () => {
     });
   });
 
-  it("leaves it to the binding in engine.module_dir, which has packages of its own", () => {
+  it("is made by the binding if engine.module_dir is set, because that binding has its own packages", () => {
     const choice = chooseBuild({ ...auto, moduleDir: "/opt/binding" }, system, new Map([["linux-x64-vulkan", "/v"]]));
     expect(choice).toEqual({ gpus: ["auto"], packages: {}, gpuLayers: null, moduleDir: "/opt/binding" });
     expect(firstBuild(choice)).toBeNull();
@@ -169,7 +169,7 @@ describe("the choice of a build", () => {
 });
 
 describe("a process that opens the binding", () => {
-  it("uses the build in the data folder, and goes on to the next if one does not load", async () => {
+  it("uses the build in the data folder, and tries the next build if one does not load", async () => {
     const id = systemName(process);
     const real = resolve("node_modules/@node-llama-cpp", id);
     const folder = await temporaryFolder();

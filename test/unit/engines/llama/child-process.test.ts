@@ -10,7 +10,7 @@ import { eventually } from "../../../support/eventually.js";
 import { silentLog } from "../../../support/silent-log.js";
 
 const holder = fileURLToPath(new URL("../../../support/llama/hold-child.ts", import.meta.url));
-/** Removed here, because the process that created it is killed. */
+/** The folder of the server process, which this test removes because it kills that process. */
 const folder = mkdtempSync(join(tmpdir(), "hold-child-"));
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -33,14 +33,14 @@ function isAlive(pid: number): boolean {
 
 // Starts a TypeScript program, which is slow on a machine that is busy with other tests.
 describe("a child whose server process ends", { timeout: 60_000 }, () => {
-  it.each(["SIGTERM", "SIGKILL"] as const)("ends too, also if the server ends by %s (REL-4)", async (signal) => {
+  it.each(["SIGTERM", "SIGKILL"] as const)("exits if the server is ended by %s (REL-4)", async (signal) => {
     const { server, pid } = await startServer();
     expect(isAlive(pid)).toBe(true);
     server.kill(signal);
     await eventually(() => !isAlive(pid), "the end of the child");
   });
 
-  it("is killed when it is stopped and the server exits (REL-4)", async () => {
+  it("is killed by the exiting server if a signal has stopped it (REL-4)", async () => {
     const { server, pid } = await startServer();
     process.kill(pid, "SIGSTOP");
     server.kill("SIGTERM");
@@ -65,6 +65,6 @@ describe("createChildStarter", () => {
     await eventually(() => !isAlive(child.pid ?? 0), "the end of the child");
     child.disconnect();
     child.send({ type: "ping", ping: 1 });
-    await eventually(() => exits === 1, "the news of it");
+    await eventually(() => exits === 1, "the report of the exit");
   });
 });

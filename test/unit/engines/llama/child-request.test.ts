@@ -30,7 +30,7 @@ describe("toChildGenerate", () => {
     });
   });
 
-  it("passes token ids on as they are", () => {
+  it("passes token ids on unchanged", () => {
     expect(toChildInput({ prompt: [1, 2] }, {})).toEqual({ type: "tokens", tokens: [1, 2] });
   });
 });

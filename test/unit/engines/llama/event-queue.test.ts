@@ -35,7 +35,7 @@ describe("EventQueue", () => {
     expect(queue).toMatchObject({ drained: null, failure: null });
   });
 
-  it.each(["throws", "rejects"])("drops later events and calls back once when the reader %s", async (how) => {
+  it.each(["throws", "rejects"])("drops later events and reports the failure once if the reader %s", async (how) => {
     let failures = 0;
     let calls = 0;
     const queue = new EventQueue(

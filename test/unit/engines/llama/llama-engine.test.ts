@@ -13,13 +13,13 @@ function prepare(options: FakeLlamaOptions = {}): FakeLlama {
 }
 
 describe("llamaEngine", () => {
-  it("resolves when the child has loaded the model, and reports the progress", async () => {
+  it("a load resolves when the child has loaded the model, and reports its progress", async () => {
     await prepare().load();
     expect(fake.progress).toEqual([{ stage: "loading", share: 0.5 }]);
     expect(fake.lives).toBe(1);
   });
 
-  it("a model that cannot be loaded is an error with the cause, and no child is left", async () => {
+  it("the load of an unusable model rejects with the cause and leaves no child", async () => {
     await expect(prepare({ loads: ["fail"] }).load()).rejects.toMatchObject({
       code: "model_not_loaded",
       message: "the model 'm' could not be loaded: bad magic",
@@ -28,7 +28,7 @@ describe("llamaEngine", () => {
     expect(fake.lives).toBe(1);
   });
 
-  it("a child that dies while it loads is an error with its last output", async () => {
+  it("a load whose child exits rejects with the child's last output", async () => {
     await expect(prepare({ loads: ["die"] }).load()).rejects.toMatchObject({
       code: "model_not_loaded",
       message:
@@ -44,14 +44,14 @@ describe("llamaEngine", () => {
     await failed;
   });
 
-  it("models that use a graphics card load one after another, because each takes the memory that is free", async () => {
+  it("models that use a graphics card load one after another, because each load uses all free memory", async () => {
     const build = { ...processorBuild, gpus: ["vulkan", false] } as const;
     const abort = new AbortController();
     const first = prepare({ loads: ["hang", "ok"], settings: { build } }).load(abort.signal);
     await eventually(() => fake.lives === 1);
     const second = fake.load();
     const cancelled = expect(fake.load(AbortSignal.abort())).rejects.toMatchObject({ code: "aborted" });
-    // Another engine's load takes as long as the second one would.
+    // Another engine would load the second model in the same time if it did not wait for the first.
     const other = new FakeLlama();
     await other.load().finally(() => other.close());
     await cancelled;
@@ -97,7 +97,7 @@ describe("llamaEngine", () => {
     ]);
   });
 
-  it("logs the child's output, without control characters", async () => {
+  it("the child's output is logged without control characters", async () => {
     const model = await prepare().load();
     await outcome(model, "warn");
     await eventually(() => fake.lines("engine process wrote").length === 2);

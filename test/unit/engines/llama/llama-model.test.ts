@@ -14,7 +14,7 @@ async function loadFake(options: FakeLlamaOptions = {}): Promise<LoadedModel> {
 }
 
 describe("LlamaModel", () => {
-  it("gives all events of a message in order, however slowly they are read", async () => {
+  it("emits all events of a message in order, even to a slow reader", async () => {
     const model = await loadFake();
     const events: GenEvent[] = [];
     await model.generate(tell("say 2000"), never, async (event) => {
@@ -32,7 +32,7 @@ describe("LlamaModel", () => {
     expect(error).toMatchObject({ code: "bad_schema", param: "response_format", message: "no", retryable: false });
   });
 
-  it("rejects calls above its slots, for generation and embeddings alike", async () => {
+  it("rejects generations and embeddings if all slots are busy", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = [outcome(model, "endless", abort.signal), outcome(model, "endless", abort.signal)];
@@ -66,7 +66,7 @@ describe("LlamaModel", () => {
     });
   });
 
-  it("recommends the defaults that come with its file", async () => {
+  it("has the request defaults that come with its file", async () => {
     const sampling = { temperature: 0.2, topP: null, minP: null, repetitionPenalty: 1.1 };
     const defaults = { ...sampling, maxTokens: 256, stop: [], system: null };
     expect((await loadFake({ defaults })).defaults).toEqual(defaults);
@@ -111,7 +111,7 @@ describe("LlamaModel", () => {
     expect(await model.countTokens({ prompt: "a" }, never)).toBeNull();
   });
 
-  it("unload waits for running calls, then ends the child and rejects new calls", async () => {
+  it("waits on unload for running calls, then ends the child and rejects new calls", async () => {
     const model = await loadFake();
     const pid = Number(textOf((await outcome(model, "pid")).events));
     const abort = new AbortController();
@@ -130,7 +130,7 @@ describe("LlamaModel", () => {
     expect(fake.lines("engine process ended")).toEqual([]);
   });
 
-  it("unload ends calls that still run after the grace period", async () => {
+  it("ends calls on unload that still run after the grace period", async () => {
     const model = await loadFake();
     const running = outcome(model, "endless");
     const unloaded = model.unload(500);
@@ -140,7 +140,7 @@ describe("LlamaModel", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("unload of a child that does not end by itself kills it after two seconds", async () => {
+  it("kills a child on unload that does not exit within two seconds", async () => {
     const model = await loadFake();
     const pid = Number(textOf((await outcome(model, "pid")).events));
     process.kill(pid, "SIGSTOP");

@@ -61,7 +61,7 @@ describe("a call whose child ends", () => {
     expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens: 3 });
   });
 
-  it("ends together with all other calls of that child, each by its own state (REL-4)", async () => {
+  it("fails or is run again depending on its own output, independently of other calls of that child (REL-4)", async () => {
     const model = await loadFake();
     const talking = outcome(model, "deaf");
     await model.countTokens({ prompt: "a round trip" }, never);
@@ -79,7 +79,7 @@ describe("a call whose child ends", () => {
     expect((await running).vectors).toHaveLength(2);
   });
 
-  it("fails if its second try has no output within the stall limit after the loss, and frees its slot (REL-4)", async () => {
+  it("fails and frees its slot if the next child has no output within the stall limit after the loss (REL-4)", async () => {
     const model = await loadFake();
     const running = [outcome(model, "die-slow 0"), outcome(model, "die-slow 0")];
     await restartAfterCrash(1);
@@ -93,7 +93,7 @@ describe("a call whose child ends", () => {
     expect(fake.lives).toBe(2);
   });
 
-  it("continues without a limit if its second try had output in time (REL-4)", async () => {
+  it("continues without a time limit if the next child had output in time (REL-4)", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "die-slow 2", abort.signal);
@@ -126,7 +126,7 @@ describe("an aborted call", () => {
     expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens: error?.usage?.outTokens });
   });
 
-  it("ends a second later with the usage so far if the child does not answer", async () => {
+  it("ends with the usage so far after one second if the child does not answer", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "deaf", abort.signal);
@@ -155,7 +155,7 @@ describe("an aborted call", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("can be followed by a call that is aborted while it waits for the slot", async () => {
+  it("keeps its slot even if the next call is aborted while it waits for the slot", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = [outcome(model, "deep", abort.signal), outcome(model, "deep")];
@@ -171,7 +171,7 @@ describe("an aborted call", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("frees its slot for the next call at the latest when its child counts as hung", async () => {
+  it("blocks the next call at most until its child counts as hung", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = [outcome(model, "deaf", abort.signal), outcome(model, "deaf", abort.signal)];
@@ -204,7 +204,7 @@ describe("an aborted call", () => {
     expect(fake.lines("engine process ended")[0]?.fields).toMatchObject({ why: "hung" });
   });
 
-  it("is never sent if the signal was aborted before", async () => {
+  it("is not sent to the child if its signal had aborted before", async () => {
     const model = await loadFake();
     const { error } = await outcome(model, "die", AbortSignal.abort());
     expect(error).toMatchObject({ code: "aborted", usage: { outTokens: 0 } });
@@ -212,7 +212,7 @@ describe("an aborted call", () => {
     expect(fake.lives).toBe(1);
   });
 
-  it("includes a call whose reader failed", async () => {
+  it("ends with the reader's error if its reader failed", async () => {
     const model = await loadFake();
     const reading = model.generate(tell("endless"), never, (event) => {
       if (event.type === "text") throw new Error("the reader failed");

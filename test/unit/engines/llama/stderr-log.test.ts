@@ -12,7 +12,7 @@ function record() {
 }
 
 describe("createStderrLog", () => {
-  it("joins lines that arrive in pieces, and logs the last one at the end", () => {
+  it("joins lines that arrive in pieces, and logs an unfinished last line at the end", () => {
     const { lines, stderr } = record();
     stderr.push("load");
     stderr.push("ed 1\nloaded 2\nlo");
@@ -25,7 +25,7 @@ describe("createStderrLog", () => {
     expect(lines.at(-1)).toEqual(["debug", "loaded 3"]);
   });
 
-  it("logs alarming lines as warnings", () => {
+  it("logs lines about errors as warnings", () => {
     const { lines, stderr } = record();
     stderr.push("GGML_ASSERT(n > 0) failed\nall is well\n");
     expect(lines.map(([level]) => level)).toEqual(["warn", "debug"]);
@@ -37,7 +37,7 @@ describe("createStderrLog", () => {
     expect(lines).toEqual([["debug", "red abc"]]);
   });
 
-  it("cuts long lines, also one that never ends, and keeps the last five", () => {
+  it("cuts long lines, even a line that never ends, and keeps the last five lines", () => {
     const { lines, stderr } = record();
     for (let i = 0; i < 10; i += 1) stderr.push("x".repeat(5_000));
     stderr.push("\na\nb\nc\nd\ne\n");

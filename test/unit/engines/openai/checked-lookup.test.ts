@@ -2,7 +2,7 @@ import type { LookupAddress } from "node:dns";
 import { describe, expect, it } from "vitest";
 import { createCheckedLookup } from "../../../../src/engines/openai/connection/checked-lookup.js";
 
-/** What a socket gets for a name that resolves to these addresses. */
+/** The result that a socket gets for a name that resolves to these addresses. */
 function lookUp(addresses: readonly string[], all: boolean, failure: Error | null = null) {
   const resolved = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   const lookup = createCheckedLookup((_, { all: isAll }, callback) => {
@@ -15,7 +15,7 @@ function lookUp(addresses: readonly string[], all: boolean, failure: Error | nul
 }
 
 describe("addresses of an upstream's host name", () => {
-  it("are passed on to the socket in the form that it requests", async () => {
+  it("are passed to the socket in the form that it requests", async () => {
     expect(await lookUp(["10.0.0.5", "fd00::5"], false)).toEqual({ error: null, address: "10.0.0.5", family: 4 });
     const all = await lookUp(["10.0.0.5", "fd00::5"], true);
     expect(all.address).toEqual([
@@ -25,7 +25,7 @@ describe("addresses of an upstream's host name", () => {
   });
 
   it.each(["169.254.169.254", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "100.100.100.200"])(
-    "are never dialled if one is %s (SEC-17)",
+    "are not passed to the socket if one is %s (SEC-17)",
     async (closed) => {
       for (const all of [true, false]) {
         const { error, address } = await lookUp(["10.0.0.5", closed], all);
@@ -35,7 +35,7 @@ describe("addresses of an upstream's host name", () => {
     },
   );
 
-  it("pass a failed look-up on", async () => {
+  it("are an error if the lookup fails", async () => {
     const failure = new Error("getaddrinfo ENOTFOUND gpu.internal");
     expect((await lookUp([], true, failure)).error).toBe(failure);
   });

@@ -4,7 +4,7 @@ import { AnswerEvents } from "../../../../src/engines/openai/answer/answer-event
 import { answerOptions } from "../../../support/upstream/answer-options.js";
 import { chatRequest, completionRequest, textOf } from "../../../support/upstream/engine-calls.js";
 
-/** The events of an answer out of these chunks. */
+/** The events of an answer that consists of these chunks. */
 function events(chunks: readonly unknown[], request: GenerateRequest = chatRequest()): GenEvent[] {
   const seen: GenEvent[] = [];
   const answer = new AnswerEvents(answerOptions(request), (event) => seen.push(event));
@@ -43,7 +43,7 @@ describe("dialects of upstream servers", () => {
     ]);
   });
 
-  it("vLLM and SGLang: names the stop string that ended the choice, but no id of a stop token", () => {
+  it("vLLM and SGLang: the stop string that ended the choice is reported, but not the id of a stop token", () => {
     const ended = (more: object) => {
       const last = { choices: [{ index: 0, delta: {}, finish_reason: "stop", ...more }] };
       return finish(events([chunk({ content: "a" }), last]));
@@ -60,7 +60,7 @@ describe("dialects of upstream servers", () => {
     ]);
   });
 
-  it("a forced call that did not come is an error before any content; cut before it began, it is not", () => {
+  it("an answer without the forced call is an error, unless the token limit cut it before any content", () => {
     const request = chatRequest({ tool: { mode: "required" } });
     expect(() => events([chunk({ content: "The weather" }), stop], request)).toThrow("did not make the tool call");
     expect(() => events([chunk({ content: "The" }), chunk({}, "length")], request)).toThrow(
@@ -70,7 +70,7 @@ describe("dialects of upstream servers", () => {
     expect(finish(events([chunk({}, "length")], request))).toMatchObject({ reason: "length" });
   });
 
-  it("text before a forced call comes with the call", () => {
+  it("text before a forced call is held until the call comes", () => {
     const call = {
       index: 0,
       id: "call_123456789",
@@ -99,19 +99,19 @@ describe("dialects of upstream servers", () => {
     ]);
   });
 
-  it("vLLM: a fingerprint on the last chunk comes as a further `accepted`", () => {
+  it("vLLM: a fingerprint in the last chunk gives a second `accepted` event", () => {
     const seen = events([chunk({ content: "a" }), stop, { choices: [], system_fingerprint: "vllm-0.32.0-ab" }]);
     expect(seen.filter(({ type }) => type === "accepted")).toMatchObject([{}, { fingerprint: "vllm-0.32.0-ab" }]);
   });
 
-  it("a fingerprint that changes back and forth is noticed in chunks of a known form", () => {
+  it("every change of the fingerprint is reported, even in chunks that match a template", () => {
     const a = chunk({ content: "a" }, null, { system_fingerprint: "a" });
     const b = chunk({ refusal: "b" }, null, { system_fingerprint: "b" });
     const seen = events([a, a, b, a, stop]);
     expect(seen.flatMap((event) => (event.type === "accepted" ? [event.fingerprint] : []))).toEqual(["a", "b", "a"]);
   });
 
-  it("a fingerprint loses `fp_`, and everything but printable ASCII (SEC-24)", () => {
+  it("the prefix `fp_` and all characters but printable ASCII are removed from a fingerprint (SEC-24)", () => {
     const [accepted] = events([chunk({ content: "a" }, "stop", { system_fingerprint: "fp_a\r\nx: é1" })]);
     expect(accepted).toMatchObject({ type: "accepted", fingerprint: "ax:1" });
   });
@@ -131,7 +131,7 @@ describe("dialects of upstream servers", () => {
     expect(usage(seen)).toMatchObject({ promptTokens: 9, outTokens: 6 });
   });
 
-  it("SGLang: null is absent, and the first finish of a choice counts", () => {
+  it("SGLang: null counts as absent, and the first finish reason of a choice is used", () => {
     const empty = { role: null, content: null, reasoning_content: null, tool_calls: null };
     const seen = events([
       chunk({ ...empty, content: "a" }, ""),
@@ -142,7 +142,7 @@ describe("dialects of upstream servers", () => {
     expect(seen.filter(({ type }) => type === "finish")).toMatchObject([{ reason: "length" }]);
   });
 
-  it("SGLang: calls without index and with ids that repeat get ids of their own", () => {
+  it("SGLang: calls without an index and with repeated ids get unique ids", () => {
     const call = (name: string) => ({
       index: null,
       id: "0",
@@ -195,7 +195,7 @@ describe("dialects of upstream servers", () => {
     expect(finish(seen)).toMatchObject({ reason: "tool_calls" });
   });
 
-  it("reads calls in pieces: index gaps, a repeated name, arguments before the name, all calls at index 0", () => {
+  it("calls in pieces are read: with index gaps, a repeated name, arguments before the name, all at index 0", () => {
     const piece = (call: object) => chunk({ tool_calls: [call] });
     const seen = events([
       piece({ index: 3, id: "call_aaaaaaaa", function: { arguments: "{" } }),
@@ -213,7 +213,7 @@ describe("dialects of upstream servers", () => {
     ]);
   });
 
-  it("rejects calls without a name, and deltas of a call after the next one has begun", () => {
+  it("calls without a name, and deltas of a call after the next call has begun, are rejected", () => {
     const piece = (call: object) => chunk({ tool_calls: [call] });
     expect(() => events([piece({ index: 0, function: { arguments: "{}" } }), stop])).toThrow("without a name");
     const named = (index: number) =>
@@ -221,14 +221,14 @@ describe("dialects of upstream servers", () => {
     expect(() => events([named(0), named(1), piece({ index: 0, function: { arguments: "{}" } })])).toThrow("mixes");
   });
 
-  it("drops calls after the first when the request allows one", () => {
+  it("calls after the first are dropped if the request allows only one", () => {
     const call = (index: number) => ({ index, id: `call_00000000${index}`, function: { name: "f", arguments: "{}" } });
     const request = chatRequest({ tool: { mode: "auto" } });
     const single = { ...request, input: { ...request.input, parallelToolCalls: false } } as GenerateRequest;
     expect(content(events([chunk({ tool_calls: [call(0), call(1)] }), stop], single))).toMatchObject([{ index: 0 }]);
   });
 
-  it("Groq, DeepSeek: finds usage and cached tokens under their names", () => {
+  it("Groq, DeepSeek: usage and cached tokens are read under the providers' own names", () => {
     const figures = { prompt_tokens: 8, completion_tokens: 2, prompt_cache_hit_tokens: 6 };
     const groq = events([chunk({ content: "a" }), chunk({}, "stop", { x_groq: { usage: figures } })]);
     expect(usage(groq)).toMatchObject({ promptTokens: 8, outTokens: 2, cachedTokens: 6 });
@@ -240,13 +240,13 @@ describe("dialects of upstream servers", () => {
     expect(usage(deepseek)).toMatchObject({ outTokens: 2, cachedTokens: 6, reasoningTokens: 1 });
   });
 
-  it("OpenRouter: drops provider fields; a finish of `error` ends the answer with an error", () => {
+  it("OpenRouter: provider fields are dropped, and the finish reason `error` is an error", () => {
     const seen = events([chunk({ content: "a" }, null, { provider: "X" }), chunk({}, "stop", { cost: 1 })]);
     expect(textOf(seen)).toBe("a");
     expect(() => events([chunk({ content: "a" }), chunk({}, "error")])).toThrow("ended the answer with 'error'");
   });
 
-  it("Gemini: an answer without a finish is an error, and so is an error as a list", () => {
+  it("Gemini: an answer without a finish reason, or with a list that contains an error, is an error", () => {
     expect(() => events([chunk({ content: "a" })])).toThrow("without a finish reason");
     expect(() => events([[{ error: { code: 503, message: "overloaded" } }]])).toThrow("reported an error");
   });
@@ -255,15 +255,15 @@ describe("dialects of upstream servers", () => {
     ["an object", { error: { message: "boom", type: "server_error" } }],
     ["a text", { error: "boom" }],
     ["a flat payload", { object: "error", message: "boom", code: 400 }],
-  ])("an error in the stream is an error: %s", (_, error) => {
+  ])("an error within the stream ends the answer with an error: %s", (_, error) => {
     expect(() => events([chunk({ content: "a" }), error])).toThrow("reported an error");
   });
 
-  it("an error of null is none", () => {
+  it("a member `error` with the value null is ignored", () => {
     expect(textOf(events([chunk({ content: "a" }, "stop", { error: null })]))).toBe("a");
   });
 
-  it("OpenAI: refusals and reasoning are events, padding is dropped", () => {
+  it("OpenAI: refusals and reasoning become events, and padding is dropped", () => {
     const seen = events([
       chunk({ reasoning_content: "Hm", reasoning: "Hm" }),
       chunk({ reasoning: "m" }, null, { obfuscation: "xyz" }),
@@ -289,7 +289,7 @@ describe("dialects of upstream servers", () => {
     ]);
   });
 
-  it("joins the halves of a character, and replaces one that stays alone", () => {
+  it("surrogates in two chunks are joined, and a lone surrogate is replaced", () => {
     const seen = events([
       chunk({ content: "a\ud83d" }),
       chunk({ content: "\ude00b" }),
@@ -322,7 +322,7 @@ describe("dialects of upstream servers", () => {
     ]);
   });
 
-  it("joins the texts of an answer that is not streamed, after the first", () => {
+  it("texts after the first are joined if the answer is not streamed", () => {
     const seen = events(
       [..."abcdef"].map((text) => chunk({ content: text })).concat(stop),
       chatRequest({ deltas: "joined" }),
@@ -330,7 +330,7 @@ describe("dialects of upstream servers", () => {
     expect(content(seen)).toMatchObject([{ text: "a" }, { text: "bcdef", outTokens: 6 }]);
   });
 
-  it("estimates a token a chunk, and the prompt by its length, when the server states no usage", () => {
+  it("without usage, each chunk counts as one token and the prompt is estimated by its length", () => {
     const seen = events([chunk({ content: "ab" }), chunk({ content: "cd" }), stop]);
     expect(usage(seen)).toEqual({ type: "usage", promptTokens: 7, outTokens: 2, cachedTokens: 0, reasoningTokens: 0 });
     const zero = events([
@@ -341,24 +341,24 @@ describe("dialects of upstream servers", () => {
     expect(usage(zero)).toMatchObject({ promptTokens: 3, outTokens: 1 });
   });
 
-  it("takes no figures that are no counts", () => {
+  it("usage numbers that are not non-negative integers are ignored", () => {
     const bad = { prompt_tokens: -1, completion_tokens: 1e300, prompt_tokens_details: { cached_tokens: 99 } };
     const seen = events([chunk({ content: "a" }), chunk({}, "stop", { usage: bad })]);
     expect(usage(seen)).toEqual({ type: "usage", promptTokens: 7, outTokens: 1, cachedTokens: 7, reasoningTokens: 0 });
   });
 
-  it("ignores choices that were not asked for, and reports an unfinished one", () => {
+  it("choices that were not requested are ignored, and an unfinished choice is an error", () => {
     expect(textOf(events([{ choices: [{ index: 7, delta: { content: "x" } }] }, chunk({ content: "a" }), stop]))).toBe(
       "a",
     );
     expect(() => events([chunk({ content: "a" }), stop], chatRequest({ n: 2 }))).toThrow("without a finish reason");
   });
 
-  it("rejects events that are not JSON", () => {
+  it("events that are not JSON are rejected", () => {
     expect(() => events(["<html>"])).toThrow("not JSON");
   });
 
-  it("puts a prompt to be echoed before the text, without counting it", () => {
+  it("an echoed prompt comes before the text and does not count as output", () => {
     const seen: GenEvent[] = [];
     const answer = new AnswerEvents({ ...answerOptions(completionRequest()), echo: "The" }, (event) =>
       seen.push(event),

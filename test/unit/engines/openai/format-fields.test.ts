@@ -26,13 +26,13 @@ describe("constraints in the fields of upstream servers", () => {
     ["sglang", grammar, { ebnf: 'root ::= "a"' }],
     ["llama-server", choice, { grammar: 'root ::= "a|b" | "c\\U00000022\\U0000000a" | "\\U000000e9"\n' }],
     ["llama-server", grammar, { grammar: 'root ::= "a"' }],
-  ] as const)("%s gets %j", (kind, format, fields) => {
+  ] as const)("%s is sent the constraint %j in its own fields", (kind, format, fields) => {
     expect(body(chatRequest({ format }), kind)).toMatchObject(fields);
     expect(body(completionRequest({ format }), kind)).toMatchObject(fields);
     expect(body(chatRequest({ format }), kind)).not.toHaveProperty("response_format");
   });
 
-  it("JSON is `response_format` of a chat, and a field of the server's own for a text completion", () => {
+  it("JSON is sent as `response_format` in a chat and in the server's own field in a text completion", () => {
     for (const kind of upstreamKinds) {
       if (kindProfiles[kind].api === "messages") continue;
       expect(body(chatRequest({ format: json }), kind)).toMatchObject({ response_format: { type: "json_schema" } });
@@ -46,7 +46,7 @@ describe("constraints in the fields of upstream servers", () => {
     expect(completed("llama-server", { type: "json_object" })).toMatchObject({ json_schema: { type: "object" } });
   });
 
-  it("a server without a field for the form gets no request", () => {
+  it("a constraint for which the server has no field is rejected without a request", () => {
     for (const [kind, format] of [
       ["openai", choice],
       ["llama-server", regex],
@@ -56,7 +56,7 @@ describe("constraints in the fields of upstream servers", () => {
     }
   });
 
-  it("lengths and fields that only the server understands are sent as they are (E-5)", () => {
+  it("lengths and fields that only the server understands are sent unchanged (E-5)", () => {
     const fieldsJson = { bad_words: '["x"]', truncate_prompt_tokens: "9", own_field: "1" };
     expect(body(chatRequest({ minTokens: 2, ignoreEos: true, passOn: { fieldsJson } }), "vllm")).toMatchObject({
       min_tokens: 2,
@@ -68,7 +68,7 @@ describe("constraints in the fields of upstream servers", () => {
     for (const name of Object.keys(fieldsJson)) expect(sent).not.toHaveProperty(name);
   });
 
-  it("the capabilities of a deployment state what it keeps and what reaches its server (E-5)", () => {
+  it("the capabilities of a deployment list the constraints that it enforces and the fields that it passes on (E-5)", () => {
     const facts = { model: "m", contextLength: null, embeddingDims: null, images: null, capabilities: null };
     const of = (kind: UpstreamKind) => capabilitiesOf(kind, { ...facts, passThrough: ["own_field"] });
     expect(of("openai").constraints).toBeUndefined();

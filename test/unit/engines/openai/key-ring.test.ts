@@ -35,7 +35,7 @@ describe("KeyRing", () => {
     expect(keys.pick("x", [])).toBe(keys.pick("x", []));
   });
 
-  it("a rejected or limited key makes the same request try the next one, each at most once", async () => {
+  it("after a rejected or limited key a request tries the next key, and each key at most once", async () => {
     const { keys } = ring("a", "b", "c");
     expect((await triedKeys(keys, unauthorized)).toSorted()).toEqual(["a", "b", "c"]);
     const others = ring("a", "b", "c").keys;
@@ -46,7 +46,7 @@ describe("KeyRing", () => {
     ["two waits", [limited(60_000), limited(20_000)]],
     ["a wait and a rejection", [limited(20_000), unauthorized]],
     ["a wait and a forbidden model", [limited(20_000), forbidden]],
-  ])("after %s, in any order, the error is the shortest wait", async (_, errors) => {
+  ])("after %s, in any order, the request fails with the error that has the shortest wait", async (_, errors) => {
     for (const order of [errors, errors.toReversed()]) {
       const { keys } = ring("a", "b");
       let at = 0;
@@ -57,7 +57,7 @@ describe("KeyRing", () => {
     }
   });
 
-  it("other errors are not tried with another key", async () => {
+  it("a request is not tried with another key after other errors", async () => {
     const { keys } = ring("a", "b");
     expect(await triedKeys(keys, new EngineError("upstream_error", "500"))).toHaveLength(1);
   });
@@ -78,7 +78,7 @@ describe("KeyRing", () => {
     expect(keys.pick("t", [])).toBe(first);
   });
 
-  it("the key that becomes usable first is used while all are held: no upstream is blocked by its own cooldown", async () => {
+  it("while all keys are held, the one that becomes usable first is used, so no upstream is blocked", async () => {
     const { keys } = ring("a", "b");
     await triedKeys(keys, unauthorized);
     const held = keys.pick("t", []);
@@ -88,7 +88,7 @@ describe("KeyRing", () => {
     expect(await triedKeys(single, unauthorized)).toEqual(["a"]);
   });
 
-  it("an answer lifts the hold of its key only if its request began during the hold", async () => {
+  it("a success ends the hold of its key only if its request began during the hold", async () => {
     const { keys } = ring("a");
     let answer = (): void => {};
     const answered = new Promise<void>((resolve) => {
@@ -106,7 +106,7 @@ describe("KeyRing", () => {
   it.each([
     ["a key that may not use one model", forbidden],
     ["a key that is limited for one model", limited(10_000)],
-  ])("%s is held for that model alone", async (_, error) => {
+  ])("%s is held for that model only", async (_, error) => {
     const { clock, keys, ofOther } = ring("a", "b");
     expect(await triedKeys(keys, error)).toHaveLength(2);
     expect([keys.heldForMs, ofOther.heldForMs]).toEqual([10_000, 0]);
@@ -118,7 +118,7 @@ describe("KeyRing", () => {
     expect([keys.heldForMs, ofOther.heldForMs]).toEqual([0, 0]);
   });
 
-  it("requests for a model use the key that may use it first, until the other one may be tried again", async () => {
+  it("requests for a model use an allowed key until the hold of the forbidden key ends", async () => {
     const { clock, keys } = ring("a", "b");
     const first = keys.pick("t", [])?.text;
     const use = async (): Promise<(string | null)[]> => {
@@ -135,7 +135,7 @@ describe("KeyRing", () => {
     expect(await use()).toHaveLength(2);
   });
 
-  it("an upstream without keys receives requests without one", async () => {
+  it("requests to an upstream without keys have no key", async () => {
     expect(await triedKeys(ring().keys, unauthorized)).toEqual([null]);
   });
 });

@@ -13,13 +13,13 @@ const facts = (changes: Partial<ModelFacts> = {}): ModelFacts => ({
 });
 
 describe("capabilities of models on upstream servers", () => {
-  it("every kind has chat models without a known context", () => {
+  it("every kind of server supports chat models whose context length is not known", () => {
     for (const kind of upstreamKinds) {
       expect(capabilitiesOf(kind, facts()), kind).toMatchObject({ chat: true, embeddings: false, contextLength: null });
     }
   });
 
-  it("Ollama's models cannot what its server would ignore without an error", () => {
+  it("models of Ollama lack the capabilities that Ollama's server would ignore without an error", () => {
     expect(capabilitiesOf("ollama", facts())).toMatchObject({
       tools: "auto",
       toolChoice: false,
@@ -57,11 +57,11 @@ describe("capabilities of models on upstream servers", () => {
     expect(guessOperations(kind, model)).toEqual(operations);
   });
 
-  it("a configured model of OpenAI can chat, whatever its id", () => {
+  it("a configured model of OpenAI supports chat with any id", () => {
     expect(capabilitiesOf("openai", facts({ model: "my-image-model" }))).toMatchObject({ chat: true });
   });
 
-  it("images are refused where the server lists the model without them, unless the configuration lists them", () => {
+  it("images are refused if the server lists the model without them, unless the configuration allows them", () => {
     const vision = (changes: Partial<ModelFacts>) => capabilitiesOf("llama-server", facts(changes)).vision;
     const configured = { operations: ["chat"], abilities: ["vision"] } as const;
     expect([vision({ images: null }), vision({ images: true }), vision({ images: false })]).toEqual([
@@ -72,7 +72,7 @@ describe("capabilities of models on upstream servers", () => {
     expect(vision({ images: false, capabilities: configured })).toBe(true);
   });
 
-  it("the configuration is complete: what it does not list, the model cannot", () => {
+  it("a model lacks every capability that its configuration does not list", () => {
     expect(
       capabilitiesOf(
         "vllm",

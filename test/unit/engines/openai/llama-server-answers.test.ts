@@ -5,7 +5,7 @@ import { answerOptions } from "../../../support/upstream/answer-options.js";
 import { chatRequest, completionRequest, textOf } from "../../../support/upstream/engine-calls.js";
 
 describe("answers of llama.cpp's own server", () => {
-  it("progress of a prompt states its size, and is no answer", () => {
+  it("progress of a prompt states the prompt's size and is not the beginning of the answer", () => {
     const seen: GenEvent[] = [];
     const answer = new AnswerEvents(answerOptions(completionRequest()), (event) => seen.push(event));
     const progress = { prompt_progress: { total: 400, cache: 128, processed: 256, time_ms: 9 } };
@@ -47,7 +47,7 @@ describe("answers of llama.cpp's own server", () => {
     expect(ofFirst({})).toBe(-9999);
   });
 
-  it("an echo without further tokens drops what the server generates all the same", () => {
+  it("text that the server generates after an echo without further tokens is dropped", () => {
     const seen: GenEvent[] = [];
     const options = { ...answerOptions(completionRequest()), echo: "a b", isEchoOnly: true };
     const answer = new AnswerEvents(options, (event) => seen.push(event));

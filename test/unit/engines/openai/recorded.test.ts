@@ -14,7 +14,7 @@ import {
   recordedGenerations,
 } from "../../../support/upstream/recorded-answers.js";
 
-/** The events of an answer whose body comes in the given reads. */
+/** The events of an answer whose body arrives in these reads. */
 function eventsOf(request: GenerateRequest, reads: readonly Buffer[], isStream: boolean): readonly GenEvent[] {
   const events: GenEvent[] = [];
   const answer = new AnswerEvents(answerOptions(request), (event) => events.push(event));

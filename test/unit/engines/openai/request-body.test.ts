@@ -20,7 +20,7 @@ const toolBody = (mode: "auto" | "required" | "named", kind: UpstreamKind = "gen
   body(chatRequest({ tool: mode === "named" ? { mode, name: "get_weather" } : { mode } }), kind);
 
 describe("bodies of requests to upstream servers", () => {
-  it("a plain request has the model, the messages and streaming, and no value that the client did not set", () => {
+  it("a plain request has the model, the messages and streaming, and no other field", () => {
     expect(body(chatRequest())).toEqual({
       model: "up/m",
       messages: [{ role: "user", content: "Say hello in five words." }],
@@ -35,7 +35,7 @@ describe("bodies of requests to upstream servers", () => {
     });
   });
 
-  it("passes on what the client set", () => {
+  it("all options that the client set are passed on", () => {
     const sampling = {
       n: 2,
       maxTokens: 5,
@@ -79,7 +79,7 @@ describe("bodies of requests to upstream servers", () => {
     expect(body(completionRequest({ input: { prompt: [1, 2, 3] } }), "vllm")).toMatchObject({ prompt: [1, 2, 3] });
   });
 
-  it("labels travel as they came, and further fields only when the deployment names them", () => {
+  it("labels are sent unchanged, and further fields only if the deployment lists them", () => {
     const passOn = {
       user: "u",
       safetyIdentifier: "s",
@@ -128,7 +128,7 @@ describe("bodies of requests to upstream servers", () => {
     expect(body(completionRequest({ maxTokens: 5 }), kind)).toMatchObject({ max_tokens: 5 });
   });
 
-  it("a chat whose limit is not below the context is sent without one, which servers would reject (CHAT-6, ANT-1)", () => {
+  it("a chat is sent without a token limit that is not below the context, which servers would reject (CHAT-6, ANT-1)", () => {
     const limitOf = (request: GenerateRequest, length: number | null) =>
       body(withinContext(request, length)).max_tokens;
     const chat = chatRequest({ maxTokens: 32_000 });
@@ -137,13 +137,13 @@ describe("bodies of requests to upstream servers", () => {
     expect(limitOf(completionRequest({ maxTokens: 32_000 }), 8_192)).toBe(32_000);
   });
 
-  it("generic servers receive the limit under the name that the client used", () => {
+  it("generic servers receive the limit of output tokens under the name that the client used", () => {
     expect(body(chatRequest({ maxTokens: 5, passOn: { hasMaxCompletionTokens: true } }))).toMatchObject({
       max_completion_tokens: 5,
     });
   });
 
-  it("sampling options outside OpenAI's API take the server's names, or stay away", () => {
+  it("sampling options outside OpenAI's API are sent under the server's names or left out", () => {
     const options = { topK: 3, minP: 0.1, repetitionPenalty: 1.2, chatTemplateKwargsJson: "{}" };
     expect(body(chatRequest(options), "llama-server")).toMatchObject({ top_k: 3, min_p: 0.1, repeat_penalty: 1.2 });
     for (const kind of ["openai", "azure", "ollama"] as const) {
@@ -151,20 +151,20 @@ describe("bodies of requests to upstream servers", () => {
     }
   });
 
-  it("requests usage on every chunk where the server has it, and chunks without padding", () => {
+  it("usage in every chunk is requested if the server supports it, and chunks without padding", () => {
     const options = (kind: UpstreamKind) => body(chatRequest(), kind).stream_options;
     expect(options("vllm")).toEqual({ include_usage: true, continuous_usage_stats: true });
     expect(options("openai")).toEqual({ include_usage: true, include_obfuscation: false });
     for (const kind of upstreamKinds) expect(options(kind)).toMatchObject({ include_usage: true });
   });
 
-  it("requests progress of the prompt from llama.cpp, which notices an abort in it only then", () => {
+  it("progress of the prompt is requested from llama.cpp, which only then notices an abort during the prompt", () => {
     for (const kind of upstreamKinds) {
       expect(body(chatRequest(), kind).return_progress, kind).toBe(kind === "llama-server" ? true : undefined);
     }
   });
 
-  it("writes tools and their choice; llama.cpp is forced with `required`", () => {
+  it("tools and their choice are sent; for llama.cpp a named function becomes `required`", () => {
     expect(toolBody("auto")).toMatchObject({
       tools: [{ type: "function", function: { name: "get_weather", parameters: { type: "object" } } }],
     });
@@ -185,7 +185,7 @@ describe("bodies of requests to upstream servers", () => {
     expect(body(single, "ollama")).not.toHaveProperty("parallel_tool_calls");
   });
 
-  it("writes formats", () => {
+  it("formats are sent as `response_format`", () => {
     expect(body(chatRequest({ format: { type: "json_object" } })).response_format).toEqual({ type: "json_object" });
     const format = { type: "json_schema", name: "s", schemaJson: '{"type":"object"}', strict: true } as const;
     expect(body(chatRequest({ format })).response_format).toEqual({
@@ -194,7 +194,7 @@ describe("bodies of requests to upstream servers", () => {
     });
   });
 
-  it("writes messages of all roles and parts", () => {
+  it("messages of all roles and parts are sent", () => {
     const request = chatRequest({
       messages: [
         {
@@ -238,7 +238,7 @@ describe("bodies of requests to upstream servers", () => {
     expect(body(request, "openai").messages[0].role).toBe("developer");
   });
 
-  it("refusals travel as text, and arguments that are not JSON in an object, where servers reject them (MSG-3, MSG-6)", () => {
+  it("refusals are sent as text, and invalid arguments in an object, if the server rejects them (MSG-3, MSG-6)", () => {
     const call = (argumentsJson: string) => ({ id: "c", function: { name: "f", argumentsJson } });
     const refusal = { part: { case: "refusal", value: "no" } } as const;
     const text = { part: { case: "text", value: "Sorry: " } } as const;
@@ -266,12 +266,12 @@ describe("bodies of requests to upstream servers", () => {
     }
   });
 
-  it("a limit of 0 beside an echo that this service makes is at least 1", () => {
+  it("a limit of 0 is sent as 1 if this service itself adds the echo", () => {
     const limit = (kind: UpstreamKind) => body(completionRequest({ echo: true, maxTokens: 0 }), kind).max_tokens;
     expect([limit("vllm"), limit("llama-server")]).toEqual([0, 1]);
   });
 
-  it("requests embeddings in base64", () => {
+  it("embeddings are requested in base64", () => {
     expect(JSON.parse(embedBody({ inputs: ["a", "b"], dimensions: 8 }, { model: "e" }))).toEqual({
       model: "e",
       input: ["a", "b"],
@@ -281,7 +281,7 @@ describe("bodies of requests to upstream servers", () => {
     expect(JSON.parse(embedBody({ inputs: [[1, 2]] }, { model: "e" }))).toMatchObject({ input: [[1, 2]] });
   });
 
-  it("requests the scores of all documents, without their texts", () => {
+  it("the scores of all documents are requested, without their texts", () => {
     expect(JSON.parse(rerankBody({ query: "q", documents: ["a", "b"] }, { model: "r" }))).toEqual({
       model: "r",
       query: "q",

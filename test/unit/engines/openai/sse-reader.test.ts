@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { eventBytesMax, SseReader } from "../../../../src/engines/openai/answer/sse-reader.js";
 import { InvalidResponse } from "../../../../src/engines/openai/protocol/upstream-failure.js";
 
-/** The data of all events in a stream that comes in the given reads. */
+/** The data of all events in a stream that arrives in these reads. */
 function read(...reads: readonly (string | Buffer)[]): { readonly data: string[]; readonly errors: boolean[] } {
   const reader = new SseReader();
   const data: string[] = [];
@@ -54,7 +54,7 @@ describe("SseReader", () => {
     ).toEqual(["y"]);
   });
 
-  it("takes data without a space, with further spaces, and without a value", () => {
+  it("reads data without a space after the colon, with several spaces, and without a value", () => {
     expect(read("data:a\n\ndata:  b\n\ndata\n\ndata:\n\n").data).toEqual(["a", " b", "", ""]);
   });
 
@@ -63,7 +63,7 @@ describe("SseReader", () => {
     expect(read("data: a\n\ndata: b\n").data).toEqual(["a", "b"]);
   });
 
-  it("marks an event of the name error, and the field error of llama.cpp", () => {
+  it("marks events with the name `error` and events with llama.cpp's field `error`", () => {
     expect(read('event: error\ndata: {"m":1}\n\ndata: x\n\nerror: {"code":500}\n\n')).toEqual({
       data: ['{"m":1}', "x", '{"code":500}'],
       errors: [true, false, true],
@@ -86,11 +86,11 @@ describe("SseReader", () => {
     let events = 0;
     while (reader.next() !== null) events += 1;
     expect(events).toBe(200_000);
-    // About 0.1 s; a search to the end of the read per event would take minutes.
+    // It takes about 0.1 s; a search to the end of the read for each event would take minutes.
     expect(performance.now() - startedAtMs).toBeLessThan(5_000);
   });
 
-  it("returns the events that were written, for any texts and splits", () => {
+  it("returns the written events for arbitrary texts and splits", () => {
     const lines = fc.array(
       fc.string({ unit: "grapheme" }).map((text) => text.replace(/[\r\n]/g, "")),
       { minLength: 1 },

@@ -8,7 +8,7 @@ import { chatRequest } from "../../../support/upstream/engine-calls.js";
 
 type Chunk = Readonly<Record<string, unknown>>;
 
-/** What the template gives for `data` after it has learned from `seen`. */
+/** The text that a template made of `seen` finds in `data`; null: no match. */
 function matched(seen: string, data: string): string | null {
   const template = new TextTemplate();
   template.learn(seen, JSON.parse(seen));
@@ -26,11 +26,11 @@ const openai = (content: string, more: object = {}): string =>
   });
 
 describe("TextTemplate", () => {
-  it("reads the text of a chunk in the form of an earlier one", () => {
+  it("reads the text of a chunk that has the form of an earlier chunk", () => {
     expect(matched(openai("Hello"), openai(" wörld 😀"))).toBe(" wörld 😀");
   });
 
-  it("leaves chunks to the parser that have escapes, or differ in more than their text", () => {
+  it("does not match chunks that have escapes or differ in more than their text", () => {
     const seen = openai("Hello");
     for (const other of [
       openai('a"b'),
@@ -59,7 +59,7 @@ describe("TextTemplate", () => {
     ).toBeNull();
   });
 
-  it("learns nothing from a chunk in which another member looks like the text", () => {
+  it("makes no template of a chunk in which another member looks like the text", () => {
     const seen = JSON.stringify({ note: '"content":"Hello"', choices: [{ index: 0, delta: { content: "Hello" } }] });
     const other = seen.replace('Hello\\"', 'Hallo\\"');
     expect(matched(seen, other)).toBeNull();
@@ -67,7 +67,7 @@ describe("TextTemplate", () => {
     expect(matched(twice, twice)).toBeNull();
   });
 
-  it("gives up after many forms that never came again", () => {
+  it("stops making templates after many forms that did not occur again", () => {
     const template = new TextTemplate();
     for (let i = 0; i < 40; i++) {
       const seen = openai("a", { obfuscation: `x${i}` });
@@ -78,7 +78,7 @@ describe("TextTemplate", () => {
   });
 });
 
-/** Events of the chunks, with the template or with the parser alone. */
+/** Events of the chunks, read with templates or, if `parsesAll`, only with the JSON parser. */
 function eventsOf(chunks: readonly string[], parsesAll: boolean): { events: GenEvent[]; error: unknown } {
   const events: GenEvent[] = [];
   const answer = new AnswerEvents(answerOptions(chatRequest()), (event) => events.push(event));
@@ -149,7 +149,7 @@ const stream = fc
   );
 
 describe("AnswerEvents with the template", () => {
-  it("emits exactly the events of the parser alone, for any stream", () => {
+  it("emits the same events as with the JSON parser alone, for every stream", () => {
     fc.assert(
       fc.property(stream, fc.boolean(), (chunks, isPlainEnd) => {
         const all = isPlainEnd ? [...chunks, { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] }] : chunks;

@@ -27,7 +27,7 @@ function recorded(name: string, of = request) {
 
 const causeOf = (error: Error): string => (error.cause instanceof Error ? error.cause.message : "");
 
-describe("errors of upstream servers as the core's", () => {
+describe("conversion of errors of upstream servers to EngineError", () => {
   it.each([
     [400, "bad_input", "invalid_value"],
     [413, "bad_input", "invalid_value"],
@@ -73,13 +73,13 @@ describe("errors of upstream servers as the core's", () => {
     ["vllm-cpu/chat-json-schema-bad", "bad_input", null, "Grammar error"],
     ["ray-serve/err-bad-json", "upstream_error", null, "500"],
     ["ray-serve/err-method", "upstream_error", null, "405"],
-  ])("recorded: %s is %s with param %s", (name, code, param, text) => {
+  ])("converts the recorded error %s to %s with param %s", (name, code, param, text) => {
     const error = recorded(name);
     expect(error).toMatchObject({ code, param });
     expect(error.message).toContain(text);
   });
 
-  it("states the model's context where the server's words do not (ERR-26)", () => {
+  it("adds the model's context length to a message that does not state it (ERR-26)", () => {
     const error = recorded("llama-server/emb-too-long", { ...request, promptParam: "input[1]", contextLength: 512 });
     expect(error).toMatchObject({ code: "context_overflow", param: "input[1]" });
     expect(error.message).toContain("maximum context length is 512 tokens, but the prompt has 3002 tokens");
@@ -107,13 +107,13 @@ describe("errors of upstream servers as the core's", () => {
     expect(errorOf(400, body)).toMatchObject({ message: "temperature is bad", param });
   });
 
-  it("gives a reason where the server gives none", () => {
+  it("gives an error message if the server sends none", () => {
     for (const body of ["", "{}", "null", "[]", { error: {} }]) {
       expect(errorOf(400, body).message).toBe("The upstream server rejected the request without a reason.");
     }
   });
 
-  it("callers see no address, no key and no control characters, and at most 1,000 characters (SEC-18, SEC-24)", () => {
+  it("removes addresses, keys and control characters from messages, and cuts them to 1,000 characters (SEC-18, SEC-24)", () => {
     const { message } = errorOf(400, {
       error: {
         message: `see http://10.0.0.7:8000/x?key=1, key secret-key-1 or sk-abcdef123456\r\n\u001b]52;c;x\u0007 ${"y".repeat(2_000)}`,
@@ -123,13 +123,13 @@ describe("errors of upstream servers as the core's", () => {
     expect(message.length).toBeLessThanOrEqual(1_000);
   });
 
-  it("callers see no field that is no path", () => {
+  it("drops a `param` that is not the path of a field", () => {
     for (const param of ["a b", "x\r\ny", "http://h/", "x".repeat(200)]) {
       expect(errorOf(400, { error: { message: "bad", param } }).param).toBeNull();
     }
   });
 
-  it("the log has the server's words in short, without the prompt and the key (SEC-18)", () => {
+  it("gives a short message for the log, without words of the prompt and without keys (SEC-18)", () => {
     const error = errorOf(500, {
       error: { message: `failed on CANARY-prompt-7 with secret-key-1: ${"z".repeat(999)}` },
     });
@@ -139,11 +139,11 @@ describe("errors of upstream servers as the core's", () => {
     expect(causeOf(error).length).toBeLessThan(400);
   });
 
-  it("a 500 without blame of the request is the server's fault", () => {
+  it("treats status 500 as the server's fault if the message does not blame the request", () => {
     expect(errorOf(500, { error: { message: "CUDA out of memory" } }).code).toBe("upstream_error");
   });
 
-  it("a rejected key is not worth another try; other failures are", () => {
+  it("marks all failures as retryable except for a rejected key", () => {
     expect(errorOf(401, "").retryable).toBe(false);
     for (const status of [429, 500, 502, 503, 504]) expect(errorOf(status, "").retryable).toBe(true);
   });
@@ -157,13 +157,13 @@ describe("errors of upstream servers as the core's", () => {
     [{ "retry-after": "99999999" }, 3_600_000],
     [{ "retry-after": "soon" }, null],
     [{}, null],
-  ])("the wait of %j", (headers, waitMs) => {
+  ])("reads the wait from the headers %j", (headers, waitMs) => {
     expect(retryAfterMs(headers, nowMs)).toBe(waitMs);
     expect(errorOf(429, "", headers).retryAfterMs).toBe(waitMs);
     expect(errorOf(500, "", headers).retryAfterMs).toBeNull();
   });
 
-  it("Ray Serve: overload is plain text with 503", () => {
+  it("reads the overload error of Ray Serve, which is plain text with status 503", () => {
     const text = "Request dropped due to backpressure (num_queued_requests=8, max_queued_requests=8).";
     expect(errorOf(503, text)).toMatchObject({ code: "overloaded", retryable: true });
   });

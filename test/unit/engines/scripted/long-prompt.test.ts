@@ -10,12 +10,12 @@ const chat = (...texts: readonly string[]) =>
   ({ messages: texts.map(message), tools: [], toolChoice: { mode: "none" }, parallelToolCalls: false }) as const;
 
 describe("promptTokensOf", () => {
-  it("counts a short prompt at once", () => {
+  it("counts a short prompt synchronously", () => {
     expect(promptTokensOf(chat("one two", "three"))).toBe(3);
     expect(promptTokensOf({ prompt: [1, 2] })).toBe(2);
   });
 
-  it("counts a long prompt in several turns of the event loop, to the same number (REL-3)", async () => {
+  it("counts a long prompt in several turns of the event loop, with the correct result (REL-3)", async () => {
     const texts = ["lorem ipsum  dolor\n".repeat(120_000), "", "x".repeat(2_100_000), " ".repeat(1_048_577)];
     const sum = texts.reduce((total, text) => total + countTokens(text), 0);
     let turns = 0;

@@ -12,7 +12,7 @@ const calling = (...names: readonly string[]): Message =>
   create(MessageSchema, { role: Role.ASSISTANT, toolCalls: names.map((name) => ({ function: { name } })) });
 
 describe("scripted model: tool calls", () => {
-  it("makes its calls when they are offered and the choice is auto (TOOL-10)", async () => {
+  it("are produced if the tools are offered and the choice is auto (TOOL-10)", async () => {
     const model = await load({ text: "Hello.", tool_calls: [weather, clock] });
     const answer = answerOf(await run(model, offers(["clock", "weather"], { mode: "auto" })));
     expect(answer.calls.map(({ name, args }) => [name, args])).toEqual([
@@ -22,7 +22,7 @@ describe("scripted model: tool calls", () => {
     expect(answer).toMatchObject({ text: "", reason: "tool_calls", usage: [1, 5] });
   });
 
-  it("never calls a tool that is not offered", async () => {
+  it("never name a tool that is not offered", async () => {
     const model = await load({ text: "Hello.", tool_calls: [weather, clock] });
     expect(answerOf(await run(model, offers(["clock"], { mode: "auto" }))).calls).toHaveLength(1);
     expect(answerOf(await run(model, offers(["other"], { mode: "auto" })))).toMatchObject({
@@ -32,7 +32,7 @@ describe("scripted model: tool calls", () => {
     expect(answerOf(await run(model, offers([], { mode: "none" })))).toMatchObject({ text: "Hello.", calls: [] });
   });
 
-  it("answers with its text once the conversation ends with a tool's result, and calls again for the next question (E-8)", async () => {
+  it("are replaced by the text after a tool's result, and produced again for the next question (E-8)", async () => {
     const model = await load({ text: "Hello.", tool_call: weather });
     const answer = async (...messages: readonly Message[]) =>
       answerOf(await run(model, offers(["weather"], { mode: "auto" }, { messages })));
@@ -41,7 +41,7 @@ describe("scripted model: tool calls", () => {
     expect((await answer(...asked, question)).calls).toHaveLength(1);
   });
 
-  it("makes the calls of one round after the other, then answers with its text", async () => {
+  it("of each round are produced in turn, and the answer after the last round is the text", async () => {
     const model = await load({ text: "Hello.", tool_rounds: [[weather], [clock, weather]] });
     const names = async (...messages: readonly Message[]) =>
       answerOf(await run(model, offers(["weather", "clock"], { mode: "auto" }, { messages }))).calls.map(
@@ -49,12 +49,12 @@ describe("scripted model: tool calls", () => {
       );
     const rounds = [question, calling("weather"), result, calling("clock", "weather"), result, result];
     expect(await names(question)).toEqual(["weather"]);
-    // Agents add remarks of the user after results, which end no round.
+    // Agents add user messages after results; they do not change the round.
     expect(await names(...rounds.slice(0, 3), question)).toEqual(["clock", "weather"]);
     expect(await names(...rounds)).toEqual([]);
   });
 
-  it("each call has a unique id, in every choice of every answer (TOOL-12)", async () => {
+  it("have unique ids over all choices of all answers (TOOL-12)", async () => {
     const model = await load({ tool_calls: [weather, clock] });
     const ids: string[] = [];
     for (let i = 0; i < 20; i++) {
@@ -65,7 +65,7 @@ describe("scripted model: tool calls", () => {
     for (const id of ids) expect(id).toMatch(/^call_[A-Za-z0-9]{24}$/);
   });
 
-  it("required and named calls use the configured arguments, or {} (TOOL-5, TOOL-11)", async () => {
+  it("that are required or named have the configured arguments, or {} (TOOL-5, TOOL-11)", async () => {
     const model = await load({ tool_calls: [weather] });
     const called = async (...args: Parameters<typeof offers>) =>
       answerOf(await run(model, offers(...args))).calls.map(({ name, args }) => [name, args]);
@@ -75,20 +75,20 @@ describe("scripted model: tool calls", () => {
     expect(await called(["other"], { mode: "named", name: "other" })).toEqual([["other", "{}"]]);
   });
 
-  it("a call without arguments delivers {} (TOOL-11, STRM-9)", async () => {
+  it("without configured arguments have the arguments {} (TOOL-11, STRM-9)", async () => {
     for (const call of [{ name: "f" }, { name: "f", arguments: "" }]) {
       const answer = answerOf(await run(await load({ tool_call: call }), offers(["f"], { mode: "auto" })));
       expect(answer.calls.map(({ args }) => args)).toEqual(["{}"]);
     }
   });
 
-  it("makes one call at most without parallel calls (TOOL-9)", async () => {
+  it("are at most one if parallel calls are disabled (TOOL-9)", async () => {
     const model = await load({ tool_calls: [weather, clock] });
     const request = offers(["clock", "weather"], { mode: "auto" }, { parallelToolCalls: false });
     expect(answerOf(await run(model, request)).calls).toHaveLength(1);
   });
 
-  it("a call ends before the next begins, and has its id and name in its first event only (STRM-6, STRM-7, STRM-8)", async () => {
+  it("are streamed one by one, with id and name only in the first event of each (STRM-6, STRM-7, STRM-8)", async () => {
     const model = await load({ tool_calls: [clock, weather] });
     const events = await run(model, offers(["clock", "weather"], { mode: "auto" }));
     const calls = events.filter((event) => event.type === "tool");
@@ -104,7 +104,7 @@ describe("scripted model: tool calls", () => {
     expect(calls.map((event) => event.id !== undefined)).toEqual([true, false, false, false, false, true, false]);
   });
 
-  it("a call that is cut ends with length and still delivers the arguments so far (TOOL-15)", async () => {
+  it("that are cut have partial arguments and the finish reason length (TOOL-15)", async () => {
     const model = await load({ tool_call: clock });
     for (const deltas of ["each", "joined"] as const) {
       const answer = answerOf(await run(model, offers(["clock"], { mode: "auto" }, { maxTokens: 2, deltas })));

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { load, neverAborted } from "./run-model.js";
 
 describe("scripted model: embeddings", () => {
-  it("dimensions makes it an embedding model and nothing else", async () => {
+  it("a model with `dimensions` only supports embeddings", async () => {
     const { caps } = await load({ dimensions: 8 });
     expect(caps).toMatchObject({ chat: false, completion: false, embeddings: true, embeddingDims: 8 });
     expect((await load({})).caps).toMatchObject({ chat: true, completion: true, embeddings: false });
@@ -16,7 +16,7 @@ describe("scripted model: embeddings", () => {
     expect([...short]).toEqual([...long.slice(0, 3)].map((number) => expect.closeTo(number / length, 5)));
   });
 
-  it("counts the tokens of all inputs, and limits each input separately", async () => {
+  it("the tokens of all inputs are counted, and each input is limited separately", async () => {
     const model = await load({ dimensions: 2, context_length: 3 });
     const { promptTokens } = await model.embed({ inputs: ["a b", "a b c"] }, neverAborted);
     expect(promptTokens).toBe(5);
@@ -26,7 +26,7 @@ describe("scripted model: embeddings", () => {
     });
   });
 
-  it("waits, fails and hangs as configured", async () => {
+  it("the model waits, fails and hangs as configured", async () => {
     const failing = await load({ dimensions: 2, fail: { code: "upstream_error", times: 1 } });
     await expect(failing.embed({ inputs: ["a"] }, neverAborted)).rejects.toMatchObject({ code: "upstream_error" });
     expect((await failing.embed({ inputs: ["a"] }, neverAborted)).vectors).toHaveLength(1);
@@ -38,7 +38,7 @@ describe("scripted model: embeddings", () => {
     await expect(embedding).rejects.toMatchObject({ code: "aborted", usage: { promptTokens: 1 } });
   });
 
-  it("rejects embeddings of a chat model", async () => {
+  it("a chat model rejects requests for embeddings", async () => {
     await expect((await load({})).embed({ inputs: ["a"] }, neverAborted)).rejects.toMatchObject({
       code: "unsupported",
     });

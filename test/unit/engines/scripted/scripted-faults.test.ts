@@ -11,13 +11,13 @@ describe("scripted model: failures", () => {
     ["upstream_timeout", "timeout"],
     ["context_length_exceeded", "context_overflow"],
   ];
-  it.each(codes)("fails with %s before the first token", async (code, inside) => {
+  it.each(codes)("are reported as %s before the first token", async (code, inside) => {
     const model = await load({ text: "a b", fail: { code } });
     await expect(run(model, asks("Hi"))).rejects.toMatchObject({ code: inside, usage: { outTokens: 0 } });
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("fails after exactly the configured number of tokens of all choices, in both kinds of deltas", async () => {
+  it("occur after exactly the configured number of tokens of all choices, for text and for calls", async () => {
     const model = await load({ text: "a b c d", fail: { after_tokens: 3, code: "upstream_error" } });
     for (const deltas of ["each", "joined"] as const) {
       const seen: GenEvent[] = [];
@@ -29,7 +29,7 @@ describe("scripted model: failures", () => {
     }
   });
 
-  it("fails instead of finishing if the answer has exactly that many tokens, not if it has fewer", async () => {
+  it("occur if the answer has exactly the configured number of tokens, but not if it has fewer", async () => {
     const model = await load({ text: "a b", fail: { after_tokens: 2, code: "internal_error" } });
     const seen: GenEvent[] = [];
     const reading = model.generate(asks("Hi"), neverAborted, into(seen));
@@ -38,14 +38,14 @@ describe("scripted model: failures", () => {
     expect(answerOf(await run(model, asks("Hi", { maxTokens: 1 }))).reason).toBe("length");
   });
 
-  it("fails only as often as configured", async () => {
+  it("occur only as often as configured", async () => {
     const model = await load({ text: "a", fail: { after_tokens: 0, code: "server_is_overloaded", times: 2 } });
     await expect(run(model, asks("Hi"))).rejects.toMatchObject({ code: "overloaded" });
     await expect(run(model, asks("Hi"))).rejects.toMatchObject({ code: "overloaded" });
     expect(answerOf(await run(model, asks("Hi"))).text).toBe("a");
   });
 
-  it("hangs until it is aborted, and then reports the usage, held-back text included", async () => {
+  it("a configured hang lasts until the abort, which reports the usage including held-back text", async () => {
     const model = await load({ text: "one two three", hang_after_tokens: 2 });
     const abort = new AbortController();
     const seen: GenEvent[] = [];
@@ -57,7 +57,7 @@ describe("scripted model: failures", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("waits before the first token and before every later one", async () => {
+  it("the configured delays apply before the first token and before every later one", async () => {
     const waits: number[] = [];
     const clock = {
       now: () => 0,
@@ -76,7 +76,7 @@ describe("scripted model: failures", () => {
     expect(waits).toEqual([50, 7, 7]);
   });
 
-  it("lets the event loop run other work while it produces without a pause", async () => {
+  it("the event loop runs other work while tokens are produced without a pause", async () => {
     const model = await load({ text: "a", tokens: 2_000 });
     const abort = new AbortController();
     setImmediate(() => abort.abort());
@@ -84,7 +84,7 @@ describe("scripted model: failures", () => {
     expect(model.stats().producedTokens).toBeLessThan(200);
   });
 
-  it("leaves no listener on the signal", async () => {
+  it("no listener is left on the signal", async () => {
     const model = await load({ text: "a b", token_delay_ms: 1 });
     const abort = new AbortController();
     let listeners = 0;

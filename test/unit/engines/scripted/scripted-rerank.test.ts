@@ -8,7 +8,7 @@ async function rank(query: string, documents: readonly string[], options: Script
 }
 
 describe("scripted model: rerank", () => {
-  it("rerank makes it a reranking model, and with dimensions an embedding model too", async () => {
+  it("a model with `rerank` supports reranking and, with `dimensions`, also embeddings", async () => {
     const text = { chat: false, completion: false };
     expect((await load({ rerank: true })).caps).toMatchObject({ ...text, embeddings: false, rerank: true });
     expect((await load({ rerank: true, dimensions: 2 })).caps).toMatchObject({
@@ -19,22 +19,22 @@ describe("scripted model: rerank", () => {
     expect((await load({})).caps).toMatchObject({ chat: true, completion: true, rerank: false });
   });
 
-  it("scores a document by the share of the query's words that it has", async () => {
+  it("the score is the share of the query's words that the document contains", async () => {
     const documents = ["Paris is the capital of France.", "the FRANCE, of: Paris", "Berlin", "of of of of"];
     expect((await rank("capital of France", documents)).scores).toEqual([1, 2 / 3, 0, 1 / 3]);
   });
 
-  it("compares whole words of any script, without case and punctuation", async () => {
+  it("whole words of any script are compared, ignoring case and punctuation", async () => {
     expect((await rank("ÉTÉ", ["c'est l'été !", "été-là", "étés"])).scores).toEqual([1, 1, 0]);
     expect((await rank("猫 狗", ["狗", "鸟"])).scores).toEqual([0.5, 0]);
     expect((await rank("?!", ["?!"])).scores).toEqual([0]);
   });
 
-  it("counts the query once and all documents (RANK-6)", async () => {
+  it("the query is counted once, and all documents are counted (RANK-6)", async () => {
     expect((await rank("a b", ["a", "b c d"])).promptTokens).toBe(2 + 1 + 3);
   });
 
-  it("names a document that exceeds the context together with the query (RANK-7)", async () => {
+  it("an error names a document that exceeds the context together with the query (RANK-7)", async () => {
     const tooLong = rank("a b", ["c", "c d"], { context_length: 3 });
     await expect(tooLong).rejects.toMatchObject({
       code: "context_overflow",
@@ -43,7 +43,7 @@ describe("scripted model: rerank", () => {
     });
   });
 
-  it("waits, fails and hangs as configured", async () => {
+  it("the model waits, fails and hangs as configured", async () => {
     const failing = await load({ rerank: true, fail: { code: "upstream_error", times: 1 } });
     const request = { query: "a", documents: ["a"] };
     await expect(failing.rerank(request, neverAborted)).rejects.toMatchObject({ code: "upstream_error" });

@@ -4,7 +4,7 @@ import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_p
 import { answerOf, asks, load, run } from "./run-model.js";
 
 describe("scripted model: text", () => {
-  it("streams its text token by token and counts the tokens of prompt and answer", async () => {
+  it("is streamed token by token, and the tokens of prompt and answer are counted", async () => {
     const events = await run(await load({ text: "Hello there, friend." }), asks("Hi  you"));
     expect(events).toEqual([
       { type: "accepted", promptTokens: 2, cachedTokens: 0 },
@@ -16,13 +16,13 @@ describe("scripted model: text", () => {
     ]);
   });
 
-  it("returns its text in one event if the answer is not streamed", async () => {
+  it("is one event if the answer is not streamed", async () => {
     const events = await run(await load({ text: "a b c", tokens: 200 }), asks("Hi", { deltas: "joined" }));
     expect(events.map((event) => event.type)).toEqual(["accepted", "text", "finish", "usage"]);
     expect(answerOf(events)).toMatchObject({ reason: "stop", usage: [1, 200] });
   });
 
-  it("repeats the last user message, or the prompt, without a configured text", async () => {
+  it("is the last user message or the prompt if none is configured", async () => {
     const model = await load({});
     expect(answerOf(await run(model, asks("Say this"))).text).toBe("Say this");
     expect(answerOf(await run(model, asks("", { input: { prompt: "Once upon" } }))).text).toBe("Once upon");
@@ -37,13 +37,13 @@ describe("scripted model: text", () => {
     expect(answerOf(await run(model, asks("", { input })))).toMatchObject({ text: "second", usage: [3, 1] });
   });
 
-  it("ends with stop when the text is complete, also at exactly the token limit, and with length when it is cut", async () => {
+  it("ends with stop if it is complete, even at exactly the token limit, and with length if it is cut", async () => {
     const model = await load({ text: "a b c" });
     expect(answerOf(await run(model, asks("Hi", { maxTokens: 3 })))).toMatchObject({ reason: "stop", text: "a b c" });
     expect(answerOf(await run(model, asks("Hi", { maxTokens: 2 })))).toMatchObject({ reason: "length", text: "a b" });
   });
 
-  it("limits the answer to the rest of the context (CHAT-6)", async () => {
+  it("is limited to the rest of the context (CHAT-6)", async () => {
     const model = await load({ text: "x", tokens: 100, context_length: 10 });
     expect(answerOf(await run(model, asks("a b c", { maxTokens: 50 })))).toMatchObject({
       reason: "length",
@@ -52,7 +52,7 @@ describe("scripted model: text", () => {
     expect(answerOf(await run(model, asks("a b c")))).toMatchObject({ reason: "length", usage: [3, 7] });
   });
 
-  it("rejects only a prompt that alone exceeds the context (CHAT-6, ERR-26)", async () => {
+  it("is refused only if the prompt alone exceeds the context (CHAT-6, ERR-26)", async () => {
     const model = await load({ text: "x", context_length: 3 });
     expect(answerOf(await run(model, asks("a b c")))).toMatchObject({ reason: "length", usage: [3, 0] });
     await expect(run(model, asks("a b c d", { maxTokens: 9 }))).rejects.toMatchObject({
@@ -62,7 +62,7 @@ describe("scripted model: text", () => {
     });
   });
 
-  it("counts the token that completes a stop string, and emits no part of the string (CHAT-8)", async () => {
+  it("contains no part of a stop string, but the token that completes the string counts (CHAT-8)", async () => {
     const model = await load({ text: "one two three four" });
     for (const deltas of ["each", "joined"] as const) {
       const events = await run(model, asks("Hi", { stop: ["wo th"], deltas }));
@@ -71,20 +71,20 @@ describe("scripted model: text", () => {
     }
   });
 
-  it("emits held-back text when the text ends or is cut (CHAT-8)", async () => {
+  it("includes held-back text when it ends or is cut (CHAT-8)", async () => {
     const model = await load({ text: "one two three" });
     expect(answerOf(await run(model, asks("Hi", { stop: ["three!"] }))).text).toBe("one two three");
     expect(answerOf(await run(model, asks("Hi", { stop: [" two three"], maxTokens: 2 }))).text).toBe("one two");
   });
 
-  it("choices produce tokens in turn (CHAT-3)", async () => {
+  it("is produced alternately for all choices (CHAT-3)", async () => {
     const events = await run(await load({ text: "a b" }), asks("Hi", { n: 2 }));
     const order = events.flatMap((event) => ("choice" in event ? [`${event.type} ${event.choice}`] : []));
     expect(order).toEqual(["text 0", "text 1", "text 0", "finish 0", "text 1", "finish 1"]);
     expect(answerOf(events, 1)).toMatchObject({ text: "a b", usage: [1, 4] });
   });
 
-  it("echo begins with the prompt, which counts as no output (CMPL-8)", async () => {
+  it("begins with an echoed prompt, which does not count as output (CMPL-8)", async () => {
     const model = await load({ text: " done" });
     const prompted = { input: { prompt: "Well" }, echo: true } as const;
     expect(answerOf(await run(model, asks("", prompted)))).toMatchObject({ text: "Well done", usage: [1, 1] });
@@ -135,12 +135,12 @@ describe("scripted model: text", () => {
     expect(tokens.map(({ token }) => token)).toEqual(["a", " b"]);
   });
 
-  it("can end with content_filter", async () => {
+  it("ends with content_filter if this is configured", async () => {
     const model = await load({ text: "a", finish_reason: "content_filter" });
     expect(answerOf(await run(model, asks("Hi"))).reason).toBe("content_filter");
   });
 
-  it("accepts token ids only when configured, each as one token", async () => {
+  it("token ids are accepted only if this is configured, and each id counts as one token", async () => {
     const model = await load({ token_input: true });
     expect(model.caps.tokenInput).toBe(true);
     expect((await load({})).caps.tokenInput).toBe(false);
@@ -150,7 +150,7 @@ describe("scripted model: text", () => {
     });
   });
 
-  it("its fingerprint changes with its options only (RESP-11)", async () => {
+  it("the model's fingerprint depends only on its options (RESP-11)", async () => {
     const [a, same, other] = await Promise.all([load({ text: "a" }), load({ text: "a" }), load({ text: "b" })]);
     expect(a.fingerprint).toBe(same.fingerprint);
     expect(a.fingerprint).not.toBe(other.fingerprint);

@@ -5,14 +5,14 @@ import { countTokens, Script, splitTokens } from "../../../../src/engines/script
 const anyText = fc.string({ unit: fc.constantFrom("a", "é", "🙂", " ", "\n", "\u2003", "."), maxLength: 60 });
 
 describe("tokens of the scripted engine", () => {
-  it("are runs of non-space characters with the spaces before them, the last with those after it", () => {
+  it("are runs of non-space characters with the spaces before them; the last one includes spaces at the end", () => {
     expect(splitTokens("Hello there,  friend. ")).toEqual(["Hello", " there,", "  friend. "]);
     expect(splitTokens("  one")).toEqual(["  one"]);
     expect(splitTokens("")).toEqual([]);
     expect(splitTokens("   ")).toEqual(["   "]);
   });
 
-  it("are as many as there are words, and concatenated are the text", () => {
+  it("are as many as the words, and give the text when concatenated", () => {
     fc.assert(
       fc.property(anyText, (text) => {
         const tokens = splitTokens(text);
@@ -37,7 +37,7 @@ describe("tokens of the scripted engine", () => {
         countTokens(text);
         return (process.cpuUsage().user - user) / 1_000;
       };
-      // The first runs are not compiled yet.
+      // The minimum is used, because the first runs are slow until V8 has compiled the code.
       const costs = Array.from({ length: 6 }, costMs);
       expect(Math.min(...costs)).toBeLessThan(5 * 4);
     },
@@ -54,7 +54,7 @@ describe("Script", () => {
     expect(new Script("a b", 0).length).toBe(0);
   });
 
-  it("has exactly the requested number of tokens, however they are read", () => {
+  it("has exactly the requested number of tokens, read one by one or in parts", () => {
     fc.assert(
       fc.property(anyText, fc.nat(50), fc.nat(50), (text, tokens, cut) => {
         const script = new Script(text, tokens);

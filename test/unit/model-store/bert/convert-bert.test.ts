@@ -41,7 +41,7 @@ describe("convertBert", () => {
     });
   });
 
-  it("writes the same bytes for the same files, whether the vocabulary is lines or JSON", async () => {
+  it("writes the same bytes for the same files, with the vocabulary as lines or as JSON", async () => {
     const first = await convertBert(conversion());
     const words = tinyEncoderFiles()["vocab.txt"]?.toString().trimEnd().split("\n") ?? [];
     await rm(join(folder, "vocab.txt"));
@@ -75,7 +75,7 @@ describe("convertBert", () => {
 });
 
 describe("runConversion", () => {
-  it("converts in a thread, with the same result, without blocking the event loop", async () => {
+  it("converts in a thread with the same result and does not block the event loop", async () => {
     const here = await convertBert(conversion());
     const delay = monitorEventLoopDelay({ resolution: 5 });
     delay.enable();
@@ -85,14 +85,14 @@ describe("runConversion", () => {
     expect(delay.percentile(99) / 1e6).toBeLessThan(250);
   });
 
-  it("passes an error on unchanged and leaves no file", async () => {
+  it("rejects with the unchanged error of the conversion and leaves no file", async () => {
     await writeFile(join(folder, "vocab.txt"), "a\n");
     const run = runConversion(conversion(), new AbortController().signal);
     await expect(run).rejects.toBeInstanceOf(ModelFileError);
     await expect(readGgufHeader(join(folder, "out.gguf"))).rejects.toThrow("ENOENT");
   });
 
-  it("rejects with the reason on abort", async () => {
+  it("rejects with the abort reason if it is aborted", async () => {
     const leaving = new AbortController();
     const run = runConversion(conversion(), leaving.signal);
     leaving.abort(new Error("left"));
@@ -102,7 +102,7 @@ describe("runConversion", () => {
 });
 
 describe("Vocabulary", () => {
-  it("marks the starts of words, not their continuations and not brackets", () => {
+  it("marks the starts of words, but not continuations and not tokens in brackets", () => {
     const vocabulary = new Vocabulary(["[PAD]", "[unused1]", "hello", "##s", "[x]", "["], 6);
     expect(vocabulary.spelled()).toEqual(["[PAD]", "[unused1]", "▁hello", "s", "[x]", "▁["]);
     expect(vocabulary.kinds()).toEqual([3, 5, 1, 1, 1, 1]);

@@ -37,7 +37,7 @@ function changed(change: (bytes: Buffer) => void): Buffer {
 const placeOf = (text: string): number => sound.indexOf(text);
 
 describe("GgufWriter", () => {
-  it("writes a file that the reader reads back, and returns its sum and length", async () => {
+  it("writes a file that the reader accepts, and returns its checksum and length", async () => {
     const path = join(folder, "written.gguf");
     const written = await writeTinyGguf(path, "näme");
     const bytes = await readFile(path);
@@ -132,7 +132,7 @@ describe("readGgufHeader", () => {
     await expect(readBytes(make())).rejects.toMatchObject({ name: "ModelFileError", fault: "malformed" });
   });
 
-  it("returns or throws ModelFileError within a second, whatever bytes are changed or cut off (SEC-25)", {
+  it("returns or throws ModelFileError within a second if any bytes are changed or cut off (SEC-25)", {
     timeout: 300_000,
   }, async () => {
     const pick = seededPick(25);
@@ -153,7 +153,7 @@ describe("readGgufHeader", () => {
     expect(worstMs).toBeLessThan(1_000);
   });
 
-  it("gives up an endless header within a second (SEC-25)", async () => {
+  it("refuses an endless header within a second (SEC-25)", async () => {
     const path = join(folder, "endless.gguf");
     const head = Buffer.alloc(24);
     head.write("GGUF");

@@ -8,7 +8,9 @@ const path = modelPath("broken-template");
 
 afterAll(() => rm(path, { force: true }));
 
-it("warns once of a chat template that does not compile, and still answers", { timeout: startMs }, async () => {
+it("a model whose chat template does not compile answers, and one warning is logged", {
+  timeout: startMs,
+}, async () => {
   await writeScriptedGguf(path, { text: "Fine anyway.", chatTemplate: "{% for message in %}" });
   const child = await EngineChild.load({ path, kind: "chat", id: "odd-one" });
   for (let i = 0; i < 2; i++) expect((await child.generate({ input: chat("Hi") }).answer()).text).toBe("Fine anyway.");

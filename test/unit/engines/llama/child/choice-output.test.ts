@@ -5,7 +5,7 @@ import { ChoiceOutput } from "../../../../../src/engines/llama/child/choice-outp
 import type { NativeVocabulary } from "../../../../../src/engines/llama/child/native-model.js";
 import { TokenSpelling } from "../../../../../src/engines/llama/child/token-spelling.js";
 
-/** An output whose vocabulary consists of these texts. */
+/** A ChoiceOutput for a vocabulary of these texts. */
 function output(texts: readonly string[], reader: OutputReader, options: { stop?: string[]; logprobs?: number } = {}) {
   const detokenize = (tokens: readonly number[]): string => tokens.map((token) => texts[token] ?? "").join("");
   const vocabulary: NativeVocabulary = {

@@ -44,7 +44,7 @@ describe("a model that writes its markers as control tokens", () => {
     expect(calls.map(({ argsDelta }) => argsDelta ?? "").join("")).toBe(args);
   });
 
-  it("makes a required call (TOOL-5)", async () => {
+  it("produces a required tool call (TOOL-5)", async () => {
     const input = { ...chat("Weather?"), tools: [weatherTool], toolChoice: { mode: "required" } } as const;
     const { vocabSize } = child.facts;
     const likely = new Map([vocabSize - 2, vocabSize - 1].map((token) => [token, 100]));

@@ -36,6 +36,6 @@ it.each<[string, ChildInput]>([
   }
 });
 
-it("counts the tokens that a format adds for a model with reasoning", async () => {
+it("the count includes the tokens that a format adds for a model with reasoning", async () => {
   expect(await child.count(thinking, { type: "json_object" })).toBeGreaterThan(await child.count(thinking));
 });

@@ -30,7 +30,7 @@ async function embed(inputs: readonly (string | readonly number[])[]): Promise<{
 }
 
 describe("embeddings", () => {
-  it("have the model's length and at most its trained context", () => {
+  it("have the model's vector length, and a context limited to the trained one", () => {
     expect(child.facts).toMatchObject({ embeddingDims: dims, contextLength: 512, tools: "none" });
   });
 
@@ -73,14 +73,14 @@ describe("embeddings", () => {
     expect((await embed(["the"])).vectors).toHaveLength(1);
   });
 
-  it("of a short call do not wait for all inputs of a long one", async () => {
+  it("of a short call do not wait until all inputs of a long call are computed", async () => {
     const long = child.embed(Array.from({ length: 2000 }, () => "the of and to a in is it"));
     await embed(["the"]);
     long.abort();
     expect(await long.error()).toMatchObject({ code: "aborted" });
   });
 
-  it("are rejected above the slots", async () => {
+  it("are rejected if all slots are busy", async () => {
     const inputs = Array.from({ length: 400 }, () => "the of and to a in is it");
     const runs = [child.embed(inputs), child.embed(inputs), child.embed(inputs)];
     const ends = await Promise.all(runs.map(({ end }) => end));
@@ -88,7 +88,7 @@ describe("embeddings", () => {
     expect(await runs[2]?.error()).toMatchObject({ code: "overloaded", retryable: true });
   });
 
-  it("are the only calls that the model accepts", async () => {
+  it("are the only requests that an embedding model accepts", async () => {
     expect(await child.generate().error()).toMatchObject({ code: "unsupported" });
   });
 });

@@ -20,7 +20,7 @@ const main = fileURLToPath(new URL("../../../../../src/engines/llama/child/main.
 /** Time limit for a process that starts on a busy machine, loads the native code and runs calls. */
 export const startMs = 60_000;
 
-/** The process that runs a model, as the server starts it. The test that starts it stops it. */
+/** Starts the process that runs a model as the server does. The test must stop it. */
 export class EngineChild {
   readonly process: ChildProcess;
   readonly messages: FromChild[] = [];
@@ -62,7 +62,7 @@ export class EngineChild {
     return child;
   }
 
-  /** Loads a model; also after a failed load. */
+  /** Loads a model; may be called again after a failed load. */
   load(model: Pick<ChildModel, "path" | "kind"> & Partial<ChildModel>): void {
     this.send({
       type: "load",
@@ -79,7 +79,7 @@ export class EngineChild {
     this.process.send(message);
   }
 
-  /** Resolves with the first message, past or future, that satisfies the condition. */
+  /** Resolves with the first received or future message that satisfies the condition. */
   hear(condition: (message: FromChild) => boolean): Promise<FromChild> {
     const heard = this.messages.find(condition);
     if (heard !== undefined) return Promise.resolve(heard);

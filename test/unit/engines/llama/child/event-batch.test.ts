@@ -6,7 +6,7 @@ import type { FromChild } from "../../../../../src/engines/llama/protocol/protoc
 const text = (outTokens: number): GenEvent => ({ type: "text", choice: 0, text: "a", outTokens });
 const accepted: GenEvent = { type: "accepted", promptTokens: 1, cachedTokens: 0 };
 
-/** An event batch whose step batches end with `endTurn`, and the calls and tokens of each sent message. */
+/** An EventBatch, the calls and tokens of each message that it sent, and `endTurn`, which ends a batch of steps. */
 function batchOf(): { readonly batch: EventBatch; readonly sent: string[][]; endTurn(): void } {
   const sent: string[][] = [];
   const atEnd: (() => void)[] = [];
@@ -57,7 +57,7 @@ describe("EventBatch", () => {
     expect(sent.flat()).toEqual(Array.from({ length: 12 }, (_, i) => `1:${i + 1}`));
   });
 
-  it("sends at the end of a batch that took 15 ms", () => {
+  it("sends all events at the end of a batch of steps that took 15 ms", () => {
     const { batch, sent, endTurn } = batchOf();
     for (const token of [1, 2, 3]) {
       batch.add(1, text(token));
@@ -67,7 +67,7 @@ describe("EventBatch", () => {
     }
   });
 
-  it("sends its events once when a call ends", () => {
+  it("sends all events when a call ends, each only once", () => {
     const { batch, sent, endTurn } = batchOf();
     batch.add(1, text(1));
     endTurn();

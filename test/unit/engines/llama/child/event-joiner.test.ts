@@ -25,7 +25,7 @@ describe("EventJoiner", () => {
     expect(sent.map((event) => (event.type === "text" ? event.outTokens : 0))).toEqual([64, 128]);
   });
 
-  it("sends joined log probabilities every 64 positions, although those of a prompt are no output (E-7)", () => {
+  it("sends joined log probabilities every 64 positions, also those of a prompt (E-7)", () => {
     const position = { token: "a", logprob: -1, top: [] };
     const ofPrompt: GenEvent = { type: "text", choice: 0, text: "a", outTokens: 0, logprobs: [position, position] };
     const sent = joined(Array.from({ length: 70 }, () => ofPrompt));
@@ -57,7 +57,7 @@ describe("EventJoiner", () => {
     ]);
   });
 
-  it("delays no events without text", () => {
+  it("sends events without text immediately", () => {
     const accepted: GenEvent = { type: "accepted", promptTokens: 1, cachedTokens: 0 };
     expect(joined([accepted])).toEqual([accepted]);
   });

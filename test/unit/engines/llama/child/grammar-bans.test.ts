@@ -5,7 +5,7 @@ import {
   TokenSpelling,
 } from "../../../../../src/engines/llama/child/token-spelling.js";
 
-/** The pieces of SentencePiece: single bytes, text, a control token and one that ends answers. */
+/** A SentencePiece vocabulary: single bytes, text, a control token and a token that ends answers. */
 const bytes = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`);
 const tokens = [...bytes, "▁the", "日本", "<|note|>", "</s>"];
 const note = 258;
@@ -49,7 +49,7 @@ describe("createGrammarBans", () => {
     expect(bannedAfter(0xe6, 0x97, 0xa5)).toEqual(bannedAfter());
   });
 
-  it("returns the same set in the same state of the text", () => {
+  it("returns the same set object whenever the text ends in the same UTF-8 state", () => {
     const answer = bans();
     const first = answer.tokens;
     answer.push(0xe0);

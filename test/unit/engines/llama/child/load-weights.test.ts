@@ -4,7 +4,7 @@ import type { ChildModel } from "../../../../../src/engines/llama/protocol/proto
 
 class InsufficientMemoryError extends Error {}
 
-/** A card on which this many of 30 layers fit; null: not even the buffers for none. */
+/** A binding with a graphics card on which this many of 30 layers fit; null: even the buffers without layers do not fit. */
 function bindingOn(gpu: "cuda" | false, fitting: number | null) {
   const asked: unknown[] = [];
   const llama = {
@@ -28,18 +28,18 @@ function load({ open }: { open: OpenBinding }, gpuLayers: number | null) {
 }
 
 describe("the layers of a model", () => {
-  it("are placed on the card as far as they fit beside the contexts of all slots", async () => {
+  it("are placed on the graphics card as far as its memory also holds the contexts of all slots", async () => {
     const card = bindingOn("cuda", 22);
     expect(await load(card, null)).toEqual({ gpu: "cuda", gpuLayers: 22, layers: 30, unusable: [] });
     expect(card.asked).toEqual([{ min: 0, fitContext: { contextSize: 8_192, embeddingContext: false } }]);
   });
 
-  it("are at most the configured number, and fewer if the memory is short", async () => {
+  it("on the card are at most the configured number, and fewer if its memory is too small", async () => {
     expect(await load(bindingOn("cuda", 22), 10)).toMatchObject({ gpuLayers: 10 });
     expect(await load(bindingOn("cuda", 5), 10)).toMatchObject({ gpuLayers: 5 });
   });
 
-  it("stay on the processor if the card has no room, if none may be on it, and without a card", async () => {
+  it("run on the processor if the card has no memory left, if 0 layers are configured, and without a card", async () => {
     const onProcessor = { gpu: null, gpuLayers: 0, layers: 30, unusable: [] };
     const full = bindingOn("cuda", null);
     expect(await load(full, null)).toEqual(onProcessor);

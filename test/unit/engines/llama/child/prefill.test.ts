@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { NativeSequence } from "../../../../../src/engines/llama/child/native-model.js";
 import { findPace, PrefillPace, prefill, StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
-/** Evaluates the given number of tokens per millisecond of a clock that nothing else advances. */
+/** Evaluates the given number of tokens per millisecond, on a clock that only `evaluate` advances. */
 function paced(tokensPerMs: number): { readonly evaluate: (tokens: number) => Promise<void>; end(): void } {
   let nowMs = 0;
   const clock = vi.spyOn(performance, "now").mockImplementation(() => nowMs);
@@ -25,24 +25,24 @@ async function rest(tokensPerMs: number, from = new PrefillPace(512)): Promise<P
 }
 
 describe("PrefillPace", () => {
-  it("settles at the largest power of two that takes at most 50 ms", async () => {
+  it("sets the piece size to the largest power of two that takes at most 50 ms", async () => {
     expect((await rest(1)).pieceTokens).toBe(32);
     expect((await rest(2.6)).pieceTokens).toBe(128);
   });
 
-  it("is four times as large while no other call runs, at most a whole batch", async () => {
+  it("allows pieces four times as large while no other call runs, at most a whole batch", async () => {
     expect((await rest(1)).alonePieceTokens).toBe(128);
     expect((await rest(2.6)).alonePieceTokens).toBe(512);
     expect((await rest(1000)).alonePieceTokens).toBe(512);
     expect(new PrefillPace(512).alonePieceTokens).toBe(8);
   });
 
-  it("stays between 8 tokens and its share of a batch", async () => {
+  it("keeps the piece size between 8 tokens and half a batch", async () => {
     expect((await rest(0.01)).pieceTokens).toBe(8);
     expect((await rest(1000)).pieceTokens).toBe(256);
   });
 
-  it("begins with single tokens where each takes long", async () => {
+  it("can start with pieces of one token for slow evaluations", async () => {
     expect((await rest(0.01, new PrefillPace(32, 1))).pieceTokens).toBe(1);
     expect((await rest(0.1, new PrefillPace(32, 1))).pieceTokens).toBe(4);
     expect((await rest(1000, new PrefillPace(32, 1))).pieceTokens).toBe(16);
@@ -82,7 +82,7 @@ describe("findPace", () => {
     { tokensPerMs: 2.6, contextLength: 2048, sizes: [8, 16, 32, 64, 128] },
     { tokensPerMs: 0.01, contextLength: 2048, sizes: [8] },
     { tokensPerMs: 1000, contextLength: 64, sizes: [8, 16, 32] },
-  ])("tries larger pieces while they are quick enough and fit: $sizes", async (on) => {
+  ])("doubles the pieces while they are fast enough and fit into the context: $sizes", async (on) => {
     const { evaluate, end } = paced(on.tokensPerMs);
     const evaluated: number[][] = [];
     const empty = sequence(evaluated, evaluate);
@@ -106,7 +106,7 @@ describe("prefill", () => {
     }
   });
 
-  it("takes large pieces alone and small ones beside a call that decodes", async () => {
+  it("evaluates large pieces while no other call runs, and small ones while a call decodes", async () => {
     const pace = await rest(1);
     const batcher = new StepBatcher();
     const prompt = Array.from({ length: 600 }, (_, i) => i);

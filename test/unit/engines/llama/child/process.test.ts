@@ -45,12 +45,12 @@ describe("a model that cannot be loaded", () => {
     renamed.write("xlama", renamed.indexOf("llama"));
     await writeFile(broken, renamed);
     expect(await failure(broken)).toContain("does not know its architecture 'xlama'");
-    expect(await failure(bert)).toContain("makes embeddings, not text");
+    expect(await failure(bert)).toContain("computes embeddings, not text");
     await child.stop();
   });
 });
 
-describe("the process", () => {
+describe("the process of a model", () => {
   it("ignores signals, and exits when the channel closes, also during an answer", async () => {
     const child = await EngineChild.load({ path, kind: "chat", contextLength: 4096 });
     const { vocabSize, fingerprint, bindingVersion } = child.facts;
@@ -73,7 +73,7 @@ describe("the process", () => {
     expect(child.stderr).toContain("fatal: TypeError");
   });
 
-  it("has a fingerprint of the weights, not of their path (RESP-11)", async () => {
+  it("reports a fingerprint that depends on the weights and not on their path (RESP-11)", async () => {
     const prints: string[] = [];
     for (const seed of [1, 2, 1]) {
       await writeRandomGguf(broken, { seed });

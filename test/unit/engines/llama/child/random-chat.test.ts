@@ -27,7 +27,7 @@ afterAll(async () => {
 const longPrompt = (seed: number): readonly number[] => Array.from({ length: 3500 }, (_, i) => (i * seed) % 200);
 
 describe("sampling", () => {
-  it("repeats with the same seed, differs with another, and never repeats without one (CHAT-9)", async () => {
+  it("repeats an answer for the same seed, and gives other answers for another seed or none (CHAT-9)", async () => {
     const say = async (seed?: bigint): Promise<string> => {
       const asked = { temperature: 1, maxTokens: 20, logitBias: endless, ...(seed === undefined ? {} : { seed }) };
       return (await child.generate(asked).answer()).text;
@@ -53,7 +53,7 @@ describe("sampling", () => {
     for (const { token, top } of reported.logprobs) expect(top[0]?.token).toBe(token);
   });
 
-  it("adds the bias to a token's logit, also of the token that ends an answer (CHAT-11)", async () => {
+  it("adds the bias to a token's logit, even for the token that ends an answer (CHAT-11)", async () => {
     const { vocabSize } = child.facts;
     const letter = 64;
     const biased = await child.generate({ temperature: 1, maxTokens: 5, logitBias: new Map([[letter, 100]]) }).answer();
@@ -62,13 +62,13 @@ describe("sampling", () => {
     expect(ended).toMatchObject({ text: "", outTokens: 0, reason: "stop" });
   });
 
-  it("penalties make produced tokens less likely, over the whole answer (CHAT-10)", async () => {
+  it("makes penalized tokens less likely, counted over the whole answer (CHAT-10)", async () => {
     const letter = 64;
     const asked = { maxTokens: 150, logitBias: new Map([...endless, [letter, 30]]) };
     const plain = await child.generate(asked).answer();
     expect(new Set(plain.text)).toHaveLength(1);
     const punished = await child.generate({ ...asked, frequencyPenalty: 0.25 }).answer();
-    // Only counting far more than 64 tokens gives a penalty of 30.
+    // The penalty reaches 30 only if far more than 64 tokens are counted.
     const before = /^(.)\1*/u.exec(punished.text)?.[0].length ?? 0;
     expect(before).toBeGreaterThan(64);
     expect(before).toBeLessThan(150);
@@ -95,7 +95,7 @@ describe("a grammar", () => {
     additionalProperties: false,
   });
 
-  it("enforces the schema and ends the answer, whatever the model prefers (RF-3)", async () => {
+  it("enforces the schema and ends the answer, although the model prefers other tokens (RF-3)", async () => {
     const format = { type: "json_schema", name: "answer", schemaJson, strict: true } as const;
     for (let seed = 0; seed < rounds(50); seed++) {
       const { text, reason } = await child
@@ -106,7 +106,7 @@ describe("a grammar", () => {
     }
   });
 
-  it("enforces the length of texts, whatever bytes and control tokens the model prefers (RF-3)", async () => {
+  it("enforces the length of texts even if the model prefers other bytes and control tokens (RF-3)", async () => {
     const { vocabSize } = child.facts;
     const leads = [0xc0, 0xc1, 0xe0, 0xed, 0xf0, 0xf4, 0xf5, 0xf8, 0xfc];
     const start = vocabSize - 2;
@@ -156,7 +156,7 @@ describe("a grammar", () => {
     expect(answer.logprobs).toHaveLength(outTokens);
   });
 
-  it("makes exactly the call that was named (TOOL-5)", async () => {
+  it("allows only a call of the function that was named (TOOL-5)", async () => {
     const parameters: object = JSON.parse(schemaJson);
     const tool = { type: "function", function: { name: "turn", parameters, strict: true } } as const;
     const input = { ...chat("Turn"), tools: [tool], toolChoice: { mode: "named", name: "turn" } } as const;
@@ -169,7 +169,7 @@ describe("a grammar", () => {
 });
 
 describe("concurrent calls", () => {
-  it("are rejected above the slots", async () => {
+  it("are rejected if all slots are busy", async () => {
     const running = Array.from({ length: slots }, () => child.generate({ logitBias: endless, maxTokens: 3000 }));
     await Promise.all(running.map((run) => run.begun()));
     expect(await child.slotsBusy()).toBe(slots);
@@ -210,7 +210,7 @@ describe("concurrent calls", () => {
 });
 
 describe("an abort", () => {
-  it("during a long prompt frees the slot, and the next answer is correct", async () => {
+  it("during the evaluation of a long prompt frees the slot, and the next answer is correct", async () => {
     const fresh = await child.generate({ cacheKey: "fresh", maxTokens: 10, logitBias: endless }).answer();
     for (let i = 0; i < rounds(30); i++) {
       const input = { type: "tokens", tokens: longPrompt(i + 11) } as const;
@@ -242,7 +242,7 @@ describe("log probabilities of a prompt", () => {
   const words = [104, 105, 32, 110, 111, 119];
   const input = { type: "tokens", tokens: words } as const;
 
-  it("are over the whole vocabulary: they add up to 1 at each position, and have that of the token itself (E-7)", async () => {
+  it("cover the whole vocabulary: their probabilities add up to 1 at each position (E-7)", async () => {
     const { vocabSize } = child.facts;
     const { logprobs } = await child.generate({ input, echo: true, logprobs: vocabSize, maxTokens: 0 }).answer();
     expect(logprobs).toHaveLength(words.length);
@@ -253,7 +253,7 @@ describe("log probabilities of a prompt", () => {
     }
   });
 
-  it("are the same with few alternatives or none, for likely and unlikely tokens (E-7)", async () => {
+  it("do not depend on the number of alternatives, for likely and unlikely tokens (E-7)", async () => {
     const { vocabSize } = child.facts;
     const scored = (logprobs: number) => child.generate({ input, echo: true, logprobs, maxTokens: 0 }).answer();
     const all = (await scored(vocabSize)).logprobs.slice(1);
@@ -266,7 +266,7 @@ describe("log probabilities of a prompt", () => {
     }
   });
 
-  it("differ from each other as those of generated tokens do (E-7)", async () => {
+  it("have the same differences between tokens as log probabilities of generated tokens (E-7)", async () => {
     const { logprobs } = await child.generate({ input, echo: true, logprobs: 20, maxTokens: 0 }).answer();
     const before = { type: "tokens", tokens: words.slice(0, -1) } as const;
     const asked = { input: before, logprobs: 20, maxTokens: 1, temperature: 1 };
@@ -278,7 +278,7 @@ describe("log probabilities of a prompt", () => {
     for (const [i, step] of steps(ofPrompt).entries()) expect(step).toBeCloseTo(steps(generated?.top ?? [])[i] ?? 9, 3);
   });
 
-  it("need all positions, so nothing is taken from the cache, but what was evaluated is kept there (E-7, SEC-23)", async () => {
+  it("are computed without cached tokens, and the evaluated tokens are cached for later calls (E-7, SEC-23)", async () => {
     const cacheKey = "scores";
     const scored = () => child.generate({ input, echo: true, logprobs: 1, maxTokens: 2, cacheKey }).answer();
     const first = await scored();
@@ -293,7 +293,7 @@ describe("log probabilities of a prompt", () => {
     expect(plain.cachedTokens).toBe(words.length - 1);
   });
 
-  it("are followed by that of the token that ends the answer (E-7)", async () => {
+  it("are followed by the log probability of the token that ends the answer (E-7)", async () => {
     const { vocabSize } = child.facts;
     const ends = new Map([[vocabSize - 1, 100]]);
     const asked = { input, echo: true, logprobs: 1, maxTokens: 1 };
@@ -303,7 +303,7 @@ describe("log probabilities of a prompt", () => {
     expect(logprobs.at(-1)).toMatchObject({ token: "<|im_end|>", bytes: [], logprob: expect.closeTo(0, 3) });
   });
 
-  it("are computed in steps beside another stream, and an abort ends them (E-7)", async () => {
+  it("are computed in steps between which another stream continues, until an abort (E-7)", async () => {
     const stream = child.generate({ cacheKey: "stream", logitBias: endless, maxTokens: 3900 });
     await stream.begun();
     const before = stream.events.length;

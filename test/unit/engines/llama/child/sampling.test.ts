@@ -30,7 +30,7 @@ describe("toChoiceSampling", () => {
     expect(sampling({}).native).toMatchObject({ minP: 0, topP: 1, penalties: null });
   });
 
-  it("considers 200 tokens unless top_k sets another number or top_p needs all", () => {
+  it("considers 200 candidates unless top_k sets another number or top_p needs the whole vocabulary", () => {
     expect(sampling({}).native.topK).toBe(200);
     expect(sampling({ topK: 1000 }).native.topK).toBe(1000);
     expect(sampling({ topP: 0.9 }).native.topK).toBe(0);
@@ -38,7 +38,7 @@ describe("toChoiceSampling", () => {
     expect(sampling({ topK: 1000, logprobs: 1 }).native.topK).toBe(200);
   });
 
-  it("folds 64 bits of a seed, keeps small seeds, and never uses the one that means random (CHAT-9)", () => {
+  it("folds a 64-bit seed to 32 bits, keeps small seeds, and never gives the seed that means random (CHAT-9)", () => {
     const seed = (value: bigint): number => sampling({ seed: value }).native.seed;
     expect(seed(42n)).toBe(42);
     expect(seed(42n + 2n ** 32n)).not.toBe(42);
@@ -52,7 +52,7 @@ describe("toChoiceSampling", () => {
     expect(new Set(Array.from({ length: 20 }, () => sampling({}).native.seed)).size).toBeGreaterThan(15);
   });
 
-  it("counts penalties over as many tokens as the context holds (CHAT-10)", () => {
+  it("applies penalties to as many tokens as the context holds (CHAT-10)", () => {
     expect(sampling({ presencePenalty: -2 }).native.penalties).toMatchObject({
       repetition: 1,
       frequency: 0,

@@ -37,7 +37,7 @@ describe("an answer", () => {
     expect(events[0]).toMatchObject({ type: "accepted", promptTokens });
   });
 
-  it("is the prompt alone with max_tokens 0 (CMPL-8)", async () => {
+  it("consists of the echoed prompt only if max_tokens is 0 (CMPL-8)", async () => {
     const { events } = await child
       .generate({ input: { type: "text", text: "日本 🙂" }, echo: true, maxTokens: 0 })
       .answer();
@@ -49,7 +49,7 @@ describe("an answer", () => {
     ]);
   });
 
-  it("ends with length at exactly the token limit, and at the end of the context (CHAT-6)", async () => {
+  it("ends with reason length at exactly the token limit, and at the end of the context (CHAT-6)", async () => {
     const short = await child.generate({ maxTokens: 5 }).answer();
     expect(short).toMatchObject({ text: "The quick brown fox jumps", outTokens: 5, reason: "length" });
     const prompt = Array.from({ length: 250 }, () => 32);
@@ -57,7 +57,7 @@ describe("an answer", () => {
     expect(full).toMatchObject({ promptTokens: 250, outTokens: 6, reason: "length" });
   });
 
-  it("begins with the prompt when it is echoed, which counts as no output (CMPL-8)", async () => {
+  it("begins with an echoed prompt, which does not count as output (CMPL-8)", async () => {
     const { text, outTokens } = await child.generate({ echo: true, input: { type: "text", text: "Once" } }).answer();
     expect({ text, outTokens }).toEqual({ text: `Once${said}`, outTokens: words });
   });
@@ -69,18 +69,18 @@ describe("an answer", () => {
     expect(logprobs).toHaveLength(words);
   });
 
-  it("writes nothing to the standard output", () => {
+  it("is produced without writing to the standard output", () => {
     expect(child.stdout).toBe("");
   });
 });
 
 describe("a stop sequence", () => {
-  it("ends the text before it, and its own tokens count (CHAT-8)", async () => {
+  it("is not in the text, which ends before it, but its tokens count (CHAT-8)", async () => {
     const { text, reason, outTokens } = await child.generate({ stop: ["x jum"] }).answer();
     expect({ text, reason, outTokens }).toEqual({ text: "The quick brown fo", reason: "stop", outTokens: 5 });
   });
 
-  it("emits text that only resembles the beginning of a stop sequence (CHAT-8)", async () => {
+  it("does not remove text that only begins like it (CHAT-8)", async () => {
     expect((await child.generate({ stop: ["done!!"] }).answer()).text).toBe(said);
   });
 });
@@ -98,7 +98,7 @@ describe("log probabilities", () => {
     }
   });
 
-  it("of an unlikely prompt are finite, and those of a likely one are near 0 (E-7)", async () => {
+  it("are finite for an unlikely prompt and near 0 for a likely one (E-7)", async () => {
     const scored = async (text: string) => {
       const asked = { input: { type: "text", text }, echo: true, logprobs: 1, maxTokens: 0 } as const;
       return (await child.generate(asked).answer()).logprobs;
@@ -115,7 +115,7 @@ describe("log probabilities", () => {
     expect(unlikely.slice(1).every(({ logprob }) => logprob > -9999)).toBe(true);
   });
 
-  it("of held-back text are emitted with it, those of a stop sequence never (STRM-16)", async () => {
+  it("of held-back text are emitted with the text; those of a stop sequence are never emitted (STRM-16)", async () => {
     const held = await child.generate({ logprobs: 0, stop: ["jumps over b"] }).answer();
     expect(held.logprobs).toHaveLength(words);
     const stopped = await child.generate({ logprobs: 0, stop: ["jumps over a"] }).answer();
@@ -124,25 +124,25 @@ describe("log probabilities", () => {
 });
 
 describe("an unusual request", () => {
-  it("gets an error with the context length if the prompt alone is longer (ERR-26)", async () => {
+  it("fails with the context length if the prompt alone is longer than the context (ERR-26)", async () => {
     const tokens = Array.from({ length: 257 }, () => 32);
     const error = await child.generate({ input: { type: "tokens", tokens } }).error();
     expect(error).toMatchObject({ code: "context_overflow", param: "prompt" });
     expect(error.message).toContain("maximum context length is 256 tokens");
   });
 
-  it("gets an error for a biased token that is not in the vocabulary (CHAT-11)", async () => {
+  it("fails if it has a bias for a token that is not in the vocabulary (CHAT-11)", async () => {
     const { vocabSize } = child.facts;
     const error = await child.generate({ logitBias: new Map([[vocabSize, 1]]) }).error();
     expect(error).toMatchObject({ code: "bad_input", param: "logit_bias" });
   });
 
-  it("gets an error for prompt tokens that are not in the vocabulary", async () => {
+  it("fails if its prompt has tokens that are not in the vocabulary", async () => {
     const error = await child.generate({ input: { type: "tokens", tokens: [1, 4_000_000_000] } }).error();
     expect(error).toMatchObject({ code: "bad_input", param: "prompt" });
   });
 
-  it("gets an error if it calls a chat model for embeddings", async () => {
+  it("fails if it requests embeddings of a chat model", async () => {
     expect(await child.embed(["a"]).error()).toMatchObject({ code: "unsupported" });
   });
 

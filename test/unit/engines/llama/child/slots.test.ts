@@ -3,7 +3,7 @@ import type { NativeSequence } from "../../../../../src/engines/llama/child/nati
 import { type Slot, SlotLost, SlotPool } from "../../../../../src/engines/llama/child/slots.js";
 import { StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
-/** Stores tokens without evaluating them. */
+/** A sequence that stores tokens without evaluating them. */
 class RememberedTokens implements NativeSequence {
   tokens: readonly number[] = [];
   readonly keepsPrefixes: boolean;
@@ -56,7 +56,7 @@ describe("SlotPool", () => {
     expect(second.slot.sequence.tokens).toEqual([9, 8, 7]);
   });
 
-  it("never reuses tokens of another account, and removes them first (SEC-23)", async () => {
+  it("never reuses tokens of another account, and removes them from the slot first (SEC-23)", async () => {
     const sequence = new RememberedTokens();
     const slots = pool(sequence);
     await run(slots, [1, 2, 3, 4], "a");
@@ -81,7 +81,7 @@ describe("SlotPool", () => {
     expect(await run(slots, [1, 2, 30, 31, 32, 33, 34, 35], "a")).toEqual({ slot: first.slot, known: 7 });
   });
 
-  it("has no slot when all are busy", () => {
+  it("returns null if all slots are busy", () => {
     const slots = pool(new RememberedTokens());
     expect(slots.take([1], "a")).not.toBeNull();
     expect(slots.busy).toBe(1);

@@ -43,7 +43,7 @@ describe("StepBatcher", () => {
     await Promise.all([...both, third]);
   });
 
-  it("runs one long step in a batch, beside all short ones, and calls with long steps in rotation", async () => {
+  it("runs one long step and all short ones in a batch, and calls take turns with long steps", async () => {
     const batcher = new StepBatcher();
     const [short, first, second, third] = [openStep(), openStep(), openStep(), openStep()];
     const long = { isLong: true };
@@ -62,13 +62,13 @@ describe("StepBatcher", () => {
     await Promise.all(all);
   });
 
-  it("continues after a step that fails", async () => {
+  it("starts the next batch after a step that fails", async () => {
     const batcher = new StepBatcher();
     await expect(batcher.step(() => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
     expect(await batcher.step(async () => "fine")).toBe("fine");
   });
 
-  it("calls back once after a batch, when the next one has begun", async () => {
+  it("calls an end callback once after a batch, when the next batch has begun", async () => {
     const batcher = new StepBatcher();
     const seen: string[] = [];
     await batcher.step(async () => {
@@ -85,7 +85,7 @@ describe("StepBatcher", () => {
     expect(seen).toEqual(["first", "second", "after the first"]);
   });
 
-  it("calls back when no batch follows", async () => {
+  it("calls an end callback if no batch follows", async () => {
     const batcher = new StepBatcher();
     await new Promise<void>((resolve) => batcher.atEnd(resolve));
   });

@@ -59,7 +59,7 @@ describe("SlicedTokenizer", () => {
     expect(slices.some((slice) => slice.includes("<|im start|>"))).toBe(true);
   });
 
-  it("lets the event loop run between slices, and calls alternate (E-3)", async () => {
+  it("lets the event loop run between slices, and alternates between calls (E-3)", async () => {
     const model = new WordModel();
     const tokenizer = new SlicedTokenizer(model, controlTexts);
     let passes = 0;

@@ -5,7 +5,7 @@ import { accepted, grammarOf, refusal } from "./grammar-of.js";
 const integer = { type: "integer" };
 
 describe("grammar of objects", () => {
-  it("writes properties in the schema's order, required ones always", () => {
+  it("allows properties in the schema's order and requires the required ones", () => {
     const schema = { type: "object", properties: { a: integer, b: integer, c: integer }, required: ["b"] };
     const right = ['{"b": 1}', '{"a": 1, "b": 2}', '{"b": 1, "c": 2}', '{"a": 1, "b": 2, "c": 3}'];
     const wrong = [
@@ -20,7 +20,7 @@ describe("grammar of objects", () => {
     expect(accepted(schema, [...right, ...wrong])).toEqual(right);
   });
 
-  it("has a number of rules that grows with the properties and not with their combinations", () => {
+  it("has a number of rules proportional to the properties, not to their combinations", () => {
     const names = Array.from({ length: 94 }, (_, index) => `p${index}`);
     const schema = { type: "object", properties: Object.fromEntries(names.map((name) => [name, integer])) };
     const grammar = grammarOf(schema);
@@ -49,7 +49,7 @@ describe("grammar of objects", () => {
     expect(refusal({ ...map, minProperties: 2 }).message).toContain("minProperties");
   });
 
-  it("writes any name as JSON does", () => {
+  it("writes every property name in the same form as JSON.stringify", () => {
     const names = ["", 'a "b"', "line\nend", "日本", "🙂", "]-^", "constructor", "\u0001"];
     const schema = {
       type: "object",
@@ -70,7 +70,7 @@ describe("grammar of objects", () => {
 });
 
 describe("grammar of arrays", () => {
-  it("keeps items and their number", () => {
+  it("enforces the schema and the number of items", () => {
     const texts = ["[]", "[1]", "[1, 2]", "[1, 2, 3]", "[1,2]", "[true]", "[1, ]"];
     expect(accepted({ type: "array", items: integer }, texts)).toEqual(texts.slice(0, 4));
     expect(accepted({ type: "array", items: integer, minItems: 1, maxItems: 2 }, texts)).toEqual(["[1]", "[1, 2]"]);
@@ -79,7 +79,7 @@ describe("grammar of arrays", () => {
     expect(accepted({ type: "array", items: false }, texts)).toEqual(["[]"]);
   });
 
-  it("keeps the first items apart, in both spellings", () => {
+  it("enforces a schema for each of the first items, in both spellings of the keyword", () => {
     const texts = ["[]", "[1]", "[1, true]", "[1, true, null]", "[true]", "[1, true, 1]"];
     const rest = { type: "null" };
     const first = [integer, { type: "boolean" }];
@@ -143,7 +143,7 @@ describe("grammar of combinations", () => {
     expect(accepted(overlapping, ["1", "1.5"], "lenient")).toEqual(["1", "1.5"]);
   });
 
-  it("never follows more paths with each level of a schema that contains itself", () => {
+  it("does not need more paths with each level of a schema that contains itself", () => {
     const self = { $ref: "#" };
     const schema = {
       anyOf: [

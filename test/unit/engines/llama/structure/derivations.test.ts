@@ -16,7 +16,7 @@ const seeds = { numRuns: rounds(1_000) };
 
 describe("every text that a grammar can produce", () => {
   it.each([true, false])(
-    "parses and satisfies the schema itself, strict %s (RF-3, TOOL-14)",
+    "is JSON that satisfies the schema, with strict %s (RF-3, TOOL-14)",
     { timeout: 120_000 },
     (strict) => {
       fc.assert(
@@ -43,7 +43,7 @@ describe("every text that a grammar can produce", () => {
     },
   );
 
-  it("is one JSON object when only that is requested (RF-1)", () => {
+  it("is one JSON object if the format is json_object (RF-1)", () => {
     const { gbnf, check } = responseGrammar({ type: "json_object" });
     const rules = parseGbnf(gbnf);
     const pick = seededPick(1);

@@ -6,7 +6,7 @@ import { parseGbnf } from "../../../../support/gbnf/parse-gbnf.js";
 import { hostileSchemas } from "../../../../support/schemas/hostile-schemas.js";
 
 describe("GrammarBuilder", () => {
-  it("holds several schemas and rules of its caller in one grammar", () => {
+  it("combines several schemas and rules of its caller in one grammar", () => {
     const builder = new GrammarBuilder();
     const weather = builder.addSchema({ type: "object", properties: { city: { enum: ["Paris"] } } }, "strict");
     const time = builder.addSchema({ type: "object", properties: { zone: { const: "UTC" } } }, "lenient");
@@ -38,7 +38,7 @@ describe("GrammarBuilder", () => {
     expect(addAll).toThrow("too large a grammar");
   });
 
-  it("writes no more than 512 KiB, whatever the schema (SEC-10)", () => {
+  it("refuses every schema whose grammar would exceed 512 KiB (SEC-10)", () => {
     for (const schema of hostileSchemas()) {
       const builder = new GrammarBuilder();
       try {

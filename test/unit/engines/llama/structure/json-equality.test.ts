@@ -16,7 +16,7 @@ describe("jsonEqual", () => {
     [{ toString: "x", valueOf: 1 }, { toString: "x", valueOf: 1 }, true],
     [{ toString: "x" }, { toString: "y" }, false],
     [JSON.parse('{"__proto__": 1}'), {}, false],
-  ])("%j and %j: %s", (a, b, equal) => {
+  ])("for %j and %j returns %s", (a, b, equal) => {
     expect(jsonEqual(a, b)).toBe(equal);
     expect(jsonEqual(b, a)).toBe(equal);
   });

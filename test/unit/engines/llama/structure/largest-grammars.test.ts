@@ -26,7 +26,7 @@ const kinds: Readonly<Record<string, (i: number) => object>> = {
   }),
 };
 
-/** As many schemas as the builder accepts; an answer may follow any of them. */
+/** A grammar of as many schemas as the builder accepts; an answer may follow any of them. */
 function largest(schema: (i: number) => object): string {
   let builder = new GrammarBuilder();
   let gbnf = "";

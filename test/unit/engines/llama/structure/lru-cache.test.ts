@@ -21,7 +21,7 @@ describe("LruCache", () => {
     expect(made).toHaveLength(2);
   });
 
-  it("keeps the 64 most recently used entries, and a million characters of keys (SEC-10)", () => {
+  it("keeps the 64 most recently used entries and at most a million characters of keys (SEC-10)", () => {
     const { made, get } = counted();
     for (let key = 0; key < 64; key++) get(key);
     get(0);
@@ -39,7 +39,7 @@ describe("LruCache", () => {
     expect(made).toHaveLength(72);
   });
 
-  it("caches no failure, and skips keys that cannot be serialized", () => {
+  it("caches neither failures nor values whose key cannot be serialized", () => {
     const recent = new LruCache<string>();
     const fail = (): never => {
       throw new Error("no");

@@ -22,7 +22,7 @@ function accepted(format: TextFormat, texts: readonly string[]): readonly string
   return texts.filter((text) => matcher.match(text).matches);
 }
 
-/** The message for a format that cannot be enforced, and the processor time until then. */
+/** The error message for a format that cannot be enforced, and the processor time that the refusal took. */
 function refusal(format: TextFormat): { readonly message: string; readonly costMs: number } {
   const { user } = process.cpuUsage();
   try {
@@ -40,7 +40,7 @@ const letter = (i: number): string => String.fromCharCode(0x4e00 + i);
 const numbered = (count: number, text: (i: number) => string, separator: string): string =>
   Array.from({ length: count }, (_, i) => text(i)).join(separator);
 
-/** Up to 100 ms each; other tests may slow the machine. */
+/** Time limit of compiling one format: five times 100 ms, because other tests may slow the machine. */
 const compileMs = 5 * 100;
 
 describe("a choice", () => {
@@ -68,11 +68,11 @@ describe("a regular expression", () => {
     ["[]a-c\\]\\d-]+", ["]a-9"], ["d", ""]],
     ["\\x41\\u00e9\\U0001f642\\t\\.\\ ", ["Aé🙂\t. "], ["Aé🙂\t."]],
     ["a||b", ["a", "b", ""], ["ab"]],
-  ])("%s is matched by the whole text (E-5)", (text, right, wrong) => {
+  ])("%s must match the whole text (E-5)", (text, right, wrong) => {
     expect(accepted(regex(text), [...right, ...wrong])).toEqual(right);
   });
 
-  it("of parts that go on in the same way needs no state for each of them (E-5)", () => {
+  it("whose parts can continue with the same text needs no state for each part (E-5)", () => {
     const grammar = gbnfOf(regex(`(${numbered(60, (i) => letter(i) + letter(i + 1), "|")}){12}`));
     expect(grammar.split("\n").length).toBeLessThan(12 * 63);
   });
@@ -153,7 +153,7 @@ describe("a grammar in GBNF", () => {
     for (const text of right) expect(matcherOf(gbnf(grammar)).match(text).pathsMax).toBeLessThanOrEqual(16);
   });
 
-  it("recursion has up to 32 levels, and a rule that ends with itself repeats without a limit (E-5)", () => {
+  it("limits recursion to 32 levels, but not a rule that ends with a call of itself (E-5)", () => {
     const nested = (levels: number) => `${"(".repeat(levels)}x${")".repeat(levels)}`;
     const texts = [nested(0), nested(31), nested(32), nested(33)];
     expect(accepted(gbnf('root ::= "(" root ")" | "x"'), texts)).toEqual(texts.slice(0, 3));
@@ -161,7 +161,7 @@ describe("a grammar in GBNF", () => {
     expect(accepted(gbnf('root ::= item root | item\nitem ::= "- " [a-z] "\\n"'), [list])).toEqual([list]);
   });
 
-  it("a recursive rule that could go on or end before a character goes on (E-5)", () => {
+  it("a recursive rule that can either continue or end before a character only continues (E-5)", () => {
     const list = gbnf('root ::= v ws\nv ::= "[" ws (v ws)* "]" ws | "1"\nws ::= " "*');
     const { matches, pathsMax } = matcherOf(list).match("[1[ ] 1[1]  ]  ");
     expect({ matches, isNarrow: pathsMax <= 4 }).toEqual({ matches: true, isNarrow: true });
@@ -178,7 +178,7 @@ describe("a grammar in GBNF", () => {
     ["start: a\na: /x/", "Lark's notation is not supported"],
     ['a ::= "b"', "no rule 'root'"],
     ["root ::= a", "the rule 'a' is missing"],
-    ['root ::= "a"\nroot ::= "b"', "there twice"],
+    ['root ::= "a"\nroot ::= "b"', "defined twice"],
     ['root ::= root "a" | "a"', "left recursion"],
     ['root ::= a\na ::= b "x"\nb ::= a | "y"', "left recursion"],
     ['root ::= "a" root', "no text satisfies it"],

@@ -4,14 +4,14 @@ import { Matcher } from "../../../../support/gbnf/match.js";
 import { accepted, grammarOf, refusal } from "./grammar-of.js";
 
 describe("grammar of strings", () => {
-  it("counts characters as validators do, escapes and pairs as one (RF-3)", () => {
+  it("counts characters as validators do: an escape or a surrogate pair counts as one (RF-3)", () => {
     const two = { type: "string", minLength: 2, maxLength: 2 };
     const right = ['"ab"', '"é🙂"', '"\\n\\""', '"\\u00e9b"', '"\\ud83d\\ude00b"', '"\\\\\\/"'];
     expect(accepted(two, right)).toEqual(right);
     expect(accepted(two, ['"a"', '"abc"', '"🙂"', '"\\n"', '"\\ud83d\\ude00"', '"a\\ud83d"', '"ab', "ab"])).toEqual([]);
   });
 
-  it("allows nothing that JSON forbids inside a string (RF-3)", () => {
+  it("does not allow characters that JSON forbids inside a string (RF-3)", () => {
     expect(accepted({ type: "string" }, ['"\n"', '"\u0000"', '"\\x"', '"\\u12"', '"a"b"', '"\\"'])).toEqual([]);
   });
 
@@ -22,7 +22,7 @@ describe("grammar of strings", () => {
     [63, 200],
     [128, 128],
     [100, 4_000],
-  ])("keeps lengths from %i to %i exactly", (minLength, maxLength) => {
+  ])("allows exactly the lengths from %i to %i", (minLength, maxLength) => {
     const matcher = new Matcher(grammarOf({ type: "string", minLength, maxLength }));
     const lengths = [minLength - 1, minLength, minLength + 1, 63, 64, 65, 127, 128, 129, maxLength - 1, maxLength];
     for (const length of [...lengths, maxLength + 1].filter((each) => each >= 0)) {
@@ -39,7 +39,7 @@ describe("grammar of strings", () => {
     ["uuid", ["123e4567-e89b-12d3-a456-426614174000"], ["123e4567e89b12d3a456426614174000"]],
     ["ipv4", ["0.0.0.0", "255.1.20.199"], ["256.0.0.1", "1.2.3", "01.2.3.4"]],
     ["email", ["a.b@example.com"], ["a@b", "@example.com", "a b@example.com"]],
-  ])("keeps the format %s", (format, right, wrong) => {
+  ])("allows only texts of the format %s", (format, right, wrong) => {
     const quoted = (texts: readonly string[]) => texts.map((text) => JSON.stringify(text));
     expect(accepted({ type: "string", format }, [...quoted(right), ...quoted(wrong)])).toEqual(quoted(right));
   });
@@ -74,7 +74,7 @@ describe("grammar of numbers", () => {
     );
   });
 
-  it("reads exclusive and fractional bounds of integers", () => {
+  it("enforces exclusive and fractional bounds of integers", () => {
     const texts = ["1", "2", "3", "4", "5"];
     expect(accepted({ type: "integer", exclusiveMinimum: 1, exclusiveMaximum: 4 }, texts)).toEqual(["2", "3"]);
     expect(accepted({ type: "integer", minimum: 1.5, maximum: 3.5 }, texts)).toEqual(["2", "3"]);
@@ -86,7 +86,7 @@ describe("grammar of numbers", () => {
     expect(accepted(safe, ["0", "-17", "999999999999999"])).toEqual(["0", "-17", "999999999999999"]);
   });
 
-  it("keeps bounds of numbers with a fraction", () => {
+  it("enforces bounds of numbers that are not integers", () => {
     const schema = { type: "number", minimum: -1.25, maximum: 20 };
     const right = ["-1.25", "-1.24", "-0.50", "0.00", "3.14159", "19.99", "20.00"];
     expect(accepted(schema, [...right, "-1.26", "-1.251", "20.001", "20.01", "21.00", "-2.00"])).toEqual(right);
@@ -100,7 +100,7 @@ describe("grammar of numbers", () => {
     ).toEqual(["0.3000000000001"]);
   });
 
-  it("writes no leading zeros, and bounds the digits of numbers without bounds", () => {
+  it("allows no leading zeros, and limits the digits of numbers without bounds", () => {
     const right = ["0", "-12", "1.5", "1e5", "2.5E-12"];
     const wrong = ["01", ".5", "5.", "+1", "--1", "1e", "1e123", "1".repeat(16), `0.${"1".repeat(16)}`];
     expect(accepted({ type: "number" }, [...right, ...wrong])).toEqual(right);
@@ -136,7 +136,7 @@ describe("grammar of listed values", () => {
     expect(accepted({ allOf: [{ enum: ["a", 5] }, { enum: [5, 50] }] }, texts)).toEqual(["5"]);
   });
 
-  it("follows few paths however many values there are", () => {
+  it("needs few paths even for many values", () => {
     const schema = { enum: Array.from({ length: 1_500 }, (_, index) => `value ${index}`) };
     expect(new Matcher(grammarOf(schema)).match('"value 1499"')).toEqual({ matches: true, pathsMax: 11 });
   });

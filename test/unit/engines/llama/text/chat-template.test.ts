@@ -16,7 +16,7 @@ function refusalOf(template: ChatTemplate, input = hello): EngineError {
 }
 
 describe("ChatTemplate", () => {
-  it("renders the model's own template up to where the answer begins", () => {
+  it("renders the model's own template up to the beginning of the answer", () => {
     const template = new ChatTemplate(smallTemplate, special);
     expect(template).toMatchObject({ isFallback: false, toolFormat: null, thinks: false });
     expect(template.render(said({ role: "user", content: "What is the capital of France?" }))).toBe(
@@ -76,7 +76,7 @@ describe("ChatTemplate", () => {
     expect(new ChatTemplate(hermesTemplate, special).opensThinking({})).toBe(false);
   });
 
-  it("gives the template its globals whatever the request's variables are, and the time in UTC", () => {
+  it("does not let the request's variables replace globals of the template, and formats the time in UTC", () => {
     const source =
       "{{ bos_token }}{{ messages | length }}{{ add_generation_prompt }}{{ extra }}{{ strftime_now('%d %b %Y, %I:%M %p') }}";
     const template = new ChatTemplate(source, special, () => new Date("2026-03-07T15:04:05Z"));
@@ -132,7 +132,7 @@ describe("ChatTemplate: hostile templates", () => {
     expect(performance.now() - startedAtMs).toBeLessThan(5_000);
   });
 
-  it("compiling is bounded as well (SEC-26)", () => {
+  it("the time to compile a template is bounded (SEC-26)", () => {
     for (const source of ["{{".repeat(200_000), `{{ ${"(".repeat(200_000)}`, `{% if ${"not ".repeat(200_000)} %}`]) {
       const startedAtMs = performance.now();
       expect(new ChatTemplate(source, special).isFallback).toBe(true);
@@ -140,7 +140,7 @@ describe("ChatTemplate: hostile templates", () => {
     }
   });
 
-  it("a conversation that exceeds the bounds by itself is reported as too long, not as a fault of the template", () => {
+  it("a conversation whose text alone exceeds the bounds is reported as too long, not as a fault of the template", () => {
     const template = new ChatTemplate(smallTemplate, special);
     const long = said({ role: "user", content: "x".repeat(5_000_000) });
     expect(refusalOf(template, long)).toMatchObject({ code: "context_overflow", param: "messages" });

@@ -7,7 +7,7 @@ import { ChatTemplate, type TemplateInput } from "../../../../../src/engines/lla
 import { toTemplateMessages } from "../../../../../src/engines/llama/chat/template-input.js";
 
 type Messages = TemplateInput["messages"];
-/** What Python rendered, or the name of the error that it raised. */
+/** The text that Python rendered, or the name of the error that it raised. */
 type Rendered = { readonly text: string } | { readonly error: string };
 
 interface Inputs {
@@ -17,7 +17,7 @@ interface Inputs {
   readonly conversations: Readonly<
     Record<string, { messages: Messages; tools?: boolean; variables?: Readonly<Record<string, unknown>> }>
   >;
-  /** Where a template refuses system messages, this engine renders the other conversation (MSG-10). */
+  /** If a template refuses the system messages of a conversation, this engine renders another conversation (MSG-10). */
   readonly moved: Readonly<Record<string, string>>;
   readonly snippets: Readonly<Record<string, string>>;
   readonly snippetMessages: Messages;
@@ -46,7 +46,7 @@ function render(source: string, input: TemplateInput): Rendered {
   }
 }
 
-/** Errors have other names and texts here. */
+/** Compares the texts. Errors have other names and messages than in Python, so only their presence is compared. */
 function expectSame(actual: Rendered, expected: Rendered): void {
   if ("text" in expected) expect(actual).toEqual(expected);
   else expect(actual).toEqual({ error: expect.any(String) });
@@ -75,7 +75,7 @@ describe.each(Object.entries(inputs.families))("the chat template %s (%s)", (nam
 });
 
 describe("a template", () => {
-  it.each(Object.entries(inputs.snippets))("has %s as in Python (E-9)", (title, source) => {
+  it.each(Object.entries(inputs.snippets))("renders %s as Python does (E-9)", (title, source) => {
     const input = { messages: inputs.snippetMessages, tools: [], variables: inputs.snippetVariables };
     expectSame(render(source, input), recorded.snippets[title] ?? { error: "not recorded" });
   });

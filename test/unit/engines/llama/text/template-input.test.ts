@@ -41,7 +41,7 @@ describe("toTemplateMessages", () => {
     ).toEqual([{ role: "tool", content: "4", name: "f", tool_call_id: "a" }]);
   });
 
-  it("refuses parts that are not text and names them", () => {
+  it("refuses parts that are not text with an error that names them", () => {
     const image = { part: { case: "imageUrl", value: { url: "data:," } } } as const;
     const messages = [message({ role: Role.USER, content: [text("a"), image] })];
     expect(() => toTemplateMessages(messages)).toThrow(

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { TokenText } from "../../../../../src/engines/llama/child/choice-output.js";
 import { rounds } from "../../../../support/tier.js";
 
-/** A vocabulary in which a token stands for some bytes. */
+/** A TokenText for a vocabulary in which each token stands for these bytes. */
 function reader(tokens: readonly Uint8Array[]): TokenText {
   return new TokenText((ids) => Buffer.concat(ids.map((id) => tokens[id] ?? new Uint8Array())).toString("utf8"));
 }
@@ -26,7 +26,7 @@ describe("TokenText", () => {
     expect(outputs([Buffer.from("Hello"), Buffer.from(" Wörld")])).toEqual(["Hello", " Wörld", ""]);
   });
 
-  it("emits text before half a code point immediately", () => {
+  it("emits the text before an incomplete code point immediately", () => {
     expect(outputs([Buffer.from([0x61, 0xe2]), Buffer.from([0x82, 0xac])])).toEqual(["a", "€", ""]);
   });
 
@@ -36,16 +36,16 @@ describe("TokenText", () => {
     expect(outputs(Array.from({ length: 50 }, () => own)).join("")).toBe("\uFFFD".repeat(50));
   });
 
-  it("holds back 8 tokens at most, whatever the model writes", () => {
+  it("holds back at most 8 tokens, even of ill-formed text", () => {
     const outs = outputs(Array.from({ length: 33 }, () => Uint8Array.of(0x82)));
     expect(outs.filter((out) => out !== "").map(({ length }) => length)).toEqual([8, 8, 8, 8, 1]);
   });
 
-  it("emits half a code point at the end as U+FFFD", () => {
+  it("emits an incomplete code point at the end as U+FFFD", () => {
     expect(outputs([Buffer.from([0x61, 0xf0, 0x9f])])).toEqual(["a", "\uFFFD"]);
   });
 
-  it("emits any text in any tokens unchanged, in whole code points", () => {
+  it("emits every text unchanged and in whole code points, however it is divided into tokens", () => {
     const text = fc.string({ unit: "binary", maxLength: 30 });
     fc.assert(
       fc.property(text, fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1 }), (written, sizes) => {
@@ -64,7 +64,7 @@ describe("TokenText", () => {
     );
   });
 
-  it("emits code points that no token ends with one by one, however many there are", () => {
+  it("emits code points one by one even if no token ever ends with a code point", () => {
     const bytes = Buffer.from(`a${"\u{10000}".repeat(60)}b`);
     const tokens = [bytes.subarray(0, 2)];
     for (let at = 2; at < bytes.length; at += 4) tokens.push(bytes.subarray(at, at + 4));
@@ -73,7 +73,7 @@ describe("TokenText", () => {
     expect(outs.filter((out) => out !== "").length).toBeGreaterThan(50);
   });
 
-  it("passes the tokens before to the detokenizer", () => {
+  it("passes the preceding tokens to the detokenizer", () => {
     const asked: (readonly number[])[] = [];
     const text = new TokenText((ids, before) => {
       asked.push(before);

@@ -4,10 +4,10 @@ import { utf8After, utf8Insides } from "../../../../../src/engines/llama/child/t
 
 const isWhole = (bytes: readonly number[]): boolean => isUtf8(Uint8Array.from(bytes));
 
-/** For every incomplete code point, one of these completes it. */
+/** Bytes of which one sequence completes each incomplete code point. */
 const endings = [0x80, 0x90, 0xa0].flatMap((second) => [[second], [second, 0x80], [second, 0x80, 0x80]]);
 
-/** The result of the platform's decoder. */
+/** The state of the bytes according to the platform's decoder. */
 function judged(bytes: readonly number[]): "whole" | "begun" | "bad" {
   if (isWhole(bytes)) return "whole";
   return endings.some((ending) => isWhole([...bytes, ...ending])) ? "begun" : "bad";
@@ -31,7 +31,7 @@ describe("utf8After", () => {
     expect(texts.filter((text) => told(text) !== judged(text))).toEqual([]);
   });
 
-  it("continues from the state of a text", () => {
+  it("continues from the state that earlier bytes left", () => {
     for (const text of ["é", "日", "\ud7ff", "🙂", "\u{10ffff}", "\u0800"]) {
       const bytes = [...Buffer.from(text)];
       for (let cut = 1; cut < bytes.length; cut++) {

@@ -22,7 +22,7 @@ function accepted(parameters: object, texts: readonly string[]): readonly string
 const point = { type: "object", properties: { x: { type: "boolean" } }, required: ["x"], additionalProperties: false };
 
 describe("the schema of a tool's arguments", () => {
-  it("allows objects only, whatever else its combined schemas allow (TOOL-5)", () => {
+  it("allows only objects, even if its combined schemas allow other types (TOOL-5)", () => {
     const texts = ['{"x": true}', "5", "[]", "null"];
     expect(accepted({ anyOf: [point, { type: "integer" }, { type: "array" }] }, texts)).toEqual(['{"x": true}']);
     expect(accepted({ $ref: "#/$defs/a", $defs: { a: { anyOf: [{ type: "null" }, point] } } }, texts)).toEqual([
@@ -31,7 +31,7 @@ describe("the schema of a tool's arguments", () => {
     expect(accepted({ properties: point.properties, additionalProperties: false }, texts)).toEqual(['{"x": true}']);
   });
 
-  it("is refused when it is strict and allows no object (TOOL-14)", () => {
+  it("is refused if it is strict and allows no object (TOOL-14)", () => {
     expect(() => schemaOf({ type: "array" }, true)).toThrow("arguments are an object");
     expect(() => accepted({ anyOf: [{ type: "integer" }, { const: "a" }] }, [])).toThrow("no finite value");
     expect(schemaOf({ type: "array" }, false)).toEqual({ type: "object" });

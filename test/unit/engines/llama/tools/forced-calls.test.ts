@@ -63,7 +63,7 @@ function callsOf(events: readonly GenEvent[]): readonly { name: string; args: un
 describe("calls that a grammar enforces", () => {
   const seeds = Array.from({ length: rounds(60) }, (_, seed) => ({ temperature: 1.5, seed: BigInt(seed) }));
 
-  it("required calls are made and valid, whatever the model prefers (TOOL-5, TOOL-9)", async () => {
+  it("are produced and valid if required, although the model prefers other text (TOOL-5, TOOL-9)", async () => {
     for (const parallel of [true, false]) {
       for (const seed of seeds) {
         const { events, reason, text } = await child
@@ -80,7 +80,7 @@ describe("calls that a grammar enforces", () => {
     }
   });
 
-  it("a named function makes exactly that call (TOOL-5)", async () => {
+  it("are exactly one call of the function if one is named (TOOL-5)", async () => {
     for (const seed of seeds) {
       const { events, reason } = await child
         .generate({ ...seed, input: asked({ mode: "named", name: "stay" }) })
@@ -89,7 +89,7 @@ describe("calls that a grammar enforces", () => {
     }
   });
 
-  it("a call that the budget cuts is partial, and the answer finishes with length (TOOL-15)", async () => {
+  it("are partial if the token limit cuts them, and the answer finishes with length (TOOL-15)", async () => {
     const input = asked({ mode: "named", name: "look" });
     const whole = await child.generate({ input }).answer();
     const { events, reason } = await child.generate({ input, maxTokens: whole.outTokens - 1 }).answer();
@@ -97,7 +97,7 @@ describe("calls that a grammar enforces", () => {
     expect(events).toContainEqual(expect.objectContaining({ type: "tool", name: "look", index: 0 }));
   });
 
-  it("with tools, the answer is calls or follows the schema (RF-6)", async () => {
+  it("can be an alternative to text that follows a schema (RF-6)", async () => {
     for (const seed of seeds) {
       const { events, reason, text } = await child
         .generate({ ...seed, input: asked({ mode: "auto" }), format })

@@ -32,7 +32,7 @@ function read(text: string, options: Partial<HermesOptions> & { cut?: boolean } 
   return whole;
 }
 
-describe("HermesReader: calls the model may make", () => {
+describe("HermesReader with optional calls", () => {
   it("leaves text without calls unchanged", () => {
     expect(read(" Hello <tool> world.\n")).toEqual({
       text: " Hello <tool> world.\n",
@@ -74,12 +74,12 @@ describe("HermesReader: calls the model may make", () => {
     expect(calls).toEqual([{ id: "call_1", name: "a", args: '{"name": "b"}' }]);
   });
 
-  it("a call without arguments is {} (TOOL-11)", () => {
+  it("gives a call without arguments the arguments {} (TOOL-11)", () => {
     expect(read(call('{"name": "a"}'))).toMatchObject({ calls: [{ name: "a", args: "{}" }], reason: "tool_calls" });
     expect(read(call('{"name": "a", "arguments": {}}'))).toMatchObject({ calls: [{ name: "a", args: "{}" }] });
   });
 
-  it("the JSON decides where a call ends, not the markers in its texts", () => {
+  it("ends a call at the end of its JSON, not at a marker inside of a string", () => {
     const args = '{"text": "</tool_call>\\n<tool_call>{\\"name\\": \\"b\\"}"}';
     expect(read(call(`{"name": "a", "arguments": ${args}}`))).toMatchObject({ text: "", calls: [{ name: "a", args }] });
   });
@@ -106,14 +106,14 @@ describe("HermesReader: calls the model may make", () => {
     expect(read(text)).toMatchObject({ text, calls: [], reason: "stop", fault: null });
   });
 
-  it("continues after text that is not a call", () => {
+  it("reads calls after text between markers that is not a call", () => {
     const good = call('{"name": "a", "arguments": {"n": 1}}');
     const bad = call('{"name": "other", "arguments": {}}');
     expect(read(`${bad}\n${good}`)).toMatchObject({ text: bad, calls: [{ name: "a" }], reason: "tool_calls" });
     expect(read(`<tool_call> what? ${good}`)).toMatchObject({ text: "<tool_call> what?", calls: [{ name: "a" }] });
   });
 
-  it("keeps text after calls, but no white space", () => {
+  it("keeps text after calls, but drops white space", () => {
     const made = call('{"name": "a", "arguments": {"n": 1}}');
     expect(read(`${made}\n\n`).text).toBe("");
     expect(read(`${made}\nThat was it.`).text).toBe("\nThat was it.");
@@ -135,7 +135,7 @@ describe("HermesReader: calls the model may make", () => {
     expect(read(text).calls).toHaveLength(16);
   });
 
-  it("a call that the budget cuts is partial, and the answer finishes with length (TOOL-15)", () => {
+  it("returns a partial call if the token limit cuts it, with the finish reason length (TOOL-15)", () => {
     const cut = true;
     expect(read('<tool_call>{"name": "a", "arguments": {"n"', { cut })).toMatchObject({
       calls: [{ name: "a", args: '{"n"' }],
@@ -158,12 +158,12 @@ describe("HermesReader: calls the model may make", () => {
     });
   });
 
-  it("arguments that are not JSON, or that do not end, are an error (TOOL-10)", () => {
+  it("reports arguments that are not JSON or not complete as an error (TOOL-10)", () => {
     expect(read(call(`{"name": "a", "arguments": {"n": 'x'}}`)).fault).toContain("not a JSON object");
     expect(read('<tool_call>{"name": "a", "arguments": {"n"').fault).toContain("ends before");
   });
 
-  it("a call that violates a strict schema is an error; others are not checked (TOOL-14)", () => {
+  it("reports a call that violates a strict schema as an error, and does not check others (TOOL-14)", () => {
     expect(read(call('{"name": "strict", "arguments": {"n": 1}}'))).toMatchObject({
       reason: "tool_calls",
       fault: null,
@@ -173,7 +173,7 @@ describe("HermesReader: calls the model may make", () => {
     expect(read(call('{"name": "a", "arguments": {"n": "x"}}')).fault).toBeNull();
   });
 
-  it("any mixture of text and calls reads the same however it is split", () => {
+  it("reads every mixture of text and calls independently of how it is split", () => {
     const args = fc.dictionary(fc.string({ maxLength: 5 }), fc.jsonValue({ maxDepth: 2 }), {
       maxKeys: 3,
       noNullPrototype: true,
@@ -211,8 +211,8 @@ describe("HermesReader: calls the model may make", () => {
   });
 });
 
-describe("HermesReader: calls the model must make", () => {
-  it("a call that repeats an earlier one ends a forced answer and is left out, however it is split (TOOL-5)", () => {
+describe("HermesReader with required calls", () => {
+  it("ends the answer at a call that repeats an earlier one, and leaves that call out (TOOL-5)", () => {
     const to = (place: string) => call(`{"name": "a", "arguments": {"place": "${place}"}}`);
     const { calls, reason, fault } = read(["Rome", "Rom", "Rome", "Oslo"].map(to).join("\n"), { forced: true });
     expect(calls.map(({ args }) => args)).toEqual(['{"place": "Rome"}', '{"place": "Rom"}']);
@@ -223,7 +223,7 @@ describe("HermesReader: calls the model must make", () => {
     expect(cut.calls).toHaveLength(2);
   });
 
-  it("an answer without a call is an error, unless it was truncated (TOOL-5)", () => {
+  it("reports an answer without a call as an error, unless it was truncated (TOOL-5)", () => {
     expect(read("", { forced: true }).fault).toContain("required");
     expect(read('<tool_call>\n{"na', { forced: true }).fault).toContain("required");
     for (const text of ["", "<tool_c", '<tool_call>\n{"na']) {
@@ -237,7 +237,7 @@ describe("HermesReader: calls the model must make", () => {
   });
 });
 
-/** Splits between code points, into pieces of these sizes in rotation. */
+/** Splits a text between code points into pieces of these sizes, which are used in turn. */
 function split(text: string, sizes: readonly number[]): readonly string[] {
   const points = [...text];
   const pieces: string[] = [];

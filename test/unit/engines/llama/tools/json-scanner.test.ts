@@ -20,7 +20,7 @@ function parses(text: string): boolean {
 }
 
 describe("JsonScanner", () => {
-  it("accepts what JSON.parse accepts", () => {
+  it("accepts every text that JSON.parse accepts", () => {
     fc.assert(
       fc.property(fc.json(), fc.constantFrom(undefined, 1, "\t"), (json, space) => {
         expect(accepts(JSON.stringify(JSON.parse(json), null, space))).toBe(true);
@@ -29,7 +29,7 @@ describe("JsonScanner", () => {
     );
   });
 
-  it("refuses what JSON.parse refuses", () => {
+  it("refuses every text that JSON.parse refuses", () => {
     const unit = fc.constantFrom(
       ...'{}[]:,"\\/ue01-+.aftrnls \n\u0001'.split(""),
       "true",

@@ -39,13 +39,13 @@ function read(made: () => OutputPlan, text: string, cut = false): ReadOutput {
 }
 
 describe("planOutput: tools", () => {
-  it("with the choice none, tools are not shown and calls are text (TOOL-4)", () => {
+  it("with the choice none, tools are not in the prompt and calls are text (TOOL-4)", () => {
     const made = () => plan(chat({ mode: "none" }));
     expect(made()).toMatchObject({ templateTools: [], extraSystem: null, grammar: null });
     expect(read(made, weatherCall)).toMatchObject({ text: weatherCall, calls: [], reason: "stop" });
   });
 
-  it("with the choice auto, tools are shown and the answer is unconstrained", () => {
+  it("with the choice auto, tools are in the prompt and the answer is unconstrained", () => {
     const made = () => plan(chat({ mode: "auto" }));
     expect(made()).toMatchObject({ templateTools: [weatherTool, timeTool], extraSystem: null, grammar: null });
     expect(read(made, `Hm.\n${weatherCall}\n${timeCall}`)).toMatchObject({
@@ -130,7 +130,7 @@ describe("planOutput: tools", () => {
     },
   );
 
-  it("a schema of a tool that is not strict may have any type; arguments are still an object", () => {
+  it("accepts a schema of any type for a tool that is not strict, but arguments must still be an object", () => {
     const tool: TemplateTool = {
       type: "function",
       function: { name: "f", parameters: { type: "string" }, strict: false },
@@ -140,7 +140,7 @@ describe("planOutput: tools", () => {
 });
 
 describe("planOutput: formats", () => {
-  it("json_object is enforced by a grammar and checked (RF-1)", () => {
+  it("enforces json_object by a grammar and checks the answer (RF-1)", () => {
     const made = () => plan(chat({ mode: "none" }), { type: "json_object" });
     expect(made().grammar).not.toBeNull();
     expect(read(made, '{"a": 1}')).toMatchObject({ text: '{"a": 1}', reason: "stop", fault: null });
@@ -149,7 +149,7 @@ describe("planOutput: formats", () => {
     expect(read(made, "{", true)).toMatchObject({ text: "{", reason: "length", fault: null });
   });
 
-  it("json_schema is enforced by a grammar and checked, for chats and for plain prompts (RF-3)", () => {
+  it("enforces json_schema by a grammar and checks the answer, for chats and plain prompts (RF-3)", () => {
     for (const input of [chat({ mode: "none" }), { type: "text", text: "Say" }] as const) {
       const made = () => plan(input, schemaFormat);
       expect(made().grammar).not.toBeNull();
@@ -158,7 +158,7 @@ describe("planOutput: formats", () => {
     }
   });
 
-  it("refuses a schema that cannot be used and names the field (RF-4)", () => {
+  it("refuses an unusable schema with an error that names the field (RF-4)", () => {
     const format: Format = { type: "json_schema", name: "x", schemaJson: '{"type":"object","not":{}}', strict: true };
     for (const mode of ["none", "auto"] as const) {
       expect(() => plan(chat({ mode }), format)).toThrow(
@@ -167,7 +167,7 @@ describe("planOutput: formats", () => {
     }
   });
 
-  it("with tools, the schema applies to the final text and not to the calls (RF-6)", () => {
+  it("applies the schema to the final text and not to tool calls (RF-6)", () => {
     const made = () => plan(chat({ mode: "auto" }), schemaFormat);
     expect(made()).toMatchObject({ templateTools: [weatherTool, timeTool] });
     expect(made().grammar).toContain("get_time");
@@ -181,7 +181,7 @@ describe("planOutput: formats", () => {
     });
   });
 
-  it("an unconstrained answer to a plain prompt is unchanged text", () => {
+  it("leaves an unconstrained answer to a plain prompt unchanged", () => {
     const made = () => plan({ type: "text", text: "Say" });
     expect(made()).toMatchObject({ templateTools: [], extraSystem: null, grammar: null });
     expect(read(made, `<think>x</think>\n${weatherCall}`)).toMatchObject({

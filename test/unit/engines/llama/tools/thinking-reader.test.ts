@@ -41,7 +41,7 @@ describe("ThinkingReader", () => {
     }
   });
 
-  it("reads thoughts that are cut, or that never end, as thoughts", () => {
+  it("returns thoughts that are cut or never end as thoughts", () => {
     expect(read("<think>Hm, </thi", { cut: true })).toMatchObject({
       reasoning: "Hm, </thi",
       text: "",
@@ -56,7 +56,7 @@ describe("ThinkingReader", () => {
     expect(reader.push(" see")).toEqual([{ type: "reasoning", text: " see" }]);
   });
 
-  it("reads any mixture the same however it is split, and loses nothing but markers and white space", () => {
+  it("reads every mixture independently of how it is split, and drops only markers and white space", () => {
     const unit = fc.constantFrom("<think>", "</think>", "a", "é😀", " ", "\n", "<", "think>", " ".repeat(300));
     fc.assert(
       fc.property(fc.array(unit, { maxLength: 10 }), fc.boolean(), fc.boolean(), (units, inThoughts, cut) => {

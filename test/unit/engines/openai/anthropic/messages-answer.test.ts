@@ -13,7 +13,7 @@ import {
   writtenMessages,
 } from "../../../../support/upstream/recorded-answers.js";
 
-/** The events of an answer whose body comes in the given reads. */
+/** The events of an answer whose body arrives in these reads. */
 function eventsOf(request: GenerateRequest, reads: readonly Buffer[]): readonly GenEvent[] {
   const events: GenEvent[] = [];
   const answer = new MessagesAnswer(answerOptions(request), (event) => events.push(event));
@@ -25,7 +25,7 @@ function eventsOf(request: GenerateRequest, reads: readonly Buffer[]): readonly 
   return events;
 }
 
-/** The events of a stream of these events. */
+/** The engine's events for a stream of these events of the API. */
 function eventsFrom(given: readonly (object | string)[], request = chatRequest()): readonly GenEvent[] {
   const events: GenEvent[] = [];
   const answer = new MessagesAnswer(answerOptions(request), (event) => events.push(event));
@@ -94,12 +94,12 @@ describe("answers of Anthropic's Messages API", () => {
     ["model_context_window_exceeded", "length"],
     ["refusal", "content_filter"],
     ["a_reason_of_next_year", "stop"],
-  ])("the stop reason %s is the finish %s", (reason, finish) => {
+  ])("the stop reason %s becomes the finish reason %s", (reason, finish) => {
     const events = eventsFrom([start, textStart, text("a"), stopped(reason)]);
     expect(events.find(({ type }) => type === "finish")).toMatchObject({ reason: finish, outTokens: 9 });
   });
 
-  it("the prompt's tokens are those read, those written to the cache and those read from it", () => {
+  it("prompt tokens are the uncached ones, those written to the cache and those read from it together", () => {
     const usage = { input_tokens: 3, cache_creation_input_tokens: 20, cache_read_input_tokens: 100, output_tokens: 1 };
     const events = eventsFrom([
       { type: "message_start", message: { usage } },
@@ -116,7 +116,7 @@ describe("answers of Anthropic's Messages API", () => {
     expect(events.at(-1)).toMatchObject({ promptTokens: 7, outTokens: 2 });
   });
 
-  it("text reads the same in every spelling of a delta", () => {
+  it("text is the same in every spelling of a delta", () => {
     const spellings = [
       '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"plain"}}',
       '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"padded"}      }',
@@ -146,7 +146,7 @@ describe("answers of Anthropic's Messages API", () => {
     expect(kinds).toEqual(["accepted", "reasoning hm", "reasoning hm", "text yes", "finish", "usage"]);
   });
 
-  it("arguments that come with the start of a call are used when no part of them follows", () => {
+  it("arguments in the start of a call are used if no delta with arguments follows", () => {
     const stop = (index: number) => ({ type: "content_block_stop", index });
     const whole = eventsFrom([start, callStart(0, { city: "Rome" }), stop(0), stopped("tool_use")]);
     expect(argumentsOf(whole)).toBe('{"city":"Rome"}');
@@ -183,7 +183,7 @@ describe("answers of Anthropic's Messages API", () => {
     expect(textOf(eventsFrom([...given, stopped("end_turn")]))).toBe("a");
   });
 
-  it("a prompt that is still read has not begun an answer", () => {
+  it("events before the first content do not count as the beginning of the answer", () => {
     const answer = new MessagesAnswer(answerOptions(chatRequest()), () => {});
     for (const event of [start, { type: "ping" }]) answer.take(JSON.stringify(event));
     expect(answer.hasBegun).toBe(false);
@@ -191,7 +191,7 @@ describe("answers of Anthropic's Messages API", () => {
     expect(answer.hasBegun).toBe(true);
   });
 
-  it("an answer without a stop reason, or with what is no event, is invalid", () => {
+  it("an answer without a stop reason, or with data that is no event, is invalid", () => {
     expect(() => eventsFrom([start, textStart, text("a"), { type: "message_stop" }])).toThrow(InvalidResponse);
     expect(() => eventsFrom([start, "{"])).toThrow(InvalidResponse);
     expect(() => eventsFrom([start, part(3, "{}")])).toThrow(InvalidResponse);

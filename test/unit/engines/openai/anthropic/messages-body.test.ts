@@ -28,14 +28,14 @@ const called = (id: string, argumentsJson: string): MessageInit => ({
 });
 const result = (id: string, text: string): MessageInit => ({ ...userMessage(text), role: Role.TOOL, toolCallId: id });
 const messagesOf = (messages: readonly MessageInit[]) => body(chatRequest({ messages })).messages;
-/** The same request with changes of its input. */
+/** The request with changes in its input. */
 const withInput = (request: GenerateRequest, changes: object): GenerateRequest => ({
   ...request,
   input: { ...request.input, ...changes },
 });
 
 describe("bodies of requests to Anthropic's Messages API", () => {
-  it("a plain request has the model, the messages, a limit and streaming, and nothing that the client did not set", () => {
+  it("a plain request has the model, the messages, a token limit and streaming, and no other field", () => {
     expect(body(chatRequest())).toEqual({
       model: "claude-x",
       max_tokens: 8_192,
@@ -44,12 +44,12 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     });
   });
 
-  it("the limit of output tokens is the client's, else the model's", () => {
+  it("the limit of output tokens is the client's or, without one, the model's", () => {
     expect(body(chatRequest({ maxTokens: 5 }), older).max_tokens).toBe(5);
     expect(body(chatRequest(), older).max_tokens).toBe(32_000);
   });
 
-  it("sampling options are sent in the API's range, and those that it does not have are left out", () => {
+  it("sampling options are sent in the API's range, and unsupported ones are left out", () => {
     const request = { temperature: 1.5, topP: 0.5, topK: 7, seed: 1n, minP: 0.1, stop: ["a", '"'] };
     expect(body(chatRequest(request))).toEqual({
       ...body(chatRequest()),
@@ -60,7 +60,7 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     });
   });
 
-  it("system and developer messages become the system prompt, wherever they stand", () => {
+  it("system and developer messages become the system prompt at any position in the conversation", () => {
     const { system, messages } = body(
       chatRequest({
         messages: [
@@ -106,7 +106,7 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     ]);
   });
 
-  it("ids and arguments that the API rejects are replaced in calls and results alike", () => {
+  it("ids and arguments that the API rejects are replaced in the same way in calls and results", () => {
     const [, call, answer] = messagesOf([
       userMessage("a"),
       called("functions.f:0", '{"cut'),
@@ -116,7 +116,7 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     expect(answer.content[0]).toMatchObject({ tool_use_id: "functions_f_0", content: "" });
   });
 
-  it("text that the API rejects is left out: empty text, and spaces at the end of what the model continues", () => {
+  it("text that the API rejects is left out: empty text, and spaces at the end of an answer to continue", () => {
     expect(
       messagesOf([userMessage("a"), said(Role.ASSISTANT, " "), userMessage("b"), said(Role.ASSISTANT, "Well, ")]),
     ).toEqual([
@@ -131,7 +131,7 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     ]);
   });
 
-  it("images travel as base64 or as a URL", () => {
+  it("images are sent as base64 or as a URL", () => {
     const [{ content }] = messagesOf([
       { role: Role.USER, content: [image("data:image/PNG;base64,iVBORw0="), image("https://example.com/a.png")] },
     ]);
@@ -166,7 +166,7 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     expect(send).toThrow(expect.objectContaining({ code, param }));
   });
 
-  it("offers tools with their schemas as they are", () => {
+  it("tools are sent with their schemas unchanged", () => {
     const { tools, tool_choice } = body(chatRequest({ tool: { mode: "auto" } }));
     expect(tools).toEqual([
       { name: "get_weather", input_schema: { type: "object", properties: { city: { type: "string" } } } },
@@ -179,7 +179,7 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     ["{}", { type: "object", properties: {} }],
     [' {"properties":{}}', { type: "object", properties: {} }],
     ['{"type":"object","required":["a"]}', { type: "object", required: ["a"] }],
-  ])("the parameters %j are the schema %j", (parametersJson, schema) => {
+  ])("the parameters %j are sent as the schema %j", (parametersJson, schema) => {
     const tool = create(ToolSchema, {
       function: { name: "f", strict: true, ...(parametersJson && { parametersJson }) },
     });
@@ -192,11 +192,11 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     [{ mode: "named", name: "get_weather" }, true, { type: "tool", name: "get_weather" }],
     [{ mode: "auto" }, false, { type: "auto", disable_parallel_tool_use: true }],
     [{ mode: "required" }, false, { type: "any", disable_parallel_tool_use: true }],
-  ] as const)("the tool choice %j with parallel calls %j is %j", (tool, parallelToolCalls, sent) => {
+  ] as const)("the tool choice %j with parallel calls %j is sent as %j", (tool, parallelToolCalls, sent) => {
     expect(body(withInput(chatRequest({ tool }), { parallelToolCalls })).tool_choice).toEqual(sent);
   });
 
-  it("a conversation with calls names their tools and forbids them when the request offers none", () => {
+  it("the called tools are listed and forbidden if the request offers none", () => {
     const sent = body(chatRequest({ messages: [userMessage("a"), called("call_1", "{}"), result("call_1", "b")] }));
     expect(sent.tools).toEqual([{ name: "get_weather", input_schema: { type: "object", properties: {} } }]);
     expect(sent.tool_choice).toEqual({ type: "none" });
@@ -210,7 +210,7 @@ describe("bodies of requests to Anthropic's Messages API", () => {
     });
   });
 
-  it("labels: only the user travels, and fields of the deployment's pass_through", () => {
+  it("of the labels only `user` is sent, and fields only if the deployment's pass_through lists them", () => {
     const passOn = {
       user: "u",
       store: true,
@@ -246,11 +246,11 @@ describe("thinking of Anthropic's models by reasoning_effort", () => {
     ["high", 16_384],
     ["xhigh", 32_768],
     ["max", 65_536],
-  ])("the effort %s is a budget of %i tokens beside those of the answer", (reasoningEffort, tokens) => {
+  ])("the effort %s becomes a budget of %i tokens in addition to the answer's tokens", (reasoningEffort, tokens) => {
     expect(sent({ reasoningEffort })).toEqual({ thinking: budget(tokens), max_tokens: 8_192 + tokens });
   });
 
-  it("a budget leaves room for the answer below the limit, or is left out", () => {
+  it("has a budget that leaves tokens for the answer, or no budget", () => {
     expect(sent({ reasoningEffort: "high", maxTokens: 4_000 }).thinking).toEqual(budget(2_976));
     expect(sent({ reasoningEffort: "high", maxTokens: 2_047 })).toEqual({ max_tokens: 2_047 });
     expect(sent({ reasoningEffort: "max" }, older)).toEqual({ thinking: budget(30_976), max_tokens: 32_000 });
@@ -261,12 +261,12 @@ describe("thinking of Anthropic's models by reasoning_effort", () => {
     ["medium", "medium"],
     ["xhigh", "high"],
     ["max", "max"],
-  ])("a model with levels of effort gets %s as %s", (reasoningEffort, effort) => {
+  ])("for a model with effort levels, %s is sent as %s", (reasoningEffort, effort) => {
     const thinking = { type: "adaptive", display: "summarized" };
     expect(sent({ reasoningEffort }, adaptive)).toEqual({ thinking, max_tokens: 64_000, effort });
   });
 
-  it("is turned off with none, where the model may think on its own", () => {
+  it("is turned off with `none` if the model thinks by default", () => {
     expect(sent({ reasoningEffort: "none" }, adaptive).thinking).toEqual({ type: "disabled" });
     expect(sent({ reasoningEffort: "none" }, older).thinking).toBeUndefined();
     expect(sent({ reasoningEffort: "high" }, { ...older, thinking: "none" }).thinking).toBeUndefined();
@@ -280,7 +280,7 @@ describe("thinking of Anthropic's models by reasoning_effort", () => {
     expect(sent({ reasoningEffort, messages }, adaptive).thinking).toMatchObject({ type: "adaptive" });
   });
 
-  it("leaves out sampling options that the API rejects with it", () => {
+  it("removes sampling options that the API rejects together with it", () => {
     const options = { temperature: 0.5, topK: 3 };
     expect(body(chatRequest({ ...options, reasoningEffort: "low" }))).not.toHaveProperty("temperature");
     expect(body(chatRequest({ ...options, reasoningEffort: "low" }))).not.toHaveProperty("top_k");

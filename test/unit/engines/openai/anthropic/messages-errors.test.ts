@@ -16,7 +16,7 @@ const request: FailedRequest = {
   forms: messagesErrors,
 };
 
-describe("errors of Anthropic's API as the core's", () => {
+describe("conversion of errors of Anthropic's API to EngineError", () => {
   it.each([
     ["err-auth", "unauthorized", null, null],
     ["err-rate-limit", "rate_limited", null, 7_000],
@@ -25,7 +25,7 @@ describe("errors of Anthropic's API as the core's", () => {
     ["err-max-tokens", "bad_input", "max_tokens", null],
     ["err-too-long", "context_overflow", "messages", null],
     ["err-credit", "forbidden", null, null],
-  ])("%s is %s with param %s and the wait %s (ERR-28)", (name, code, param, retryAfterMs) => {
+  ])("%s becomes %s with param %s and the wait %s (ERR-28)", (name, code, param, retryAfterMs) => {
     const { status, headers, body } = recordedAnswer(`anthropic/${name}`);
     const error = engineErrorOf({ status, headers, body: body.toString() }, request, 0);
     expect(error).toMatchObject({ code, param, retryAfterMs });
@@ -43,7 +43,7 @@ describe("errors of Anthropic's API as the core's", () => {
     ["thinking.enabled.budget_tokens: too small", "reasoning_effort"],
     ["nothing: known", null],
     ["constructor: known", null],
-  ])("the message '%s' names the field %s", (message, param) => {
+  ])("the message '%s' becomes an error with param %s", (message, param) => {
     const body = JSON.stringify({ type: "error", error: { type: "invalid_request_error", message } });
     expect(engineErrorOf({ status: 400, headers: {}, body }, request, 0)).toMatchObject({ code: "bad_input", param });
   });
@@ -56,7 +56,7 @@ describe("errors of Anthropic's API as the core's", () => {
     ["authentication_error", "unauthorized", "upstream_error"],
     ["invalid_request_error", "bad_input", "upstream_error"],
     ["an_error_of_next_year", "upstream_error", "upstream_error"],
-  ])("%s within a stream is %s before any content, and %s after it", (type, first, later) => {
+  ])("%s within a stream becomes %s before any content, and %s after it", (type, first, later) => {
     const reported = new ReportedError(JSON.stringify({ type: "error", error: { type, message: "no" } }));
     expect(reportedErrorOf(reported, request, true).code).toBe(first);
     expect(reportedErrorOf(reported, request, false).code).toBe(later);

@@ -15,7 +15,7 @@ const options = (api: NativeApi, joins: boolean) => ({
   estimatedPromptTokens: () => 7,
 });
 
-/** The events of an answer whose body comes in the given reads. */
+/** The events of an answer whose body arrives in these reads. */
 function eventsOf(api: NativeApi, reads: readonly Buffer[], joins = false): readonly GenEvent[] {
   const events: GenEvent[] = [];
   const answer = new NativeAnswer(options(api, joins), (event) => events.push(event));
@@ -45,7 +45,7 @@ const streams = [
 ] as const;
 
 describe("answers that are passed on in the API of their request", () => {
-  it.each(streams)("%s: the events of %s stay as they came, but for the name of the model", (api, name) => {
+  it.each(streams)("%s: the events of %s are unchanged except for the name of the model", (api, name) => {
     const body = bodyOf(name);
     const passed = nativeText(eventsOf(api, [body]));
     const renamed = body.toString().replaceAll(/"model":"[^"]*"/g, '"model":"our-model"');
@@ -77,7 +77,7 @@ describe("answers that are passed on in the API of their request", () => {
     }
   });
 
-  it.each(streams)("%s: nothing of %s is emitted before its first content, and its end comes last", (api, name) => {
+  it.each(streams)("%s: events of %s are held until its first content, and its last events come last", (api, name) => {
     const parts = eventsOf(api, [bodyOf(name)]).flatMap((event) => (event.type === "native" ? [event] : []));
     expect(parts[0]?.text).toMatch(/^event: (message_start|response\.created)\n/);
     expect(parts[0]?.text).toMatch(/delta/);
@@ -85,7 +85,7 @@ describe("answers that are passed on in the API of their request", () => {
     expect(parts.at(-1)?.text).toMatch(/event: (message_stop|response\.completed)\ndata: .*\n\n$/);
   });
 
-  it("messages: a client that does not stream gets the message out of the events", () => {
+  it("messages: a client that does not stream gets the message assembled from the events", () => {
     const [message] = eventsOf("messages", [bodyOf("anthropic/chat-tools-stream")], true).flatMap((event) =>
       event.type === "native" ? [JSON.parse(event.text)] : [],
     );
@@ -121,7 +121,7 @@ describe("answers that are passed on in the API of their request", () => {
     expect(response.output[0].content[0].text).toBe('Hello, "you" 👋');
   });
 
-  it("takes a whole answer of a server that does not stream", () => {
+  it("the whole answer of a server that does not stream is passed on", () => {
     const events: GenEvent[] = [];
     const answer = new NativeAnswer(options("messages", true), (event) => events.push(event));
     answer.takeChunk(JSON.parse(bodyOf("anthropic/chat-unary").toString()));
@@ -130,7 +130,7 @@ describe("answers that are passed on in the API of their request", () => {
     expect(events.at(-1)).toMatchObject({ promptTokens: 17, outTokens: 33 });
   });
 
-  it("errors within an answer are errors, and answers without an end are invalid", () => {
+  it("errors within an answer are reported, and answers without an end are invalid", () => {
     expect(() => eventsOf("responses", [bodyOf("responses/failed-stream")])).toThrow(ReportedError);
     expect(() => eventsOf("messages", [bodyOf("anthropic/chat-overloaded-stream")])).toThrow(ReportedError);
     const answer = new NativeAnswer(options("messages", false), () => {});
