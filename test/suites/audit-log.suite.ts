@@ -25,7 +25,7 @@ export function describeAuditLog(open: OpenState): void {
       expect(await harness.state.audit.list({ limit: 10, after: null })).toEqual({ records: [kept], next: null });
     });
 
-    it("lists the newest first; pages have no gaps or repeats while records are added (KEY-23)", async () => {
+    it("lists the newest records first; pages have no gaps or repeats while records are added (KEY-23)", async () => {
       const { audit } = harness.state;
       for (const number of [1, 2, 3, 4, 5]) await audit.append(record(number * 1_000));
       const first = await audit.list({ limit: 2, after: null });

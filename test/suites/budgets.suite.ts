@@ -43,7 +43,7 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_3", [budget()], 5)).toMatchObject({ admitted: true });
     });
 
-    it("admits of simultaneous requests exactly as many as the budget allows (USE-7)", async () => {
+    it("admits exactly as many simultaneous requests as the budget allows (USE-7)", async () => {
       const ids = Array.from({ length: 50 }, (_, number) => `req_${number}`);
       const answers = await Promise.all(ids.map((id) => admit(id, [budget()], 90)));
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(11);
@@ -94,7 +94,7 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_2", [budget()], 1_000)).toMatchObject({ admitted: true });
     });
 
-    it("charges a request that a budget rejects on no limit, and one that a limit rejects on no budget (state RL-2)", async () => {
+    it("charges no limit for a request that a budget rejects, and no budget for a request that a limit rejects (state RL-2)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 1, tokensPerMinute: 5_000 });
       expect(await admit("req_1", [budget()], 1_001, { scopes: [limit] })).toMatchObject({ admitted: false });
       expect(await ledger.inspect("a", [limit])).toMatchObject([{ requests: 0, tokens: 0, running: 0 }]);
@@ -103,16 +103,16 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_4", [budget()], 1_000)).toMatchObject({ admitted: true });
     });
 
-    it("reports the budget if a budget and a limit both reject", async () => {
+    it("reports the budget if a budget and a limit both reject a request", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 1 });
       await admit("req_1", [], 0, { scopes: [limit] });
       expect(refusalOf(await admit("req_2", [budget()], 1_001, { scopes: [limit] })).thresholdId).toBe("thr_budget");
     });
 
-    it("reports the budget that resets last if several reject", async () => {
+    it("reports the budget that resets last if several budgets reject a request", async () => {
       const day = budget({ id: "thr_day", period: "day" });
       const month = budget({ id: "thr_month" });
-      // On the last day of a month both end together.
+      // On the last day of a month the daily and the monthly budget end at the same time.
       if (periodAt("day", harness.state.now()).endMs === periodAt("month", harness.state.now()).endMs) {
         await harness.advance(24 * 3_600_000);
       }

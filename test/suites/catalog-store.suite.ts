@@ -5,7 +5,7 @@ export function describeCatalogStore(open: OpenState): void {
   describe("CatalogStore", () => {
     const harness = eachTest(open);
 
-    it("a model keeps the instant at which it was first seen (MODEL-2)", async () => {
+    it("the time at which a model was first seen does not change (MODEL-2)", async () => {
       expect(await harness.state.catalog.firstSeen(["a", "b"], 1_000)).toEqual([1_000, 1_000]);
       expect(await harness.state.catalog.firstSeen(["c", "b", "a"], 2_000)).toEqual([2_000, 1_000, 1_000]);
     });

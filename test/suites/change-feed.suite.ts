@@ -120,7 +120,7 @@ export function describeChangeFeed(open: OpenState): void {
       expect(received).toContainEqual({ kind: "session", id: "ses_1" });
     });
 
-    it("sends nothing if a write changes nothing, or if a key is only used", async () => {
+    it("sends nothing if a write changes nothing, or only the time of a key's last use", async () => {
       const { keys, limits, thresholds, upstreams, drains, changes: feed } = harness.state;
       await keys.insert(keyRecord(1));
       const received: StateChange[] = [];

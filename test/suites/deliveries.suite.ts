@@ -11,7 +11,7 @@ import { describeDeliveryReplay } from "./delivery-replay.suite.js";
 import { describeDeliveryRetries } from "./delivery-retries.suite.js";
 import type { OpenState } from "./state-harness.js";
 
-/** The queue of deliveries, from the settlement that creates one to the purge that removes it. */
+/** Tests of the queue of deliveries, from the settlement that creates a delivery to the purge that removes it. */
 export function describeDeliveries(open: OpenState): void {
   describe("DeliveryQueue", () => {
     describeDeliveryClaims(open);

@@ -4,7 +4,7 @@ import { endpoint } from "../support/records.js";
 import { DeliveryDesk, failedForGood, retryIn, succeeded } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** Behaviour at the maximum number of stored deliveries. */
+/** Tests of the behaviour at the maximum number of stored deliveries. */
 export function describeDeliveryBounds(open: OpenState): void {
   describe("bounds", () => {
     const harness = eachTest(open, { openDeliveriesMax: 3, deliveredKeptMax: 4 });
@@ -16,7 +16,7 @@ export function describeDeliveryBounds(open: OpenState): void {
     const statesOf = (ids: readonly string[]): Promise<DeliveryState[]> =>
       Promise.all(ids.map(async (id) => (await desk.find(id)).state));
 
-    it("stores deliveries above the account's limit of open ones as failed, without an attempt (WH-52)", async () => {
+    it("stores deliveries above the account's maximum of open deliveries as failed, without an attempt (WH-52)", async () => {
       const ids: string[] = [];
       for (let number = 0; number < 5; number++) ids.push(await desk.emit("we_a"));
       expect(await statesOf(ids)).toEqual([
@@ -36,7 +36,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await desk.queue.backlog()).toMatchObject([{ endpointId: "we_a", open: 3 }]);
     });
 
-    it("an ended delivery frees room whatever its result; a delivery that awaits a retry does not (WH-52)", async () => {
+    it("a delivery no longer counts as open after its end, whatever its result; one that awaits a retry still does (WH-52)", async () => {
       for (let number = 0; number < 3; number++) await desk.emit("we_a");
       const [first, second, third] = await desk.claim();
       if (first === undefined || second === undefined || third === undefined) throw new Error("three are due");
@@ -49,7 +49,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await statesOf(more)).toEqual(["pending", "permanently_failed"]);
     });
 
-    it("deliveries of a disabled endpoint free room once they have ended (WH-52)", async () => {
+    it("deliveries to a disabled endpoint no longer count as open once they have ended (WH-52)", async () => {
       for (let number = 0; number < 3; number++) await desk.emit("we_a");
       await desk.disable("we_a");
       await desk.drain();
@@ -57,7 +57,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await statesOf([await desk.emit("we_b")])).toEqual(["pending"]);
     });
 
-    it("each account has its own bound, over all its endpoints (WH-52)", async () => {
+    it("the maximum applies to each account separately, over all its endpoints (WH-52)", async () => {
       await desk.insert(endpoint("we_a2"));
       await desk.insert(endpoint("we_b", { account: "b" }));
       await desk.emit("we_a");
@@ -79,7 +79,7 @@ export function describeDeliveryBounds(open: OpenState): void {
       expect(await statesOf([overflowed])).toEqual(["delivered"]);
     });
 
-    it("above the maximum of stored delivered ones, the oldest lose their payload early (WH-50)", async () => {
+    it("above the maximum of delivered deliveries with a payload, the oldest lose their payload early (WH-50)", async () => {
       const ids: string[] = [];
       for (let number = 0; number < 6; number++) {
         ids.push(await desk.emit("we_a"));

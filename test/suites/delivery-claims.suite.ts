@@ -51,7 +51,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.queue.payload("dlv_none")).toBeNull();
     });
 
-    it("no two workers claim the same delivery, however many claim at the same time (WH-32)", async () => {
+    it("no two of many workers that claim simultaneously get the same delivery (WH-32)", async () => {
       await desk.change("we_a", { maxInFlight: 64 });
       const ids = await desk.emitMany(40, "we_a");
       const claims = (await Promise.all([1, 2, 3, 4].map(() => desk.claim(20)))).flat();
@@ -95,7 +95,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
     });
 
-    it("a result after the lease expired counts while no other worker has claimed the delivery (WH-33)", async () => {
+    it("a result after the lease expired is accepted if no other worker has claimed the delivery (WH-33)", async () => {
       const id = await desk.emit("we_a");
       const claim = await desk.claimOne();
       await harness.advance(leaseMs + harness.leewayMs);
@@ -113,7 +113,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect({ delivery: await desk.find(id), endpoint: await desk.endpoint("we_a") }).toEqual(before);
     });
 
-    it("a delivery that is released without an attempt keeps its state and is due at once", async () => {
+    it("a delivery that is released without an attempt keeps its state and is due immediately", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(retryIn(30_000));
       await desk.untilDue(id);
@@ -163,7 +163,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect((await desk.claimOne()).deliveryId).toBe(id);
     });
 
-    it("notifies a listener of due deliveries at once, until it unsubscribes", async () => {
+    it("notifies a listener of due deliveries immediately, until it unsubscribes", async () => {
       let told = 0;
       const end = desk.queue.onDue(() => {
         told += 1;
@@ -171,7 +171,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       const toldOf = async (what: string, act: () => Promise<unknown>): Promise<void> => {
         const before = told;
         await act();
-        await eventually(() => told > before, `a word about ${what}`);
+        await eventually(() => told > before, `a notification of ${what}`);
       };
       let id = "";
       await toldOf("a new delivery", async () => {
@@ -179,7 +179,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       });
       await desk.attempt(failedForGood);
       const retry = { account: "a", deliveryId: id, by: "admin_token", restart: false, again: false };
-      await toldOf("a retry by hand", () => desk.queue.retryNow(retry));
+      await toldOf("a manual retry", () => desk.queue.retryNow(retry));
       await toldOf("an endpoint that is disabled", () => desk.disable("we_a"));
       await desk.insert(endpoint("we_b"));
       await desk.emit("we_b");
@@ -192,7 +192,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(told).toBe(before);
     });
 
-    it("the event of a settlement that was delayed in the spool is due at once", async () => {
+    it("the delivery of an event is due immediately if its settlement was delayed in the spool", async () => {
       const endedAtMs = harness.state.now() - 60_000;
       await desk.state.ledger.settle(settlement("req_late", { event: event(900), endedAtMs }));
       expect(await desk.claim()).toMatchObject([{ eventId: event(900).id }]);

@@ -28,7 +28,7 @@ export function describeDeliveryEnds(open: OpenState): void {
     });
 
     describe("of attempts", () => {
-      it("a delivery is pending, in flight, awaiting a retry, then delivered (WH-29)", async () => {
+      it("the states of a delivery are pending, in flight, awaiting a retry and delivered, in this order (WH-29)", async () => {
         const id = await desk.emit("we_a");
         expect(await desk.find(id)).toMatchObject({ state: "pending", reason: null });
         const first = await desk.claimOne();
@@ -53,7 +53,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.claim()).toEqual([]);
       });
 
-      it("the next attempt is due exactly one delay after the end of the last, never earlier (WH-25, WH-26)", async () => {
+      it("the next attempt is due exactly one delay after the end of the last attempt, never earlier (WH-25, WH-26)", async () => {
         const id = await desk.emit("we_a");
         for (const [retriesUsed, delayMs] of scheduleMs.entries()) {
           const claim = await desk.claimOne();
@@ -77,7 +77,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.find(id)).toMatchObject({ state: "permanently_failed", attemptsMade: 6 });
       });
 
-      it("each attempt is stored with all its fields in the same step as the new state (WH-44)", async () => {
+      it("each attempt is stored with all its fields, atomically with the new state (WH-44)", async () => {
         const id = await desk.emit("we_a");
         const first = attemptResult({
           startedAtMs: 123,
@@ -126,7 +126,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         );
       });
 
-      it("an endpoint's health counts failures since the last success and stores the time of the first (WH-38)", async () => {
+      it("an endpoint's health counts failures since the last success and stores the time of the first of them (WH-38)", async () => {
         const started = harness.state.now();
         const ids = [await desk.emit("we_a"), await desk.emit("we_a"), await desk.emit("we_a")];
         expect((await desk.endpoint("we_a")).health).toEqual(freshHealth);
@@ -180,7 +180,7 @@ export function describeDeliveryEnds(open: OpenState): void {
       ] as const;
 
       for (const { reason, end } of endings) {
-        it(`nothing is claimed afterwards, and waiting deliveries end as ${reason}, due or not (WH-30)`, async () => {
+        it(`no delivery is claimed afterwards, and waiting deliveries end as ${reason}, due or not (WH-30)`, async () => {
           await desk.insert(endpoint("we_b"));
           const waiting = await desk.emit("we_a");
           await desk.attempt(retryIn(7_200_000));
@@ -233,7 +233,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         });
       }
 
-      it("a long queue is ended too, in bounded steps (WH-30)", async () => {
+      it("all deliveries of a long queue end, in bounded steps (WH-30)", async () => {
         const ids = await desk.emitMany(1_200, "we_a");
         await desk.disable("we_a");
         expect(await desk.drain()).toEqual([]);

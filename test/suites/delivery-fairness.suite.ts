@@ -3,7 +3,7 @@ import { endpoint } from "../support/records.js";
 import { DeliveryDesk, leaseMs, retryIn, succeeded } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** Which of the due deliveries are claimed first, and how many of an endpoint. */
+/** Tests of the order in which due deliveries are claimed, and of the number that is claimed per endpoint. */
 export function describeDeliveryFairness(open: OpenState): void {
   describe("fairness", () => {
     const harness = eachTest(open);
@@ -97,7 +97,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(asked).toBe(Math.ceil(300 / 8));
     });
 
-    it("every endpoint is served if each claim returns fewer than one endpoint has due (WH-37)", async () => {
+    it("every endpoint is served even if each claim returns fewer deliveries than one endpoint has due (WH-37)", async () => {
       const ids = Array.from({ length: 6 }, (_, number) => `we_${number}`);
       for (const id of ids) await desk.insert(endpoint(id));
       for (let number = 0; number < 20; number++) await desk.emit("we_0");
@@ -111,7 +111,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       for (const id of ids) expect(turns.filter((turn) => turn === id).length).toBeGreaterThanOrEqual(2);
     });
 
-    it("every account is served (WH-37)", async () => {
+    it("deliveries of every account are claimed (WH-37)", async () => {
       const accounts = Array.from({ length: 6 }, (_, number) => `account_${number}`);
       for (const account of accounts) await desk.insert(endpoint(`we_of_${account}`, { account }));
       for (const account of accounts) await desk.emitMany(20, `we_of_${account}`, account);

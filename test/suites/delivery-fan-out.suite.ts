@@ -6,7 +6,7 @@ import { endpoint, settlement } from "../support/records.js";
 import { DeliveryDesk, event, fanOutAll, leaseMs, listAll, retryIn, succeeded } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** Events of settlements, from which deliveries are created in later steps. */
+/** Tests of events of settlements, from which deliveries are created in later steps. */
 export function describeDeliveryFanOut(open: OpenState): void {
   describe("fan-out of events", () => {
     const harness = eachTest(open, { waitingEventsMax: 40 });
@@ -19,7 +19,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
     const settle = (number: number, changes: Parameters<typeof settlement>[1] = {}): unknown =>
       desk.state.ledger.settle(settlement(`req_${number}`, { event: event(number), ...changes }));
 
-    it("an event is delivered to the endpoints of its time, whatever happens before its deliveries exist (WH-14, E-30)", async () => {
+    it("an event has deliveries for the endpoints that subscribed to it when it occurred, even if these change before the deliveries exist (WH-14, E-30)", async () => {
       for (const id of ["we_same", "we_disabled", "we_deleted"]) await desk.insert(endpoint(id));
       await desk.insert(endpoint("we_other", { events: ["request.failed"] }));
       await settle(1);
@@ -40,7 +40,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
       expect(await desk.state.deliveries.waitingEvents()).toEqual({ events: 0, oldestAtMs: null });
     });
 
-    it("each event is fanned out once, also by several workers and when it is repeated (WH-11, E-30)", async () => {
+    it("the deliveries of an event are created once, even by several workers or if the event is repeated (WH-11, E-30)", async () => {
       for (const id of ["we_a", "we_b", "we_c"]) await desk.insert(endpoint(id));
       const numbers = Array.from({ length: 20 }, (_, i) => i + 1);
       await Promise.all(numbers.map((number) => settle(number)));
@@ -77,14 +77,14 @@ export function describeDeliveryFanOut(open: OpenState): void {
       expect(await desk.queue.payload(second.deliveryId)).toBeNull();
     });
 
-    it("accounts get their deliveries in turn: the events of one do not delay those of another (E-12, E-30)", async () => {
+    it("deliveries are created for the accounts in turn, so that events of one account do not delay those of another (E-12, E-30)", async () => {
       for (let i = 0; i < 16; i++) await desk.insert(endpoint(`we_a${i}`));
       await desk.insert(endpoint("we_b", { account: "b" }));
       for (let number = 1; number <= 30; number++) await settle(number);
       await settle(31, { account: "b" });
       expect(await desk.queue.fanOut(64)).toBe(true);
       const found = await desk.queue.find(deliveryId(event(31).id, "we_b"));
-      // Accounts are on different shards, or take turns on one.
+      // The accounts are on different shards, or take turns on the same shard.
       expect(found).toMatchObject({ account: "b", state: "pending" });
       expect((await desk.state.deliveries.waitingEvents()).events).toBeGreaterThan(0);
       await fanOutAll(desk.queue);
@@ -105,7 +105,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
       expect(order).toEqual(Array.from({ length: 12 }, (_, i) => event(i + 1).id));
     });
 
-    it("beyond the maximum of waiting events, settlements create the deliveries of the oldest ones (E-30)", async () => {
+    it("above the maximum of waiting events, settlements create the deliveries of the oldest events (E-30)", async () => {
       for (const id of ["we_a", "we_b"]) await desk.insert(endpoint(id));
       for (let number = 1; number <= 45; number++) await settle(number);
       expect(await desk.state.deliveries.waitingEvents()).toMatchObject({ events: 40 });
@@ -118,7 +118,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
     });
   });
 
-  describe("shares in slots", () => {
+  describe("shares of slots", () => {
     const harness = eachTest(open);
     let desk: DeliveryDesk;
     beforeEach(async () => {
@@ -139,7 +139,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
       const of = (account: string) => answer.claims.filter((claim) => claim.account === account).length;
       return { ...answer, a: of("a"), b: of("b") };
     };
-    /** All endpoints have delivered. */
+    /** Delivers once to each endpoint, so that none counts as slow. */
     const answer = async (): Promise<void> => {
       await desk.emit("we_a1");
       await desk.emit("we_b", { account: "b" });
@@ -166,7 +166,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
       expect(await claimed(18, { held })).toMatchObject({ a: 0, b: 1 });
     });
 
-    it("endpoints without a success, and since their last failure, get the share of slow ones (E-12)", async () => {
+    it("endpoints without a success since their creation or last failure get the share of slow endpoints (E-12)", async () => {
       await desk.state.endpoints.remove("a", "we_a2");
       await desk.emitMany(20, "we_a1");
       await desk.emitMany(20, "we_b", "b");
@@ -181,7 +181,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
       expect(await claimed(6)).toMatchObject({ a: 2, b: 4 });
     });
 
-    it("slow endpoints of all accounts get their share together, and those that answer go on (E-12)", async () => {
+    it("slow endpoints of all accounts share a maximum of slots, and endpoints that answer use the other slots (E-12)", async () => {
       await answer();
       await desk.insert(endpoint("we_c", { account: "c" }));
       await desk.insert(endpoint("we_d", { account: "d" }));
@@ -193,7 +193,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
       expect(b).toBe(9);
     });
 
-    it("an endpoint that the worker knows as slow gets the slots that the worker says (E-12)", async () => {
+    it("an endpoint that the worker lists as slow gets the number of slots that the worker states (E-12)", async () => {
       await answer();
       await desk.emitMany(10, "we_a1");
       const endpointsOf = async (slowRoom: number): Promise<string[]> => {
@@ -203,7 +203,7 @@ export function describeDeliveryFanOut(open: OpenState): void {
       };
       expect(await endpointsOf(0)).toEqual(Array(8).fill("we_a2 8 false"));
       const found: string[] = [];
-      // A store may look again at queues that were passed over after a moment only.
+      // The store may examine skipped queues again only after a short time.
       await eventually(async () => found.push(...(await endpointsOf(4))) > 0, "a claim");
       expect(found).toEqual(["we_a1 8 true"]);
       expect(await endpointsOf(4)).toEqual([]);

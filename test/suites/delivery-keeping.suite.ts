@@ -21,7 +21,7 @@ export function describeDeliveryKeeping(open: OpenState): void {
       { what: "failed", outcome: failedForGood, keptMs: failedKeptMs, times: "30 d and 60 d" },
     ] as const;
     for (const { what, outcome, keptMs, times } of ends) {
-      it(`a ${what} one loses its payload, and later its record, ${times} after its end (WH-50)`, async () => {
+      it(`a ${what} delivery loses its payload, and later its record, ${times} after its end (WH-50)`, async () => {
         const id = await desk.emit("we_a");
         await harness.advance(3_600_000);
         await desk.attempt(outcome);

@@ -7,11 +7,11 @@ import { DeliveryModel, isEnded } from "./delivery-model.js";
 import { DeliveryDesk, failedForGood, retryIn, succeeded } from "./delivery-records.js";
 import type { OpenState, StateHarness } from "./state-harness.js";
 
-/** Longer than a lease; delays end between two steps, so that real time does not matter. */
+/** Time between two steps: longer than a lease, so that delays end between two steps and real time does not matter. */
 const strideMs = 20_000;
 const maxInFlight = 3;
 
-/** The numbers select among the objects that exist at that moment. */
+/** A step of a random sequence. The numbers select among the objects that exist when it runs. */
 type Step =
   | { readonly act: "emit"; readonly endpoint: "we_a" | "we_b" }
   | { readonly act: "claim"; readonly max: number }
@@ -61,7 +61,7 @@ class QueueLife {
   readonly #harness: StateHarness;
   readonly #desk: DeliveryDesk;
   readonly #model = new DeliveryModel(maxInFlight);
-  /** All claims ever returned, including expired ones. */
+  /** All claims that were returned, including expired ones. */
   #claims: Claim[] = [];
 
   constructor(harness: StateHarness) {
@@ -100,7 +100,7 @@ class QueueLife {
     }
   }
 
-  /** All open deliveries become due and are delivered; then the queue equals the model. */
+  /** Lets all open deliveries become due, delivers them and compares the queue with the model. */
   async end(): Promise<void> {
     for (let round = 0; this.#model.deliveries.some((each) => !isEnded(each)); round++) {
       if (round > 200) throw new Error("something open is never claimed");

@@ -8,9 +8,9 @@ export interface ModelDelivery {
   readonly endpointId: string;
   state: "pending" | "awaiting_retry" | "delivered" | "permanently_failed";
   dueAtMs: number;
-  /** The claim whose result would count; null: none. */
+  /** The claim whose result would be accepted; null: none. */
   current: Claim | null;
-  /** Null: unclaimed. */
+  /** End of the lease; null: the delivery is not claimed. */
   leasedUntilMs: number | null;
   retriesUsed: number;
   attemptsMade: number;
@@ -75,7 +75,7 @@ export class DeliveryModel {
     return null;
   }
 
-  /** Whether the result counts. */
+  /** Ends an attempt. Returns whether its result is accepted. */
   finish(claim: Claim, outcome: AttemptOutcome): boolean {
     const delivery = this.#holding(claim);
     if (delivery === undefined) return false;
@@ -113,7 +113,7 @@ export class DeliveryModel {
     return "queued";
   }
 
-  /** Whether a holder's lease has expired: the model cannot predict whether its result still counts. */
+  /** Whether the lease of the current claim has expired: the model cannot predict whether its result is still accepted. */
   isLost({ current, leasedUntilMs }: ModelDelivery): boolean {
     return current !== null && (leasedUntilMs === null || leasedUntilMs <= this.#nowMs);
   }

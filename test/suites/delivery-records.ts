@@ -13,7 +13,7 @@ import { settlement } from "../support/records.js";
 import type { StateHarness } from "./state-harness.js";
 
 export const leaseMs = 15_000;
-/** Time limit for anything that should end. */
+/** Maximum number of steps of a loop that should end. */
 const stepsMax = 1_000;
 
 export const succeeded: AttemptOutcome = { state: "delivered" };
@@ -53,7 +53,7 @@ export function attemptResult(changes: Partial<AttemptResult> = {}): AttemptResu
   };
 }
 
-/** An attempt without a response in time. */
+/** Result of an attempt that timed out. */
 export const timedOut = attemptResult({ latencyMs: 5_000, status: null, error: "timeout", ip: null, response: null });
 
 /** Creates the deliveries of all waiting events. */

@@ -55,7 +55,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       return ids;
     };
 
-    it("queues permanently failed deliveries for one attempt each, and marks them (WH-48)", async () => {
+    it("queues permanently failed deliveries for one attempt each, and stores the id of the replay in them (WH-48)", async () => {
       const [failed = ""] = await failedOnes(1);
       const delivered = await desk.emit("we_a");
       await desk.attempt(succeeded);
@@ -75,7 +75,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       });
     });
 
-    it("includes delivered ones on request (WH-48)", async () => {
+    it("includes delivered deliveries on request (WH-48)", async () => {
       await failedOnes(1);
       const delivered = await desk.emit("we_a");
       await desk.attempt(succeeded);
@@ -83,7 +83,7 @@ export function describeDeliveryReplay(open: OpenState): void {
       expect(await desk.find(delivered)).toMatchObject({ state: "awaiting_retry", replayId: "rpl_1" });
     });
 
-    it("restarts the whole schedule on request (WH-48)", async () => {
+    it("restarts the whole retry schedule of each delivery on request (WH-48)", async () => {
       await failedOnes(1);
       await replayAll({ restart: true });
       expect(await desk.claimOne()).toMatchObject({ retriesUsed: 0, isSingle: false, trigger: "manual" });

@@ -17,7 +17,7 @@ export function describeDeliveryRetries(open: OpenState): void {
     });
     const retry = (deliveryId: string, changes: Partial<RetryRequest> = {}): Promise<RetryOutcome> =>
       desk.queue.retryNow({ account: "a", deliveryId, by, restart: false, again: false, ...changes });
-    /** A delivery that used this many retries and failed permanently. */
+    /** Returns the id of a delivery that used this number of retries and failed permanently. */
     const failedAfter = async (retries: number): Promise<string> => {
       const id = await desk.emit("we_a");
       for (let used = 0; used < retries; used++) {
@@ -28,7 +28,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       return id;
     };
 
-    it("a permanently failed delivery is due at once, for one manual attempt (WH-46)", async () => {
+    it("a permanently failed delivery is due immediately, for one manual attempt (WH-46)", async () => {
       const id = await failedAfter(5);
       expect(await retry(id)).toBe("queued");
       expect(await desk.find(id)).toMatchObject({ state: "awaiting_retry", reason: null });
@@ -43,7 +43,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("it becomes delivered if that attempt succeeds (WH-46)", async () => {
+    it("a failed delivery becomes delivered if the manual attempt succeeds (WH-46)", async () => {
       const id = await failedAfter(0);
       expect(await retry(id)).toBe("queued");
       await desk.attempt(succeeded);
@@ -73,7 +73,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.claimOne()).toMatchObject({ trigger: "schedule", by: "", isSingle: false, retriesUsed: 1 });
     });
 
-    it("a delivery that awaits a retry uses that retry now (WH-47)", async () => {
+    it("a delivery that awaits a retry makes this retry immediately (WH-47)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(retryIn(120_000));
       expect(await retry(id)).toBe("queued");
@@ -87,7 +87,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.claim()).toMatchObject([{ attemptNumber: 3, retriesUsed: 2, trigger: "schedule", by: "" }]);
     });
 
-    it("a restart has no effect while the schedule still runs (WH-47)", async () => {
+    it("a restart has no effect on a delivery whose schedule has not ended (WH-47)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(retryIn(120_000));
       expect(await retry(id, { restart: true })).toBe("queued");
@@ -109,7 +109,7 @@ export function describeDeliveryRetries(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
     });
 
-    it("a delivered one is sent again only on explicit request, with the same event (WH-47)", async () => {
+    it("a delivered delivery is sent again only on explicit request, with the same event (WH-47)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(succeeded);
       expect(await retry(id)).toBe("delivered");

@@ -75,7 +75,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect((await Promise.all(both)).toSorted()).toEqual(["changed", "replaced"]);
     });
 
-    it("finds, replaces and removes only what belongs to the account (SEC-22)", async () => {
+    it("finds, replaces and removes only endpoints of the account (SEC-22)", async () => {
       const { endpoints } = harness.state;
       await insert(endpoint("we_a"));
       const stolen = endpoint("we_a", { account: "other", version: 2, status: "disabled", disabledReason: "by_hand" });

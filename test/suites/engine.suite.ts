@@ -6,20 +6,20 @@ import type { AbortFlag } from "../../src/lib/abort-source.js";
 
 /** The models that a tested engine provides. Consecutive tests may share a model. */
 export interface EngineHarness {
-  /** A chat model with 2 slots and a context of at most 4,096 tokens that answers with at least 20 tokens, at once. */
+  /** A chat model with 2 slots and a context of at most 4,096 tokens that answers immediately with at least 20 tokens. */
   chat(): Promise<LoadedModel>;
-  /** The same, but its answer takes at least 5 s, with a token at least every 50 ms. */
+  /** A chat model as in `chat`, but its answer takes at least 5 s, with a token at least every 50 ms. */
   slowChat(): Promise<LoadedModel>;
-  /** As `slowChat`, for one test alone, which unloads it. */
+  /** A chat model as in `slowChat`, which only one test uses and unloads. */
   ownSlowChat(): Promise<LoadedModel>;
-  /** An embedding model; a string states why there is none. */
+  /** An embedding model; or the reason why there is none, as a string. */
   embeddings: (() => Promise<LoadedModel>) | string;
   /** A reranking model; null: the engine has none. */
   rerank: (() => Promise<LoadedModel>) | null;
 }
 
 const never = new AbortController().signal;
-/** Far above the duration of an abort, so that a busy machine does not affect the result. */
+/** Time limit of an abort. It is far longer than an abort takes, so that a busy machine does not affect the result. */
 const abortWithinMs = 1_000;
 
 function request(changes: Partial<GenerateRequest> = {}): GenerateRequest {
@@ -66,7 +66,7 @@ async function engineError(promise: Promise<unknown>): Promise<EngineError> {
   throw new Error("expected an EngineError", { cause: thrown });
 }
 
-/** The contract of every engine. */
+/** Tests of the contract that every engine fulfils. */
 export function describeEngine(name: string, harness: EngineHarness): void {
   describe(`${name}: generate`, () => {
     it("emits accepted first and usage last, and finishes every choice once", async () => {
@@ -78,7 +78,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(events.at(-2)?.type).toBe("finish");
     });
 
-    it("token counts only rise, and the usage equals the counts of the finished choices", async () => {
+    it("token counts never decrease, and the usage equals the counts of the finished choices", async () => {
       const model = await harness.chat();
       const before = model.stats().producedTokens;
       const events = await all(model, request());
@@ -117,7 +117,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       }
     });
 
-    it("a model with several choices counts the prompt once and the tokens of all choices (CHAT-3)", async () => {
+    it("the usage of several choices counts the prompt once and the tokens of all choices (CHAT-3)", async () => {
       const model = await harness.chat();
       if (!model.caps.nativeN) return;
       const one = (await all(model, request({ maxTokens: 5 }))).at(-1);
@@ -143,7 +143,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(model.stats().slotsBusy).toBe(0);
     });
 
-    it("rejects calls above its slots, and accepts the next one when a slot is free", async () => {
+    it("rejects calls when all slots are busy, and accepts the next one when a slot is free", async () => {
       const model = await harness.slowChat();
       const aborts = [new AbortController(), new AbortController()];
       const running = aborts.map(async (abort) => engineError(all(model, request(), abort.signal)));
@@ -157,7 +157,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
   });
 
   describe(`${name}: abort`, () => {
-    it("stops in mid-answer, reports the tokens produced so far and frees the slot", async () => {
+    it("stops in the middle of an answer, reports the tokens produced so far and frees the slot", async () => {
       const model = await harness.slowChat();
       const abort = new AbortController();
       let seen = 0;
@@ -186,7 +186,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens });
     });
 
-    it("rejects with what the reader threw, and frees the slot", async () => {
+    it("rejects with the error that the reader threw, and frees the slot", async () => {
       const model = await harness.slowChat();
       const reading = model.generate(request(), never, (event) => {
         if (event.type === "text") throw new Error("the reader failed");
@@ -228,7 +228,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
   describe(`${name}: rerank`, () => {
     const ranked = { query: "a cat", documents: ["a dog", "a cat", "a cat"] };
 
-    it("is refused by a model that does not do it", async () => {
+    it("is rejected for a model that does not support it", async () => {
       const model = await harness.chat();
       expect(model.caps.rerank).toBe(false);
       expect((await engineError(model.rerank(ranked, never))).code).toBe("unsupported");
@@ -274,7 +274,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
         expect(vector).toHaveLength(model.caps.embeddingDims ?? 0);
         expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
       }
-      // The last digits depend on the batch in which an input is evaluated.
+      // The last digits of a vector depend on the batch in which its input is evaluated.
       const [cat = [], dog = [], again = []] = vectors.map((vector) => [...vector]);
       for (const [i, number] of cat.entries()) expect(again[i]).toBeCloseTo(number, 5);
       expect(cat.some((number, i) => Math.abs(number - (dog[i] ?? 0)) > 0.01)).toBe(true);

@@ -11,7 +11,7 @@ export function describeKeyStore(open: OpenState): void {
       keys = harness.state.keys;
     });
 
-    it("returns every field of a record, by the hash of its secret", async () => {
+    it("finds a record with all its fields by the hash of its secret", async () => {
       const record = keyRecord(1, {
         name: "строка 'quoted' \" ; --",
         account: "team-a",
@@ -39,7 +39,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await namesOf(keys)).toEqual(["key number 3", "key number 2", "key number 1"]);
     });
 
-    it("inserts a first key once for any number of simultaneous attempts", async () => {
+    it("inserts only one first key for any number of simultaneous attempts", async () => {
       const won = await Promise.all([1, 2, 3, 4, 5].map((number) => keys.insertFirst(keyRecord(number))));
       expect(won.filter(Boolean)).toHaveLength(1);
       expect(await namesOf(keys)).toHaveLength(1);
@@ -72,7 +72,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await namesOf(keys, 2)).toEqual(numbers.toReversed().map((number) => `key number ${number}`));
     });
 
-    it("reports the last page as last if it ends exactly with the last key", async () => {
+    it("returns no cursor for a next page if a page ends exactly with the last key", async () => {
       await keys.insert(keyRecord(1));
       await keys.insert(keyRecord(2));
       expect((await keys.list({ filter: anyKey, limit: 2, after: null })).next).toBeNull();
@@ -143,7 +143,7 @@ export function describeKeyStore(open: OpenState): void {
       );
     });
 
-    it("a revoked key is returned as revoked at once, and the first time of revocation is kept", async () => {
+    it("a key is returned as revoked immediately after its revocation, and a second revocation does not change the time", async () => {
       await keys.insert(keyRecord(1));
       const revoked: ApiKeyRecord = keyRecord(1, { revokedAtMs: 1_000 });
       expect(await keys.revoke(revoked.id, 1_000)).toEqual(revoked);
@@ -152,7 +152,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.revoke("key_nobody", 2_000)).toBeNull();
     });
 
-    it("keeps the latest time of use, in whatever order uses are reported", async () => {
+    it("keeps the latest time of use, independently of the order in which uses are reported", async () => {
       await keys.insert(keyRecord(1));
       const { id, hash } = keyRecord(1);
       for (const atMs of [1_000, 3_000, 2_000]) await keys.touch([{ id, atMs }]);
@@ -183,7 +183,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.update("key_nobody", { name: "new" })).toBeNull();
     });
 
-    it("simultaneous updates lose no change", async () => {
+    it("no change of simultaneous updates is lost", async () => {
       await keys.insert(keyRecord(1));
       const { id } = keyRecord(1);
       await Promise.all([
@@ -195,7 +195,7 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.find(id)).toMatchObject({ name: "new", models: ["m"], lastUsedAtMs: 7, revokedAtMs: 9 });
     });
 
-    it("a rotated key gets a successor and an expiry in one step (KEY-16)", async () => {
+    it("a rotation atomically creates a successor and sets the expiry of the old key (KEY-16)", async () => {
       await keys.insert(keyRecord(1));
       expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(true);
       expect(await keys.find(keyRecord(1).id)).toMatchObject({ expiresAtMs: 9_000 });

@@ -4,7 +4,7 @@ import type { Ledger } from "../../src/domain/metering/ledger.js";
 import { admission, leaseMs, scope, settlement } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** The stages of a request: admitted, renewed, settled or lost. */
+/** Tests of the stages of a request: admitted, renewed, settled or lost. */
 export function describeLedger(open: OpenState): void {
   describe("Ledger", () => {
     const harness = eachTest(open);
@@ -15,7 +15,7 @@ export function describeLedger(open: OpenState): void {
     const usedBy = (account: string): Promise<UsageSums> =>
       harness.state.usage.used(account, { kind: "account", id: account }, periodAt("month", harness.state.now()));
 
-    it("counts a request once, however often it is settled, also simultaneously (USE-1)", async () => {
+    it("counts a request once, even if it is settled several times or simultaneously (USE-1)", async () => {
       await ledger.admit(admission("req_1"));
       const answers = await Promise.all([1, 2, 3].map(() => ledger.settle(settlement("req_1"))));
       expect(answers.map(({ duplicate }) => duplicate).toSorted()).toEqual([false, true, true]);
@@ -44,7 +44,7 @@ export function describeLedger(open: OpenState): void {
       expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 10n });
     });
 
-    it("returns the first answer for a repeated admission, and does not revive an ended request", async () => {
+    it("returns the first answer to a repeated admission, and does not admit an ended request again", async () => {
       const request = admission("req_1", { scopes: [scope("key", "key_1", { requestsPerMinute: 10 })] });
       const first = await ledger.admit(request);
       expect(await ledger.admit(request)).toMatchObject({ admitted: true, snapshot: { requests: { remaining: 9 } } });
@@ -55,7 +55,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.liveLeases()).toBe(0);
     });
 
-    it("holds a lease from admission to settlement", async () => {
+    it("keeps a lease for a request from its admission to its settlement", async () => {
       await ledger.admit(admission("req_1"));
       await ledger.admit(admission("req_2"));
       expect(await ledger.liveLeases()).toBe(2);
@@ -63,7 +63,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.liveLeases()).toBe(1);
     });
 
-    it("a rejected request adds no usage, holds no lease and may be reported twice", async () => {
+    it("a rejected request adds no usage and has no lease, even if it is reported twice", async () => {
       const refused = { requestId: "req_1", account: "a", keyId: null, scopes: [] };
       await ledger.chargeRefused(refused);
       await ledger.chargeRefused(refused);
@@ -120,7 +120,7 @@ export function describeLedger(open: OpenState): void {
       for (const { admittedAtMs } of lost) expect(Math.abs(admittedAtMs - atMs)).toBeLessThan(leaseMs / 2);
     });
 
-    it("two sweepers never get the same request, and the one that gets it has one lease to settle it (USE-13)", async () => {
+    it("two sweeps never return the same lost request, and the process that gets it has the time of one lease to settle it (USE-13)", async () => {
       const ids = Array.from({ length: 20 }, (_, number) => `req_${number}`);
       for (const id of ids) await ledger.admit(admission(id));
       await harness.advance(leaseMs);
@@ -152,7 +152,7 @@ export function describeLedger(open: OpenState): void {
       expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 3n, completionTokens: 0n });
     });
 
-    it("sweeps at most the requested number", async () => {
+    it("a sweep returns at most the requested number of requests", async () => {
       for (const id of ["req_1", "req_2", "req_3"]) await ledger.admit(admission(id));
       await harness.advance(leaseMs);
       expect(await ledger.sweepLost(2, leaseMs)).toHaveLength(2);

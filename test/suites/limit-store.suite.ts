@@ -29,14 +29,14 @@ export function describeLimitStore(open: OpenState): void {
       expect(await limits.list()).toEqual([kept]);
     });
 
-    it("the last writer wins", async () => {
+    it("keeps the limits of the last of several writers", async () => {
       const { limits } = harness.state;
       await limits.put(stored("account", "a", 1));
       await limits.put({ ...stored("account", "a", 2), updatedAtMs: 2_000 });
       expect(await limits.list()).toEqual([{ ...stored("account", "a", 2), updatedAtMs: 2_000 }]);
     });
 
-    it("removes one owner's limits and returns whether there were any", async () => {
+    it("removes the limits of one account, key or model and returns whether there were any", async () => {
       const { limits } = harness.state;
       await limits.put(stored("account", "a"));
       await limits.put(stored("model", "a"));

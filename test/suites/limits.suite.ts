@@ -6,7 +6,7 @@ import { eachTest, type OpenState } from "./state-harness.js";
 
 const everyLimit = { requestsPerMinute: 100, tokensPerMinute: 10_000, concurrency: 100 };
 
-/** Limits of requests, tokens and running requests, which one admission decides together. */
+/** Tests of limits of requests, tokens and running requests, which an admission checks atomically. */
 export function describeLimits(open: OpenState): void {
   describe("Limits", () => {
     const harness = eachTest(open);
@@ -64,7 +64,7 @@ export function describeLimits(open: OpenState): void {
         });
       }
 
-      it("admits everything where no limit is set", async () => {
+      it("admits all requests if no limit is set", async () => {
         const answers = await Promise.all(Array.from({ length: 50 }, () => admit([], 1_000_000)));
         expect(answers).toEqual(answers.map(() => ({ admitted: true, degraded: false })));
       });
@@ -137,7 +137,7 @@ export function describeLimits(open: OpenState): void {
       for (let i = 0; i < 5; i++) expect(await admit([limit], 20)).toMatchObject({ admitted: true });
     });
 
-    it("a client that waits the announced time is admitted (state RL-10)", async () => {
+    it("a rejected client is admitted after the wait that the rejection states (state RL-10)", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 100 });
       for (const [afterMs, tokens] of [
         [0, 40],
@@ -157,7 +157,7 @@ export function describeLimits(open: OpenState): void {
       }
     });
 
-    it("the wait covers only the charges that must expire, not the whole window (state RL-10)", async () => {
+    it("the stated wait lasts until enough charges have expired, not until the whole window is empty (state RL-10)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 2 });
       await admit([limit]);
       await harness.advance(40_000);
@@ -190,8 +190,8 @@ export function describeLimits(open: OpenState): void {
       expect(refusalOf(await admit([key, account, small], 11))).toMatchObject({ which: "tokens", retryAfterMs: null });
     });
 
-    describe("returns what remains (wire RL-1)", () => {
-      it("for each dimension of the tightest limit, after the request was charged", async () => {
+    describe("an answer to an admission contains (wire RL-1)", () => {
+      it("the remaining amounts of the tightest limit, after the charge of the request", async () => {
         const key = scope("key", "key_1", { requestsPerMinute: 10, tokensPerMinute: 500 });
         const account = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 1_000 });
         const { snapshot } = await admit([key, account], 100);
@@ -205,7 +205,7 @@ export function describeLimits(open: OpenState): void {
         }
       });
 
-      it("also for a rejected request, without charging it", async () => {
+      it("the remaining amounts also for a rejected request, which is not charged", async () => {
         const limit = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 100 });
         await admit([limit], 70);
         const refused = await admit([limit], 50);
@@ -215,13 +215,13 @@ export function describeLimits(open: OpenState): void {
         });
       });
 
-      it("a full limit and no wait for an unused window", async () => {
+      it("the full limit and no wait for an unused window", async () => {
         const limit = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 100 });
         const { snapshot } = await admit([limit], 101);
         expect(snapshot?.requests).toEqual({ owner: limit.owner, limit: 4, remaining: 4, resetMs: 0 });
       });
 
-      it("nothing for dimensions without a limit", async () => {
+      it("no remaining amount for dimensions without a limit", async () => {
         const { snapshot } = await admit([scope("account", "a", { tokensPerMinute: 100 })], 10);
         expect(snapshot?.requests).toBeUndefined();
         expect(snapshot?.tokens?.remaining).toBe(90);
@@ -231,7 +231,7 @@ export function describeLimits(open: OpenState): void {
     describe("when a request ends (state RL-6)", () => {
       const limit = scope("account", "a", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
 
-      it("unused reservations are returned, once", async () => {
+      it("tokens that were reserved but not used are refunded once", async () => {
         await admit([limit], 800);
         await settleLast(100, 50);
         await settleLast(100, 50);
@@ -240,7 +240,7 @@ export function describeLimits(open: OpenState): void {
         ]);
       });
 
-      it("usage beyond the reservation is charged, and the remainder is never negative", async () => {
+      it("usage above the reservation is charged, and the remaining amount is never negative", async () => {
         await admit([limit], 900);
         await settleLast(900, 300);
         expect(await tokensOf(limit)).toBe(1_200);
@@ -248,7 +248,7 @@ export function describeLimits(open: OpenState): void {
         expect(refused).toMatchObject({ admitted: false, snapshot: { tokens: { limit: 1_000, remaining: 0 } } });
       });
 
-      it("nothing is returned for charges that have left the window", async () => {
+      it("no tokens are refunded for charges that have left the window", async () => {
         await admit([limit], 800);
         await harness.advance(70_000);
         await ledger.admit(admission("req_late", { scopes: [limit], reserve: { tokens: 300, costNano: 0 } }));
@@ -256,14 +256,14 @@ export function describeLimits(open: OpenState): void {
         expect(await tokensOf(limit)).toBe(300);
       });
 
-      it("usage beyond a charge that has left the window counts from the settlement", async () => {
+      it("usage above a charge that has left the window is charged at the time of the settlement", async () => {
         await admit([limit], 100);
         await harness.advance(70_000);
         await settleLast(100, 50);
         expect(await tokensOf(limit)).toBe(50);
       });
 
-      it("all limits of the request are corrected", async () => {
+      it("the charges on all limits of the request are corrected", async () => {
         const key = scope("key", "key_1", { tokensPerMinute: 2_000 });
         const model = scope("model", "m", { tokensPerMinute: 3_000 });
         await admit([key, limit, model], 800);
@@ -279,7 +279,7 @@ export function describeLimits(open: OpenState): void {
       expect(await tokensOf(limit)).toBe(107);
     });
 
-    it("a failure before the first token returns the tokens and keeps the request charged (state RL-14)", async () => {
+    it("a failure before the first token refunds the tokens but not the request (state RL-14)", async () => {
       const limit = scope("account", "a", everyLimit);
       await admit([limit], 800);
       await ledger.settle(
@@ -297,14 +297,14 @@ export function describeLimits(open: OpenState): void {
       expect(refusalOf(await admit([limit]))).toMatchObject({ which: "requests", used: 3 });
     });
 
-    it("settling a request that was admitted without the store corrects no window", async () => {
+    it("settling a request that was admitted without the store changes no window", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000 });
       await admit([limit], 100);
       await ledger.settle(settlement("req_elsewhere", { degraded: true, promptTokens: 500 }));
       expect(await tokensOf(limit)).toBe(100);
     });
 
-    it("an admission that reached the store too late keeps its reservation and frees its concurrency", async () => {
+    it("an admission that reached the store after its timeout keeps its charge of tokens and no longer counts as running when it is settled", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000, concurrency: 1 });
       await admit([limit], 100);
       await ledger.settle(settlement("req_1", { degraded: true, promptTokens: 500 }));
@@ -325,7 +325,7 @@ export function describeLimits(open: OpenState): void {
       expect(await admit([scope("account", "a", { requestsPerMinute: 3 })])).toMatchObject({ admitted: true });
     });
 
-    it("the concurrency of a request whose process died is free once the sweep has settled it (state RL-18)", async () => {
+    it("a request whose process died no longer counts as running once the sweep has settled it (state RL-18)", async () => {
       const limit = scope("account", "a", { concurrency: 1 });
       await admit([limit]);
       await harness.advance(leaseMs);
@@ -355,7 +355,7 @@ export function describeLimits(open: OpenState): void {
         expect((await ledger.inspect("b", [model]))[0]).toMatchObject({ requests: 0, tokens: 0 });
       });
 
-      it("empties the windows of one owner; running requests continue", async () => {
+      it("empties the rate limit window of one account, key or model; running requests continue", async () => {
         await admit([key, account, model], 70);
         await ledger.resetWindow("a", model.owner);
         expect(await ledger.inspect("a", [model, key])).toEqual([

@@ -14,7 +14,7 @@ import { describeEngine } from "./engine.suite.js";
 // Each test starts processes, which is slow on a machine that is busy with other tests.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-/** No word occurs twice. */
+/** Text of an answer in which no word occurs twice. */
 const text =
   "Once upon a time there was small fox who lived 🦊 under the hill and every morning it ran down to " +
   "drink from cold river, 河の水 because nothing else tasted quite so good after long night without any dreams at all";
@@ -40,7 +40,7 @@ const engine = llamaEngine.create({
   environment: process.env,
 });
 
-/** The start of a process takes seconds on a busy machine, so that the tests share one for each model. */
+/** Starting a process takes seconds on a busy machine, so the tests share one process for each model. */
 const shared = new Map<string, Promise<LoadedModel>>();
 
 function load(name: string): Promise<LoadedModel> {

@@ -10,7 +10,7 @@ import { loadUpstreamModel, upstreamSettings } from "../support/upstream/engine-
 import { LlamaServer } from "../support/upstream/llama-server.js";
 import { describeEngine } from "./engine.suite.js";
 
-/** No word occurs twice. */
+/** Text of an answer in which no word occurs twice. */
 const text =
   "Once upon a time there was small fox who lived 🦊 under the hill and every morning it ran down to " +
   "drink from cold river, 河の水 because nothing else tasted quite so good after long night without any dreams at all";

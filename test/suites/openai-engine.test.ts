@@ -12,7 +12,7 @@ afterAll(async () => {
   for (const server of servers) await server.close();
 });
 
-/** A model of a server of its own. */
+/** Loads a model from a separate server. */
 async function load(model: string, changes: Partial<UpstreamScript> = {}): Promise<LoadedModel> {
   const server = await startScriptedUpstream({
     text: "Once upon a time there was a small fox who lived 🦊 under a hill.",

@@ -44,7 +44,7 @@ function describeRedis(
         leewayMs: 5_000,
         async advance(ms) {
           shiftMs += ms;
-          // Every answer of the store contains its time.
+          // This call updates the estimated time, because every answer of the store contains its time.
           await state.health();
         },
         close: () => state.close(),

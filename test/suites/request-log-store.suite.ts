@@ -61,7 +61,7 @@ export function describeRequestLogStore(open: OpenState): void {
       for (const limit of [1, 2, 5, 10]) expect(await idsOf(requestLogs, {}, limit)).toEqual(idsFor(5, 4, 3, 2, 1));
     });
 
-    it("filters by model, key, account, code and arrival, each alone and together", async () => {
+    it("filters by model, key, account, code and arrival, individually and combined", async () => {
       const { requestLogs } = harness.state;
       await requestLogs.append(
         [
@@ -90,7 +90,7 @@ export function describeRequestLogStore(open: OpenState): void {
       }
     });
 
-    it("keeps what was appended last, and removes the oldest beyond a smaller bound in steps", async () => {
+    it("keeps the newest records, and removes the oldest in steps when the maximum is reduced", async () => {
       const { requestLogs } = harness.state;
       for (const number of [1, 2, 3, 4, 5, 6]) await requestLogs.append([entry(number)], 5);
       await requestLogs.append([entry(6, { model: "changed" })], 5);
@@ -103,7 +103,7 @@ export function describeRequestLogStore(open: OpenState): void {
       expect(await idsOf(requestLogs, {})).toEqual([]);
     });
 
-    it("returns what was appended after a number in the order of the appends, for watchers", async () => {
+    it("returns the records that were appended after a number, in the order of the appends, for followers of the log", async () => {
       const { requestLogs } = harness.state;
       expect(await requestLogs.newest()).toBe(0);
       await requestLogs.append([entry(7)], keep);

@@ -10,7 +10,7 @@ const put = async (store: ResponseStore, ...responses: readonly ReturnType<typeo
   for (const one of responses) await store.put(one, keepMax);
 };
 
-/** Numbers of the responses 1 to 9 of an account that are stored. */
+/** Returns which of the responses 1 to 9 of an account are stored. */
 async function numbersOf(store: ResponseStore, account = "a"): Promise<number[]> {
   const numbers = [1, 2, 3, 4, 5, 6, 7, 8, 9];
   const found = await Promise.all(numbers.map((number) => store.get(account, `resp_${number}`)));
@@ -21,7 +21,7 @@ export function describeResponseStore(open: OpenState): void {
   describe("ResponseStore", () => {
     const harness = eachTest(open);
 
-    it("returns a response to its account only, also a large one, and a repeated write does not change it (SEC-22)", async () => {
+    it("returns a response, even a large one, only to its account, and does not change it by a repeated write (SEC-22)", async () => {
       const { responses } = harness.state;
       const large = response(2, { previousId: "resp_1", items: 1_000, sealed: "AbC+/=9".repeat(200_000) });
       await put(responses, response(1), large, response(1, { account: "b", sealed: "of b" }));
@@ -42,7 +42,7 @@ export function describeResponseStore(open: OpenState): void {
       expect(await responses.purge(1_000, 10)).toBe(0);
     });
 
-    it("deletes a response once, and reads its conversation from the newest response to the first or a missing one", async () => {
+    it("deletes a response once, and reads a conversation from the newest response back to the first or to a missing one", async () => {
       const { responses } = harness.state;
       const chain = [1, 2, 3, 4].map((number) =>
         response(number, number === 1 ? {} : { previousId: `resp_${number - 1}` }),
@@ -63,10 +63,10 @@ export function describeResponseStore(open: OpenState): void {
       expect(await idsOf("resp_2")).toEqual([]);
     });
 
-    it("removes the oldest of an account beyond its bound, however many were deleted before (RSP-28)", async () => {
+    it("removes the oldest responses of an account above its maximum, independently of earlier deletions (RSP-28)", async () => {
       const { responses } = harness.state;
       await put(responses, response(1, { account: "b" }));
-      // Not in the order of their creation.
+      // The responses are stored in another order than that of their creation.
       for (const number of [3, 1, 2, 5, 4]) await responses.put(response(number), 5);
       expect(await numbersOf(responses)).toEqual([1, 2, 3, 4, 5]);
       await responses.delete("a", "resp_4");
@@ -92,7 +92,7 @@ export function describeResponseStore(open: OpenState): void {
       expect(await read(everything)).toBe(9);
     });
 
-    it("removes what was created before a time, of all accounts, in steps (RSP-27)", async () => {
+    it("removes responses of all accounts that were created before a time, in steps (RSP-27)", async () => {
       const { responses } = harness.state;
       const accounts = ["a", "b", "c", "d"];
       for (const account of accounts) {
@@ -105,7 +105,7 @@ export function describeResponseStore(open: OpenState): void {
       expect(steps).toEqual([2, 2, 2, 1, 0]);
       for (const account of accounts) expect(await numbersOf(responses, account)).toEqual([3]);
       expect(await responses.purge(Number.MAX_SAFE_INTEGER, 100)).toBe(4);
-      // Their accounts have room again.
+      // The accounts of the removed responses can store new ones again.
       for (const number of [4, 5]) await responses.put(response(number), 2);
       expect(await numbersOf(responses)).toEqual([4, 5]);
     });

@@ -26,7 +26,7 @@ export function describeSessionStore(open: OpenState): void {
     };
     const idsOf = (sessions: readonly SessionRecord[]): string[] => sessions.map(({ id }) => id);
 
-    it("returns every field, by the hash of its token", async () => {
+    it("finds a session with all its fields by the hash of its token", async () => {
       const { sessions } = harness.state;
       const kept = session(1, { role: "viewer" });
       await sessions.insert(kept);
@@ -34,7 +34,7 @@ export function describeSessionStore(open: OpenState): void {
       expect(await sessions.findByHash("hash_2")).toBeNull();
     });
 
-    it("stores last use and expiry", async () => {
+    it("stores the times of last use and expiry", async () => {
       const { sessions } = harness.state;
       const kept = session(1);
       await sessions.insert(kept);

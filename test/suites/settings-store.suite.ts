@@ -15,7 +15,7 @@ export function describeSettingsStore(open: OpenState): void {
       expect(await settings.get("secrets.canary")).toBeNull();
     });
 
-    it("writes only over the version that the writer has read", async () => {
+    it("replaces a value only if its version is the one that the writer has read", async () => {
       const { settings } = harness.state;
       expect(await settings.put("admin.password", "a", 1)).toBe(false);
       await settings.put("admin.password", "b", null);
@@ -24,7 +24,7 @@ export function describeSettingsStore(open: OpenState): void {
       expect(await settings.get("admin.password")).toEqual({ value: "b", version: 1 });
     });
 
-    it("one of several simultaneous writers succeeds", async () => {
+    it("exactly one of several simultaneous writers succeeds", async () => {
       const { settings } = harness.state;
       const values = ["a", "b", "c", "d"];
       const won = await Promise.all(values.map((value) => settings.put("admin.setup", value, null)));

@@ -5,8 +5,8 @@ import type { State } from "../../src/domain/service/state.js";
 export interface StateHarness {
   readonly state: State;
   /**
-   * Precision with which a test can reach an instant: 1 if only `advance` moves the time, more if it also runs by
-   * itself.
+   * Precision in ms with which a test can reach an instant: 1 if time advances only by `advance`, more if real time passes
+   * too.
    */
   readonly leewayMs: number;
   /** Advances the store's time for windows, leases and periods. Real time may pass too. */
@@ -14,13 +14,13 @@ export interface StateHarness {
   close(): Promise<void>;
 }
 
-/** Bounds small enough for tests; an absent one is the driver's default. */
+/** Maximum values, small enough for tests. The driver's default applies to an absent one. */
 export interface StateBounds {
-  /** Open deliveries of an account (WH-52). */
+  /** Maximum number of open deliveries of an account (WH-52). */
   readonly openDeliveriesMax?: number;
-  /** Events of an account that wait for their deliveries (E-30). */
+  /** Maximum number of events of an account whose deliveries are not created yet (E-30). */
   readonly waitingEventsMax?: number;
-  /** Delivered deliveries that keep their payload (WH-50). */
+  /** Maximum number of delivered deliveries that keep their payload (WH-50). */
   readonly deliveredKeptMax?: number;
 }
 

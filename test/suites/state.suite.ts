@@ -26,7 +26,7 @@ import { describeUsage } from "./usage.suite.js";
 
 export type { OpenState } from "./state-harness.js";
 
-/** The contract of every driver of State. `open` returns an empty one, which the suite closes. */
+/** Tests of the contract that every driver of State fulfils. `open` returns an empty state, which the suite closes. */
 export function describeState(name: string, open: OpenState): void {
   describe(`state: ${name}`, () => {
     describeStores(open);
@@ -42,8 +42,8 @@ export function describeState(name: string, open: OpenState): void {
 }
 
 /**
- * For a driver that another file runs through `describeState` on other servers: everything in the tier `long`. In the tier
- * `ci` the stores, and in a cluster also the tests that depend on the placement of keys.
+ * Tests of a driver on a further kind of server, for a driver that another file tests with `describeState`. In the tier
+ * `long` all tests run; in the tier `ci` only the tests of the stores and, in a cluster, of the placement of keys.
  */
 export function describeTopology(name: string, open: OpenState, { isCluster = false } = {}): void {
   byTier({
@@ -64,7 +64,10 @@ export function describeTopology(name: string, open: OpenState, { isCluster = fa
   })();
 }
 
-/** For a driver whose statements another file runs: everything in the tier `long`, tests of commits in the tier `ci`. */
+/**
+ * Tests of a driver whose SQL statements another file tests already. In the tier `long` all tests run; in the tier `ci`
+ * only the tests of commits.
+ */
 export function describeCommits(name: string, open: OpenState): void {
   byTier({
     long: () => describeState(name, open),
@@ -92,7 +95,7 @@ function describeStores(open: OpenState): void {
   describeChangeFeed(open);
 }
 
-/** A script that uses several keys fails if they are on several slots. */
+/** Tests that the keys of each script are on one slot: in a cluster a script whose keys are on several slots fails. */
 function describeKeysOfOneSlot(open: OpenState): void {
   describe("keys of one slot", () => {
     const harness = eachTest(open);
@@ -138,7 +141,7 @@ function describeHealth(open: OpenState): void {
       expect(harness.state.replicas()).toBeGreaterThanOrEqual(1);
     });
 
-    it("its time advances with the store's time", async () => {
+    it("the reported time advances with the time of the store", async () => {
       const before = harness.state.now();
       await harness.advance(3_600_000);
       expect(harness.state.now()).toBeGreaterThanOrEqual(before + 3_600_000);

@@ -6,7 +6,10 @@ import { admission, endpoint, settlement, threshold } from "../support/records.j
 import { DeliveryDesk, event, fanOutAll, listAll } from "./delivery-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
-/** Events of a settlement: reached thresholds and the request's own event, written atomically with its usage. */
+/**
+ * Tests of the events of a settlement, for reached thresholds and for the request itself, which are written atomically with
+ * its usage.
+ */
 export function describeThresholds(open: OpenState): void {
   describe("Thresholds and deliveries", () => {
     const harness = eachTest(open);
@@ -30,20 +33,20 @@ export function describeThresholds(open: OpenState): void {
       (await listAll(harness.state.deliveries, { account })).toReversed();
     const payloadOf = async (id: string | undefined): Promise<string> =>
       (await harness.state.deliveries.payload(id ?? "")) ?? "";
-    /** Data of the threshold events that were sent. */
+    /** Returns the data of the threshold events that were sent. */
     const toldOf = async (): Promise<Record<string, unknown>[]> => {
       const bodies = await Promise.all((await deliveries()).map(({ id }) => payloadOf(id)));
       return bodies.map((body) => JSON.parse(body).data as Record<string, unknown>);
     };
 
-    it("fires once, in the settlement that reaches it (USE-3)", async () => {
+    it("a threshold fires once, in the settlement that reaches it (USE-3)", async () => {
       const thresholds = [threshold("thr_a")];
       expect(await use(999, { thresholds })).toEqual([]);
       expect(await use(1, { thresholds })).toEqual(["thr_a"]);
       expect(await use(5_000, { thresholds })).toEqual([]);
     });
 
-    it("fires once when a hundred simultaneous settlements reach it (USE-3)", async () => {
+    it("a threshold fires once when a hundred simultaneous settlements reach it (USE-3)", async () => {
       await insert("we_a");
       const thresholds = [threshold("thr_a", { limit: 500n })];
       const crossed = await Promise.all(Array.from({ length: 100 }, () => use(10, { thresholds })));
@@ -77,7 +80,7 @@ export function describeThresholds(open: OpenState): void {
       expect(delivery?.id).toBe(deliveryId(delivery?.eventId ?? "", "we_a"));
     });
 
-    it("a settlement that passes several values fires each, lowest first (USE-5)", async () => {
+    it("a settlement that reaches several values of a threshold causes an event for each, lowest first (USE-5)", async () => {
       await insert("we_a");
       const thresholds = [threshold("thr_a", { percents: [50, 80, 100] })];
       expect(await use(499, { thresholds })).toEqual([]);
@@ -90,14 +93,14 @@ export function describeThresholds(open: OpenState): void {
       ]);
     });
 
-    it("an edited value is armed again, and fires at the next usage if it is already reached (USE-5)", async () => {
+    it("a changed value can fire again, and fires at the next usage if it is already reached (USE-5)", async () => {
       expect(await use(1_200, { thresholds: [threshold("thr_a")] })).toEqual(["thr_a"]);
       expect(await use(1, { thresholds: [threshold("thr_a", { limit: 1_100n })] })).toEqual(["thr_a"]);
       expect(await use(1, { thresholds: [threshold("thr_a", { limit: 2_000n })] })).toEqual([]);
       expect(await use(1, { thresholds: [threshold("thr_a")] })).toEqual([]);
     });
 
-    it("is armed again in a new period, and does not fire again for a past one (USE-6)", async () => {
+    it("a threshold can fire again in a new period, and does not fire again for a past period (USE-6)", async () => {
       const thresholds = [threshold("thr_a")];
       const endedAtMs = harness.state.now();
       expect(await use(1_000, { thresholds })).toEqual(["thr_a"]);
@@ -107,7 +110,7 @@ export function describeThresholds(open: OpenState): void {
       expect(await use(1_000, { thresholds })).toEqual(["thr_a"]);
     });
 
-    it("measures tokens, requests or cost, per day or month (USE-4)", async () => {
+    it("a threshold measures tokens, requests or cost, per day or month (USE-4)", async () => {
       const thresholds = [
         threshold("thr_tokens", { limit: 30n }),
         threshold("thr_requests", { metric: "requests", limit: 3n, period: "day" }),
@@ -120,7 +123,7 @@ export function describeThresholds(open: OpenState): void {
       expect([...(await use(0, { ...changes, endedAtMs }))].toSorted()).toEqual(["thr_cost", "thr_requests"]);
     });
 
-    it("measures one key if it belongs to a key (USE-4)", async () => {
+    it("a threshold of a key measures only the usage of this key (USE-4)", async () => {
       const ofKey = threshold("thr_key", { apiKeyId: "key_1" });
       await use(5_000, { keyId: "key_2" });
       expect(await use(999, { thresholds: [ofKey] })).toEqual([]);
@@ -128,14 +131,14 @@ export function describeThresholds(open: OpenState): void {
       expect(usageScopeOf(ofKey)).toEqual({ kind: "key", id: "key_1" });
     });
 
-    it("compares sums exactly beyond 2^53 (USE-9)", async () => {
+    it("sums above 2^53 are compared exactly (USE-9)", async () => {
       const thresholds = [threshold("thr_a", { metric: "cost", limit: 2n ** 53n + 2n })];
       expect(await use(0, { thresholds, costNano: Number.MAX_SAFE_INTEGER })).toEqual([]);
       expect(await use(0, { thresholds, costNano: 2 })).toEqual([]);
       expect(await use(0, { thresholds, costNano: 1 })).toEqual(["thr_a"]);
     });
 
-    it("a repeated settlement fires nothing (USE-1)", async () => {
+    it("a repeated settlement causes no events (USE-1)", async () => {
       const thresholds = [threshold("thr_a")];
       const half = settlement("req_1", { promptTokens: 600, completionTokens: 0, thresholds });
       await ledger.settle(half);
@@ -200,7 +203,7 @@ export function describeThresholds(open: OpenState): void {
         expect(await deliveries()).toHaveLength(1);
       });
 
-      it("contain only events after the endpoint was created, in order of occurrence", async () => {
+      it("are created only for events after the creation of the endpoint, in the order of the events", async () => {
         await use(1, { event: event(1) });
         await insert("we_a");
         for (const number of [2, 3, 4]) await use(1, { event: event(number) });

@@ -6,7 +6,7 @@ export function describeUpstreamStore(open: OpenState): void {
   describe("UpstreamStore", () => {
     const harness = eachTest(open);
 
-    it("returns every field, by name", async () => {
+    it("returns every field, ordered by name", async () => {
       const { upstreams } = harness.state;
       const all = [
         storedUpstream("GPU-1", {
@@ -35,7 +35,7 @@ export function describeUpstreamStore(open: OpenState): void {
       expect(await upstreams.list()).toEqual(all);
     });
 
-    it("rejects a taken name, also of simultaneous inserts, and keeps the first upstream", async () => {
+    it("rejects a name that exists, also for simultaneous inserts, and keeps the first upstream", async () => {
       const { upstreams } = harness.state;
       const urls = ["http://one/v1", "http://two/v1", "http://three/v1"];
       const answers = await Promise.all(urls.map((url) => upstreams.insert(storedUpstream("a", { url }))));
@@ -69,7 +69,7 @@ export function describeUpstreamStore(open: OpenState): void {
   describe("DrainStore", () => {
     const harness = eachTest(open);
 
-    it("returns the drains by id, and keeps the first of a deployment", async () => {
+    it("returns the drains ordered by id, and keeps the first drain of a deployment", async () => {
       const { drains } = harness.state;
       const all = ["b/org/model", "a/x y", "a/x y#2"].map((id, i) => ({ id, sinceMs: 2 ** 41 + i }));
       for (const drain of all) expect(await drains.insert(drain)).toBe(true);

@@ -14,7 +14,7 @@ import { eachTest, type OpenState } from "./state-harness.js";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** The usage of `settlement`. */
+/** The usage that one call of `settlement` describes. */
 const once = { requests: 1n, promptTokens: 10n, completionTokens: 5n, cachedTokens: 0n, costNano: 0n };
 
 const times = (count: number) => ({
@@ -79,7 +79,7 @@ export function describeUsage(open: OpenState): void {
       ]);
     });
 
-    it("sums operations of one key and model apart, which other sums contain (USE-10)", async () => {
+    it("sums each operation of a key and model separately, and includes it in the sums without operation (USE-10)", async () => {
       await settle({ endedAtMs: day });
       await settle({ endedAtMs: day, operation: "create_completion" });
       await settle({ endedAtMs: day + 1, operation: "create_completion" });
@@ -255,7 +255,7 @@ export function describeUsage(open: OpenState): void {
       expect(await usage.used("a", { kind: "account", id: "a" }, periodAt("day", day))).toEqual(expected);
     });
 
-    it("a request that ended before it ran counts as one request without tokens (USE-1)", async () => {
+    it("a request that ended before it started counts as one request without tokens (USE-1)", async () => {
       await settle({ endedAtMs: day, why: "failed", error: "internal_error", promptTokens: 0, completionTokens: 0 });
       expect(await rows("day")).toMatchObject([{ requests: 1n, promptTokens: 0n, completionTokens: 0n }]);
     });

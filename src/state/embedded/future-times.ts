@@ -1,20 +1,26 @@
 import { periodAt } from "../../domain/events/events.js";
 import type { SqliteDatabase } from "./database/sqlite.js";
 
-/** End of a lease that was taken while the clock was ahead: an attempt that still runs has ended by then. */
+/**
+ * Maximum remaining time of a lease that was taken while the clock was ahead. An attempt that still runs ends within this
+ * time.
+ */
 const leaseMs = 15_000;
-/** Longest delay of a retry that can be configured, with a margin. */
+/** Longest configurable delay of a retry, with a margin. */
 const longestDelayMs = 31 * 86_400_000;
 const hourMs = 3_600_000;
 
 /**
- * Returns the verb that brings leases and due times of deliveries back, which were written while the clock was ahead: they
- * keep their delays. Otherwise these deliveries would wait until the clock reaches those times. Blocks the thread: some
- * microseconds for each open delivery.
+ * Returns the verb that corrects ends of leases and due times of deliveries that were written while the clock was ahead;
+ * the delays of retries are kept. Without it these deliveries would wait until the clock reaches those times. It blocks the
+ * thread for some microseconds for each open delivery.
  */
 export function createReschedule(db: SqliteDatabase): (nowMs: number) => number {
   const shortenLeases = db.prepare("UPDATE leases SET ends_at_ms = ?1 + ?2 WHERE ends_at_ms > ?1 + ?2");
-  /** When the due time was set. A delivery whose retry was requested by hand has an earlier attempt. */
+  /**
+   * Time at which the due time was set: the start of the last attempt, else the creation. For a manual retry it is earlier
+   * than the request.
+   */
   const setAt = "coalesce(json_extract(attempts_json, '$[#-1].startedAtMs'), created_at_ms)";
   const reschedule = db.prepare(
     `UPDATE deliveries SET due_at_ms = ?1 + CASE WHEN ${setAt} > ?1 THEN max(0, due_at_ms - ${setAt}) ELSE 0 END
@@ -29,7 +35,7 @@ export function createReschedule(db: SqliteDatabase): (nowMs: number) => number 
   };
 }
 
-/** Columns that are set to the present where they are ahead of it. Audit records and expiries of keys stay as they are. */
+/** Columns with times that are set to the present if they are later. Audit records and expiry times of keys are not changed. */
 const presentColumns: readonly (readonly [table: string, ...columns: string[]])[] = [
   ["settled", "at_ms"],
   ["live_requests", "admitted_at_ms"],
@@ -48,10 +54,10 @@ const presentColumns: readonly (readonly [table: string, ...columns: string[]])[
 
 const amounts = "requests, prompt_tokens, completion_tokens, cached_tokens, cost_nano";
 
-/** Number of rows that were changed, by table; tables without one are absent. */
+/** Number of changed rows by table. Tables without changed rows are absent. */
 export type RepairedRows = Readonly<Record<string, number>>;
 
-/** Returns the verb that moves all times ahead of `nowMs` back to it, and counts the rows. */
+/** Returns the verb that sets all times later than `nowMs` to `nowMs` and returns the number of changed rows. */
 export function createTimeRepair(db: SqliteDatabase): (nowMs: number) => RepairedRows {
   const reschedule = createReschedule(db);
   return (nowMs) => repair(db, reschedule, nowMs);
@@ -72,12 +78,13 @@ function repair(db: SqliteDatabase, reschedule: (nowMs: number) => number, nowMs
   const scope = "account, scope_kind, scope_id, period_kind";
   count("period_sums", moveSums(db, "period_sums", scope, day.startMs, "period_kind = 'day'"));
   count("period_sums", moveSums(db, "period_sums", scope, month.startMs, "period_kind = 'month'"));
-  // The mark of a day ends with its date. Its sum has moved, and is compared again in the present period.
+  // Marks of reached values in later periods are deleted; the mark of a day ends with its date. The sums were moved and are
+  // compared again in the present period.
   const forget = db.prepare(
     "DELETE FROM crossings WHERE period_end_ms > ?1 OR (period_end_ms > ?2 AND mark GLOB '*:????-??-??')",
   );
   count("crossings", forget.run(month.endMs, day.endMs).changes);
-  // The right time of their end is unknown. Without them, users sign in again.
+  // The correct expiry of these sessions is unknown, so they are deleted and users sign in again.
   count("sessions", db.prepare("DELETE FROM sessions WHERE created_at_ms > ?").run(nowMs).changes);
   for (const [table, ...columns] of presentColumns) {
     for (const column of columns) {

@@ -34,7 +34,7 @@ export function createKeyVerbs(db: SqliteDatabase) {
   const examined = `SELECT created_at_ms, id, account, name, prefix, last4, revoked_at_ms, expires_at_ms FROM api_keys
      WHERE (?1 IS NULL OR account = ?1) AND (?2 IS NULL OR (created_at_ms, id) < (?2, ?3))
      ORDER BY created_at_ms DESC, id DESC`;
-  // The last key that a step examines, and the one that follows it.
+  // The last key that a step examines, and the key after it.
   const border = db.prepare(`SELECT created_at_ms, id FROM (${examined}) LIMIT 2 OFFSET ?4 - 1`);
   const filtered = db.prepare(
     `SELECT ${names} FROM api_keys WHERE id IN (SELECT id FROM (${examined} LIMIT ?4)
@@ -140,7 +140,7 @@ function toRecord(row: SqlRow): ApiKeyRecord {
   const { requestsPerMinute, tokensPerMinute, concurrency, priority, ...record } = columns.read(row);
   return {
     ...record,
-    // An unknown scope, as in a damaged row, counts as the narrower one.
+    // An unknown scope, as in a damaged row, counts as `read`, which allows less.
     scope: record.scope === "read_write" ? "read_write" : "read",
     limits: { requestsPerMinute, tokensPerMinute, concurrency },
     ...storedPriority(priority),

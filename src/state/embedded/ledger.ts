@@ -26,7 +26,10 @@ const duplicate: Settled = Object.freeze({ duplicate: true, crossed: [] });
 const withoutBudgets = (): bigint => 0n;
 
 export interface SettleLink extends StoreLink<SettlementVerbs> {
-  /** See WorkerLink. Null: the settlement only adds to sums in memory, and the ledger itself rejects repeated ones. */
+  /**
+   * Writes a settlement, see WorkerLink. Null: the settlement was only added to sums in memory, and the ledger itself must
+   * reject repeated ones.
+   */
   settle(settlement: NewSettlement): Promise<SettledRow | null> | null;
 }
 
@@ -44,8 +47,8 @@ export interface EmbeddedLedgerDeps {
 }
 
 /**
- * The ledger of one process: admissions are decided in memory, synchronously, and a restart begins with empty windows
- * (state RL-20). Settlements are written and synced in batches. With state in memory, a settlement without event,
+ * The ledger of one process: admissions are decided synchronously in memory, and after a restart all rate limit windows are
+ * empty (state RL-20). Settlements are written and synced in batches. With state in memory, a settlement without event,
  * threshold and budget only adds to sums.
  */
 export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
@@ -59,7 +62,7 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
   const decide = (request: AdmitRequest, used: (budget: Budget) => bigint): Admission => {
     const liveBefore = admission.live;
     const decision = admission.admit(request, used);
-    // A repeated request has its row already.
+    // The row of a repeated request exists already.
     if (running !== null && admission.live > liveBefore) {
       const { requestId, account, keyId, model, operation, promptTokens } = request;
       const admittedAtMs = time.now();
@@ -71,7 +74,7 @@ export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
   const admit = (request: AdmitRequest): Admission | Promise<Admission> => {
     if (request.budgets.length === 0) return decide(request, withoutBudgets);
     const loading = budgets.prepare(request.account, request.budgets, time.now());
-    // Prepared again afterwards, because a period may have begun meanwhile.
+    // The budgets are prepared again after loading, because a new period may have begun in the meantime.
     return loading === null ? decide(request, usedOf) : loading.then(() => admit(request));
   };
 
@@ -149,7 +152,10 @@ function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
 }
 
-/** Twice the thresholds of a store: those in use stay cached when others were removed. */
+/**
+ * Maximum number of cached sums: twice the maximum of thresholds, so that sums in use stay cached when thresholds were
+ * removed.
+ */
 const trackedMax = 40_000;
 const noneTracked: readonly Tracked[] = [];
 
@@ -162,13 +168,13 @@ interface Tracked {
   requests: bigint;
   tokens: bigint;
   cost: bigint;
-  /** Sums of settlements that are being written: counted early, never late. */
+  /** Sums of settlements that are being written. They count already, so that a budget is never exceeded by them. */
   unwritten: { requests: bigint; tokens: bigint; cost: bigint };
 }
 
 /**
  * Cache of the sums of budgets, so that an admission does not read the database. A sum is read once, when a budget first
- * needs it; settlements keep it up to date.
+ * needs it; afterwards settlements update it.
  */
 export class BudgetSums {
   readonly #read: UsageReader["used"];
@@ -190,7 +196,7 @@ export class BudgetSums {
     return loading === null ? null : Promise.all(loading);
   }
 
-  /** 0 for a budget that is not prepared. */
+  /** Used amount of a budget; 0 if the budget is not prepared. */
   usedOf({ scope, period, metric }: Budget): bigint {
     const tracked = this.#tracked.get(nameOf(scope.kind, scope.id, period));
     return tracked === undefined ? 0n : tracked[metric] + tracked.unwritten[metric];
@@ -204,7 +210,7 @@ export class BudgetSums {
     return touched;
   }
 
-  /** `moved`: sums after the settlement and others of its batch; empty when it added nothing. */
+  /** Ends what `begin` started. `moved`: sums after the batch of the settlement; empty if the settlement added nothing. */
   finish(touched: readonly Tracked[], settlement: Settlement, moved: readonly MovedSum[]): void {
     for (const { unwritten } of touched) add(unwritten, settlement, -1n);
     if (moved === this.#moved) return;
@@ -252,7 +258,10 @@ function nameOf(scopeKind: UsageScope["kind"], scopeId: string, periodKind: Peri
   return `${scopeKind}\n${scopeId}\n${periodKind}`;
 }
 
-/** Sums only grow, so the larger of two readings is the later one, whatever their order of arrival. */
+/**
+ * Replaces cached sums by larger ones. Sums only grow, so the larger of two values is the later one, whatever their order
+ * of arrival.
+ */
 function raise(tracked: Tracked, { requests, promptTokens, completionTokens, costNano }: UsageSums): void {
   if (requests < tracked.requests) return;
   tracked.requests = requests;

@@ -9,7 +9,7 @@ import type { StoreLink } from "./database/worker-link.js";
 const limitsMax = 10_000;
 const thresholdsListedMax = 10_000;
 const limitColumns = columnsOf<RateLimits>("requests_per_minute, tokens_per_minute, concurrency");
-/** All but the limit, which may exceed a number's precision. */
+/** All columns except the limit, which may exceed the precision of a number. */
 const thresholdColumns = columnsOf<Omit<Threshold, "limit">>(
   "id, account, api_key_id, metric, period, action, created_at_ms, updated_at_ms, percents_json",
 );
@@ -17,7 +17,7 @@ const thresholdColumns = columnsOf<Omit<Threshold, "limit">>(
 /** Limits of accounts and models, and thresholds, in the database. */
 export function createLimitVerbs(db: SqliteDatabase) {
   const limits = db.prepare("SELECT * FROM limits ORDER BY owner_kind, owner_id");
-  // A full table still takes new values of an owner that it has.
+  // If the table is full, limits of an owner that has a row can still be changed.
   const putLimits = db.prepare(
     `INSERT INTO limits (owner_kind, owner_id, updated_at_ms, ${limitColumns.names})
      SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE (SELECT count(*) FROM limits) < ${limitsMax}

@@ -22,9 +22,9 @@ import { createVerbs, type DeliveryBounds, deliveryBounds, type StoreVerbs } fro
 export interface MemoryStateDeps extends Partial<DeliveryBounds> {
   /** Default: the system's. */
   readonly clock?: Clock;
-  /** Reports jumps of the clock; default: they are only counted. */
+  /** Logger for jumps of the clock; default: jumps are counted but not logged. */
   readonly log?: Logger;
-  /** Longest lead of store time over the clock; default 5 minutes. */
+  /** Maximum time by which the store's time may be ahead of the clock; default 5 minutes. */
   readonly clockLeadMaxMs?: number;
 }
 
@@ -51,7 +51,7 @@ export function openMemoryState(deps: MemoryStateDeps = {}): State {
   };
 }
 
-/** Size at which writes fail. Mostly unreceived deliveries, about a kilobyte each. */
+/** Size at which writes fail. Most of it are deliveries that no receiver has accepted, about a kilobyte each. */
 const defaultMemoryMaxMib = 1_024;
 const pagesPerMib = 256;
 
@@ -64,7 +64,7 @@ export class MemoryLink {
   readonly #verbs: StoreVerbs;
   readonly #run: RunBatch;
   readonly #memoryMaxMib: number;
-  /** Settlements of this turn with effects beside their usage. */
+  /** Settlements of this turn of the event loop that have other effects than usage. */
   #waiting: WaitingSettlement[] = [];
 
   /** Throws StateOpenError when the runtime has no SQLite. */
@@ -86,8 +86,8 @@ export class MemoryLink {
   readonly writeUnsynced = this.read;
 
   /**
-   * Usage alone is added to sums that are written before the next verb runs: until then it costs no statement. Other
-   * settlements of one turn of the event loop are one batch.
+   * A settlement with only usage is added to sums in memory, which are written before the next verb runs. The other
+   * settlements of one turn of the event loop form one batch.
    */
   settle(waiting: NewSettlement): Promise<SettledRow | null> | null {
     const { settlement, endedAtMs, wantsSums } = waiting;
@@ -126,7 +126,10 @@ export class MemoryLink {
     throw errorOf(outcome ?? { ok: false, message: "the store gave no answer", sqlite: null });
   }
 
-  /** In its own transaction, so that a failing verb does not remove the sums. Sums that cannot be written are kept. */
+  /**
+   * Writes the sums in a separate transaction, so that a failing verb does not discard them. Sums that cannot be written
+   * are kept.
+   */
   #writeCollected(): void {
     const { collected } = this.#verbs;
     if (collected.isEmpty) return;

@@ -12,10 +12,10 @@ import {
 import { integer, type SqliteDatabase, type SqlRow, type SqlValue, text, textOrNull } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";
 
-/** Records that one read examines, about a millisecond. */
+/** Maximum number of records that one read examines, in about a millisecond. */
 const examinedMax = 5_000;
 
-/** A record as columns and text, which is cheaper to copy between the threads than its objects. */
+/** A record as values of columns, which are cheaper to copy between the threads than nested objects. */
 type RecordRow = readonly [
   id: string,
   receivedAtMs: number,
@@ -94,7 +94,7 @@ export function createRequestLogVerbs(db: SqliteDatabase) {
     writes: {
       appendRequestLogs(rows: readonly RecordRow[], keep: number): void {
         for (const row of rows) append.run(...row);
-        // Twice as many as were added, so that a smaller bound is reached step by step.
+        // Removes up to twice as many records as were added, so that a reduced maximum is reached step by step.
         trim(keep, 2 * rows.length);
       },
       trimRequestLogs: trim,
@@ -109,7 +109,7 @@ function positionOf(row: SqlRow): RequestCursor {
   return { atMs: integer(row, "received_at_ms"), id: text(row, "id") };
 }
 
-/** A power cut can lose the last appends; a kill cannot. */
+/** The request log on a link to the database. A power cut can lose the last records, a kill of the process cannot. */
 export function createRequestLogStore(link: StoreLink<ReturnType<typeof createRequestLogVerbs>>): RequestLogStore {
   return {
     append: (entries, keep) => link.writeUnsynced("appendRequestLogs", entries.map(toRow), keep),

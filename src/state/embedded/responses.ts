@@ -4,7 +4,7 @@ import type { StoreLink } from "./database/worker-link.js";
 
 const columns = columnsOf<StoredResponse>("account, id, created_at_ms, previous_id, items, sealed");
 
-/** Stored responses in the database. Triggers count those of each account. */
+/** Stored responses in the database. Triggers count the responses of each account. */
 export function createResponseVerbs(db: SqliteDatabase) {
   const insert = db.prepare(`INSERT OR IGNORE INTO responses (${columns.names}) VALUES (${columns.placeholders})`);
   const counted = db.prepare("SELECT stored FROM response_counts WHERE account = ?");

@@ -30,7 +30,7 @@ export function createSessionVerbs(db: SqliteDatabase) {
       insertSession(session: SessionRecord): void {
         insert.run(...columns.values(session));
       },
-      /** False: it is gone. */
+      /** Returns false if the session no longer exists. */
       touchSession: (id: string, lastSeenAtMs: number, expiresAtMs: number): boolean =>
         Number(touch.run(lastSeenAtMs, expiresAtMs, id).changes) === 1,
       removeSession: (id: string): boolean => Number(remove.run(id).changes) === 1,
@@ -71,6 +71,6 @@ export function createSessionStore(
 
 function toSession(row: SqlRow): SessionRecord {
   const session = columns.read(row);
-  // An unknown role, as in a damaged row, counts as the narrower one.
+  // An unknown role, as in a damaged row, counts as `viewer`, which has fewer rights.
   return { ...session, role: session.role === "admin" ? "admin" : "viewer" };
 }

@@ -3,7 +3,7 @@ import type { StateChange } from "../../domain/call/ports.js";
 import { integer, type SqliteDatabase, text } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";
 
-/** Settings that the service keeps for itself, and when each model was first seen. */
+/** Settings that the service itself writes, and the time at which each model was first seen. */
 export function createSettingVerbs(db: SqliteDatabase) {
   const get = db.prepare("SELECT value, version FROM settings WHERE name = ?");
   const insert = db.prepare("INSERT INTO settings (name, value, version) VALUES (?, ?, 1) ON CONFLICT DO NOTHING");

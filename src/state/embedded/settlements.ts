@@ -19,7 +19,7 @@ const liveColumns = columnsOf<LostRequest>(
 
 const noEffects = [null, -1, false] as const;
 
-/** Request ids begin with their time: the newest marker is among the last ones. */
+/** Request ids begin with a time, so the newest marker is among the last rows by id. */
 const newestMarkerSql = `SELECT max(at_ms) AS at_ms
   FROM (SELECT at_ms FROM settled ORDER BY request_id DESC LIMIT 1000)`;
 
@@ -51,7 +51,7 @@ interface SettlementDeps {
   readonly emit: Emit;
 }
 
-/** Rows of running requests, from which the next process accounts for those that a crash interrupted, and settlements. */
+/** Settlements, and rows of running requests, with which the next process accounts for requests that a crash interrupted. */
 export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, emit }: SettlementDeps) {
   const insertLive = db.prepare(
     `INSERT INTO live_requests (${liveColumns.names}) VALUES (${liveColumns.placeholders}) ON CONFLICT DO NOTHING`,
@@ -66,10 +66,10 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
   const markAll = db.prepare("INSERT INTO settled (request_id, at_ms) SELECT value, ? FROM json_each(?)");
   const newest = db.prepare(newestMarkerSql);
   const among = db.prepare("SELECT request_id FROM settled WHERE request_id IN (SELECT value FROM json_each(?))");
-  // One statement removes all requests that ended in the transaction, most of which were never written.
+  // One statement removes the rows of all requests that ended in the transaction. Most of these have no row.
   const ended = collected.of<true>((ids) => removeLive.run(JSON.stringify([...ids.keys()])));
 
-  /** Sums of the accounts and keys of these rows, each once. */
+  /** Sums of the accounts and keys of these rows, without duplicates. */
   const sumsOf = (rows: readonly SettlementRow[]): MovedSum[] => {
     const moved = new Map<string, MovedSum>();
     for (const [, account, keyId, , , , , , , , endedAtMs] of rows) {
@@ -87,14 +87,14 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
     return [...moved.values()];
   };
 
-  /** Marks requests as settled. Returns the positions of those that were settled before. */
+  /** Marks requests as settled. Returns the positions of requests that were settled before. */
   const markEach = (rows: readonly SettlementRow[]): readonly number[] => {
     const nowMs = Math.max(...rows.map((row) => row[9]));
     try {
       markAll.run(nowMs, JSON.stringify(rows.map(([requestId]) => requestId)));
       return [];
     } catch (error) {
-      // One of them is marked already. SQLite has undone this statement alone.
+      // One of the requests is marked already. SQLite has rolled back only this statement.
       if (sqliteCode(error) !== sqliteCodes.CONSTRAINT) throw error;
       return rows.flatMap(([id], position) => (Number(mark.run(id, nowMs).changes) === 0 ? [position] : []));
     }
@@ -105,7 +105,7 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
       liveRequests: (): readonly LostRequest[] => live.all().map(liveColumns.read),
       /** Time of the latest settlement; 0 before the first. */
       newestSettlementAtMs: (): number => Number(newest.get()?.["at_ms"] ?? 0),
-      /** Ids of those that are settled. */
+      /** Returns those of the given ids whose requests are settled. */
       settledAmong: (requestIds: readonly string[]): readonly string[] =>
         among.all(JSON.stringify(requestIds)).map((row) => text(row, "request_id")),
     },
@@ -136,7 +136,8 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
           if (duplicates.includes(position)) return;
           const delta = { account, keyId, model, operation, promptTokens, completionTokens, cachedTokens, costNano };
           const [event, list, wantsSums] = effects ?? noEffects;
-          // Before its own usage is added, because the sums are read here when the batch first needs them.
+          // Called before the usage of the settlement is added, because the sums are read here when the batch first needs
+          // them.
           const watched = checks === null || list < 0 ? null : checks.watched(list, delta, atMs);
           usage.add(delta, atMs);
           checks?.add(delta, atMs);

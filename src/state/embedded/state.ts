@@ -31,19 +31,25 @@ export interface EmbeddedStateDeps extends Partial<DeliveryBounds> {
   readonly log: Logger;
   /** Default: the system's. */
   readonly clock?: Clock;
-  /** Longest lead of store time over the clock; default 5 minutes. */
+  /** Maximum time by which the store's time may be ahead of the clock; default 5 minutes. */
   readonly clockLeadMaxMs?: number;
-  /** Whether an empty state replaces a lost one; else the opening fails. */
+  /** Whether to create an empty database if the former one is missing; otherwise opening fails. */
   readonly newStore?: boolean;
-  /** Interval of the checks of the files; default a second. */
+  /** Interval at which the files are compared with their paths; default one second. */
   readonly checkEveryMs?: number;
 }
 
-/** Lead of the store's time that causes a warning: periods and expiries are late by as much. */
+/**
+ * If the store's time is ahead of the clock by this much, a warning is shown: periods and expiries are wrong by the
+ * difference.
+ */
 const aheadWarnMs = 60_000;
 const aheadFix =
   "Set the clock. If it is right, stop the service and run uis state repair-time, or wait: the difference shrinks by itself.";
-/** A clock that jumps forward by mistake must not delete what is kept for days. */
+/**
+ * Pause of the purge after a jump of the clock: a clock that is set forward by mistake must not delete records that are
+ * kept for days.
+ */
 const purgePauseMs = 3_600_000;
 const defaultCheckEveryMs = 1_000;
 
@@ -66,7 +72,7 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
   } catch (cause) {
     await worker.close();
     if (!(cause instanceof ServiceError)) throw cause;
-    // Parts of a damaged file are read only here.
+    // A damaged file may be detected only here, because the parts that are read now were not read before.
     const fix = "free space on its disk or make it writable; a damaged file is replaced by uis restore FILE";
     const what = cause.message.replace(/^The store cannot be used: |\.$/g, "");
     throw new StateOpenError(`${databaseFile(dataDir)} cannot be used: ${what}`, fix, { cause });
@@ -90,7 +96,8 @@ async function openOn(worker: WorkerLink, deps: EmbeddedStateDeps): Promise<Stat
   if (noted.unreadable > 0) {
     log.error({ lines: noted.unreadable }, "skipped damaged lines of the journal of running requests");
   }
-  // The journal's last lines may lack a row. They get one before the journal is truncated.
+  // Requests in the last lines of the journal may have no row in the database. The rows are written before the journal is
+  // truncated.
   const settled = await link.read(
     "settledAmong",
     noted.rows.map(({ requestId }) => requestId),
@@ -131,7 +138,10 @@ interface StoreClockDeps {
   readonly clockLeadMaxMs?: number | undefined;
 }
 
-/** Store time, and the jumps of the clock. After one back, deliveries that were due later by it are due as planned. */
+/**
+ * The store's time, and a detector of jumps of the clock. After a jump back, due times of deliveries that were written
+ * before it are corrected.
+ */
 export function createStoreClock({ clock, log, link, seenAtMs, clockLeadMaxMs: leadMaxMs }: StoreClockDeps) {
   const jumps = new ClockJumps({ whose: "this machine's clock", monotonic: () => clock.monotonic(), log });
   const time = new StoreTime(clock, {
@@ -148,7 +158,7 @@ export function createStoreClock({ clock, log, link, seenAtMs, clockLeadMaxMs: l
   return { time, jumps };
 }
 
-/** A part of the health of the store. */
+/** Health of the clock, as a part of the health of the store. */
 export function clockHealth(time: StoreTime, jumps: ClockJumps) {
   const aheadMs = time.aheadMs();
   return {
@@ -160,11 +170,14 @@ export function clockHealth(time: StoreTime, jumps: ClockJumps) {
 interface StoresDeps extends Omit<EmbeddedLedgerDeps, "link" | "readUsed" | "onDue"> {
   readonly link: StoreLink<StoreVerbs> & EmbeddedLedgerDeps["link"];
   readonly jumps: Pick<ClockJumps, "isWithin">;
-  /** Number of endpoints of each account that has any. */
+  /** Number of endpoints of each account that has endpoints. */
   readonly endpointCounts: readonly (readonly [string, number])[];
 }
 
-/** The stores on a link to the database, in a file or in memory: verbs, and a notification after each change. */
+/**
+ * Creates the stores on a link to the database, in a file or in memory. A store calls verbs and notifies listeners after
+ * each change.
+ */
 export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | "health" | "fileFault" | "close"> {
   const { link, time, jumps, endpointCounts } = deps;
   const changes = new LocalChanges();
@@ -204,7 +217,7 @@ export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | 
 
 async function healthOf(link: WorkerLink, time: StoreTime, jumps: ClockJumps): Promise<StateHealth> {
   const askedAtMs = performance.now();
-  // Without other writes, a fault that is over would still be reported.
+  // A write is attempted now, because without other writes a fault that has ended would still be reported.
   if (link.writeFault !== null) await link.write("probe").catch(() => {});
   const problem = await link.read("ping").then(
     () => null,

@@ -22,15 +22,15 @@ interface Watched {
   readonly threshold: Threshold;
   readonly period: Period;
   readonly sum: RunningSum;
-  /** The lowest value that has no event yet; null when all have one. */
+  /** The lowest value for which no event was written yet; null when all values have an event. */
   next: bigint | null;
 }
 
 /** Events of the values that a settlement has reached. */
 interface Reached {
-  /** Ids of their thresholds, one for each value. */
+  /** Id of the threshold of each reached value. */
   readonly ids: readonly string[];
-  /** Whether one of the events has a receiver. */
+  /** Whether at least one of the events has a receiver. */
   readonly hasDue: boolean;
 }
 
@@ -45,9 +45,9 @@ interface ThresholdChecksDeps {
 }
 
 /**
- * Compares the sums of a batch of settlements with thresholds. Sums are read once a batch and kept in step in memory, so
- * that another settlement or threshold costs a comparison of numbers, and each event still has the sum that includes the
- * settlement which reached the value. Returns the function that begins a batch.
+ * Compares the sums of a batch of settlements with thresholds. Sums are read once in a batch and then updated in memory, so
+ * each further settlement or threshold only takes a comparison of numbers. An event contains the sum including the
+ * settlement that reached the value. Returns the function that begins a batch.
  */
 export function createThresholdChecks(db: SqliteDatabase, { usage, emit }: ThresholdChecksDeps) {
   const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
@@ -56,7 +56,7 @@ export function createThresholdChecks(db: SqliteDatabase, { usage, emit }: Thres
   const nextOf = (threshold: Threshold, period: Period, sum: bigint): bigint | null => {
     for (const value of valuesOf(threshold)) {
       if (value.value > sum) return value.value;
-      // Reached without an event: the threshold was created or changed afterwards (USE-5).
+      // The value is reached but has no event: the threshold was created or changed after it was reached (USE-5).
       if (findCrossing.get(crossingMark(threshold, value, period)) === undefined) return value.value;
     }
     return null;

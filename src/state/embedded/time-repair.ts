@@ -12,7 +12,7 @@ import type { WorkerStart } from "./worker.js";
 
 interface TimeRepair {
   readonly changed: RepairedRows;
-  /** Copy of the state before; null if nothing had to be changed. */
+  /** Copy of the database before the repair; null if nothing had to be changed. */
   readonly kept: string | null;
 }
 
@@ -23,8 +23,9 @@ interface RepairRequest {
 }
 
 /**
- * Moves all times that are ahead of `nowMs` back to it, in the file of a stopped service: usage of the future is added to
- * the present hour, day and month. Keeps a copy of the former file. Rejects with StateOpenError, and changes nothing then.
+ * Sets all times that are later than `nowMs` to `nowMs`, in the file of a stopped service: usage of the future is added to
+ * the present hour, day and month. Keeps a copy of the former file. If it fails, it changes nothing and rejects with
+ * StateOpenError.
  */
 export async function repairTimes({ dataDir, nowMs, log }: RepairRequest): Promise<TimeRepair> {
   const file = databaseFile(dataDir);

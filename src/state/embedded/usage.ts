@@ -27,16 +27,16 @@ import type { StoreLink } from "./database/worker-link.js";
 
 const hourMs = 3_600_000;
 const accountsMax = 10_000;
-/** Aim of the time that one slice of a query takes in the store's thread: a settlement waits for it. */
+/** Target duration of one slice of a query in the store's thread: settlements wait for it. */
 const sliceMs = 4;
-/** Rows of a slice: as many as the slices before read in that time. */
+/** Bounds of the number of rows of a slice, which is adapted to the speed of the earlier slices. */
 const sliceRows = { first: 250, least: 50, most: 2_000 } as const;
 
 const sums = "requests, prompt_tokens, completion_tokens, cached_tokens, cost_nano";
 const addedSums = sums.replace(/\w+/g, "$& = $& + excluded.$&");
 /** Value of the column `key_id` for requests of the administrator, which have no key. */
 const noKey = "";
-/** Value of the column `operation` in rows of a version that summed over operations. */
+/** Value of the column `operation` in rows of earlier versions, which summed over all operations. */
 const noOperation = "";
 const rowKey = "account, start_ms, key_id, model, operation";
 
@@ -56,7 +56,7 @@ type HourSum = { -readonly [F in keyof UsageDelta]: UsageDelta[F] } & {
 export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
   const addHour = db.prepare(upsert("usage_hours", rowKey));
   const addDay = db.prepare(upsert("usage_days", rowKey));
-  // All periods of a sum in one statement: a call of the binding costs more than its row.
+  // Adds all periods of a sum in one statement: a call of the SQLite binding costs more than its row.
   const addPeriods = db.prepare(
     upsertPeriods(["?1, 'account', ?1, 'day', ?2", "?1, 'account', ?1, 'month', ?3"], "?4, ?5, ?6, ?7, ?8"),
   );
@@ -79,7 +79,7 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
       ),
     ),
   );
-  /** The position of the last row of a slice; without one the slice has the rest. */
+  /** Finds the position of the last row of a slice; if there is none, the slice contains all remaining rows. */
   const sliceEndBy = byWidth((table) =>
     db.prepare(
       `SELECT start_ms, key_id, model FROM ${table}
@@ -105,7 +105,7 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
        WHERE account = ? AND scope_kind = ? AND scope_id = ? AND period_kind = ? AND start_ms = ?`,
     ),
   );
-  // From one account to the next in the primary key: as many steps as accounts, however many rows they have.
+  // Jumps from one account to the next in the primary key, so the number of steps does not depend on the number of rows.
   const accounts = db.prepare(
     `WITH RECURSIVE used (account) AS (
        SELECT min(account) FROM usage_days
@@ -116,7 +116,7 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
      ORDER BY account LIMIT ${accountsMax}`,
   );
 
-  /** Name of the last sum. Most requests add to the same sum, and a reused string keeps its hash. */
+  /** Name of the sum that was used last. Most requests add to the same sum, and reusing the string avoids hashing it again. */
   let last = {
     hourStartMs: -1,
     account: "",
@@ -142,7 +142,7 @@ export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
   return {
     /**
      * Adds one request to the hour, the day and the month that contain `atMs`, at the end of the transaction. Requests of
-     * one hour, account, key, model and operation are added together first, as far as numbers are exact.
+     * one hour, account, key, model and operation are added up first, as long as a number represents the sum exactly.
      */
     add(delta: UsageDelta, atMs: number): void {
       const { account, keyId, model, operation, promptTokens, completionTokens, cachedTokens, costNano } = delta;
@@ -216,14 +216,14 @@ export interface UsageSlice {
   readonly tookMs: number;
 }
 
-/** Sums groups in slices, one at a time over all queries, so that settlements run in between. */
+/** Sums groups in slices, one at a time over all queries, so that settlements run between them. */
 export function createUsageReader(link: StoreLink<UsageVerbs>): UsageReader {
   let last: Promise<unknown> = Promise.resolve();
   let rowsMax: number = sliceRows.first;
   const slice = (query: UsageGroupsQuery, after: UsageCursor | null, signal: AbortSignal): Promise<UsageSlice> => {
     const next = last.then(async () => {
       signal.throwIfAborted();
-      // The database in memory answers synchronously: other work runs first.
+      // The database in memory answers synchronously, so other work gets its turn here.
       await setImmediate();
       const read = await link.read("usageSlice", { ...query, after }, rowsMax);
       const { least, most } = sliceRows;

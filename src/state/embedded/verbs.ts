@@ -25,11 +25,11 @@ import { createUpstreamVerbs } from "./upstreams.js";
 import { createUsageVerbs } from "./usage.js";
 
 export interface DeliveryBounds {
-  /** Maximum open deliveries of an account (WH-52). */
+  /** Maximum number of open deliveries of an account (WH-52). */
   readonly openDeliveriesMax: number;
-  /** Events of an account that may wait for their deliveries (E-30). */
+  /** Maximum number of events of an account whose deliveries are not created yet (E-30). */
   readonly waitingEventsMax: number;
-  /** Delivered ones that keep their payload (WH-50). */
+  /** Maximum number of delivered deliveries that keep their payload (WH-50). */
   readonly deliveredKeptMax: number;
 }
 
@@ -92,7 +92,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       ...claims.writes,
       ...retries.writes,
       ...settlements.writes,
-      /** Changes nothing, and fails when nothing can be written. */
+      /** Tests whether the database can be written: rewrites a row without a change, and fails if that is impossible. */
       probe: () => void rewriteOne.run(),
       reschedule: createReschedule(db),
       repairTimes: createTimeRepair(db),
@@ -104,7 +104,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
 export type StoreVerbs = ReturnType<typeof createVerbs>;
 
 const dayMs = 86_400_000;
-/** A period begins at most 31 days before it ends. */
+/** Length of the longest period, a month of 31 days. */
 const longestPeriodMs = 31 * dayMs;
 
 /** Statements that delete the oldest rows from before `?1`, at most `?2`, and how long the rows are kept. */
@@ -132,7 +132,7 @@ function endedDeliveries(isPurged: 0 | 1): string {
     ORDER BY ended_at_ms, number LIMIT ?3)`;
 }
 
-/** Records between two looks at the clock; at least the 200 of State.purge. */
+/** Number of records between two checks of the elapsed time; at least the 200 that State.purge passes. */
 const chunkMax = 1_000;
 
 interface PurgeDeps {
@@ -143,8 +143,9 @@ interface PurgeDeps {
 
 /**
  * Returns the verb that deletes expired records (USE-15, KEY-23, WH-50), kind by kind, at most `max`, and returns their
- * number. It stops after `budgetMs`, and the next call goes on with the following kind. Ended deliveries lose payload and
- * attempts first, after twice that time the record; of the delivered ones only the newest `deliveredMax` keep their payload.
+ * number. It stops after `budgetMs`, and the next call continues with the following kind. The payload and the attempts of
+ * an ended delivery are removed first, and its record after twice that time. Of the delivered deliveries only the newest
+ * `deliveredMax` keep their payload.
  */
 function createPurge(db: SqliteDatabase, { queues, fanOut, deliveredMax }: PurgeDeps) {
   const stripOldest = db.prepare(
@@ -156,7 +157,10 @@ function createPurge(db: SqliteDatabase, { queues, fanOut, deliveredMax }: Purge
     `SELECT count(*) AS kept FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_ended
        WHERE state = 'delivered' AND is_purged = 0 AND ended_at_ms IS NOT NULL LIMIT ?)`,
   );
-  /** Removes payloads, and the body of an event with the last of its deliveries. Returns the number of deliveries. */
+  /**
+   * Removes payloads of deliveries, and the body of an event together with the last of its deliveries. Returns the number
+   * of deliveries.
+   */
   const strip = (state: string, untilMs: number, max: number): number => {
     const rows = stripOldest.all(state, untilMs, max);
     const events = rows.flatMap((row) => integerOrNull(row, "event_number") ?? []);

@@ -13,7 +13,7 @@ import { createVerbs, type DeliveryBounds } from "./verbs.js";
 export interface WorkerStart {
   readonly dataDir: string;
   readonly bounds: DeliveryBounds;
-  /** Whether an empty state replaces a lost one. */
+  /** Whether to create an empty database if the former one is missing. */
   readonly newStore: boolean;
 }
 

@@ -2,7 +2,7 @@ import { StateOpenError } from "../../domain/service/state.js";
 import { backgroundTimeoutMs, type RedisClient } from "./connection/client.js";
 import { documentKeys } from "./documents.js";
 
-/** What `uis state copy` has noted in this Redis. */
+/** The mark that `uis state copy` writes into this Redis. */
 interface CopyMark {
   /** Id of the copied store; null: nothing was copied. */
   readonly source: string | null;
@@ -22,8 +22,8 @@ export async function writeCopyMark(client: RedisClient, { source, state }: Copy
 }
 
 /**
- * Notes that a service uses this Redis, so that no copy overwrites its changes. Rejects with StateOpenError while a copy is
- * incomplete.
+ * Marks this Redis as used by a service, so that no copy overwrites its changes. Rejects with StateOpenError while a copy
+ * is incomplete.
  */
 export async function takeCopyInUse(client: RedisClient): Promise<void> {
   const { source, state } = await readCopyMark(client);

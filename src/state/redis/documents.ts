@@ -23,7 +23,10 @@ interface DocumentsOptions {
 const putDocument = loadScript("put-document");
 const findDocument = loadScript("find-document");
 
-/** Attempts at a change, if another process changes the document between the read and the write. */
+/**
+ * Maximum number of attempts at a change. An attempt fails if another process changes the document between the read and the
+ * write.
+ */
 export const changeAttempts = 10;
 const formatVersion = 1;
 
@@ -52,7 +55,7 @@ export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { ke
 
   return {
     get,
-    /** All, in no order. */
+    /** All documents, in no particular order. */
     list: (): Promise<readonly string[]> => client.command("hvals", [key]),
     /** False: the condition is not met. Rejects with `storage_unavailable` when `max` documents exist. */
     put: (id: string, text: string, condition: Condition): Promise<boolean> => write(id, text, condition, change(id)),
@@ -62,8 +65,8 @@ export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { ke
     /** Removes a document; false if it does not exist. */
     remove: (id: string): Promise<boolean> => write(id, "", "any", change(id)),
     /**
-     * Replaces a document by the result of `next`, in one atomic step however often it is tried. Returns the stored text,
-     * or null when there is no document. `next` returns the same text for no change.
+     * Replaces a document by the result of `next`, atomically, even if it takes several attempts. Returns the stored text,
+     * or null when there is no document. `next` returns the same text if nothing is to change.
      */
     async change(id: string, next: (text: string) => string, published: OwnChange | null = change(id)) {
       for (let attempt = 0; attempt < changeAttempts; attempt += 1) {
@@ -77,7 +80,10 @@ export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { ke
   };
 }
 
-/** Finds a document by the digest of its secret: a caller that is not known yet has to wait for the store (REL-15). */
+/**
+ * Finds a document by the digest of its secret. The caller waits for the store, because it cannot be authenticated
+ * otherwise (REL-15).
+ */
 export async function findByDigest(client: RedisClient, index: string, key: string, digest: string) {
   const text = await client.run(findDocument, [index, key], [digest], lookUpTimeoutMs);
   return typeof text === "string" ? text : null;
@@ -99,7 +105,7 @@ export function fromDocument<T>(text: string): T {
  * uis:{k}:keys               hash  key id -> JSON
  * uis:{k}:key_hashes         hash  SHA-256 of the secret -> key id
  * uis:{k}:keys_by_age        zset  positions of keys, all with score 0: creation in ms as 16 digits, a colon, key id
- * uis:{k}:keys_of:<account>  zset  the same, of one account
+ * uis:{k}:keys_of:<account>  zset  positions of the keys of one account, in the form of `keys_by_age`
  * uis:{k}:key_accounts       set   accounts that have keys
  * uis:{k}:sessions           hash  session id -> JSON
  * uis:{k}:session_hashes     hash  SHA-256 of the token -> session id
@@ -114,14 +120,14 @@ export function fromDocument<T>(text: string): T {
  * uis:{k}:request_contents   hash  request id -> JSON of its content, where it is kept
  * uis:{k}:request_log_times  zset  members for records, all with score 0: arrival in ms as 16 digits, a colon, request id, a
  *                                  space, JSON list of account, key id, model and code
- * uis:{k}:request_log_order  zset  the same members -> number, which rises by 1 with each record
+ * uis:{k}:request_log_order  zset  members of `request_log_times` -> number, rising by 1 per record
  * uis:{k}:request_log_count  number of the last record
  * uis:{k}:replicas           zset  name of a running process -> its last report, in ms
- * uis:{k}:copy               hash  of a copied state: `source`, the id of the store; `state`, `copying`, `complete`, or `in_use`
+ * uis:{k}:copy               hash  copied state: `source`, the id of the store; `state`, `copying`, `complete`, or `in_use`
  *                                  once a service has used it
  * ```
  *
- * Endpoints are with their account (see `key-space`). JSON documents have `v`, the version of their format.
+ * Endpoints are with their account (see `key-space`). JSON documents have a field `v`, the version of their format.
  */
 const stem = `${keyPrefix}{k}:`;
 

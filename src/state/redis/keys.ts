@@ -28,10 +28,10 @@ const insertKey = loadScript("insert-key");
 const listKeys = loadScript("list-keys");
 
 const keysMax = 1_000_000;
-/** Concurrent changes of a list of uses, each of which is a read and a write. */
+/** Maximum number of keys whose time of last use is updated in parallel. Each update is a read and a write. */
 const touchesAtOnce = 64;
 
-/** The key that a new one replaces, as it was read and as it is afterwards. */
+/** The key that a new key replaces: its document as it was read, and its new document. */
 interface Predecessor {
   readonly id: string;
   readonly text: string;
@@ -48,7 +48,7 @@ export function createRedisKeyStore(client: RedisClient, feed: RedisChangeFeed):
     return text === null ? null : parseKey(text);
   };
 
-  /** False: a key exists (`first`), or the predecessor has changed since it was read. */
+  /** Returns false if the mode is `first` and a key exists, or if the predecessor has changed since it was read. */
   const insert = async (record: ApiKeyRecord, mode: "" | "first", predecessor?: Predecessor): Promise<boolean> => {
     const { id, hash, account, createdAtMs } = record;
     const values = [id, hash, keyText(record), positionOf(createdAtMs, id), account, mode, keysMax, feed.channel];
@@ -122,7 +122,7 @@ export function createRedisKeyStore(client: RedisClient, feed: RedisChangeFeed):
   };
 }
 
-/** The searchable fields are before `scope`, where `list-keys.lua` searches. */
+/** JSON of a key. The searchable fields precede `scope`, because `list-keys.lua` searches only there. */
 export function keyText(record: ApiKeyRecord): string {
   const { id, name, account, prefix, last4, scope, ...others } = record;
   return toDocument({ id, name, account, prefix, last4, scope, ...others });
@@ -145,8 +145,8 @@ function textInside(search: string): string {
 }
 
 /**
- * A text that every document of a key in this state has, or that none has. A user's text cannot look like it, because its
- * quotation marks are behind a backslash.
+ * A text that every document of a key in this state contains (`there`), or that none contains (`absent`). A user's text
+ * cannot contain it, because JSON escapes its quotation marks with a backslash.
  */
 function signOf(state: KeyState): { readonly text: string; readonly is: "there" | "absent" } {
   if (state === "active") return { text: '"revokedAtMs":null', is: "there" };

@@ -21,12 +21,12 @@ export function createRedisLimitStore(client: RedisClient, feed: RedisChangeFeed
   };
 }
 
-/** Field of an owner's limits. */
+/** Field of the hash `limits` with the limits of one owner (account, key or model). */
 export function idOf({ kind, id }: LimitOwner): string {
   return `${kind}:${id}`;
 }
 
-/** JSON has no int64: the limit is text. */
+/** JSON of a threshold. Its value is written as text, because JSON has no int64. */
 export function thresholdText(threshold: Threshold): string {
   return toDocument({ ...threshold, limit: String(threshold.limit) });
 }

@@ -7,7 +7,7 @@ import { documentKeys } from "./documents.js";
 const noteReplica = loadScript("note-replica");
 
 const noteEveryMs = 2_000;
-/** A process without a report for this long does not count: it has died, or the store was unavailable. */
+/** A process that has not reported for this long is not counted: it has died, or it cannot reach the store. */
 export const replicaLifeMs = 10_000;
 
 interface ReplicaCountDeps {
@@ -24,7 +24,7 @@ export class ReplicaCount {
   readonly #deps: ReplicaCountDeps;
   readonly #name = randomBytes(9).toString("base64url");
   #known = 1;
-  /** Monotonic: until then the count may lack processes that could not report. */
+  /** Monotonic time until which the count may be too low, because processes could not report. */
   #mayLackUntilMs = 0;
   #counting: Promise<void> = Promise.resolve();
   /** A notification arrived during the current count. */
@@ -55,7 +55,10 @@ export class ReplicaCount {
     await this.#note(0).catch(() => {});
   }
 
-  /** Once for all notifications during a count: after an outage all processes report together. */
+  /**
+   * Counts again, once for all notifications that arrive during a count: after an outage all processes report at the same
+   * time.
+   */
   async #countAgain(): Promise<void> {
     if (this.#isClosed || this.#isStale) return;
     this.#isStale = true;
@@ -69,7 +72,10 @@ export class ReplicaCount {
     return this.#counting;
   }
 
-  /** While the store does not answer, and until all processes can have reported again, the count does not fall. */
+  /**
+   * Counts the processes. While the store does not answer, and afterwards until all processes had time to report, the count
+   * does not decrease.
+   */
   async #countNow(): Promise<void> {
     const { clock } = this.#deps;
     try {

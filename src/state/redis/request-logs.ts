@@ -12,13 +12,16 @@ import {
 import { backgroundTimeoutMs, loadScript, type RedisClient } from "./connection/client.js";
 import { documentKeys, fromDocument, positionOf, toDocument } from "./documents.js";
 
-/** Members of the sorted sets that one call examines: some 600 kB. */
+/** Maximum number of members of the sorted sets that one call examines, about 600 kB. */
 const examinedMax = 5_000;
 
 const { requestLogs, requestContents, requestLogTimes, requestLogOrder, requestLogCount } = documentKeys;
 const appendScript = loadScript("append-request-logs");
 
-/** The request log. Members of its sorted sets contain all that a filter compares, so that a search reads only the records that match. */
+/**
+ * The request log. Members of its sorted sets contain all fields that a filter compares, so that a search reads only the
+ * records that match.
+ */
 export function createRedisRequestLogStore(client: RedisClient): RequestLogStore {
   const append = (entries: readonly RequestLogEntry[], keep: number, removeMax: number): Promise<number> => {
     const keys = [requestLogs, requestContents, requestLogTimes, requestLogOrder, requestLogCount];
@@ -33,12 +36,12 @@ export function createRedisRequestLogStore(client: RedisClient): RequestLogStore
   const recordsOf = async (ids: readonly string[]): Promise<RequestRecord[]> => {
     if (ids.length === 0) return [];
     const found = await client.command<(string | null)[]>("hmget", [requestLogs, ...ids]);
-    // One of them may have been removed since.
+    // A record may have been removed between the search and this read.
     return found.flatMap((document) => (document === null ? [] : [fromDocument<RequestRecord>(document)]));
   };
   return {
     async append(entries, keep) {
-      // Twice as many as were added, so that a smaller bound is reached step by step.
+      // Removes up to twice as many records as were added, so that a reduced maximum is reached step by step.
       await append(entries, keep, 2 * entries.length);
     },
     async get(id) {

@@ -6,12 +6,18 @@ const putScript = loadScript("put-response");
 const conversationScript = loadScript("read-conversation");
 const purgeScript = loadScript("purge-responses");
 
-/** Longer than that of decisions about requests: a record has up to 1.4 MB, and its client waits for nothing else. */
+/**
+ * Timeout of calls. It is longer than for admissions, because a record has up to 1.4 MB and no other work of the request
+ * waits for it.
+ */
 const timeoutMs = 2_000;
 /** The fields of a record before its content: two numbers and an id. */
 const headCharsMax = 512;
 
-/** Stored responses, in the shards of their accounts. Records are text, so that scripts follow conversations without JSON. */
+/**
+ * Stored responses, on the shards of their accounts. Records are plain text, so that scripts can follow conversations
+ * without parsing JSON.
+ */
 export function createRedisResponseStore(client: RedisClient): ResponseStore {
   return {
     async put(response, keepMax) {
@@ -38,7 +44,7 @@ export function createRedisResponseStore(client: RedisClient): ResponseStore {
     async delete(account, id) {
       const shard = keySpace.shardOf(account);
       const removed = await client.command<number>("hdel", [shard.responses(account), id], timeoutMs);
-      // If this is not reached, the time counts as a response until it is purged.
+      // If the process stops before this call, the entry of the time counts as a response until it is purged.
       await client.command("zrem", [shard.responseTimes(account), id], timeoutMs);
       return removed === 1;
     },

@@ -5,7 +5,7 @@ import { loadScript, type RedisClient } from "./connection/client.js";
 import { createDocuments, documentKeys, fromDocument, toDocument } from "./documents.js";
 
 const firstSeen = loadScript("first-seen");
-/** Never reached: the names are constants of the code. */
+/** Maximum number of settings. It is never reached, because the names of settings are constants of the code. */
 const settingsMax = 100;
 
 export function createRedisSettingsStore(client: RedisClient, feed: RedisChangeFeed): SettingsStore {

@@ -35,27 +35,30 @@ export interface RedisStateDeps {
   readonly clock: Clock;
   /** Accepts a Redis without an append-only file. */
   readonly allowVolatile: boolean;
-  /** How long a start is repeated while Redis does not answer; default 30 s. */
+  /** How long the start retries while Redis does not answer; default 30 s. */
   readonly openWithinMs?: number;
   /** Whether the service is starting, so that no request waits for a call. */
   readonly isStarting?: () => boolean;
-  /** Whether this process is a service, which changes the state; else a command. Default: false. */
+  /**
+   * Whether this process is the service, which writes to the store continuously, and not a command of the CLI. Default:
+   * false.
+   */
   readonly serves?: boolean;
   /** Moves the store's time, for tests. */
   readonly timeShiftMs?: () => number;
   /** Factor of all timeouts of calls, for tests on busy machines; default 1. */
   readonly patience?: number;
-  /** Open deliveries that an account may have; default 1,000,000. */
+  /** Maximum number of open deliveries of an account; default 1,000,000. */
   readonly openDeliveriesMax?: number;
-  /** Events of an account that may wait for their deliveries; default 100,000. */
+  /** Maximum number of events of an account whose deliveries are not created yet; default 100,000. */
   readonly waitingEventsMax?: number;
-  /** Delivered ones of a shard that keep their payload; default 100,000. */
+  /** Maximum number of delivered deliveries of a shard that keep their payload; default 100,000. */
   readonly deliveredKeptMax?: number;
 }
 
 const defaultOpenWithinMs = 30_000;
 const openAgainMs = 250;
-/** A start that waits longer for Redis says so. */
+/** If the start waits longer than this for Redis, it logs that it waits. */
 const noticeAfterMs = 2_000;
 
 /**
@@ -79,7 +82,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const untilMs = clock.monotonic() + openWithinMs;
   const leftMs = () => Math.max(1, untilMs - clock.monotonic());
   const cancelNotice = clock.after(noticeAfterMs, () => {
-    log.warn({ within_ms: openWithinMs }, "Redis does not answer yet; trying again until state.start_timeout");
+    log.warn({ within_ms: openWithinMs }, "Redis does not answer yet; retrying until state.start_timeout has passed");
   });
   try {
     await connection.ready(openWithinMs).finally(cancelNotice);
@@ -155,7 +158,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     },
   };
 
-  /** The warnings of the check, which is repeated while the server does not answer. */
+  /** Checks the server, again and again while it does not answer, and returns the warnings of the check. */
   async function checkedServer(): Promise<readonly string[]> {
     for (;;) {
       try {

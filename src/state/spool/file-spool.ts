@@ -8,15 +8,18 @@ import { StateOpenError } from "../../domain/service/state.js";
 import { fileFaultOf } from "../../lib/file-faults.js";
 import { fromSpoolLine, listSegments, Segment, toSpoolLine } from "./segment.js";
 
-/** Size at which the next segment begins, so that settled ones can be deleted. */
+/** Size at which the next segment begins, so that segments whose settlements are stored can be deleted. */
 const segmentBytes = 4 * 1024 * 1024;
-/** Settlements in memory alone while the disk cannot be written; beyond it no request is admitted. */
+/** Maximum number of settlements that are only in memory while the disk cannot be written; beyond it no request is admitted. */
 const memoryMax = 10_000;
-/** Settlements beyond the bound of the spool, of requests that were admitted before it was full. */
+/**
+ * Maximum number of settlements above the maximum of the spool. They belong to requests that were admitted before it was
+ * full.
+ */
 const admittedMax = 10_000;
-/** Settlements of one attempt to write after a fault, so that an attempt costs little. */
+/** Maximum number of settlements in one attempt to write after a fault, so that an attempt costs little. */
 const persistedMax = 500;
-/** Share of the bound at which the log warns. */
+/** Share of the maximum size at which a warning is logged. */
 const warnShare = 0.8;
 
 export interface FileSpoolOptions {
@@ -24,7 +27,7 @@ export interface FileSpoolOptions {
   readonly folder: string;
   /** Folders of processes that no longer run, whose settlements are adopted. */
   readonly adopted?: readonly string[];
-  /** Folder on another disk: `close` writes settlements into it that are in memory only. Null disables this. */
+  /** Folder on another disk. `close` writes the settlements that are only in memory into it. Null disables this. */
   readonly spillDir: string | null;
   /** Maximum of waiting settlements; beyond it no request is admitted. */
   readonly sizeMax: number;
@@ -33,9 +36,9 @@ export interface FileSpoolOptions {
 
 interface Entry {
   readonly settlement: Settlement;
-  /** Counts up over the life of the spool. */
+  /** Serial number of the entry in this spool. */
   readonly number: number;
-  /** Null: in memory alone. */
+  /** Segment that contains the entry; null: the entry is only in memory. */
   segment: Segment | null;
 }
 
@@ -46,8 +49,8 @@ interface Waiting {
 
 /**
  * Settlements that wait for the store, in files of the data folder (USE-11). Settlements that arrive during a sync share
- * the next one. All are in memory too, so only a restart reads the files. While the disk cannot be written, up to 10,000
- * are in memory alone (E-21).
+ * the next sync. All settlements are in memory too, so only a restart reads the files. While the disk cannot be written, up
+ * to 10,000 settlements are only in memory (E-21).
  */
 export class FileSpool implements SettlementSpool {
   readonly #sizeMax: number;
@@ -62,12 +65,15 @@ export class FileSpool implements SettlementSpool {
   #current: Segment | null = null;
   #waiting: Waiting[] = [];
   #writing: Promise<void> | null = null;
-  /** Entries that no disk has, in their order. */
+  /** Entries that are only in memory and not on a disk, in their order. */
   #memoryOnly: Entry[] = [];
   #hasWarned = false;
   #fault: string | null = null;
 
-  /** Adopts the files of an earlier process, in the spill folder too. Rejects when a folder cannot be read. */
+  /**
+   * Opens a spool and adopts the files of earlier processes, also those in the spill folder. Rejects when a folder cannot
+   * be read.
+   */
   static async open(options: FileSpoolOptions): Promise<FileSpool> {
     const spool = new FileSpool(options);
     await mkdir(options.folder, { recursive: true, mode: 0o700 });
@@ -101,7 +107,7 @@ export class FileSpool implements SettlementSpool {
     return this.#fault;
   }
 
-  /** While the disk cannot be written: the settlements on disk and 10,000 more. */
+  /** Maximum of waiting settlements. While the disk cannot be written, it is the number of settlements on disk plus 10,000. */
   get sizeMax(): number {
     if (this.#fault === null) return this.#sizeMax;
     return Math.min(this.#sizeMax, this.size - this.#memoryOnly.length + memoryMax);
@@ -148,7 +154,7 @@ export class FileSpool implements SettlementSpool {
       if (segment === this.#current) this.#current = null;
       await segment.remove();
     }
-    // In large steps: removing one entry at a time from the front costs the length of the list.
+    // Settled entries are removed in large steps, because each removal from the front moves the whole rest of the list.
     if (this.#first < 1_000 && this.#first < this.#entries.length) return;
     this.#entries = this.#entries.slice(this.#first);
     this.#first = 0;
@@ -174,7 +180,7 @@ export class FileSpool implements SettlementSpool {
     return this.#memoryOnly.length;
   }
 
-  /** What a process with this spool wrote into the spill folder. */
+  /** Adopts the settlements that an earlier process with this spool wrote into the spill folder. */
   async #adoptSpilled(folder: string): Promise<void> {
     if (this.#spillDir === null) return;
     try {
@@ -198,7 +204,7 @@ export class FileSpool implements SettlementSpool {
     if (lines.length === damaged) await segment.remove();
   }
 
-  /** One batch at a time; settlements that arrive meanwhile are the next batch. */
+  /** Writes one batch at a time; settlements that arrive during a write form the next batch. */
   #startWriting(): void {
     if (this.#writing !== null || this.#waiting.length === 0) return;
     this.#writing = this.#writeBatch(this.#waiting.splice(0)).then(() => {
@@ -219,7 +225,7 @@ export class FileSpool implements SettlementSpool {
     }
   }
 
-  /** False when the disk cannot be written. */
+  /** Writes entries to the current segment. Resolves with false if the disk cannot be written. */
   async #write(entries: readonly Entry[]): Promise<boolean> {
     try {
       if (this.#current !== null && this.#current.bytes >= segmentBytes) await this.#endCurrent();
@@ -229,15 +235,15 @@ export class FileSpool implements SettlementSpool {
       return true;
     } catch (cause) {
       if (this.#fault === null) await this.#takeBackDeleted();
-      // Without the path, which is another one for each new segment.
+      // The fault is reported without the path, because the path differs for each new segment.
       this.#noteFault(fileFaultOf(cause)?.cause ?? (cause instanceof Error ? cause.message : String(cause)));
-      // Its content beyond the last sync is unknown, so the next write begins a new segment.
+      // The content of the segment after its last sync is unknown, so the next write begins a new segment.
       await this.#endCurrent().catch((err: unknown) => this.#log.debug({ err }, "a segment was not closed"));
       return false;
     }
   }
 
-  /** Entries of segments that were deleted are in memory alone from now on. */
+  /** Treats the entries of segments whose files were deleted as being only in memory. */
   async #takeBackDeleted(): Promise<void> {
     const open = this.#entries.slice(this.#first);
     const deleted = new Set<Segment>();
@@ -296,7 +302,10 @@ async function appendTo(segment: Segment, entries: readonly Entry[]): Promise<vo
   for (const entry of entries) entry.segment = segment;
 }
 
-/** Derived from the path of the data, so that services can share a spill folder. */
+/**
+ * Name of this spool's folder in the spill folder. It is derived from the path of the data, so that several services can
+ * share a spill folder.
+ */
 function spillName(folder: string): string {
   return createHash("sha256").update(resolve(folder)).digest("hex").slice(0, 16);
 }

@@ -4,8 +4,8 @@ import type { Settlement } from "../../domain/metering/ledger.js";
 import { fromCheckedLine, toCheckedLine } from "../../lib/crypto.js";
 
 /**
- * One file of the spool, deleted once all its lines are settled. Its number is its position in the order. Lines are
- * acknowledged after a sync, so a crash can cut off only the last, unacknowledged lines.
+ * One file of the spool, deleted once all its lines are stored. Its number is its position in the order of the files. Lines
+ * are acknowledged after a sync, so a crash can lose only the last lines, which are not acknowledged.
  */
 export class Segment {
   readonly number: number;
@@ -23,17 +23,17 @@ export class Segment {
     return this.#bytes;
   }
 
-  /** Resolves when the text is on the disk. After a failure the segment is not used again. */
+  /** Appends lines. Resolves when they are synced to the disk. After a failure the segment is not used again. */
   async append(text: string): Promise<void> {
     this.#file ??= await open(this.#path, "ax", 0o600);
     await this.#file.appendFile(text);
     await this.#file.datasync();
-    // A file that was deleted takes writes, and no later start finds them.
+    // A write into an open file that was deleted succeeds, but no later start finds its lines.
     if (!(await this.isInPlace())) throw new Error("its file was deleted");
     this.#bytes += Buffer.byteLength(text);
   }
 
-  /** False: the file was deleted. A moved one that is open counts as in place. */
+  /** Returns false if the file was deleted. An open file that was moved counts as in place. */
   async isInPlace(): Promise<boolean> {
     try {
       return (await (this.#file === null ? stat(this.#path) : this.#file.stat())).nlink > 0;
@@ -42,7 +42,7 @@ export class Segment {
     }
   }
 
-  /** Whole lines, without their line breaks. */
+  /** Reads all complete lines, without their line breaks. */
   async readLines(): Promise<readonly string[]> {
     const text = await readFile(this.#path, "utf8");
     return text.split("\n").slice(0, -1);
@@ -61,7 +61,7 @@ export class Segment {
 
 const nameForm = /^(\d{12})\.jsonl$/;
 
-/** Segments of an earlier process, in their order; none without a folder. */
+/** Segments of an earlier process, in their order. Returns an empty list if the folder does not exist. */
 export async function listSegments(folder: string): Promise<readonly Segment[]> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return [];
@@ -71,13 +71,16 @@ export async function listSegments(folder: string): Promise<readonly Segment[]> 
   return segments.map((name) => new Segment(folder, Number(nameForm.exec(name)?.[1])));
 }
 
-/** One line of the spool, with its line break. A threshold's limit is text, because it may exceed a JSON number. */
+/**
+ * One line of the spool, with its line break. The limit of a threshold is written as text, because it may exceed the
+ * precision of a JSON number.
+ */
 export function toSpoolLine(settlement: Settlement): string {
   const thresholds = settlement.thresholds.map((threshold) => ({ ...threshold, limit: String(threshold.limit) }));
   return toCheckedLine(JSON.stringify({ ...settlement, thresholds }));
 }
 
-/** Null for a damaged line. Version 0.1 wrote the JSON alone. */
+/** Parses a line; null if it is damaged. Version 0.1 wrote only the JSON, without a checksum. */
 export function fromSpoolLine(line: string): Settlement | null {
   const text = line.startsWith("{") ? line : fromCheckedLine(line);
   if (text === null) return null;

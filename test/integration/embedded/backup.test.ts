@@ -68,13 +68,13 @@ describe("backups of the embedded state", () => {
     const rows = await restored.usage.rows({ account: "acme", width: "hour", fromMs: 0, toMs: restored.now() });
     const { requests } = await usedThisMonth(restored);
     expect(rows.reduce((sum, row) => sum + row.requests, 0n)).toBe(requests);
-    // Settling all of them again counts none twice.
+    // Settling all requests again counts none of them twice.
     await Promise.all(Array.from({ length: 2_000 }, (_, number) => restored.ledger.settle(numberedSettlement(number))));
     expect(await usedThisMonth(restored)).toMatchObject({ requests: 2_000n });
     await restored.close();
   });
 
-  it("the store answers and settles while a backup is written, which has what was settled before it began (E-15)", async () => {
+  it("the store answers and settles while a backup is written, and the backup has all settlements from before its start (E-15)", async () => {
     const state = await open();
     const sealed = randomBytes(524_288).toString("hex");
     for (let number = 0; number < 16; number++)
@@ -91,7 +91,7 @@ describe("backups of the embedded state", () => {
     }
     await backup;
     await state.close();
-    // A settlement that waited for the whole copy would be the only one.
+    // If settlements waited for the whole copy, there would be only one.
     expect(settled).toBeGreaterThan(3);
     restoreEmbeddedState({ dataDir, file, nowMs: 1 });
     const restored = await open();
@@ -101,7 +101,7 @@ describe("backups of the embedded state", () => {
     await restored.close();
   });
 
-  it("two backups at a time follow each other, and a stop ends the one that runs (E-15)", async () => {
+  it("two simultaneous backups run one after the other, and a stop cancels the running one (E-15)", async () => {
     const state = await open();
     const sealed = randomBytes(524_288).toString("hex");
     for (let number = 0; number < 4; number++)
@@ -141,7 +141,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(1).id]);
   });
 
-  it("restoring keeps the replaced state with its log, which can be restored in turn", async () => {
+  it("a restore keeps the replaced state with its log, and the replaced state can be restored again", async () => {
     await backUpAndGoOn();
     const replaced = restoreEmbeddedState({ dataDir, file, nowMs: 1 });
     expect(await keyIds()).toEqual([keyRecord(1).id]);
@@ -162,7 +162,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(1).id]);
   });
 
-  it("is rejected while a service runs on the directory, and changes nothing", async () => {
+  it("a restore is rejected while a service runs on the directory, and changes nothing", async () => {
     await backUpAndGoOn();
     const child = new StateChild(dataDir);
     try {
@@ -176,7 +176,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
   });
 
-  it("rejects a damaged backup or one of a newer version, and changes nothing", async () => {
+  it("a restore rejects a damaged backup and a backup of a newer version, and changes nothing", async () => {
     await backUpAndGoOn();
     const refused = (wrong: string, why: RegExp) => {
       expect(() => restoreEmbeddedState({ dataDir, file: join(root, wrong), nowMs: 1 })).toThrow(why);
@@ -200,7 +200,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
   });
 
-  it("rejects a backup with another schema than that of its version, and changes nothing (E-25)", async () => {
+  it("a restore rejects a backup whose schema differs from the schema of its version, and changes nothing (E-25)", async () => {
     const faults = {
       "trigger undo is added": "CREATE TRIGGER undo AFTER UPDATE ON api_keys BEGIN SELECT 1; END",
       "view keys is added": "CREATE VIEW keys AS SELECT * FROM api_keys",
@@ -219,13 +219,13 @@ describe("backups of the embedded state", () => {
     expect(await readdir(dataDir)).toEqual([]);
   });
 
-  it("restores a backup of an earlier version, and one with statistics of SQLite's planner (E-25)", async () => {
+  it("a restore accepts a backup of an earlier version, and one with statistics of SQLite's query planner (E-25)", async () => {
     createBackup("ANALYZE", 4);
     restoreEmbeddedState({ dataDir, file, nowMs: 1 });
     expect(await readdir(dataDir)).toEqual(["uis.db"]);
   });
 
-  it("keeps the log of a lost file when it restores (E-24)", async () => {
+  it("a restore keeps the log of a lost database file (E-24)", async () => {
     createBackup("SELECT 1");
     await mkdir(dataDir);
     await writeFile(join(dataDir, "uis.db"), "");
@@ -235,7 +235,7 @@ describe("backups of the embedded state", () => {
     expect(await readFile(join(dataDir, "uis.db"))).toEqual(await readFile(file));
   });
 
-  it("overwrites no file, and leaves nothing behind if it cannot write", async () => {
+  it("a backup overwrites no file, and leaves no file if it cannot be written", async () => {
     const state = await open();
     await writeFile(file, "something dear");
     await expect(state.backup?.(file)).rejects.toMatchObject({ code: "conflict" });

@@ -23,7 +23,7 @@ let dataDir: string;
 let db: SqliteDatabase;
 let runBatch: (requests: readonly Request[]) => readonly Outcome[];
 const executed: string[] = [];
-/** Statements that returned a row or none. */
+/** Statements that were run with `get`. */
 const read: string[] = [];
 
 beforeEach(async () => {
@@ -40,7 +40,7 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true });
 });
 
-/** The database, which notes the statements that run on it. */
+/** Wraps the database and records the statements that run on it. */
 function recorded(database: SqliteDatabase): SqliteDatabase {
   return {
     exec(sql) {
@@ -77,17 +77,17 @@ describe("a batch of the embedded state", () => {
     expect(executed).toEqual([]);
   });
 
-  it("rejects one write and keeps the others", () => {
+  it("rejects a failing write and keeps the other writes", () => {
     const outcomes = runBatch([insert(1), insert(1), insert(2), find(2)]);
     expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true, true]);
     expect(outcomes[1]).toMatchObject({ sqlite: sqliteCodes.CONSTRAINT });
   });
 
-  it("sums the usage of settlements of one line, and omits a rejected one", () => {
+  it("sums the usage of settlements of the same account, key, model and hour, without a rejected one", () => {
     const counts = { promptTokens: 1, completionTokens: 2, costNano: 3 };
     const settle = (id: string, model: string) =>
       settleRequest([settlement(id, { keyId: "k", model, ...counts })], 1_000);
-    // Rejected by the table: a model has a name.
+    // The table rejects this settlement, because the name of its model is missing.
     const unnamed = null as unknown as string;
     const outcomes = runBatch([settle("r1", "m"), settle("r2", unnamed), settle("r3", "m"), settle("r1", "m")]);
     expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true, true]);
@@ -98,10 +98,10 @@ describe("a batch of the embedded state", () => {
     ]);
   });
 
-  it("compares sixteen thresholds as it compares one: with sums that it reads once (E-31)", () => {
+  it("reads sums once and not for each of sixteen thresholds (E-31)", () => {
     const requests = Array.from({ length: 30 }, (_, number) => number);
     const readsWith = (count: number, prefix: string): number => {
-      // Half of them are reached.
+      // Half of the thresholds are reached.
       const thresholds = Array.from({ length: count }, (_, number) =>
         threshold(`thr_${prefix}${number}`, { limit: number % 2 === 0 ? 1_000_000n : 200n + BigInt(number) }),
       );
@@ -136,7 +136,7 @@ describe("a batch of the embedded state", () => {
     expect(grown).toBeLessThan(scattered / 3);
   });
 
-  it("stops a purge when its time is over, and goes on with the other kinds of records in the next one (E-34)", () => {
+  it("stops a purge when its time is over, and the next purge continues with the other kinds of records (E-34)", () => {
     const dayMs = 86_400_000;
     const nowMs = 1_000 * dayMs;
     db.exec(`WITH RECURSIVE made (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM made WHERE n < 20000)

@@ -17,7 +17,7 @@ export interface ChildOptions {
   readonly under?: readonly string[];
 }
 
-/** A state-child process and its output. The caller kills it. */
+/** A process that runs state-child.ts, and the messages that it sends. The caller kills it. */
 export class StateChild {
   readonly process: ChildProcess;
   readonly said: FromChild[] = [];
@@ -36,7 +36,7 @@ export class StateChild {
       this.said.push(message);
       if (this.#hearing?.condition(message)) this.#hearing.resolve(message);
     });
-    this.process.on("disconnect", () => this.#hearing?.reject(new Error("the child ended without saying it")));
+    this.process.on("disconnect", () => this.#hearing?.reject(new Error("the child ended before this message")));
   }
 
   tell(message: ToChild): void {
@@ -52,7 +52,7 @@ export class StateChild {
     });
   }
 
-  /** Numbers of the acknowledged operations. */
+  /** Numbers of the operations that the child has reported as acknowledged. */
   get acknowledged(): number[] {
     return this.said.flatMap((message) => (message.kind === "answer" && message.said === "done" ? message.number : []));
   }

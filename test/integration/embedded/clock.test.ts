@@ -42,7 +42,7 @@ const owner = { kind: "account", id: "acme" } as const;
 const onePerMinute = [{ owner, limits: { requestsPerMinute: 1, tokensPerMinute: null, concurrency: null } }];
 
 describe("the embedded state when the machine's clock is set", () => {
-  it.each([-hourMs, hourMs])("by %i ms: limits neither reset early nor late (REL-20)", async (jumpMs) => {
+  it.each([-hourMs, hourMs])("by %i ms: limits reset neither early nor late (REL-20)", async (jumpMs) => {
     const { time, open } = machine(noonMs);
     const state = await open();
     expect(await state.ledger.admit(numberedAdmission(1, { scopes: onePerMinute }))).toMatchObject({ admitted: true });
@@ -55,7 +55,7 @@ describe("the embedded state when the machine's clock is set", () => {
     await state.close();
   });
 
-  it("back over midnight: a day that has ended does not reopen, also after a restart (USE-6)", async () => {
+  it("back over midnight: no usage is added to the day that has ended, not even after a restart (USE-6)", async () => {
     const beforeMidnightMs = Date.UTC(2026, 2, 31, 23, 59);
     const { time, open } = machine(beforeMidnightMs);
     const first = await open();
@@ -77,7 +77,7 @@ describe("the embedded state when the machine's clock is set", () => {
     await second.close();
   });
 
-  it("a settlement cannot end in the future, and a delayed one counts on its own day", async () => {
+  it("no settlement counts in the future, and a delayed settlement counts on the day of its end", async () => {
     const { open } = machine(noonMs);
     const state = await open();
     await state.ledger.settle(numberedSettlement(1, { endedAtMs: noonMs + 24 * hourMs }));
@@ -93,7 +93,7 @@ describe("one jump of the clock by 40 days, after which it is right again", () =
   const account = { kind: "account", id: "acme" } as const;
   const withEvent = (number: number) => numberedSettlement(number, { event: event(number) });
 
-  it("is reported and forgotten: usage and deliveries follow the clock, also after a restart; a file is mended (E-22)", async () => {
+  it("is reported, usage and deliveries follow the clock again, also after a restart, and a file can be repaired (E-22)", async () => {
     const { time, warned, dataDir, open, now } = machine(noonMs);
     const first = await open();
     await first.endpoints.insert(endpoint("we_1", { account: "acme" }), 10);

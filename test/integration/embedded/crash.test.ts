@@ -14,7 +14,10 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dataDir, { recursive: true }));
 
-/** Lets a child insert keys from `from` on, kills it after some answers and returns the acknowledged numbers. */
+/**
+ * Starts a child process that inserts keys numbered from `from`, kills it after some answers and returns the acknowledged
+ * numbers.
+ */
 async function floodAndKill(from: number, answersMin: number): Promise<number[]> {
   const child = new StateChild(dataDir);
   try {
@@ -40,7 +43,7 @@ describe("embedded state under kill -9", () => {
     const found: number[] = [];
     for (const record of await listKeys(state.keys, {}, 1_000)) {
       const number = Number(record.id.slice("key_".length));
-      // Keys that were in flight are either complete or absent.
+      // Keys whose insert was not acknowledged are either complete or absent.
       expect(record).toEqual(keyRecord(number));
       found.push(number);
     }

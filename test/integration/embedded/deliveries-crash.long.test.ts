@@ -14,7 +14,7 @@ import { FakeClock } from "../../support/fake-clock.js";
 import { silentLog } from "../../support/silent-log.js";
 import type { FromDeliveryChild } from "./delivery-child.js";
 
-/** Longer than the inspection of a killed child's state. */
+/** Length of a lease. It is longer than the inspection of the state of a killed child takes. */
 const leaseMs = 120_000;
 
 let dataDir: string;
@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dataDir, { recursive: true }));
 
-/** Messages that a worker had sent when it was killed. */
+/** Content of the messages that a worker had sent before it was killed. */
 interface Left {
   readonly made: readonly string[];
   readonly claims: readonly Claim[];
@@ -71,7 +71,7 @@ async function claimAll({ deliveries }: State): Promise<Claim[]> {
 const idsOf = (claims: readonly Claim[]): Set<string> => new Set(claims.map(({ deliveryId: id }) => id));
 
 describe("deliveries of the embedded state under kill -9", () => {
-  it("loses none, repeats only attempts in flight after their lease, and rejects former holders (WH-32, WH-33)", {
+  it("no delivery is lost, only attempts in flight are repeated after their lease, and former holders are rejected (WH-32, WH-33)", {
     timeout: 240_000,
   }, async () => {
     let repeated = 0;

@@ -63,7 +63,7 @@ describe("a file of the version that stored deliveries without sending them", ()
     await state.close();
   });
 
-  it("sends the stored deliveries with their bytes and in order, and ends those without an endpoint (WH-31)", async () => {
+  it("has its stored deliveries sent in order with unchanged bytes, and deliveries without an endpoint ended (WH-31)", async () => {
     writeFormerFile((db) => {
       addEndpoint(db, "we_1", "enabled");
       addEndpoint(db, "we_2", "disabled");

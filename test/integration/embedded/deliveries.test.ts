@@ -42,7 +42,7 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true });
 });
 
-/** Also after others on the same file, as the next process does. */
+/** Creates the verbs, also a second time on the same file, as the next process would. */
 function beginVerbs(): void {
   const run = createRunBatch(db, createVerbs(db));
   runBatch = (requests) => run(requests, false);
@@ -102,9 +102,9 @@ const finish = (
   }) as const;
 
 describe("deliveries in the file", () => {
-  it("with 100,000 waiting, claiming 64, finishing them and counting takes milliseconds (WH-52)", () => {
+  it("with 100,000 waiting deliveries, claiming 64, finishing them and counting takes milliseconds (WH-52)", () => {
     fill(many, 200);
-    // Aim: below 2 ms each. Without an index it takes some 100 ms.
+    // The aim is less than 2 ms for each. Without an index it takes some 100 ms.
     const claimMs = bestOf(10, () => expect(claim(nowMs).claims).toHaveLength(64));
     expect(claimMs).toBeLessThan(20);
     const backlogMs = bestOf(10, () => expect(ask("deliveryBacklog", nowMs)).toHaveLength(200));
@@ -118,7 +118,7 @@ describe("deliveries in the file", () => {
     expect(finishMs).toBeLessThan(50);
   });
 
-  it("with 100,000 waiting, disabling their endpoint takes as long as with none (WH-30)", () => {
+  it("disabling an endpoint with 100,000 waiting deliveries takes as long as without any (WH-30)", () => {
     fill(many, 1);
     const disabled = endpoint("we_0", { status: "disabled", disabledReason: "by_hand", version: 2 });
     expect(bestOf(1, () => ask("replaceEndpoint", disabled))).toBeLessThan(50);
@@ -127,7 +127,7 @@ describe("deliveries in the file", () => {
     expect(ask("deliveryBacklog", nowMs)).toMatchObject([{ open: many - 5 * 256 }]);
   });
 
-  it("a filter without matches reads 100,000 in short steps (WH-45)", () => {
+  it("a filter without matches reads 100,000 deliveries in short steps (WH-45)", () => {
     fill(many, 20);
     const filters = [
       { state: "delivered" },
@@ -152,7 +152,7 @@ describe("deliveries in the file", () => {
     }
   });
 
-  it("a purge removes the requested number, oldest first, and keeps the payload of the newest 100,000 (WH-50)", () => {
+  it("a purge removes the requested number of deliveries, oldest first, and keeps the payload of the newest 100,000 (WH-50)", () => {
     fill(many + 300, 1);
     db.exec("UPDATE deliveries SET state = 'delivered', due_at_ms = NULL, ended_at_ms = created_at_ms");
     db.exec("UPDATE queues SET open = 0");
@@ -180,7 +180,7 @@ describe("deliveries in the file", () => {
     expect(claim(nowMs).claims.map((each) => each.body)).toEqual(Array(50).fill(body));
   });
 
-  it("events that wait when the process dies get their deliveries from the next one (WH-32, E-30)", () => {
+  it("the next process creates the deliveries of events that waited when the process died (WH-32, E-30)", () => {
     for (const id of ["we_0", "we_1"]) ask("insertEndpoint", endpoint(id), 1_000);
     for (let number = 1; number <= 30; number++) settleEvent(number, "{}");
     ask("fanOut", 20, nowMs);
@@ -191,7 +191,7 @@ describe("deliveries in the file", () => {
     expect(ask("deliveryBacklog", nowMs)).toMatchObject([{ open: 30 }, { open: 30 }]);
   });
 
-  it("the counters of each queue match its deliveries after any operation, also after rejected writes (WH-51)", () => {
+  it("the counters of each queue match its deliveries after any operation, even after rejected writes (WH-51)", () => {
     for (const id of ["we_0", "we_1", "we_2"]) ask("insertEndpoint", endpoint(id, { maxInFlight: 5 }), 1_000);
     const below = seededPick(7);
     let made = 0;
@@ -201,7 +201,7 @@ describe("deliveries in the file", () => {
       made += 1;
       return settlementOf(made, "{}", atMs);
     };
-    // An existing key, so the whole batch is rolled back and its writes are repeated one by one.
+    // The endpoint exists, so the whole batch is rolled back and its writes are repeated one by one.
     const refused: Request = { verb: "insertEndpoint", values: [endpoint("we_1"), 1_000] };
     for (let round = 0; round < 300; round++) {
       atMs += below(5_000);

@@ -1,8 +1,7 @@
 /**
- * A process that opens the state in the directory of its first argument, makes deliveries from the number of its second
- * on and works on them without end, with leases of its third:
- * it tells what it has claimed before it ends the attempts, and which ends were acknowledged. What it claims second it
- * keeps, as a worker does that hangs.
+ * A process that opens the state in a directory, creates deliveries and works on them endlessly. Arguments: the directory,
+ * the number of the first delivery, the length of leases in ms. Before it ends attempts it sends a message with their
+ * claims, and afterwards a message with the acknowledged ends. It keeps its second claim, like a worker that hangs.
  */
 import process from "node:process";
 import type { Claim } from "../../../src/domain/webhooks/delivery-queue.js";

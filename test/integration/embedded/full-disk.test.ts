@@ -13,7 +13,7 @@ beforeEach(async () => {
 afterEach(() => rm(dataDir, { recursive: true }));
 
 describe("embedded state on a full disk", () => {
-  it("a service whose file cannot grow answers storage_unavailable, still reads, and recovers without a restart", async () => {
+  it("a store whose file cannot grow rejects writes with storage_unavailable, still reads, and recovers without a restart", async () => {
     needsInstalled("prlimit");
     const child = new StateChild(dataDir);
     const ask = async (kind: "insert" | "find" | "admit" | "settle" | "used", number: number) => {

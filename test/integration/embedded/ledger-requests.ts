@@ -9,7 +9,7 @@ const account = "acme";
 const keyId = "key_000000000000000000000001";
 const common = { account, keyId, model: "org/model" };
 
-/** Usage of request `number`: different for each, so that a sum identifies its requests. */
+/** Prompt tokens of request `number`. The numbers differ, so that a sum shows which requests it includes. */
 export const promptTokensOf = (number: number): number => 1 + (number % 1000);
 
 export function requestIdOf(number: number): string {

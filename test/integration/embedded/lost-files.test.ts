@@ -17,7 +17,7 @@ const dayMs = 86_400_000;
 let root: string;
 /** A database with one drained deployment. */
 let whole: string;
-/** A folder of each test, with a copy of it. */
+/** Data folder of the current test, with a copy of that database. */
 let dataDir: string;
 
 beforeAll(async () => {
@@ -31,7 +31,7 @@ beforeEach(async () => {
   await copyFile(whole, databaseFile(dataDir));
 });
 
-/** Runs SQL on a database of this version, without its log. */
+/** Runs SQL on a database of this version and leaves no log. */
 function changed(file: string, sql: string): void {
   const db = openSqlite(file);
   migrate(db, nowMs);
@@ -48,7 +48,7 @@ function drainsIn(folder: string, options = {}): { drains: unknown; warnings: re
 }
 
 describe("data files under a running service", () => {
-  it("moved and brought back: writes are refused meanwhile; deleted: a backup has everything (E-23)", async () => {
+  it("that are moved cause writes to be rejected until they are moved back; if deleted, a backup is still complete (E-23)", async () => {
     const errors: string[] = [];
     const log = { debug() {}, info() {}, warn() {}, error: (_: object, message: string) => void errors.push(message) };
     const state = await openEmbeddedState({ dataDir, log, checkEveryMs: 5 });
@@ -70,7 +70,7 @@ describe("data files under a running service", () => {
       await rename(moved, away);
       await refusedFor(fault);
       await rename(away, moved);
-      await eventually(() => state.fileFault() === null, "the files are back");
+      await eventually(() => state.fileFault() === null, "the files are in place again");
     }
     await state.keys.insert(keyRecord(1));
     await rm(file);
@@ -87,7 +87,7 @@ describe("data files under a running service", () => {
   });
 });
 
-describe("a data folder whose store is lost", () => {
+describe("a data folder whose database is lost", () => {
   const lost = {
     name: "StateOpenError",
     fix: expect.stringMatching(/uis backup.*uis restore.*REDIS_URL.*uis serve --new-store/),
@@ -105,12 +105,12 @@ describe("a data folder whose store is lost", () => {
 
   it.each([
     ["is empty", () => empty()],
-    ["is empty beside its log", () => empty().then(() => leave("uis.db-wal"))],
-    ["is missing beside its log", () => remove().then(() => leave("uis.db-wal"))],
-    ["is missing beside a rollback journal", () => remove().then(() => leave("uis.db-journal"))],
-    ["is missing beside the journal of running requests", () => remove().then(() => leave("uis.live-a"))],
-    ["is missing beside an empty spool", () => remove().then(() => mkdir(join(dataDir, "spool")))],
-  ])("where uis.db %s: the start is refused and touches nothing (E-24)", async (_, lose) => {
+    ["is empty but has a log", () => empty().then(() => leave("uis.db-wal"))],
+    ["is missing but its log exists", () => remove().then(() => leave("uis.db-wal"))],
+    ["is missing but a rollback journal exists", () => remove().then(() => leave("uis.db-journal"))],
+    ["is missing but the journal of running requests exists", () => remove().then(() => leave("uis.live-a"))],
+    ["is missing but an empty spool exists", () => remove().then(() => mkdir(join(dataDir, "spool")))],
+  ])("where uis.db %s: the start fails and changes no file (E-24)", async (_, lose) => {
     await lose();
     const before = await contents();
     expect(() => openStateFile(dataDir)).toThrow(expect.objectContaining(lost));
@@ -118,7 +118,7 @@ describe("a data folder whose store is lost", () => {
     expect(await contents()).toEqual(before);
   });
 
-  it("begins with an empty state only with --new-store, and moves the rest aside (E-24)", async () => {
+  it("starts with an empty state only with --new-store, which moves the remaining files to another folder (E-24)", async () => {
     await empty();
     await leave("uis.db-wal");
     await mkdir(join(dataDir, "spool"));
@@ -131,16 +131,16 @@ describe("a data folder whose store is lost", () => {
     expect((await readdir(join(dataDir, folder))).sort()).toEqual(["spool", "uis.db", "uis.db-wal"]);
   });
 
-  it("keeps a usable store with --new-store (E-24)", () => {
+  it("is not changed by --new-store if its database is usable (E-24)", () => {
     const warnings = [expect.stringContaining("--new-store has no effect")];
     expect(drainsIn(dataDir, { newStore: true })).toEqual({ drains: 1, warnings });
   });
 
   it.each([
     ["an empty folder", async () => {}],
-    ["one with only models", () => mkdir(join(dataDir, "models"))],
-    ["one with a provisioned master key", () => leave("master.key")],
-  ])("%s starts as new (E-24)", async (_, fill) => {
+    ["a folder with only models", () => mkdir(join(dataDir, "models"))],
+    ["a folder with a provisioned master key", () => leave("master.key")],
+  ])("%s counts as new, and a start creates a database in it (E-24)", async (_, fill) => {
     await remove();
     await fill();
     expect(drainsIn(dataDir)).toEqual({ drains: 0, warnings: [] });
@@ -157,7 +157,7 @@ describe("the check of a stopped store", () => {
   };
   const check = () => inspectStateFile(dataDir, { nowMs, leadMaxMs: 300_000 });
 
-  it("finds nothing without a store, and in a whole one", async () => {
+  it("reports no problem if there is no store or if it is intact", async () => {
     expect(check()).toBeNull();
     await rm(databaseFile(dataDir));
     expect(check()).toBeNull();
@@ -173,7 +173,7 @@ describe("the check of a stopped store", () => {
       "damaged",
       "uis restore",
     ],
-  ])("finds a file that is %s (E-29)", async (_, damage, isFatal, message, fix) => {
+  ])("reports a file that is %s (E-29)", async (_, damage, isFatal, message, fix) => {
     expect(await found(damage(await readFile(whole)))).toMatchObject({
       isFatal,
       message: expect.stringContaining(message),
@@ -190,7 +190,7 @@ describe("the check of a stopped store", () => {
       "start the version that wrote it",
     ],
   ])(
-    "after %s finds times ahead of the clock, and a newer version (E-22, E-29)",
+    "after %s reports times ahead of the clock or a newer version (E-22, E-29)",
     async (sql, isFatal, message, fix) => {
       expect(await found(sql)).toMatchObject({
         isFatal,

@@ -29,7 +29,7 @@ async function rowsOf(width: "hour" | "day"): Promise<number> {
   return (await state.usage.rows({ account: "acme", width, fromMs: 0, toMs: clock.now() + dayMs })).length;
 }
 
-/** Purges until nothing is left; returns how many calls removed something. */
+/** Purges until no expired records are left; returns the number of calls that removed records. */
 async function purgeAll(max: number): Promise<number> {
   let calls = 0;
   while ((await state.purge(max)) > 0) calls += 1;
@@ -37,7 +37,7 @@ async function purgeAll(max: number): Promise<number> {
 }
 
 describe("retention of the embedded state", () => {
-  it("purges hours after 90 days, days after 2 years (USE-15)", async () => {
+  it("purges hourly usage after 90 days and daily usage after 2 years (USE-15)", async () => {
     await state.ledger.settle(numberedSettlement(1));
     clock.advance(90 * dayMs);
     await purgeAll(100);
@@ -63,7 +63,7 @@ describe("retention of the embedded state", () => {
     expect(await state.purge(10)).toBe(0);
   });
 
-  it("remembers a settled request for 24 hours, and the time of the newest permanently", async () => {
+  it("keeps the marker of a settled request for 24 hours, and the newest marker permanently", async () => {
     await state.ledger.settle(numberedSettlement(1));
     clock.advance(dayMs);
     await purgeAll(10);

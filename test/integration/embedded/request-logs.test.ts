@@ -33,7 +33,7 @@ it("a file of the version without a request log opens with an empty one, which s
   await reopened.close();
 });
 
-it("one read examines at most 5,000 records, and its pages still find all that match", async () => {
+it("one read examines at most 5,000 records, and the pages contain all records that match", async () => {
   const state = openMemoryState();
   const { requestLogs } = state;
   for (let batch = 0; batch < 11; batch += 1) {

@@ -24,7 +24,7 @@ async function folder(): Promise<string> {
   return root;
 }
 
-it("a file of the version without stored responses opens without any; a backup of it has them", async () => {
+it("a file of the version without stored responses opens without responses, and a later backup contains new ones", async () => {
   const root = await folder();
   const db = openSqlite(databaseFile(root));
   migrate(db, 1_000, stepBefore);
@@ -40,7 +40,7 @@ it("a file of the version without stored responses opens without any; a backup o
   const restored = await openEmbeddedState({ dataDir: root, log: silentLog });
   const found = await Promise.all([1, 2, 3].map((number) => restored.responses.get("a", `resp_${number}`)));
   expect(found).toEqual([null, storedResponse(2), storedResponse(3)]);
-  // The restored count of the account is that of its rows.
+  // The restored count of responses of the account equals the number of its rows.
   await restored.responses.put(storedResponse(4), 3);
   expect(await restored.responses.get("a", "resp_2")).toEqual(storedResponse(2));
   await restored.close();

@@ -18,7 +18,7 @@ import {
 } from "./ledger-requests.js";
 
 const roundStep = 1_000_000;
-/** Requests of each round that are never settled by the process that admitted them. */
+/** Number of requests in each round that the process that admitted them never settles. */
 const leftRunning = 5;
 
 let root: string;
@@ -63,7 +63,7 @@ async function settleAgain(state: State, numbers: readonly number[]): Promise<nu
 }
 
 describe("settlements of the embedded state under kill -9", () => {
-  it("keeps acknowledged ones, counts none twice, and the next sweep finds running ones (USE-1, state RL-18)", {
+  it("are kept if acknowledged and never counted twice, and the next sweep finds running requests (USE-1, state RL-18)", {
     timeout: 300_000,
   }, async () => {
     const seen = new Set<number>();
@@ -81,7 +81,7 @@ describe("settlements of the embedded state under kill -9", () => {
       expect(await settleAgain(state, lost)).toEqual([]);
       expect(await state.ledger.sweepLost(10, 60_000)).toEqual([]);
       for (const number of [...acknowledged, ...lost]) seen.add(number);
-      // Committed before the kill but not acknowledged: these count already, and not again.
+      // Requests that may have been settled before the kill without an acknowledgement: they are counted once.
       const unsaid = Array.from({ length: 40 }, (_, lane) => Math.max(from, ...acknowledged) + 1 + lane);
       const counted = await settleAgain(state, unsaid);
       for (const number of unsaid) seen.add(number);
@@ -94,7 +94,7 @@ describe("settlements of the embedded state under kill -9", () => {
     }
   });
 
-  it("a restart begins with empty windows (state RL-20)", async () => {
+  it("the rate limit windows are empty after a restart (state RL-20)", async () => {
     const owner = { kind: "account", id: "acme" } as const;
     const limits = { requestsPerMinute: 1, tokensPerMinute: null, concurrency: null };
     const limited = { scopes: [{ owner, limits }] };
@@ -107,7 +107,7 @@ describe("settlements of the embedded state under kill -9", () => {
     await second.close();
   });
 
-  it("a lost request has the progress that was last recorded", async () => {
+  it("a lost request has the progress that was recorded last", async () => {
     const first = await openEmbeddedState({ dataDir, log: silentLog });
     await first.ledger.admit(numberedAdmission(1));
     await first.ledger.renew([{ requestId: requestIdOf(1), account: "acme", promptTokens: 9, completionTokens: 4 }], 1);
@@ -123,7 +123,7 @@ describe("settlements of the embedded state under kill -9", () => {
 });
 
 describe("settlements of the embedded state under a power cut", () => {
-  it("lose nothing that was acknowledged (USE-1)", { timeout: 300_000 }, async (context) => {
+  it("are not lost if they were acknowledged (USE-1)", { timeout: 300_000 }, async (context) => {
     if (process.platform !== "linux") context.skip("the preloaded library is made for Linux");
     needsInstalled("gcc");
     const power = new PowerCut(root);

@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true }));
 
-/** The state on a machine whose clocks can be set forward. */
+/** Opens the state on a machine whose clocks are ahead and can be advanced. */
 async function openAhead(aheadMs: number): Promise<{ state: State; advance(ms: number): void }> {
   const system = createSystemClock();
   const time = { aheadMs };
@@ -65,9 +65,9 @@ async function round(number: number): ReturnType<typeof contents> {
 }
 
 describe("the embedded state after many requests", { timeout: 600_000 }, () => {
-  it("contains nothing that is never purged, and reuses the space in its file (USE-15)", async () => {
+  it("contains no data that is never purged, and reuses the space in its file (USE-15)", async () => {
     const first = await round(0);
-    // Markers of the newest instant restore the store's time after a restart.
+    // The newest markers of settled requests are kept, because the store's time continues from them after a restart.
     expect(Object.keys(first.rows).toSorted()).toEqual(["migrations", "settled"]);
     expect(first.rows["settled"]).toBeLessThanOrEqual(requests / 20);
     const second = await round(1);

@@ -1,6 +1,6 @@
 /**
- * A process that opens the state in the directory of its first argument and does what its parent tells it: one verb at a
- * time, or keys or requests without end, telling each one that was acknowledged.
+ * A process that opens the state in the directory of its first argument and runs the commands of its parent: single verbs,
+ * or endless inserts of keys or runs of requests. It reports each acknowledged operation to the parent.
  */
 import { writeSync } from "node:fs";
 import process from "node:process";
@@ -13,9 +13,12 @@ import { numberedAdmission, numberedSettlement, usedThisMonth } from "./ledger-r
 
 export type ToChild =
   | { readonly kind: "insert" | "find" | "admit" | "settle" | "used"; readonly number: number }
-  /** Keys, or requests from their numberedAdmission to their numberedSettlement, in 16 lanes. */
+  /** Runs endlessly in 16 parallel lanes: `flood` inserts keys, `serve` admits and settles requests. */
   | { readonly kind: "flood" | "serve"; readonly from: number }
-  /** So many requests one after the other; each is written to the standard output when it is asked for and when it is settled. */
+  /**
+   * Runs `count` requests one after the other. For each it writes one line to standard output when it starts and one when
+   * it is settled.
+   */
   | { readonly kind: "tell"; readonly count: number };
 
 export type FromChild =
@@ -35,7 +38,7 @@ async function saidBy(attempt: Promise<unknown>): Promise<string> {
   }
 }
 
-// As on machines where new files are readable by everybody.
+// A umask of 0, as on machines where new files are readable by all users.
 process.umask(0);
 
 try {
@@ -46,7 +49,7 @@ try {
     find: (number: number) => keys.findByHash(keyRecord(number).hash),
     admit: async (number: number) => ledger.admit(numberedAdmission(number)),
     settle: async (number: number) => ledger.settle(numberedSettlement(number)),
-    /** Resolves whether this many requests are counted. */
+    /** Resolves with true if exactly this number of requests is counted. */
     used: async (number: number) => ((await usedThisMonth(state)).requests === BigInt(number) ? true : null),
     serve: async (number: number) => {
       await ledger.admit(numberedAdmission(number));

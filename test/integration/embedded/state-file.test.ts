@@ -46,7 +46,7 @@ async function modeOf(path: string): Promise<string> {
 }
 
 describe("the file of the embedded state", () => {
-  it("creates a directory of mode 0700 and files of mode 0600, whatever the umask (SEC-31)", async () => {
+  it("is created with mode 0600 in a directory with mode 0700, independently of the umask (SEC-31)", async () => {
     const child = new StateChild(dataDir);
     try {
       expect(await child.hear(() => true)).toEqual({ kind: "opened" });
@@ -61,7 +61,7 @@ describe("the file of the embedded state", () => {
     }
   });
 
-  it("restricts a file that others can read, and reports an existing directory that others can read (SEC-31)", async () => {
+  it("is restricted to its owner if others can read it, and a directory that others can read causes a warning (SEC-31)", async () => {
     await (await open()).close();
     await chmod(join(dataDir, "uis.db"), 0o644);
     await chmod(dataDir, 0o755);
@@ -72,7 +72,7 @@ describe("the file of the embedded state", () => {
     await state.close();
   });
 
-  it("rejects a second process at once, names the cause and the fix, and the first one continues", async () => {
+  it("is not opened by a second process, which fails immediately with cause and fix, while the first process continues", async () => {
     const state = await open();
     for (let attempt = 0; attempt < 2; attempt++) {
       const child = new StateChild(dataDir);
@@ -86,7 +86,7 @@ describe("the file of the embedded state", () => {
     await (await open()).close();
   });
 
-  it("models keep the time at which they were first seen over a restart (MODEL-2)", async () => {
+  it("keeps the time at which models were first seen over a restart (MODEL-2)", async () => {
     const first = await open();
     await first.catalog.firstSeen(["a", "b"], 1_000);
     await first.close();
@@ -95,7 +95,7 @@ describe("the file of the embedded state", () => {
     await second.close();
   });
 
-  it("contains no secret and no sensitive part of one (KEY-3)", async () => {
+  it("contains neither a secret nor a sensitive part of a secret (KEY-3)", async () => {
     const state = await open();
     const deps = { now: () => state.now(), ids: createRandomIds(), random: randomBytes };
     const apiKeys = new ApiKeys({ keys: state.keys, ...deps });
@@ -112,7 +112,7 @@ describe("the file of the embedded state", () => {
     expect(bytes.includes("operators-own")).toBe(false);
   });
 
-  it("writes with a log, a full sync and an exclusive lock", () => {
+  it("is opened with a write-ahead log, full syncs and an exclusive lock", () => {
     const { db } = openStateFile(dataDir);
     expect(db.prepare("PRAGMA journal_mode").get()?.["journal_mode"]).toBe("wal");
     expect(db.prepare("PRAGMA synchronous").get()?.["synchronous"]).toBe(2);
@@ -121,7 +121,7 @@ describe("the file of the embedded state", () => {
     db.close();
   });
 
-  it("keeps the file of an earlier version before it is migrated, so that this version can be left again (USE-23)", async () => {
+  it("is copied before it is migrated from an earlier version, so that the earlier version can be used again (USE-23)", async () => {
     const earlier = newestMigration - 1;
     const kept = join(dataDir, `uis.db.step-${earlier}`);
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
@@ -129,7 +129,7 @@ describe("the file of the embedded state", () => {
     migrate(former, 1_000, earlier);
     former.exec("INSERT INTO models_seen (id, first_seen_at_ms) VALUES ('m', 5)");
     former.close();
-    // Of an earlier migration from the same step, or of a start that was killed.
+    // Copy from an earlier migration from the same step, or from a start that was killed.
     await writeFile(kept, "outdated");
     await writeFile(`${kept}.unfinished`, "half");
     await (await open()).close();
@@ -141,14 +141,14 @@ describe("the file of the embedded state", () => {
     expect(schemaDifferences(db, earlier)).toEqual([]);
     expect(db.prepare("SELECT id FROM models_seen").all()).toHaveLength(1);
     db.close();
-    // It can be restored like any backup, and the next start of this version keeps it again.
+    // The copy can be restored like any backup, and the next start of this version creates it again.
     expect(restoreEmbeddedState({ dataDir, file: kept, nowMs: 1 })).not.toBeNull();
     const again = await open();
     expect(await again.catalog.firstSeen(["m"], 9)).toEqual([5]);
     await again.close();
   });
 
-  it("leaves a file of a newer version unchanged and names its version", async () => {
+  it("is not changed if a newer version wrote it, and the error names that version", async () => {
     await (await open()).close();
     const db = openSqlite(join(dataDir, "uis.db"));
     db.exec("INSERT INTO migrations (number, applied_at_ms) VALUES (99, 0)");
@@ -160,7 +160,7 @@ describe("the file of the embedded state", () => {
     });
   });
 
-  it("rejects a file that is no database, and a directory that cannot be created", async () => {
+  it("causes an error if it is not a database, or if its directory cannot be created", async () => {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
     await writeFile(join(dataDir, "uis.db"), "certainly not a database".repeat(100));
     await expect(open()).rejects.toMatchObject({ message: expect.stringContaining("not a valid database") });

@@ -19,7 +19,7 @@ describe("settlements of the embedded state", () => {
     if (process.platform !== "linux") context.skip("strace is a program for Linux");
     needsInstalled("strace");
     const trace = join(root, "trace");
-    // Runs strace beside the process (-D), so that killing the child kills the process.
+    // Runs strace as a detached process (-D), so that killing the child kills the traced process.
     const under = ["strace", "-D", "-f", "--seccomp-bpf", "-y", "--trace=fsync,fdatasync,write", "-o", trace];
     const child = new StateChild(join(root, "data"), { under });
     try {

@@ -13,7 +13,7 @@ import { silentLog } from "../../support/silent-log.js";
 /** The last migration before upstreams could be stored. */
 const stepBefore = 6;
 
-it("a file of the version without stored upstreams opens without any; a backup of it has them", async () => {
+it("a file of the version without stored upstreams opens without upstreams, and a later backup contains new ones", async () => {
   const root = await mkdtemp(join(tmpdir(), "uis-migration-"));
   onTestFinished(() => rm(root, { recursive: true }));
   const db = openSqlite(databaseFile(root));

@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dataDir, { recursive: true }));
 
-it("a file of the version that summed usage over operations keeps its sums, which have no operation (USE-10)", async () => {
+it("sums in a file of the version that summed usage over all operations are kept, without an operation (USE-10)", async () => {
   const { startMs } = periodAt("day", Date.now() - 2 * dayMs);
   const db = openSqlite(databaseFile(dataDir));
   migrate(db, 1_000, stepBefore);

@@ -17,7 +17,7 @@ const serviceOn = (url: string, variables = env) =>
 const statusOf = async (api: string, key: string) =>
   (await fetch(`${api}/models`, { headers: { authorization: `Bearer ${key}` } })).status;
 
-it("a copy of Redis, made and restored as docs/operations.md says, has the keys of its time (USE-20)", async () => {
+it("a backup of Redis that is created and restored as docs/operations.md describes has the keys of its time (USE-20)", async () => {
   const page = await readFile("docs/operations.md", "utf8");
   for (const step of [
     "redis-cli --rdb",

@@ -20,7 +20,7 @@ const folder = new URL("../../fixtures/releases/", import.meta.url);
 const releases = ["030d67be"];
 /** The store's time when the fixtures were written. */
 const writtenAtMs = Date.UTC(2026, 10, 23, 12);
-/** Usage has not expired. */
+/** Time at which the tests open the fixtures: soon after they were written, so that usage has not expired. */
 const openedAtMs = writtenAtMs + 60_000;
 const read = (release: string, name: string) => readFile(new URL(`${release}/${name}`, folder));
 
@@ -38,12 +38,12 @@ async function openRedisAt(atMs: number): Promise<State> {
   const options = { url: redis.url, tls: null, log: silentLog, clock: createSystemClock(), allowVolatile: false };
   const state = await openRedisState({ ...options, patience: 20, timeShiftMs: () => shiftMs });
   onTestFinished(() => state.close());
-  // An answer of the server has its time.
+  // This call updates the estimated time, because every answer of the server contains its time.
   await state.health();
   return state;
 }
 
-/** A request, its delivery and a change of a key on records of the earlier release. */
+/** Settles a request, sends its delivery and changes a key, with records of the earlier release. */
 async function use(state: State): Promise<void> {
   expect(await state.keys.findByHash(sha256Hex(keySecret))).toEqual(fullKey(1));
   const before = await state.usage.used("a", { kind: "key", id: "key_1" }, month);
@@ -62,13 +62,13 @@ async function use(state: State): Promise<void> {
 }
 const month = { kind: "month", startMs: Date.UTC(2026, 10, 1), endMs: Date.UTC(2026, 11, 1) } as const;
 
-it("the fixtures are of these releases and no other", async () => {
+it("there are fixtures of exactly these releases", async () => {
   const found = await readdir(folder, { withFileTypes: true });
   expect(found.filter((each) => each.isDirectory()).map(({ name }) => name)).toEqual(releases);
 });
 
 describe.each(releases)("the state of release %s", (release) => {
-  it("in an embedded file opens, and everything in it works (USE-23)", async () => {
+  it("opens from an embedded file, and all its records can be used (USE-23)", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "uis-release-"));
     onTestFinished(() => rm(dataDir, { recursive: true }));
     await writeFile(databaseFile(dataDir), gunzipSync(await read(release, "uis.db.gz")), { mode: 0o600 });
@@ -80,14 +80,14 @@ describe.each(releases)("the state of release %s", (release) => {
     await use(state);
   });
 
-  it("in Redis opens, and everything in it works (USE-23)", async () => {
+  it("opens from Redis, and all its records can be used (USE-23)", async () => {
     await restoreRedis(redis.url, await dumpOf(release));
     const state = await openRedisAt(openedAtMs);
     expect(toJson(await contentOf(state, writtenAtMs))).toBe(String(await read(release, "redis.json")));
     await use(state);
   });
 
-  it("has the keys, formats and fields that this version writes to Redis, so that both can run (USE-23)", async () => {
+  it("has the keys, formats and fields that this version writes to Redis, so that both versions can run together (USE-23)", async () => {
     const state = await openRedisAt(writtenAtMs);
     await fillState(state);
     const own = shapesOf(await dumpRedis(redis.url));

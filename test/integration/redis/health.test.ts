@@ -52,7 +52,7 @@ describe("opening a Redis state", () => {
     expect(warnings).toEqual([expect.stringMatching(/set aof-load-truncated no and run redis-check-aof --fix/)]);
   });
 
-  it("fails if nothing is stored on disk, unless the setting accepts it", async () => {
+  it("fails if Redis stores no data on disk, unless the setting accepts it", async () => {
     const server = await start({ aof: "no" });
     await expect(open(server)).rejects.toMatchObject({
       name: "StateOpenError",
@@ -63,7 +63,7 @@ describe("opening a Redis state", () => {
     expect(await state.health()).toMatchObject({ ok: true, durability: "none" });
   });
 
-  it("fails if keys may be evicted, and a later change of that setting is reported", async () => {
+  it("fails if Redis may evict keys, and health reports a later change to such a setting", async () => {
     const server = await start();
     await server.cli("CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
     await expect(open(server)).rejects.toMatchObject({ fix: "set maxmemory-policy noeviction" });
@@ -91,7 +91,7 @@ describe("opening a Redis state", () => {
     expect(warnings).toEqual([expect.stringContaining("CONFIG GET APPENDFSYNC")]);
   });
 
-  it("fails at once with a wrong password, and does not show it", async () => {
+  it("fails immediately with a wrong password, and does not show the password", async () => {
     const server = await start({ acl: true });
     const url = server.url.replace(/\/\/.*@/, "//uis:wrong-password@");
     const refusal = open({ url, tls: null });
@@ -108,7 +108,7 @@ describe("opening a Redis state", () => {
     await expect(open({ ...server, tls })).rejects.toThrow("/nowhere/ca.pem for Redis cannot be read");
   });
 
-  it("fails at once for a user without one of the needed commands, and names the ACL rule (E-27)", async () => {
+  it("fails immediately for a user without one of the needed commands, and names the ACL rule (E-27)", async () => {
     const server = await start({ acl: true });
     for (const name of [...neededCommands.keys(), "subscribe"]) {
       await server.cli("ACL", "SETUSER", "uis", `-${name}`);
@@ -145,7 +145,7 @@ describe("opening a Redis state", () => {
     expect(warnings).toContainEqual(expect.stringContaining("may not run MULTI and DISCARD"));
   });
 
-  it("uses a server with a round trip of 300 ms, and says how slow it is (E-28)", async () => {
+  it("succeeds with a server with a round trip of 300 ms, and reports how slow it is (E-28)", async () => {
     const { port } = new URL((await start()).url);
     const link = await openSlowLink(Number(port));
     link.delayMs = 300;
@@ -166,19 +166,19 @@ describe("opening a Redis state", () => {
     await link.close();
   });
 
-  it("waits for a server that is starting, and names the address if there is none in time", async () => {
+  it("waits for a server that is starting, and names the address if it does not start in time", async () => {
     const port = await freePort();
     const url = `redis://127.0.0.1:${port}`;
     await expect(open({ url, tls: null }, { openWithinMs: 300 })).rejects.toThrow(
       `Redis at 127.0.0.1:${port} cannot be used: connect ECONNREFUSED`,
     );
     const opening = open({ url, tls: null });
-    // The last of two ports on a command line counts.
+    // Redis uses the last of two ports on its command line.
     await start({ args: ["--port", String(port)] });
     expect(await (await opening).health()).toMatchObject({ ok: true });
   });
 
-  it("uses the store's time, whatever the replica's own clock (state RL-19)", async () => {
+  it("uses the store's time, independently of the clock of the replica (state RL-19)", async () => {
     const server = await start();
     const clock = createSystemClock();
     const late = await open(server, { patience: 20, clock: { ...clock, now: () => clock.now() - 600_000 } });

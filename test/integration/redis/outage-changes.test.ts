@@ -52,17 +52,17 @@ describe("changes in Redis reach the other replicas", () => {
     expect(tookMs[Math.floor(tookMs.length * 0.99)]).toBeLessThan(100);
   });
 
-  it("the others count a process that starts or stops at once (state RL-16)", async () => {
+  it("the others count again immediately when a process starts or stops (state RL-16)", async () => {
     const counts = () => [writer.replicas(), reader.replicas()];
     // Each process reports itself every 2 s, so this is shorter than that.
-    await eventually(() => counts().join() === "2,2", "both know of each other", 1_500);
+    await eventually(() => counts().join() === "2,2", "each process counts both", 1_500);
     const third = await open();
     await eventually(() => counts().join() === "3,3", "the third one is counted", 1_500);
     await third.close();
-    await eventually(() => counts().join() === "2,2", "it is counted no more", 1_500);
+    await eventually(() => counts().join() === "2,2", "the third one is removed", 1_500);
   });
 
-  it("each change is delivered once, also to the writer, with its subject", async () => {
+  it("each change is delivered once, also to the writer, with its kind and id", async () => {
     const own: StateChange[] = [];
     writer.changes.subscribe((change) => void own.push(change));
     await writer.keys.insert(keyRecord(1));
@@ -73,21 +73,21 @@ describe("changes in Redis reach the other replicas", () => {
     expect(own).toEqual(expected);
   });
 
-  it("a cut subscription connection is reported at once, and again when it is restored (KEY-11)", async () => {
+  it("a lost subscription connection is reported immediately, and again when it is restored (KEY-11)", async () => {
     await server.cli("CLIENT", "KILL", "TYPE", "pubsub");
     await eventually(() => hasReceived("lost_link"), "the loss is reported");
-    await eventually(() => reader.changes.isLinked && received.length === 2, "the return is reported");
+    await eventually(() => reader.changes.isLinked && received.length === 2, "the restoration is reported");
     await writer.keys.insert(keyRecord(1));
     await eventually(() => hasReceived("key"));
   });
 
-  it("an open but silent connection is detected, and counts as cut until messages arrive again (KEY-11)", async () => {
+  it("an open connection without messages is detected, and counts as lost until messages arrive again (KEY-11)", async () => {
     server.freeze();
-    await eventually(() => !reader.changes.isLinked, "the silence is found out", 5_000);
+    await eventually(() => !reader.changes.isLinked, "the silence is detected", 5_000);
     expect(hasReceived("lost_link")).toBe(true);
     server.thaw();
-    await eventually(() => reader.changes.isLinked, "the link is back");
-    await eventually(() => writer.changes.isLinked, "the link of the writer is back");
+    await eventually(() => reader.changes.isLinked, "the reader is linked");
+    await eventually(() => writer.changes.isLinked, "the writer is linked");
     await eventually(() =>
       writer.keys.insert(keyRecord(1)).then(
         () => true,
@@ -97,7 +97,7 @@ describe("changes in Redis reach the other replicas", () => {
     await eventually(() => hasReceived("key"));
   });
 
-  it("while the connection is cut, a cached key is read again before it is accepted (KEY-11)", async () => {
+  it("while the connection is lost, a cached key is read again before it is accepted (KEY-11)", async () => {
     const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
     const { id, hash } = keyRecord(1);
     await writer.keys.insert(keyRecord(1));
@@ -128,6 +128,6 @@ describe("changes in Redis reach the other replicas", () => {
     const third = await open();
     expect(third.replicas()).toBe(3);
     await third.close();
-    await eventually(() => reader.replicas() === 2 && writer.replicas() === 2, "the count goes down");
+    await eventually(() => reader.replicas() === 2 && writer.replicas() === 2, "the closed one is removed");
   });
 });

@@ -7,9 +7,9 @@ import { eventually } from "../../support/eventually.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";
 
-/** Timeout of each call; that of an admission. */
+/** Timeout of each call: the timeout of an admission. */
 const timeoutMs = 50;
-/** Five times the timeout, for machines with other work. */
+/** Maximum duration of a call: five times the timeout, for machines that are busy with other work. */
 const callMsMax = 250;
 const backMsMax = 1_000;
 
@@ -28,7 +28,7 @@ describe("Redis failures", () => {
 
   const write = () => connection.command<number>("incr", ["uis:count"], timeoutMs);
   const read = () => connection.command<string>("get", ["uis:count"], timeoutMs);
-  it("an answer that arrived while this process was suspended is used", async () => {
+  it("an answer is used if it arrived while this process was suspended", async () => {
     await write();
     for (let round = 0; round < 5; round += 1) {
       const written = write();
@@ -66,7 +66,7 @@ describe("Redis failures", () => {
     return performance.now() - startedAtMs;
   };
 
-  it("a killed server is detected at once, and used again within a second of its return", async () => {
+  it("a killed server is detected immediately, and used again within a second of its restart", async () => {
     await server.kill();
     const { slowestMs, messages } = await callFor(1_500);
     expect(slowestMs).toBeLessThan(callMsMax);
@@ -92,7 +92,7 @@ describe("Redis failures", () => {
     expect(await msUntilBack()).toBeLessThan(backMsMax);
   });
 
-  it("an answer after the timeout is dropped and never assigned to another call", async () => {
+  it("an answer after the timeout is discarded and never assigned to another call", async () => {
     await connection.command("mset", ["uis:{n}a", "of a", "uis:{n}b", "of b"]);
     await server.cli("CLIENT", "PAUSE", "200", "ALL");
     await expect(connection.command("get", ["uis:{n}a"], timeoutMs)).rejects.toMatchObject({
@@ -123,7 +123,7 @@ describe("Redis failures", () => {
     await server.cli("CONFIG", "SET", "key-load-delay", "0");
   });
 
-  it("a server that became a replica rejects writes and is still read", async () => {
+  it("a server that became a replica rejects writes, and reads still succeed", async () => {
     const before = await read();
     await server.cli("REPLICAOF", "127.0.0.1", "1");
     await expect(write()).rejects.toThrow("it is a replica and takes no writes");
@@ -132,7 +132,7 @@ describe("Redis failures", () => {
     expect(await msUntilBack()).toBeLessThan(backMsMax);
   });
 
-  it("a server without free memory rejects writes and is still read", async () => {
+  it("a server without free memory rejects writes, and reads still succeed", async () => {
     const before = await read();
     await server.cli("CONFIG", "SET", "maxmemory", "1mb");
     await expect(write()).rejects.toThrow("its memory is full");
@@ -159,10 +159,10 @@ describe("Redis failures", () => {
     expect(await isKnown()).toBe("1");
     await server.kill();
     await server.restart();
-    await eventually(async () => (await isKnown()) === "1", "the script is there again");
+    await eventually(async () => (await isKnown()) === "1", "the script is loaded again");
   });
 
-  it("pending calls are answered before the connection closes, later ones are rejected", async () => {
+  it("pending calls are answered before the connection closes, and later calls are rejected", async () => {
     const other = new RedisConnection({ url: server.url, tls: null, clock: createSystemClock(), log: silentLog });
     await other.ready(5_000);
     const underWay = other.command("incr", ["uis:other"]);

@@ -13,8 +13,8 @@ const leaseS = 61;
 const windowS = 71;
 const threeYearsS = 3 * 366 * 86_400;
 /**
- * What has no expiry: the format of a shard, accounts by their last usage (let go when another one comes), and what
- * `purge` empties.
+ * Names of keys without an expiry: the format of a shard, the accounts by their last usage (removed when another account is
+ * added), and the keys that `purge` empties.
  */
 const lasting = /^uis:(\{s\d+\}:(format|accounts)|\{k\}:(audit|sessions|session_hashes))$/;
 
@@ -44,7 +44,7 @@ async function keysLike(pattern: string): Promise<string[]> {
   return (await redis.cli("--scan", "--pattern", pattern)).split("\n").filter((key) => key !== "");
 }
 
-/** Lists the keys in one script, because there are many. */
+/** Lists the keys without an expiry, in one script because there are many keys. */
 async function keysWithoutExpiry(): Promise<string[]> {
   const script =
     "local found = {} for _, key in ipairs(redis.call('KEYS', '*')) do if redis.call('PTTL', key) == -1 then found[#found + 1] = key end end return found";
@@ -53,14 +53,14 @@ async function keysWithoutExpiry(): Promise<string[]> {
 
 const sizeOf = async (key: string) => Number(await redis.cli("MEMORY", "USAGE", key, "SAMPLES", "0"));
 
-/** Bytes of the largest of the matching keys. */
+/** Size in bytes of the largest of the matching keys. */
 async function largest(pattern: string): Promise<number> {
   const sizes = await Promise.all((await keysLike(pattern)).slice(0, 50).map(sizeOf));
   return Math.max(...sizes);
 }
 
 describe("Redis after many requests", { timeout: 600_000 }, () => {
-  it("contains only keys that expire or are purged, and little for each limit and usage row (state RL-21, USE-15)", async () => {
+  it("contains only keys that expire or are purged, and keys of limits and usage rows are small (state RL-21, USE-15)", async () => {
     const leftRunning = await soakLedger(state, 0, requests);
     expect(leftRunning).toBeGreaterThan(requests / 50);
     expect(await largest("*:w:*")).toBeLessThan(1_500);

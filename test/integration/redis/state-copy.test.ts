@@ -54,7 +54,7 @@ async function inSource<T>(folder: string, use: (state: State) => Promise<T>): P
   return await use(state).finally(() => state.close());
 }
 
-/** Opens the target as a service does, or only to look. */
+/** Opens the target like a service, or only to read it. */
 async function inTarget<T>(
   use: (state: State) => Promise<T>,
   more: Pick<Parameters<typeof openRedisState>[0], "serves" | "timeShiftMs"> = {},
@@ -64,7 +64,7 @@ async function inTarget<T>(
   return await use(state).finally(() => state.close());
 }
 
-/** Copies a backup of the filled state, without a command. */
+/** Copies a backup of the filled state without the command line. */
 async function copyBackup(): Promise<void> {
   const deps = { url: redis.url, tls: null, clock: createSystemClock(), log: silentLog };
   const target = await openCopyTarget({ ...deps, allowVolatile: false, openWithinMs: 5_000 });
@@ -94,7 +94,7 @@ describe("uis state copy", () => {
       expect(await state.sessions.list(0)).toEqual([]);
       expect(await state.ledger.liveLeases()).toBe(0);
     });
-    // A retry is due at its time, and all else now.
+    // A retry is due at its planned time, all other deliveries are due now.
     let shiftMs = 0;
     await inTarget(
       async (state) => {
@@ -116,7 +116,7 @@ describe("uis state copy", () => {
     );
   });
 
-  it("brings changes with a second run, removes what was removed, and sets usage instead of adding it (USE-21)", async () => {
+  it("copies changes and removals in a second run, and sets usage instead of adding it (USE-21)", async () => {
     expect((await copy()).code).toBe(0);
     await inSource(dataDir, async (state) => {
       await state.keys.revoke("key_1", 9_000);
@@ -151,7 +151,7 @@ describe("uis state copy", () => {
     });
   });
 
-  it("refuses another master key, and names the file with the right one (USE-21)", async () => {
+  it("fails with another master key, and names the file with the right one (USE-21)", async () => {
     const env = { UIS_DATA_DIR: dataDir, UIS_MASTER_KEY: Buffer.alloc(32, 8).toString("base64") };
     const { code, stdout, stderr } = await uis(["state", "copy", "--to", redis.url], { env });
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
@@ -159,7 +159,7 @@ describe("uis state copy", () => {
     expect(await redis.cli("DBSIZE")).toBe("0");
   });
 
-  it("refuses a Redis with data that it has not written, and a copy that a service has used (USE-22)", async () => {
+  it("fails for a Redis with data that it has not written, and for a copy that a service has used (USE-22)", async () => {
     const refused = async (says: string) => {
       const refusal = await copyBackup().then(String, ({ name, message, fix }: StateOpenError) => ({
         name,
@@ -192,7 +192,7 @@ describe("uis state copy", () => {
     expect(inRedis).toMatchObject({ code: 2, stderr: expect.stringContaining("without REDIS_URL") });
   });
 
-  it("stops when Redis is full; no service starts with the part, and a further run completes it (USE-22)", async () => {
+  it("stops when Redis is full; no service starts with the incomplete copy, and another run completes it (USE-22)", async () => {
     await redis.cli("CONFIG", "SET", "maxmemory", "1");
     await expect(copyBackup()).rejects.toMatchObject({ message: expect.stringContaining("is full") });
     await redis.cli("CONFIG", "SET", "maxmemory", "0");

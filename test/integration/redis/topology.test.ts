@@ -16,7 +16,7 @@ import { silentLog } from "../../support/silent-log.js";
 
 const clock = createSystemClock();
 const timeoutMs = 50;
-/** Five times the timeout, for machines with other work. */
+/** Maximum duration of a call: five times the timeout, for machines that are busy with other work. */
 const callMsMax = 250;
 const backMsMax = 1_000;
 
@@ -76,7 +76,7 @@ describe("Redis through Sentinel", () => {
     await eventually(() => feed.isLinked, "changes arrive again");
   });
 
-  it("ignores an old primary that returns as a replica", async () => {
+  it("does not use a former primary that restarts as a replica", async () => {
     await group.primary.restart();
     await eventually(
       async () => (await group.primary.cli("ROLE").catch(() => "")).startsWith("slave"),
@@ -109,7 +109,7 @@ describe("Redis Cluster", () => {
     if (found === undefined) throw new Error(`there is no node ${position}`);
     return found;
   };
-  /** A key that is on this node. */
+  /** Returns the name of a key that is on this node. */
   const keyOf = async (position: number) => {
     for (let n = 0; ; n += 1) {
       const key = `uis:{${n}}`;
@@ -133,7 +133,7 @@ describe("Redis Cluster", () => {
     }
   });
 
-  it("takes the copy of a state on all nodes, and a further one that replaces it (USE-21)", async () => {
+  it("stores the copy of a state on all nodes, and another copy replaces it (USE-21)", async () => {
     await cluster.flush();
     const folder = await mkdtemp(join(tmpdir(), "uis-cluster-copy-"));
     onTestFinished(() => rm(folder, { recursive: true }));
@@ -157,9 +157,9 @@ describe("Redis Cluster", () => {
     await cluster.flush();
   });
 
-  it("is ready without beginning again, and then reaches every primary", async () => {
+  it("is ready after one connection attempt, and then every primary is reachable", async () => {
     const opens = 30;
-    /** Connections that the primaries have accepted so far, these questions included. */
+    /** Number of connections that the primaries have accepted so far, including those of this query. */
     const accepted = async () => {
       const stats = await Promise.all([0, 1, 2].map((position) => node(position).cli("INFO", "stats")));
       const counts = stats.map((text) => Number(/total_connections_received:(\d+)/.exec(text)?.[1]));
@@ -173,11 +173,12 @@ describe("Redis Cluster", () => {
       await opened.close();
     }
     const more = (await accepted()) - before;
-    // One to each primary and one that reads the layout; few more for what else runs in these seconds.
+    // Each opening connects to each primary and once more for the layout. Some more are allowed for other activity in these
+    // seconds.
     expect(more).toBeLessThanOrEqual(opens * 4 + 10);
   });
 
-  it("with one node down, keys of other nodes stay available, and its own within a second of its replacement", async () => {
+  it("while one node is down, keys of other nodes are available, and its keys within a second of its replacement", async () => {
     const [lost, kept] = [await keyOf(0), await keyOf(1)];
     await node(0).kill();
     const isReplaced = async () => {
@@ -192,7 +193,7 @@ describe("Redis Cluster", () => {
     expect(others.failed).toBe(0);
     expect(own.slowestMs).toBeLessThan(callMsMax);
     expect(own.failed).toBeGreaterThan(0);
-    expect(await msUntil("its keys are there", () => connection.command("incr", [lost]))).toBeLessThan(backMsMax);
+    expect(await msUntil("its keys are available", () => connection.command("incr", [lost]))).toBeLessThan(backMsMax);
     await eventually(() => feed.isLinked, "changes arrive");
   });
 });

@@ -8,10 +8,10 @@ import { PoliteClients } from "../../support/neighbours/polite-clients.js";
 import { names, openScene, type Scene } from "../../support/neighbours/scene.js";
 
 const soakMs = 30 * 60_000;
-/** Duration of one neighbour, and of the time without one after each round of all. */
+/** Duration of the load of one kind of neighbour, and of the pause after each round over all kinds. */
 const neighbourMs = 15_000;
 const restMs = 30_000;
-/** Growth between the lowest memory after the first three rounds and after the last three: V8 gives memory back late. */
+/** Number of rounds at the start and at the end whose lowest memory use is compared: V8 returns memory to the system late. */
 const comparedRounds = 3;
 const memoryMbMax = 60;
 const descriptorsMax = 10;
@@ -20,7 +20,7 @@ const filesMax = 3;
 interface Level {
   readonly memoryMb: number;
   readonly descriptors: number;
-  /** Files in the data folder, and their bytes. */
+  /** Number of files in the data folder, and their size in bytes. */
   readonly files: number;
   readonly fileMb: number;
 }
@@ -50,8 +50,8 @@ function levelNow(): Level {
   };
 }
 
-describe("a service beside hostile neighbours of every kind, one after the other", () => {
-  it("serves polite clients without a failure, and memory, descriptors and files stay level (E-1, E-2, E-10, E-12, E-15)", {
+describe("a service under hostile load of every kind, one after the other", () => {
+  it("serves well-behaved clients without a failure, and memory, descriptors and files do not grow (E-1, E-2, E-10, E-12, E-15)", {
     timeout: soakMs + 600_000,
   }, async () => {
     const polite = await PoliteClients.start(scene);

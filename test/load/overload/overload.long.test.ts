@@ -33,7 +33,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The secret of a new key of an account of its own. */
+/** Creates a key of a new account and returns its secret. */
 async function newKey(name: string, priority = "PRIORITY_DEFAULT"): Promise<string> {
   const response = await fetch(`${service.http}/unified.admin.v1.ApiKeyService/CreateApiKey`, {
     method: "POST",
@@ -64,7 +64,7 @@ function of(figures: Readonly<Record<string, StreamFigures>>, name: string): Str
 }
 
 describe("a service under overload", () => {
-  it("serves at ten times its capacity what it serves at its capacity, and rejects the rest at once (REL-26)", {
+  it("serves as many requests at ten times its capacity as at its capacity, and rejects the rest immediately (REL-26)", {
     timeout: 600_000,
   }, async () => {
     const key = await newKey("overload");
@@ -80,7 +80,7 @@ describe("a service under overload", () => {
     expect(ten?.rejectedP99Ms).toBeLessThan(5 * 20);
   });
 
-  it("one greedy key does not delay the answers of another by more than twice (REL-26)", {
+  it("a greedy key at most doubles the latency of the answers to another key (REL-26)", {
     timeout: 300_000,
   }, async () => {
     const [greedy, light] = [await newKey("greedy"), await newKey("light")];
@@ -119,12 +119,12 @@ describe("32 small chats", () => {
         return { name: "large", key, path: "/v1/embeddings", model: "vectors", perSecond: null, size: 2_048 };
       },
     ],
-  ])("are hardly slower beside %s (REL-3)", { timeout: 300_000 }, async (name, neighbour) => {
+  ])("are hardly slower while %s is processed (REL-3)", { timeout: 300_000 }, async (name, neighbour) => {
     const key = await newKey("small");
     const small = chat("small", key, "small", perSecond);
     const alone = of(await measure("alone", [small]), "small");
     const large = neighbour(await newKey("large"));
-    // From a process of its own: its bodies would delay the small requests where they are sent.
+    // The large requests are sent from a separate process, because sending their bodies would delay the small requests.
     const [beside, others] = await Promise.all([measure(`beside ${name}`, [small]), measure(name, [large])]);
     expect(of(others, "large").ok).toBeGreaterThan(0);
     expect(of(beside, "small").failures).toEqual({});

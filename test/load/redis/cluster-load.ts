@@ -18,9 +18,12 @@ const beforeMs = 5_000;
 const afterMs = 30_000;
 
 const successMin = 0.999;
-/** Excess over a limit in any window, while limits are decided without a node and after its return (REL-15). */
+/**
+ * Maximum factor of a limit that is admitted in any window, while limits are decided without a node and after it recovers
+ * (REL-15).
+ */
 const overMax = 1.1;
-/** Maximum duration of a request: none hangs. */
+/** Maximum duration of a request, which shows that no request hangs. */
 const answerMsMax = 2_000;
 const admitMsUsual = 60;
 const admitMsMax = 200;
@@ -28,7 +31,7 @@ const usualShare = 0.999;
 
 const adminToken = `adm_${"0123456789".repeat(4)}`;
 const script = { text: "One two three." };
-/** As many as the answer has. */
+/** Maximum number of tokens of a request, which is the number that the answer has. */
 const maxTokens = 3;
 
 interface Account {
@@ -41,11 +44,11 @@ interface AccountAnswer extends Answer {
   readonly account: Account;
 }
 
-/** A fault of the cluster, and what ends it. */
+/** A fault of the cluster, and how it ends. */
 export interface ClusterTrouble {
   begin(): unknown;
   readonly awayMs: number;
-  /** The time whose admissions the new primary does not have; default: none. */
+  /** Length of the time whose admissions the new primary lacks; default: 0. */
   readonly forgottenMs?: number;
   end(): unknown;
 }
@@ -57,7 +60,7 @@ export class ClusterLoad {
   readonly #receiver: Receiver;
   readonly #accounts: readonly Account[];
 
-  /** `troubles`: each has its own models whose requests are limited. */
+  /** Starts the services. `troubles`: names of the faults. Each has separate models with a limit of requests. */
   static async start(redisUrl: string, accounts: readonly string[], troubles: readonly string[]): Promise<ClusterLoad> {
     const limits = Object.fromEntries(
       troubles.flatMap((trouble) => [
@@ -97,7 +100,7 @@ export class ClusterLoad {
 
   /** Runs the load before, during and after the fault, and checks all guarantees. */
   async survive(name: string, trouble: ClusterTrouble): Promise<void> {
-    // Other work on this machine delays the services.
+    // Time limits are longer if other work on this machine delays the services.
     const slack = (loadavg()[0] ?? 0) < availableParallelism() ? 1 : 5;
     const linesBefore = this.#services.map((service) => service.logs().length);
     const end = this.#send(name);
@@ -154,7 +157,7 @@ export class ClusterLoad {
     const forgotten = (rates.limited * (trouble.forgottenMs ?? 0)) / 1_000 / requestsMax;
     for (const most of [figures.mostRequests, figures.mostTokens]) {
       expect(most).toBeLessThanOrEqual(overMax + forgotten);
-      // Otherwise the load would not show the limit.
+      // If less were admitted, the load would be too low to test the limit.
       expect(most).toBeGreaterThan(0.8);
     }
     expect(figures.slowestMs).toBeLessThan(answerMsMax * slack);
@@ -188,7 +191,7 @@ export class ClusterLoad {
     };
   }
 
-  /** What the accounts were admitted in any window, at most. */
+  /** Maximum that was admitted for an account in any window. */
   #mostOf(answers: readonly AccountAnswer[], model: string, weigh: (answer: Answer) => number): number {
     const admitted = answers.filter((answer) => answer.model === model && answer.status === 200);
     const of = (account: Account) =>
@@ -214,11 +217,11 @@ async function newAccounts(services: readonly ServiceProcess[], names: readonly 
   for (const name of names) {
     const wanted = { name, account: name, scope: "SCOPE_READ_WRITE" };
     const made = await admin.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", wanted);
-    if (made.status !== 200) throw new Error(`no key was made: ${made.text}`);
+    if (made.status !== 200) throw new Error(`no key was created: ${made.text}`);
     const key = String(made.json["secret"]);
     const added = await new ServiceClient(http, key).post("/v1/webhooks", { url: hook, events: ["request.completed"] });
-    if (added.status !== 200) throw new Error(`no endpoint was made: ${added.text}`);
-    // Both services know the key from now on.
+    if (added.status !== 200) throw new Error(`no endpoint was created: ${added.text}`);
+    // Each service caches the key by this request.
     for (const service of services) await new ServiceClient(service.http, key).get("/v1/models");
     accounts.push({ name, key, answered: { requests: 0, tokens: 0 } });
   }

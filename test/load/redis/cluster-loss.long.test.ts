@@ -7,7 +7,7 @@ import { ClusterLoad } from "./cluster-load.js";
 
 const ids = "(REL-15, state RL-16, state RL-17, USE-1, USE-11, WH-35)";
 const nodeCount = 6;
-/** As docs/capacity.md recommends. */
+/** Value of `cluster-node-timeout` that docs/capacity.md recommends. */
 const nodeTimeoutMs = 2_000;
 const settings = ["--cluster-node-timeout", String(nodeTimeoutMs)];
 const perPrimary = 2;
@@ -30,7 +30,7 @@ describe("a Redis Cluster of six hosts under two services", () => {
     await network?.remove();
   });
 
-  /** The host and the process of one of the first primaries. */
+  /** Returns the host and the process of one of the initial primaries. */
   const primary = (n: number) => {
     const [node, host] = [cluster.nodes[n], network.hosts[n]];
     if (node === undefined || host === undefined) throw new Error(`there is no node ${n}`);
@@ -48,7 +48,7 @@ describe("a Redis Cluster of six hosts under two services", () => {
       30_000,
     );
 
-  it(`clients notice nothing and nothing is lost with a primary killed ${ids}`, { timeout: testMs }, async () => {
+  it(`clients see no failures and no data is lost when a primary is killed ${ids}`, { timeout: testMs }, async () => {
     const { node } = primary(0);
     const end = async () => {
       await node.restart();
@@ -57,7 +57,9 @@ describe("a Redis Cluster of six hosts under two services", () => {
     await load.survive("killed", { begin: () => node.kill(), awayMs, end });
   });
 
-  it(`the same with a primary without a network for 30 s ${ids}`, { timeout: testMs }, async () => {
+  it(`clients see no failures and no data is lost when a primary has no network for 30 s ${ids}`, {
+    timeout: testMs,
+  }, async () => {
     const { host } = primary(1);
     const end = async () => {
       host.reconnect();
@@ -66,19 +68,21 @@ describe("a Redis Cluster of six hosts under two services", () => {
     await load.survive("partitioned", { begin: () => host.cutOff(), awayMs, end });
   });
 
-  it(`the same with a primary that only the services reach for 30 s ${ids}`, { timeout: testMs }, async () => {
+  it(`clients see no failures and no data is lost when only the services reach a primary for 30 s ${ids}`, {
+    timeout: testMs,
+  }, async () => {
     const { host } = primary(2);
     const end = async () => {
       host.reconnect();
       await isReplica(2);
     };
-    // It accepts writes until its own pings have been unanswered for this long.
+    // The isolated primary accepts writes until its pings to other nodes have been unanswered for this long.
     const forgottenMs = 1.5 * nodeTimeoutMs;
     await load.survive("seen-by-clients", { begin: () => host.cutOffFromHosts(), awayMs, forgottenMs, end });
   });
 });
 
-/** Names of accounts: as many on each primary. */
+/** Names of accounts, the same number on each primary. */
 async function accountsOfPrimaries({ nodes }: RedisCluster): Promise<readonly string[]> {
   const found = nodes.slice(0, 3).map((): string[] => []);
   for (let number = 0; found.some((names) => names.length < perPrimary); number += 1) {

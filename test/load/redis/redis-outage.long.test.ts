@@ -13,7 +13,8 @@ describe("one failing Redis under two services", () => {
   let bench: OutageBench;
   const answers = () => eventually(async () => (await redis.cli("PING").catch(() => "")) === "PONG", "it answers");
   const troubles: Readonly<Record<string, Trouble>> = {
-    // Longer than a window: what the store had left is no bound any more, the shares are.
+    // The outage is longer than a window: then only the shares of the processes limit admissions, and not earlier charges
+    // in the store.
     killed: {
       begin: () => redis.kill(),
       end: () => redis.restart(),
@@ -101,7 +102,7 @@ describe("a Redis failover under two services", () => {
       await bench.survive("fail-over", {
         begin: () => sentinels.primary.kill(),
         end: () =>
-          eventually(async () => (await sentinels.primaryPort()) === sentinels.replica.port, "it is named", 30_000),
+          eventually(async () => (await sentinels.primaryPort()) === sentinels.replica.port, "the failover", 30_000),
       });
     },
     troubleMs,
@@ -125,7 +126,7 @@ describe("a Redis failover under two services", () => {
   );
 });
 
-/** Which of the cluster's first primaries has this key. */
+/** Returns the index of the initial primary of the cluster that has this key. */
 async function placeOf({ nodes }: RedisCluster, key: string): Promise<number> {
   const has = await Promise.all(
     nodes.slice(0, 3).map((node) =>

@@ -11,7 +11,7 @@ const warmMs = 5_000;
 const faultMs = 60_000;
 const recoveryMs = 18_000;
 const sampleMs = 250;
-/** Bounds of the service: short ones, because a suspended server costs its requests the whole first-byte limit. */
+/** Time limits of the service. They are short, because requests to a suspended server wait for the whole first-byte limit. */
 const firstByteMs = 2_000;
 
 let served: ServiceFolder;
@@ -36,7 +36,7 @@ afterEach(async () => {
   for (const upstream of upstreams) await upstream.close();
 });
 
-/** Attempts at the first deployment and at all of them, at a moment by `performance.now()`. */
+/** Number of attempts at the first deployment and at all deployments, at a time of `performance.now()`. */
 interface Sample {
   readonly atMs: number;
   readonly succeeded: number;
@@ -56,7 +56,7 @@ async function takeSample(): Promise<Sample> {
   return { atMs: performance.now(), ...sample };
 }
 
-/** Takes samples until it is ended. */
+/** Takes samples until `end` is called. */
 function startSamples(): { end(): Promise<readonly Sample[]> } {
   const samples: Sample[] = [];
   let isOver = false;
@@ -95,7 +95,7 @@ interface Fault {
   readonly name: string;
   readonly begin: (upstream: UpstreamProcess) => Promise<void> | void;
   readonly end: (upstream: UpstreamProcess) => Promise<void> | void;
-  /** Time until the first failure shows. */
+  /** Time until the first failure is visible. */
   readonly showsAfterMs?: number;
 }
 
@@ -117,9 +117,9 @@ const faults: readonly Fault[] = [
 const quantile = (sorted: readonly number[], share: number): number =>
   Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0);
 
-describe("one of three upstreams in processes of their own, at 100 requests a second", { timeout: 300_000 }, () => {
+describe("one of three upstreams in separate processes, at 100 requests per second", { timeout: 300_000 }, () => {
   it.each(faults)(
-    "$name: clients see no failure, its requests stop within 2 s, and it is back within 15 s (REL-8, REL-9)",
+    "$name: clients see no failure, it gets no requests after 2 s, and is used again within 15 s after the fault (REL-8, REL-9)",
     async ({ name, begin, end, showsAfterMs = 0 }) => {
       const [bad] = upstreams;
       if (bad === undefined) throw new Error("there is no upstream");
@@ -163,7 +163,7 @@ describe("one of three upstreams in processes of their own, at 100 requests a se
       expect(figures.requests).toBeGreaterThan(0.9 * perSecond * ((warmMs + faultMs + recoveryMs) / 1_000));
       expect(failures.length / answers.length).toBeLessThan(0.001);
       expect(failures.filter((answer: Answer) => answer.sentAtMs > failedAtMs + showsAfterMs + 2_000)).toEqual([]);
-      // What fails later are probes.
+      // The attempts that fail later are probes.
       expect(figures.failedTriesLater / during.length).toBeLessThan(0.01);
       expect(figures.upstreamLoad).toBeLessThanOrEqual(1.25);
       expect(figures.firstAnswerAfterMs).toBeLessThan(15_000);
@@ -171,8 +171,8 @@ describe("one of three upstreams in processes of their own, at 100 requests a se
   );
 });
 
-describe("all upstreams in processes of their own fail", { timeout: 120_000 }, () => {
-  it("requests still go out, and are answered within 15 s of the upstreams' return (REL-9)", async () => {
+describe("when all upstreams in separate processes fail", { timeout: 120_000 }, () => {
+  it("requests are still sent, and are answered within 15 s after the upstreams recover (REL-9)", async () => {
     const load = startSteadyLoad({ services: [service.http], key, rates: { m: perSecond } });
     await delay(5_000);
     for (const upstream of upstreams) await upstream.behave("500");

@@ -39,7 +39,7 @@ class RayServe {
 
   static async start(): Promise<RayServe> {
     const python = await pythonVenv(join(here, "requirements.txt"));
-    // Paths of Ray's sockets have a bound.
+    // A short path is used, because the length of paths of Ray's sockets is limited.
     const folder = await mkdtemp(join(tmpdir(), "ray-"));
     const port = await freePort();
     const child = spawn(python, [join(here, "app.py"), folder, String(port)], {
@@ -66,7 +66,7 @@ class RayServe {
     });
   }
 
-  /** Running requests of each process that has been a replica, by its id. */
+  /** Number of running requests of each process that has been a replica, by process id. */
   running(): ReadonlyMap<number, number> {
     const files = readdirSync(this.#folder).filter((name) => /^running-\d+$/.test(name));
     return new Map(
@@ -118,7 +118,7 @@ describe.skipIf(!hasPython)("Ray Serve with two replicas", () => {
 
   const runningAll = (): number => [...ray.running().values()].reduce((sum, count) => sum + count, 0);
 
-  it("answers chats, whole and streamed, on every protocol with its usage (GRPC-2)", async () => {
+  it("answers chats, streamed or not, on every protocol with their usage (GRPC-2)", async () => {
     const text = "word0 word1 word2 ";
     const whole = await api.chat(said("one two"));
     expect(whole.json).toMatchObject({
@@ -137,14 +137,14 @@ describe.skipIf(!hasPython)("Ray Serve with two replicas", () => {
     }
   });
 
-  it("errors of the request are the caller's, those of the application are 502 (ERR-28)", async () => {
+  it("errors of the request are passed to the caller, and errors of the application become 502 (ERR-28)", async () => {
     expectError(await api.chat({ ...said("one"), temperature: 1.5 }), 400, "invalid_value");
     expectError(await api.chat({ ...said("one"), model: "unknown" }), 502, "upstream_error");
     for (const stream of [false, true])
       expectError(await api.chat({ ...said("crash"), stream }), 502, "upstream_error");
   });
 
-  it("a client that leaves frees its replica, streamed or not, on every protocol (REL-2)", async () => {
+  it("a client that disconnects frees its replica, streamed or not, on every protocol (REL-2)", async () => {
     const latenciesMs: number[] = [];
     for (const way of allWays(service)) {
       for (const kind of ["stream", "unary"] as const) {
@@ -161,7 +161,7 @@ describe.skipIf(!hasPython)("Ray Serve with two replicas", () => {
     expect(Math.max(...latenciesMs)).toBeLessThan(5_000);
   });
 
-  it("its plain-text 503 for too many requests is 503 with Retry-After (ERR-28)", async () => {
+  it("its plain-text 503 for too many requests becomes 503 with Retry-After (ERR-28)", async () => {
     const asked = Array.from({ length: 100 }, () => api.chat({ ...said("pace 10 200"), model: "wide" }));
     const replies = await Promise.all(asked);
     const refused = replies.filter(({ status }) => status !== 200);
@@ -173,7 +173,7 @@ describe.skipIf(!hasPython)("Ray Serve with two replicas", () => {
     }
   });
 
-  it("a killed replica at 50 requests a second is seen by no client before content", async () => {
+  it("a killed replica at 50 requests per second causes no failure before the first content", async () => {
     const replies: Promise<Reply & { readonly isStream: boolean }>[] = [];
     const startedAtMs = performance.now();
     let killed: number | null = null;

@@ -11,7 +11,10 @@ const models = [
 const unaryClients = 12;
 const streamClients = 12;
 const quietMs = 4_000;
-/** From the kill of a worker until its replacement is ready. The aim on a machine with a free core is 2 s. */
+/**
+ * Maximum time from the kill of a worker until its replacement is ready: five times the aim of 2 s on a machine with a free
+ * core.
+ */
 const replacedMsMax = 5 * 2_000;
 
 let two: TwoWorkers;
@@ -20,7 +23,7 @@ afterEach(() => two.remove());
 interface Sent extends OwnAnswer {
   readonly startedAtMs: number;
   readonly endedAtMs: number;
-  /** Whether it is a whole answer. */
+  /** Whether the answer is complete. */
   readonly isWhole: boolean;
 }
 
@@ -46,7 +49,7 @@ function sendMixedLoad(key: string) {
   };
 }
 
-it("when a worker is killed under load only its running requests fail, connections are accepted on, and it is replaced (REL-28)", {
+it("when a worker is killed under load, only its running requests fail, new connections are accepted, and it is replaced (REL-28)", {
   timeout: 300_000,
 }, async () => {
   const unlimited = { requests_per_minute: 10_000_000, tokens_per_minute: 1_000_000_000 };
@@ -76,7 +79,7 @@ it("when a worker is killed under load only its running requests fail, connectio
     };
   });
   process.stdout.write(`${sent.length} requests, ${failed.length} failed; kills: ${JSON.stringify(rows)}\n`);
-  // A request that failed ran when a worker was killed, over a connection of that worker.
+  // Each failed request was running on a connection of a worker when that worker was killed.
   expect(failed).toHaveLength(rows.reduce((sum, row) => sum + row.failed, 0));
   expect(new Set(failed.map(({ fault }) => fault))).toEqual(new Set(["ECONNRESET"]));
   for (const row of rows) {

@@ -30,13 +30,13 @@ import {
 import { toSums } from "../usage.js";
 import { createVerbs } from "../verbs.js";
 
-/** Rows that one read holds in memory, by the size that a row can have. */
+/** Maximum number of rows that one read holds in memory, by the size of the rows. */
 const rowsMax = {
-  /** Up to a kilobyte each. */
+  /** Rows of up to a kilobyte. */
   small: 1_000,
-  /** With payload and 20 attempts up to 60 kB each, mostly 2 kB. */
+  /** Rows of up to 60 kB with payload and 20 attempts, usually 2 kB. */
   delivery: 200,
-  /** Up to 1.4 MB each. */
+  /** Rows of up to 1.4 MB. */
   response: 8,
 } as const;
 
@@ -75,7 +75,7 @@ export function createSnapshotReaders(db: SqliteDatabase): Readers {
       for (const mark of marks(db)) {
         const [id = "", value = "", name = ""] = mark.split(":");
         const threshold = thresholds.get(id);
-        // The mark of a removed threshold has no effect.
+        // Marks of removed thresholds are not copied, because they have no effect.
         if (threshold === undefined) continue;
         const [kind, start] = name.length === 10 ? (["day", name] as const) : (["month", `${name}-01`] as const);
         yield { threshold, value, period: periodAt(kind, Date.parse(start)) };
@@ -94,7 +94,10 @@ export function createSnapshotReaders(db: SqliteDatabase): Readers {
   };
 }
 
-/** Reads a table from position to position: `sql` ends with its LIMIT, and its parameters are the last position and the limit. */
+/**
+ * Reads a table in batches. `sql` selects the rows after a position; its parameters are that position and the maximum
+ * number of rows.
+ */
 function* rowsOf(
   db: SqliteDatabase,
   sql: string,

@@ -6,13 +6,13 @@ import { integer, openSqlite, type SqliteDatabase, text } from "../database/sqli
 import { removeLogs } from "../database/state-file.js";
 import { createSnapshotReaders } from "./records.js";
 
-/** The setting that holds a text sealed with the master key, different in every store. */
+/** Name of the setting with a text that is encrypted with the master key and different in every store. */
 const canaryName = "secrets.canary";
 
 /**
- * Opens a file that `State.backup` has written, to copy its records. Migrates the file to this version, and never writes to
- * the store that it was made of. Throws StateOpenError for a file of a newer version, a damaged one, or one that no service
- * has used.
+ * Opens a file that `State.backup` has written, to copy its records. Migrates this file to this version, and never writes
+ * to the store from which it was created. Throws StateOpenError for a file of a newer version, a damaged one, or one that
+ * no service has used.
  */
 export function openSnapshot(file: string): StateSource {
   let db: SqliteDatabase | null = null;
@@ -22,7 +22,7 @@ export function openSnapshot(file: string): StateSource {
   };
   try {
     db = openSqlite(file);
-    // The file is deleted after the copy, so nothing of it has to survive a power cut.
+    // Syncs are off, because the file is deleted after the copy and need not survive a power cut.
     db.exec("PRAGMA synchronous = OFF");
     migrate(db, Date.now());
     const canary = canaryOf(db);

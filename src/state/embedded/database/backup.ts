@@ -8,11 +8,14 @@ import { integer, type SqliteDatabase } from "./sqlite.js";
 import { checkpointPages } from "./state-file.js";
 import type { StoreLink } from "./worker-link.js";
 
-/** Verbs that keep the database file unchanged while it is copied: meanwhile, writes go to the write-ahead log alone. */
+/** Verbs that keep the database file unchanged while it is copied: during the copy, writes go only to the write-ahead log. */
 export function createBackupVerbs(db: SqliteDatabase) {
   return {
     reads: {
-      /** Writes the log into the database file, which then has all that was committed so far. Returns the file's bytes. */
+      /**
+       * Writes the log into the database file, which then contains all committed changes. Returns the size of the file in
+       * bytes.
+       */
       beginCopy(): number {
         db.prepare("PRAGMA wal_autocheckpoint = 0").get();
         const done = db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get();
@@ -32,19 +35,28 @@ function readPragma(db: SqliteDatabase, name: string): number {
   return row === undefined ? 0 : integer(row, name);
 }
 
-/** Bytes that are copied at a time, in a thread of libuv's pool. */
+/** Number of bytes that are copied in one step, in a thread of libuv's pool. */
 const chunkBytes = 1_048_576;
-/** Bytes after which the copy is synced: more of them at once would delay the syncs of settlements. */
+/** Number of bytes after which the copy is synced: syncing more of them together would delay the syncs of settlements. */
 const syncBytes = 4 * chunkBytes;
-/** After each sync the copy pauses for the time that it took, up to this. */
+/** Maximum pause after a sync of the copy. The pause is as long as the sync took. */
 const pauseMaxMs = 100;
-/** Bytes 18 and 19 of an SQLite file are 2 if it has a write-ahead log. A copy has none. */
+/**
+ * Bytes 18 and 19 of an SQLite file are 2 if it uses a write-ahead log. They are changed to 1 in the copy, which has no
+ * log.
+ */
 const journalBytes = { from: 18, to: 20, withoutLog: 1 } as const;
 
-/** Backups of the database file while it is in use, one at a time. Requests are served and settled meanwhile (E-15). */
+/**
+ * Backups of the database file while it is in use, one at a time. The service continues to serve and settle requests
+ * (E-15).
+ */
 export class StateBackups {
   readonly #link: StoreLink<ReturnType<typeof createBackupVerbs>>;
-  /** Open as long as the database: closing any descriptor of the file releases this process's lock on it. */
+  /**
+   * Descriptor that stays open as long as the database, because closing any descriptor of the file releases this process's
+   * lock on it.
+   */
   readonly #source: FileHandle;
   #last: Promise<void> = Promise.resolve();
   #isClosing = false;
@@ -60,8 +72,8 @@ export class StateBackups {
   }
 
   /**
-   * Writes a consistent copy of the whole database, mode 0600. The file appears when it is complete. Rejects with
-   * ServiceError and leaves nothing behind, with `conflict` if the file exists.
+   * Writes a consistent copy of the whole database, mode 0600. The file appears when it is complete. If it fails, it leaves
+   * no file and rejects with ServiceError, with `conflict` if the file exists already.
    */
   write(file: string): Promise<void> {
     const written = this.#last.then(() => this.#write(file));
@@ -69,7 +81,7 @@ export class StateBackups {
     return written;
   }
 
-  /** Ends the backup that runs. Call `release` once the database is closed. */
+  /** Cancels the running backup, if any. Call `release` after the database is closed. */
   async stop(): Promise<void> {
     this.#isClosing = true;
     await this.#last;
@@ -136,7 +148,7 @@ function unwritten(message: string, cause?: unknown): ServiceError {
   return new ServiceError("storage_unavailable", message, { cause });
 }
 
-/** Without it a power cut can lose the name of the new file. */
+/** Syncs the folder. Without this a power cut can lose the directory entry of the new file. */
 async function syncFolder(folder: string): Promise<void> {
   if (process.platform === "win32") return;
   const opened = await open(folder, "r");

@@ -7,7 +7,7 @@ interface FileWatchDeps {
   readonly dataDir: string;
   readonly log: Logger;
   readonly everyMs: number;
-  /** Called when the fault changes; null: the files are back. */
+  /** Called when the fault changes; null: the files are in place again. */
   readonly onChange: (fault: string | null) => void;
 }
 
@@ -19,9 +19,10 @@ interface WatchedFile {
 }
 
 /**
- * Compares the open files of the store with their paths (E-23). After a deletion, a move or a replacement SQLite goes on
- * with files that no later start can find. libuv examines the data folder every second, and only a change of it, which each
- * of these causes, runs code here. Only paths are examined: closing a second descriptor would release SQLite's lock.
+ * Compares the open files of the store with their paths (E-23). After a deletion, a move or a replacement, SQLite continues
+ * with open files that no later start can find. libuv checks the data folder every second, and code here runs only if the
+ * folder has changed, which each of these causes. Only paths are examined, because closing a second descriptor would
+ * release SQLite's lock.
  */
 export class FileWatch {
   readonly #deps: FileWatchDeps;
@@ -29,7 +30,7 @@ export class FileWatch {
   readonly #look = (): void => void this.#compare();
   readonly #firstLook: NodeJS.Timeout;
   #fault: string | null = null;
-  /** Comparisons under way or wanted: another change is compared after the running comparison. */
+  /** Number of comparisons that run or are requested: a change during a comparison causes another one after it. */
   #wanted = 0;
   #isClosed = false;
 
@@ -42,7 +43,7 @@ export class FileWatch {
       return { path, name: `uis.db${suffix}`, identity: found === undefined ? null : identityOf(found) };
     });
     watchFile(deps.dataDir, { interval: deps.everyMs, persistent: false }, this.#look);
-    // A change before the first examination of the folder would not be seen as one.
+    // libuv does not report a change before its first check of the folder, so one comparison runs after it.
     this.#firstLook = setTimeout(this.#look, deps.everyMs).unref();
   }
 
@@ -51,7 +52,7 @@ export class FileWatch {
     return this.#fault;
   }
 
-  /** Call it before the store closes, which removes the log. */
+  /** Stops watching. Call it before the store closes, because closing removes the log file. */
   close(): void {
     unwatchFile(this.#deps.dataDir, this.#look);
     clearTimeout(this.#firstLook);

@@ -1,4 +1,4 @@
-/** Steps from an empty file to what this version reads, in order; number n is at position n - 1. Never edit one that was released. */
+/** Steps from an empty file to the schema of this version, in order; step n is at index n - 1. Never edit a released step. */
 export const migrationSteps: readonly string[] = [
   `CREATE TABLE api_keys (
      id TEXT NOT NULL PRIMARY KEY,
@@ -243,16 +243,16 @@ export const migrationSteps: readonly string[] = [
    CREATE INDEX deliveries_troubled ON deliveries (state, number)
      WHERE state IN ('awaiting_retry', 'permanently_failed');
    CREATE INDEX deliveries_ended ON deliveries (state, is_purged, ended_at_ms) WHERE ended_at_ms IS NOT NULL;`,
-  // Listing the most frequent type needs no index: nearly every row matches.
+  // Lists of the most frequent type need no index, because nearly every row matches.
   `CREATE INDEX deliveries_of_rare_types ON deliveries (event_type, number)
      WHERE event_type IN ('request.failed', 'usage.threshold_reached');
    -- All that a search looks at, so that it passes over keys without reading them.
    CREATE INDEX api_keys_searched
      ON api_keys (created_at_ms DESC, id DESC, account, name, prefix, last4, revoked_at_ms, expires_at_ms);
    DROP INDEX api_keys_by_newest;`,
-  // Request ids begin with their time, so the table itself has the oldest markers first.
+  // Request ids begin with a time, so the primary key already sorts the oldest markers first.
   "DROP INDEX settled_by_time;",
-  // Empty in `operation`: earlier versions summed over operations.
+  // An empty `operation` marks rows of earlier versions, which summed over all operations.
   ["usage_hours", "usage_days"]
     .map(
       (table) => `ALTER TABLE ${table} RENAME TO former_${table};
@@ -285,7 +285,7 @@ export const migrationSteps: readonly string[] = [
      id TEXT NOT NULL PRIMARY KEY,
      since_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
-  // The index has all columns that a filter compares, so that a search passes over records without reading them.
+  // The index has all columns that a filter compares, so that a search can skip records without reading them.
   `CREATE TABLE request_logs (
      number INTEGER PRIMARY KEY,
      id TEXT NOT NULL UNIQUE,
@@ -299,7 +299,7 @@ export const migrationSteps: readonly string[] = [
    ) STRICT;
    CREATE INDEX request_logs_searched
      ON request_logs (received_at_ms DESC, id DESC, account, key_id, model, code);`,
-  // The counts make the bound of an account cheap: counting 10,000 rows takes longer than the insert.
+  // The table of counts serves the maximum of each account: counting 10,000 rows would take longer than the insert.
   `CREATE TABLE responses (
      number INTEGER PRIMARY KEY,
      account TEXT NOT NULL,
@@ -324,7 +324,8 @@ export const migrationSteps: readonly string[] = [
      UPDATE response_counts SET stored = stored - 1 WHERE account = old.account;
      DELETE FROM response_counts WHERE account = old.account AND stored = 0;
    END;`,
-  // `receivers_json` is NULL once the deliveries exist, which then share the body. Those of earlier versions have their own.
+  // `receivers_json` is NULL once the deliveries exist, which then share the body. Deliveries of earlier versions each have
+  // their own body.
   `CREATE TABLE events (
      number INTEGER PRIMARY KEY,
      account TEXT NOT NULL,

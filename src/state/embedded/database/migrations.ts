@@ -6,8 +6,8 @@ import { openSqlite, type SqliteDatabase, text, textOrNull } from "./sqlite.js";
 export const newestMigration = migrationSteps.length;
 
 /**
- * Brings the file up to this version, or to that of the step `newest`, each step whole or not at all. Throws
- * StateOpenError for a file of a newer version.
+ * Migrates the file to this version, or to the step `newest`. Each step is one transaction. Throws StateOpenError for a
+ * file of a newer version.
  */
 export function migrate(db: SqliteDatabase, nowMs: number, newest = newestMigration): void {
   const applied = appliedMigration(db);
@@ -34,7 +34,7 @@ export function appliedMigration(db: SqliteDatabase): number {
 
 /**
  * Tables, indexes and triggers in which the file differs from one that the first `step` steps have created; each as
- * `trigger undo_revocation is added`. Statistics that SQLite keeps for its planner do not count.
+ * `trigger undo_revocation is added`. SQLite's statistics for its query planner are ignored.
  */
 export function schemaDifferences(db: SqliteDatabase, step: number): readonly string[] {
   const own = openSqlite(":memory:");

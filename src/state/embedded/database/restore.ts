@@ -34,10 +34,10 @@ interface RestoreRequest {
 }
 
 /**
- * Replaces the state in `dataDir` by a copy of a backup, while the service is stopped. The directory always contains either
- * the whole former state or the whole restored one. Returns the file with the former state; null when there was none.
- * Throws StateOpenError and changes nothing when the file is not a valid backup or is of a newer version, or when the directory
- * is in use.
+ * Replaces the state in `dataDir` by a copy of a backup, while the service is stopped. At any time the directory contains
+ * either the complete former state or the complete restored state. Returns the file with the former state; null when there
+ * was none. Throws StateOpenError and changes nothing when the file is not a valid backup or is of a newer version, or when
+ * the directory is in use.
  */
 export function restoreEmbeddedState({ dataDir, file, nowMs }: RestoreRequest): string | null {
   const target = databaseFile(dataDir);
@@ -69,7 +69,7 @@ export function restoreEmbeddedState({ dataDir, file, nowMs }: RestoreRequest): 
   }
 }
 
-/** Chowns the copy to the data directory's owner, the user of the service. */
+/** Copies the backup and changes the owner of the copy to the owner of the data directory, who is the user of the service. */
 function copyBackup(file: string, copy: string, dataDir: string): void {
   removeDatabase(copy);
   copyFileSync(file, copy, constants.COPYFILE_EXCL);
@@ -108,11 +108,11 @@ function checkBackup(copy: string, file: string): void {
 }
 
 /**
- * Locks the former state like a running service, and writes its log back into its file: a remaining log would be applied to
- * the restored state. Returns the function that releases the lock.
+ * Locks the former state as a running service does, and writes its log back into its file: SQLite would apply a remaining
+ * log to the restored state. Returns the function that releases the lock.
  */
 function lockFormer(dataDir: string, target: string, nowMs: number): () => void {
-  // SQLite would delete the log of an empty file, and it may be all that is left of the former state.
+  // SQLite would delete the log of an empty file, but this log may be the only remaining part of the former state.
   if (!existsSync(target) || findLostStore(dataDir) !== null) {
     keepLogs(target, nowMs);
     return () => {};
@@ -128,14 +128,14 @@ function lockFormer(dataDir: string, target: string, nowMs: number): () => void 
       throw inUse(dataDir, "stop the service that runs there, then restore", cause);
     }
     if (code !== sqliteCodes.CORRUPT && code !== sqliteCodes.NOTADB) throw cause;
-    // A damaged file is a reason for a restore.
+    // A damaged file is no obstacle, because it is a reason for a restore.
     keepLogs(target, nowMs);
     return () => {};
   }
   return () => db.close();
 }
 
-/** Links the former state to a second name with the time. A link takes no space and does not affect the lock. */
+/** Creates a hard link to the former state whose name contains the time. A link takes no space and does not affect the lock. */
 function linkFormer(target: string, nowMs: number): string {
   const kept = keptName(target, nowMs);
   try {
@@ -151,7 +151,7 @@ function keptName(target: string, nowMs: number): string {
   return `${target}.replaced-${nameOfTime(nowMs)}`;
 }
 
-/** Moves the logs of a file that cannot be opened beside the name under which the file is kept. */
+/** Renames the logs of a file that cannot be opened to match the name under which the file is kept. */
 function keepLogs(target: string, nowMs: number): void {
   for (const suffix of ["-wal", "-journal"]) {
     if (existsSync(target + suffix)) renameSync(target + suffix, keptName(target, nowMs) + suffix);
@@ -164,7 +164,7 @@ function lockAlone(db: SqliteDatabase): void {
   db.prepare("PRAGMA locking_mode = exclusive").get();
   db.exec("BEGIN EXCLUSIVE");
   db.exec("COMMIT");
-  // Leaving the log mode writes the log back and removes it, and keeps the lock.
+  // Leaving WAL mode writes the log back into the file and removes the log, without releasing the lock.
   db.prepare("PRAGMA journal_mode = delete").get();
 }
 

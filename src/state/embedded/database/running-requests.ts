@@ -5,16 +5,17 @@ import type { LostRequest } from "../../../domain/metering/ledger.js";
 import { fromCheckedLine, toCheckedLine } from "../../../lib/crypto.js";
 import type { WorkerLink } from "./worker-link.js";
 
-/** Written alternately: the other file still has the rows that the database may lack. */
+/** Names of the two files, which are written alternately: the other file still has the rows that the database may lack. */
 const fileNames = ["uis.live-a", "uis.live-b"] as const;
-/** At this size, and `rotateEveryMs` after the last change, the other file is truncated and written. */
+/** When a file has this size and was in use for at least `rotateEveryMs`, the other file is truncated and used. */
 const fileBytes = 1024 * 1024;
-/** Far longer than the row of a running request takes to reach the database. */
+/** Minimum time that one file is used. The row of a running request reaches the database far sooner. */
 const rotateEveryMs = 10_000;
 
 /**
- * Lines of admitted requests. The row of a running request reaches the database some milliseconds later; after a kill in
- * between, the next process finds the request here. Written without a sync, so it survives the process and not a power cut.
+ * Files with a line for each admitted request. The row of a running request reaches the database some milliseconds later;
+ * if the process is killed before that, the next process finds the request here. Lines are written without a sync, so they
+ * survive a kill of the process but not a power cut.
  */
 export class AdmissionJournal {
   readonly #paths: readonly string[];
@@ -26,7 +27,7 @@ export class AdmissionJournal {
   #rotatedAtMs: number;
   #isFailing = false;
 
-  /** Truncates both files. `now` is monotonic. Throws the file system's errors. */
+  /** Truncates both files. `now` returns monotonic time. Throws errors of the file system. */
   constructor(dataDir: string, now: () => number, log: Logger) {
     const [first, second] = fileNames.map((name) => join(dataDir, name)) as [string, string];
     this.#paths = [first, second];
@@ -36,7 +37,10 @@ export class AdmissionJournal {
     this.#rotatedAtMs = now();
   }
 
-  /** Never throws: a request is not rejected because its crash could go unnoticed. The first failure is logged. */
+  /**
+   * Appends lines for these requests. Never throws: if the journal cannot be written, requests are still admitted. The
+   * first failure is logged.
+   */
   note(rows: readonly LostRequest[]): void {
     // After a failed write the file may end in half a line, so the next record begins with a line break.
     let lines = this.#isFailing ? "\n" : "";
@@ -54,7 +58,7 @@ export class AdmissionJournal {
     }
   }
 
-  /** Call it once the store has closed: no request runs any more. */
+  /** Closes the files. Call it after the store has closed, when no request runs any more. */
   close(): void {
     for (const file of this.#files) closeSync(file);
     for (const path of this.#paths) rmSync(path, { force: true });
@@ -68,7 +72,10 @@ export class AdmissionJournal {
   }
 }
 
-/** Opened for appending, so that after a truncation the next line is the first one. */
+/**
+ * Opens a file for appending and truncates it. In append mode, the first line after a later truncation is at the start of
+ * the file.
+ */
 function openTruncated(path: string): number {
   const file = openSync(path, "a", 0o600);
   ftruncateSync(file, 0);
@@ -76,8 +83,8 @@ function openTruncated(path: string): number {
 }
 
 /**
- * Reads the journal of the previous process; the database must be locked. `unreadable` is the number of damaged lines, as
- * by a full disk or a crash, which are skipped.
+ * Reads the journal of the previous process; the caller must hold the lock of the database. `unreadable` is the number of
+ * skipped lines that were damaged, for example by a full disk or a crash.
  */
 export function readAdmissionJournal(dataDir: string): { rows: readonly LostRequest[]; unreadable: number } {
   const files = fileNames.map((name) => join(dataDir, name)).filter((path) => existsSync(path));
@@ -86,12 +93,12 @@ export function readAdmissionJournal(dataDir: string): { rows: readonly LostRequ
   return { rows, unreadable: lines.length - rows.length };
 }
 
-/** Deletes the journal of a state that a restored one replaces. */
+/** Deletes the journal of the former state when a restored state replaces it. */
 export function removeAdmissionJournal(dataDir: string): void {
   for (const name of fileNames) rmSync(join(dataDir, name), { force: true });
 }
 
-/** Null for a damaged line. Version 0.1 wrote the JSON alone. */
+/** Parses a line; null if it is damaged. Version 0.1 wrote only the JSON, without a checksum. */
 function rowOf(line: string): LostRequest | null {
   const text = line.startsWith("{") ? line : fromCheckedLine(line);
   if (text === null) return null;
@@ -115,7 +122,10 @@ function isRow(value: unknown): value is LostRequest {
   );
 }
 
-/** Delay of a row, so that several are written together. A request that ends sooner never writes one. */
+/**
+ * Delay before a row is sent to the database, so that several are written together. A request that ends sooner needs no
+ * row.
+ */
 const rowDelayMs = 2;
 
 interface RunningRequestsDeps {
@@ -126,19 +136,22 @@ interface RunningRequestsDeps {
 
 export interface RunningRequests {
   begin(row: LostRequest): void;
-  /** Writes the journal now: the answer of one of them begins. */
+  /** Writes the journal immediately, because the answer to one of the recorded requests begins. */
   record(): void;
-  /** False: the row was written already, or was left by a former process, and the settlement that follows removes it. */
+  /**
+   * Returns false if the row was written already or comes from a former process; the settlement that follows then removes
+   * it.
+   */
   end(requestId: string): boolean;
 }
 
 /**
- * Records running requests for the process after a kill: at the end of this turn of the event loop in the journal, some
- * milliseconds later in the database, neither of them synced. A request that is settled in the turn of its admission needs
- * no record, and one write for those of a turn costs far less than one each.
+ * Records running requests, so that the next process finds them after a kill: at the end of this turn of the event loop in
+ * the journal and some milliseconds later in the database, both without a sync. A request that is settled in the turn of
+ * its admission is not recorded, and one write for all requests of a turn costs far less than one write for each.
  */
 export function createRunningRequests({ link, journal, clock }: RunningRequestsDeps): RunningRequests {
-  /** Neither in the journal nor on their way to the database. */
+  /** Requests that are neither in the journal nor sent to the database yet. */
   let unrecorded = new Map<string, LostRequest>();
   let isScheduled = false;
   let isDelayed = false;

@@ -6,9 +6,9 @@ import type { Settlement } from "../../../domain/metering/ledger.js";
 export interface NewSettlement {
   readonly settlement: Settlement;
   readonly nowMs: number;
-  /** Decides its hour, day and month. */
+  /** End of the request, which decides the hour, day and month of its usage. */
   readonly endedAtMs: number;
-  /** Whether the file may have its row of a running request. */
+  /** Whether the database may contain the row of the running request. */
   readonly hasRow: boolean;
   /** Whether the sums of its account and key are needed afterwards. */
   readonly wantsSums: boolean;
@@ -34,13 +34,13 @@ export type SettlementRow = readonly [
   nowMs: number,
   endedAtMs: number,
   hasRow: boolean,
-  /** Null for most: without event, threshold and budget. */
+  /** Null for most settlements, which have no event, threshold or budget. */
   effects: SettlementEffects | null,
 ];
 
 type SettlementEffects = readonly [
   event: EventDraft | null,
-  /** Index in the thresholds of the batch; -1: none. */
+  /** Index in the list `thresholds` of the batch; -1: no thresholds. */
   thresholds: number,
   wantsSums: boolean,
 ];
@@ -50,18 +50,18 @@ export type ThresholdRow = Omit<Threshold, "limit"> & { readonly limit: string }
 
 export interface SettlementBatch {
   readonly rows: readonly SettlementRow[];
-  /** Each list once: most settlements of an account share one. */
+  /** Lists of thresholds, each only once: most settlements of an account share a list. */
   readonly thresholds: readonly (readonly ThresholdRow[])[];
 }
 
-/** Result of a batch. Positions are those of its rows. */
+/** Result of a batch. Positions are indexes of its rows. */
 export interface SettledBatch {
-  /** Those that were settled before. */
+  /** Positions of the settlements whose requests were settled before. */
   readonly duplicates: readonly number[];
   readonly crossed: readonly (readonly [position: number, thresholdIds: readonly string[]])[];
-  /** Of the accounts and keys of rows with `wantsSums`, after the batch. */
+  /** Sums after the batch, of the accounts and keys of rows with `wantsSums`. */
   readonly sums: readonly MovedSum[];
-  /** Events wait for their deliveries. */
+  /** Whether the batch wrote events whose deliveries are not created yet. */
   readonly hasDue: boolean;
 }
 
@@ -73,12 +73,12 @@ export interface MovedSum {
   readonly sums: UsageSums;
 }
 
-/** Result of one settlement. Null instead if all of its batch were settled once, with nothing crossed and no sums. */
+/** Result of one settlement. It is null instead if the batch had no duplicates, reached no thresholds and returned no sums. */
 export interface SettledRow {
   readonly duplicate: boolean;
   readonly crossed: readonly string[];
-  /** The same list for all settlements of a batch. */
+  /** Sums that the batch changed. All settlements of a batch share one list. */
   readonly sums: readonly MovedSum[];
-  /** Events of the batch wait for their deliveries; set for its first settlement only. */
+  /** Whether the batch wrote events whose deliveries are not created yet; true only for the first settlement of the batch. */
   readonly hasDue: boolean;
 }

@@ -4,7 +4,7 @@ import { ServiceError } from "../../../domain/call/service-error.js";
 import { StateOpenError } from "../../../domain/service/state.js";
 
 export type SqlValue = string | number | bigint | null;
-/** Columns by name. */
+/** Values of a row by the name of the column. */
 export type SqlRow = Readonly<Record<string, SqlValue>>;
 
 export interface SqliteStatement {
@@ -13,14 +13,14 @@ export interface SqliteStatement {
   all(...values: SqlValue[]): readonly SqlRow[];
 }
 
-/** Synchronous, for a worker thread. Statements are prepared once, when the database is opened. */
+/** A database with synchronous calls, used in a worker thread. Statements are prepared once, when the database is opened. */
 export interface SqliteDatabase {
   exec(sql: string): void;
   prepare(sql: string): SqliteStatement;
   close(): void;
 }
 
-/** The switch to bigint; each binding has one of the two. */
+/** The methods that switch a statement to bigint: node:sqlite has one of them, libsql the other. */
 interface ExactIntegers {
   setReadBigInts?(on: boolean): void;
   safeIntegers?(on: boolean): void;
@@ -59,7 +59,7 @@ function findBinding(): SqliteConstructor {
   }
 }
 
-/** Primary result codes of SQLite, by its own names without `SQLITE_`. */
+/** Primary result codes of SQLite, by their names without `SQLITE_`. */
 export const sqliteCodes = {
   BUSY: 5,
   LOCKED: 6,
@@ -83,7 +83,7 @@ const storageFaults: ReadonlyMap<number, string> = new Map([
   [sqliteCodes.NOTADB, "the file is not a database"],
 ]);
 
-/** The fault of the store itself, which clients may see; null for a fault of one statement. */
+/** Describes a fault of the whole store in words that clients may see; null for a fault of one statement. */
 export function storageFault(code: number | null): string | null {
   return code === null ? null : (storageFaults.get(code) ?? null);
 }
@@ -121,7 +121,7 @@ export function columnsOf<T extends object>(names: string) {
   };
 }
 
-/** Reads a column. A missing one is a fault of the query and reads as "undefined" or NaN. */
+/** Reads a column. A column that is missing, by a mistake in the query, yields "undefined" or NaN. */
 export function text(row: SqlRow, column: string): string {
   return String(row[column]);
 }
@@ -145,7 +145,7 @@ export function bigint(row: SqlRow, column: string): bigint {
   return BigInt(row[column] ?? 0);
 }
 
-/** A call of a verb by its name. */
+/** A call of a verb (a named function on the database, run in the worker thread). */
 export interface Request {
   readonly verb: string;
   readonly values: readonly unknown[];
@@ -163,12 +163,15 @@ type VerbTable = Readonly<Record<string, (...values: never[]) => unknown>>;
 
 /** Synchronous functions on the database, each one atomic step. */
 export interface Verbs {
-  /** Run after the commit, outside of any transaction. */
+  /** Reads run after the commit, outside of any transaction. */
   readonly reads: VerbTable;
   readonly writes: VerbTable;
 }
 
-/** Rows that the writes of a transaction collect and that are written before its commit, or discarded without one. */
+/**
+ * Rows that the writes of a transaction collect in memory. They are written before its commit, or discarded if it is rolled
+ * back.
+ */
 export class CollectedRows {
   readonly #pending = new Set<{ write(): void; discard(): void }>();
 
@@ -176,7 +179,7 @@ export class CollectedRows {
     return this.#pending.size === 0;
   }
 
-  /** Rows of one table by name. `write` writes those that were set since the last time. */
+  /** Rows of one table by name. `write` writes the rows that were set since the last call. */
   of<V>(writeAll: (rows: ReadonlyMap<string, V>) => void) {
     let rows = new Map<string, V>();
     const table = {
@@ -211,7 +214,7 @@ export class CollectedRows {
 /**
  * Group commit: all waiting writes are one transaction with one sync. When one fails, all are rolled back and run again,
  * each in its own savepoint, so that it does not affect the others. Reads run after the commit: they never see writes that
- * could still be lost, and they work when nothing can be written.
+ * could still be lost, and they succeed even if the file cannot be written.
  */
 export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly collected: CollectedRows }): RunBatch {
   const { collected } = verbs;
@@ -235,11 +238,11 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly col
     }
   };
 
-  // `exec` would compile them for every batch.
+  // Prepared once, because `exec` would compile the statements for every batch.
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");
   let wasSynced = true;
-  /** With NORMAL a commit is not synced, but the next one with FULL also syncs the writes before it. */
+  /** With NORMAL a commit is not synced to the disk; the next commit with FULL also syncs the earlier writes. */
   const setSynced = (isSynced: boolean): void => {
     if (isSynced === wasSynced) return;
     db.exec(`PRAGMA synchronous = ${isSynced ? "FULL" : "NORMAL"}`);

@@ -3,7 +3,7 @@ import { newestMigration } from "./migrations.js";
 import { integer, openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes, text } from "./sqlite.js";
 import { databaseFile, findLostStore, lostStoreError, toOpenError } from "./state-file.js";
 
-/** What is wrong with the file of a stopped service. */
+/** A problem in the database file of a stopped service. */
 export interface StateFileProblem {
   readonly message: string;
   readonly fix: string;
@@ -11,18 +11,18 @@ export interface StateFileProblem {
   readonly isFatal: boolean;
 }
 
-/** Larger files are not read through: a check takes a second for some hundred megabytes. */
+/** Maximum size of files whose content is checked, because a check takes a second for some hundred megabytes. */
 const checkedBytesMax = 1024 ** 3;
 
 interface CheckOptions {
   readonly nowMs: number;
-  /** Longest lead of stored times over the clock. */
+  /** How far stored times may be ahead of the clock without a report. */
   readonly leadMaxMs: number;
 }
 
 /**
- * Examines `uis.db` without migrating it: lost, damaged, of a newer version, or with times ahead of the clock. Null: a start
- * can use it, or creates it, or another process uses it now.
+ * Examines `uis.db` without migrating it. Reports a file that is missing, damaged, of a newer version, or that has times
+ * ahead of the clock. Null: a start can use or create the file, or another process uses it now.
  */
 export function inspectStateFile(dataDir: string, options: CheckOptions): StateFileProblem | null {
   const file = databaseFile(dataDir);
@@ -54,7 +54,7 @@ function problemIn(db: SqliteDatabase, file: string, bytes: number, { nowMs, lea
   if (bytes <= checkedBytesMax) {
     const [found] = db.prepare("PRAGMA quick_check(1)").all();
     const verdict = found === undefined ? "no answer" : text(found, "quick_check");
-    const fix = "bring back a file that uis backup wrote with uis restore FILE, which keeps the damaged one";
+    const fix = "restore a file of uis backup with uis restore FILE, which keeps the damaged file";
     if (verdict !== "ok") return { message: `${file} is damaged: ${verdict}`, fix, isFatal: false };
   }
   const newestMs = integer(db.prepare("SELECT coalesce(max(at_ms), 0) AS at_ms FROM settled").get() ?? {}, "at_ms");

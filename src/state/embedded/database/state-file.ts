@@ -18,13 +18,17 @@ import { appliedMigration, migrate, newestMigration } from "./migrations.js";
 import { openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes } from "./sqlite.js";
 
 interface OpenOptions {
-  /** Begins with an empty state where the former one is lost, and moves what is left of it aside. */
+  /**
+   * If the former database is missing, starts with an empty one and moves the remaining files of the former one to another
+   * folder.
+   */
   readonly newStore?: boolean;
 }
 
 /**
- * Opens `<dataDir>/uis.db`. Creates missing ones with mode 0700 and 0600 (SEC-31). Throws StateOpenError, also for a folder
- * whose store is lost (E-24). An existing directory that other users can read keeps its mode, with a warning.
+ * Opens `<dataDir>/uis.db`. Creates a missing directory with mode 0700 and a missing file with 0600 (SEC-31). Throws
+ * StateOpenError, also for a folder whose database is missing although it had one (E-24). An existing directory that other
+ * users can read keeps its mode, with a warning.
  */
 export function openStateFile(
   dataDir: string,
@@ -52,9 +56,10 @@ function prepareFiles(dataDir: string, file: string, newStore: boolean): readonl
   if (lost !== null) warnings.push(`The files of the lost state are kept in ${setAside(dataDir, lost)}.`);
   else if (newStore && existsSync(file)) warnings.push("--new-store has no effect: the data directory has a state.");
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  // Only if missing: closing any descriptor of the file releases this process's locks on it.
+  // The file is created only if it is missing: closing any descriptor of an existing file would release this process's
+  // locks on it.
   if (!existsSync(file)) createDatabase(file);
-  // SQLite gives its other files the mode of this one.
+  // SQLite creates its other files with the mode of this file.
   if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
   syncDirectory(dataDir);
   // An existing directory may serve other purposes too (`--data-dir /tmp`), so it gets a warning and keeps its mode.
@@ -65,7 +70,10 @@ function prepareFiles(dataDir: string, file: string, newStore: boolean): readonl
   ];
 }
 
-/** The file appears when it has its tables: an empty one would be taken for a lost store after a crash or on a full disk. */
+/**
+ * Creates the database under another name and moves it into place when it has its tables: after a crash or on a full disk,
+ * an empty `uis.db` would look like a lost database.
+ */
 function createDatabase(file: string): void {
   const unfinished = `${file}.creating-${process.pid}`;
   try {
@@ -88,8 +96,8 @@ function createDatabase(file: string): void {
 }
 
 /**
- * Copies a file of an earlier version before it is migrated: the earlier version can open the copy, and not the migrated file.
- * Replaces the copy of an earlier migration from the same step. Null: the file is of this version.
+ * Copies a file of an earlier version before it is migrated: the earlier version can open the copy, but not the migrated
+ * file. Replaces the copy of an earlier migration from the same step. Null: the file is of this version.
  */
 function keepFormer(db: SqliteDatabase, file: string): string | null {
   const step = appliedMigration(db);
@@ -98,7 +106,7 @@ function keepFormer(db: SqliteDatabase, file: string): string | null {
   const unfinished = `${kept}.unfinished`;
   try {
     rmSync(unfinished, { force: true });
-    // VACUUM INTO fills an empty file, which has its mode already.
+    // VACUUM INTO accepts an empty file, which is created here with its mode.
     closeSync(openSync(unfinished, "wx", 0o600));
     db.prepare("VACUUM INTO ?").run(unfinished);
     syncFile(unfinished);
@@ -110,7 +118,10 @@ function keepFormer(db: SqliteDatabase, file: string): string | null {
   }
 }
 
-/** A file that another process has created meanwhile stays: that process may be writing it. */
+/**
+ * Moves the new file into place. If another process has created the file in the meantime, that file is kept, because the
+ * process may be using it.
+ */
 function placeNew(unfinished: string, file: string): void {
   try {
     linkSync(unfinished, file);
@@ -125,18 +136,21 @@ function placeNew(unfinished: string, file: string): void {
 /** Codes of a file system without hard links. */
 export const noLinks: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
 
-/** Only a folder that had a store has these. A clean stop leaves the folder `spool`. */
+/** Files that exist only in a folder that had a database. After a clean stop only the folder `spool` is left. */
 const signsOfStore = ["uis.db-wal", "uis.db-journal", "uis.live-a", "uis.live-b", "spool"] as const;
 
 /** A data folder without its database. */
 interface LostStore {
-  /** The file is there, without content. */
+  /** The database file exists but is empty. */
   readonly isEmpty: boolean;
-  /** Names of what is left beside it. */
+  /** Names of the other files of the former state that remain. */
   readonly left: readonly string[];
 }
 
-/** Null: the database is there, or the folder never had one. Opens nothing, because SQLite deletes the log of an empty file. */
+/**
+ * Detects a missing or empty database in a folder that had one; null: the database exists, or the folder never had one.
+ * Opens no database, because SQLite deletes the log of an empty file.
+ */
 export function findLostStore(dataDir: string): LostStore | null {
   const bytes = statSync(databaseFile(dataDir), { throwIfNoEntry: false })?.size ?? null;
   if (bytes !== null && bytes > 0) return null;
@@ -144,17 +158,17 @@ export function findLostStore(dataDir: string): LostStore | null {
   return bytes === null && left.length === 0 ? null : { isEmpty: bytes === 0, left };
 }
 
-/** The refusal to start without the former state. */
+/** The error with which a start fails when the former database is missing. */
 export function lostStoreError(dataDir: string, { isEmpty, left }: LostStore): StateOpenError {
-  const beside = left.length === 0 ? "" : `, beside ${left.join(", ")} of a former service`;
+  const beside = left.length === 0 ? "" : `, but there is ${left.join(", ")} of a former service`;
   return new StateOpenError(
     `the state is lost: ${databaseFile(dataDir)} is ${isEmpty ? "empty" : "missing"}${beside}`,
-    "nothing was changed: bring back a file that uis backup wrote with uis restore FILE, or set REDIS_URL if that service " +
+    "nothing was changed: restore a file of uis backup with uis restore FILE, or set REDIS_URL if that service " +
       "used Redis, or begin with an empty state with uis serve --new-store",
   );
 }
 
-/** Moves what is left of a store into a new folder, which it returns. */
+/** Moves the remaining files of a lost database into a new folder and returns its path. */
 function setAside(dataDir: string, { left }: LostStore): string {
   const folder = join(dataDir, `replaced-${nameOfTime(Date.now())}`);
   mkdirSync(folder, { mode: 0o700 });
@@ -170,21 +184,21 @@ export function nameOfTime(ms: number): string {
 }
 
 /**
- * Pages in the WAL file (16 MB) after which SQLite copies them into the database. Commits wait for that copy and its syncs;
- * with SQLite's default of 1,000 a busy service does it several times a second.
+ * Number of pages in the WAL file (16 MB) after which SQLite copies them into the database. Commits wait for this
+ * checkpoint and its syncs; with SQLite's default of 1,000 pages a busy service runs several checkpoints per second.
  */
 export const checkpointPages = 4_000;
 
 /**
- * Memory for pages, filled as they are used. SQLite's default of 2 MB holds the rows of about 5,000 keys in use; more of
- * them read pages again for each request.
+ * Size of SQLite's page cache. The default of 2 MB holds the rows of about 5,000 keys in use; with more keys, each request
+ * would read pages again.
  */
 const cacheKib = 32_768;
 
 /**
  * WAL and synchronous=FULL: an acknowledged write survives a power cut. EXCLUSIVE, set before the first access: one
- * connection and no shared memory, which also keeps clear of the race of two connections at a checkpoint in SQLite
- * before 3.51.3. Each is read back, because SQLite falls back silently on a file system without support.
+ * connection and no shared memory, which also avoids a race between two connections at a checkpoint in SQLite before
+ * 3.51.3. Each setting is read back, because SQLite silently ignores settings that the file system does not support.
  */
 function applySettings(db: SqliteDatabase): void {
   const wanted = {
@@ -209,7 +223,7 @@ function applySettings(db: SqliteDatabase): void {
   db.exec("COMMIT");
 }
 
-/** A fault of the files as a refusal to start, with cause and fix. */
+/** Converts an error of the file system or of SQLite to the error with which a start fails, with cause and fix. */
 export function toOpenError(cause: unknown, dataDir: string, file: string): StateOpenError {
   if (cause instanceof StateOpenError) return cause;
   const detail = cause instanceof Error ? cause.message : String(cause);
@@ -227,7 +241,7 @@ export function toOpenError(cause: unknown, dataDir: string, file: string): Stat
     case sqliteCodes.NOTADB:
       return refuse(
         `${file} is not a valid database: ${detail}`,
-        "bring back a file that uis backup wrote with uis restore FILE, which keeps the damaged one",
+        "restore a file of uis backup with uis restore FILE, which keeps the damaged file",
       );
     case sqliteCodes.FULL:
       return refuse(
@@ -265,12 +279,18 @@ export function isStateInUse(dataDir: string): boolean {
   }
 }
 
-/** The database file; SQLite writes `-wal` and, for other tools, `-shm` beside it. */
+/**
+ * Path of the database file. In the same folder SQLite writes files with `-wal` and, for other tools, `-shm` appended to
+ * the name.
+ */
 export function databaseFile(dataDir: string): string {
   return join(dataDir, "uis.db");
 }
 
-/** Without it a power cut can lose the name of a new file, and all acknowledged writes with it. */
+/**
+ * Syncs a directory. Without this a power cut can lose the directory entry of a new file, and with it all acknowledged
+ * writes.
+ */
 export function syncDirectory(directory: string): void {
   if (process.platform !== "win32") syncFile(directory, "r");
 }
@@ -284,7 +304,7 @@ export function syncFile(file: string, flags = "r+"): void {
   }
 }
 
-/** Removes the files beside the database, of every journal mode. */
+/** Removes the log files of the database, of every journal mode. */
 export function removeLogs(file: string): void {
   for (const suffix of ["-wal", "-shm", "-journal"]) rmSync(`${file}${suffix}`, { force: true });
 }

@@ -14,18 +14,18 @@ import type {
 } from "./settlement-row.js";
 import { errorOf, type Outcome, type Request, type RunBatch, storageFault, unavailable, type Verbs } from "./sqlite.js";
 
-/** Requests that may wait; more are rejected, because the disk does not keep up. */
+/** Maximum number of waiting requests. More are rejected, because the disk is too slow. */
 const waitingMax = 10_000;
-/** Aim for the time of a batch: with large ones, thousands of connections make the threads wait for each other (E-36). */
+/** Target duration of a batch: with longer batches and thousands of connections, the threads wait for each other (E-36). */
 const batchAimMs = 10;
-/** Requests of a batch, and settlements of it. */
+/** Minimum of the size of a batch, separately for requests and for settlements. */
 const batchMin = 32;
 const batchMax = 1_000;
 
 interface Waiting {
   readonly request: Request;
   readonly isWrite: boolean;
-  /** Whether the caller waits for the sync. */
+  /** Whether the caller waits until the write is synced to the disk. */
   readonly isSynced: boolean;
   resolve(value: unknown): void;
   reject(error: Error): void;
@@ -39,20 +39,24 @@ type Call<T extends Verbs["reads"]> = <N extends keyof T>(
 /** Calls of verbs by name. Rejects with `storage_unavailable`, and with `conflict` for an id or secret that exists. */
 export interface StoreLink<V extends Verbs> {
   readonly read: Call<V["reads"]>;
-  /** Resolves after the commit: the write then survives a power cut. */
+  /** Calls a verb that writes. Resolves after the synced commit: the write then survives a power cut. */
   readonly write: Call<V["writes"]>;
-  /** Resolves after the commit: the write survives a kill, but a power cut only when a later one is synced. */
+  /**
+   * Calls a verb that writes. Resolves after the commit, which is not synced: the write survives a kill of the process, and
+   * after the next synced write also a power cut.
+   */
   readonly writeUnsynced: Call<V["writes"]>;
 }
 
 /**
- * The main thread's end of the store's worker. One batch is in flight at a time; requests that arrive meanwhile become
- * the next one, so batches grow with the load and with the latency of the disk. `StoreLink` gives its calls their types.
+ * Connects the main thread to the worker thread of the store. One batch is in progress at a time; requests that arrive
+ * during it form the next batch, so batches grow with the load and with the latency of the disk. `StoreLink` gives its
+ * calls their types.
  */
 export class WorkerLink {
   /** The worker's warnings about the file and its directory. */
   readonly openWarnings: readonly string[];
-  /** Rejects writes for this reason; null: accepts them. */
+  /** Reason for which writes are rejected; null: writes are accepted. */
   writeRefusal: string | null = null;
   readonly #worker: Worker;
   readonly #log: Logger;
@@ -61,17 +65,17 @@ export class WorkerLink {
   #settlements: WaitingSettlement[] = [];
   #startsSoon = false;
   #underWay: readonly Waiting[] = [];
-  /** Requests and settlements of the batch that is under way, and how many of each the next one may have. */
+  /** Number of requests and settlements in the batch in progress, and the maximum number of each in the next batch. */
   #batchSize = 0;
   #batchLimit = batchMax;
-  /** Why requests are rejected; null while the link is in use. */
+  /** Reason for which all requests are rejected; null while the link is open. */
   #refusal: string | null = null;
   #onIdle: () => void = () => {};
-  /** Rows of running requests that the file does not have yet. */
+  /** Rows of running requests that are not in the database yet. */
   #carried = new Map<string, LostRequest>();
   #writeFault: string | null = null;
 
-  /** Waits until the worker has opened the file. Rejects with StateOpenError when it could not. */
+  /** Waits until the worker has opened the database. Rejects with StateOpenError if it could not be opened. */
   static async open(worker: Worker, log: Logger): Promise<WorkerLink> {
     const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
     const silent = exited.then(() => Promise.reject(new Error("the store's thread ended before it opened the file")));
@@ -96,11 +100,11 @@ export class WorkerLink {
       log.error({ err: error }, "the store's thread has ended unexpectedly");
       this.#fail(error);
     });
-    // After close() this is the usual end, and no requests are left to reject.
+    // After close() the thread ends normally, and there are no requests left to reject.
     worker.on("exit", () => this.#fail(new Error("the store's thread ended")));
   }
 
-  /** Why the last write failed, or all are rejected; null when they succeed. */
+  /** Reason for which the last write failed or all writes are rejected; null when writes succeed. */
   get writeFault(): string | null {
     return this.writeRefusal ?? this.#writeFault;
   }
@@ -117,13 +121,13 @@ export class WorkerLink {
     return this.#ask({ verb, values }, true, false);
   }
 
-  /** Settles a request with the next batch. Resolves after its commit, for nearly all with null: see SettledRow. */
+  /** Settles a request with the next batch. Resolves after the commit, usually with null: see SettledRow. */
   settle(added: NewSettlement): Promise<SettledRow | null> {
     return new Promise((resolve, reject) => {
       const refusal = this.#refusal ?? this.writeRefusal;
       if (refusal !== null) return reject(unavailable(refusal));
       if (this.#settlements.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
-      // Not a spread, which is slower than all the rest of this function.
+      // Written without a spread, which would be slower than the whole rest of this function.
       const { settlement, nowMs, endedAtMs, hasRow, wantsSums } = added;
       this.#settlements.push({ settlement, nowMs, endedAtMs, hasRow, wantsSums, resolve, reject });
       this.#startSoon();
@@ -143,7 +147,7 @@ export class WorkerLink {
     return this.#carried.delete(requestId);
   }
 
-  /** Starts a batch for what waits, unless one is under way. */
+  /** Starts a batch with the waiting requests, unless a batch is in progress. */
   nudge(): void {
     if (this.#refusal === null) this.#startBatch();
   }
@@ -169,7 +173,7 @@ export class WorkerLink {
     });
   }
 
-  /** At the end of this turn of the event loop, because other requests of the same turn may end as well. */
+  /** Starts a batch at the end of this turn of the event loop, so that it includes other requests that end in the same turn. */
   #startSoon(): void {
     if (this.#underWay.length > 0 || this.#startsSoon) return;
     this.#startsSoon = true;
@@ -208,7 +212,7 @@ export class WorkerLink {
     }
   }
 
-  /** No caller waits for the result; a full disk is reported by the other writes. */
+  /** A request for whose result no caller waits. A full disk is not logged here, because other writes report it. */
   #unawaited(request: Request): Waiting {
     const reject = (err: Error): void => {
       if (!(err instanceof ServiceError)) this.#log.error({ err }, "running requests cannot be recorded in the store");
@@ -228,7 +232,10 @@ export class WorkerLink {
     this.#startBatch();
   }
 
-  /** Logs one line when writes begin to fail and one when a probe succeeds: other writes may have nothing to change. */
+  /**
+   * Logs one line when writes begin to fail and one when they succeed again. Only the write of a probe counts as success,
+   * because other writes may have changed nothing.
+   */
   #noteWrite(verb: string, fault: string | null): void {
     if (fault === this.#writeFault) return;
     if (fault === null && verb !== "probe") return void this.write("probe").catch(() => {});
@@ -237,7 +244,7 @@ export class WorkerLink {
     else this.#log.error({ fault }, "the store cannot be written");
   }
 
-  /** The thread has ended: no answers will come. */
+  /** Rejects all requests after the thread has ended, because no answers will come. */
   #fail(cause: Error): void {
     this.#refusal ??= "its thread has ended unexpectedly; restart the service";
     const left = [...this.#underWay, ...this.#waiting, ...this.#settlements];
@@ -249,7 +256,7 @@ export class WorkerLink {
   }
 }
 
-/** One request for all of them, as text, which is cheaper to copy between the threads than an object for each. */
+/** Combines settlements into one request as JSON text, which is cheaper to copy between threads than one object for each. */
 export function settleAll(settlements: readonly WaitingSettlement[]): Waiting {
   const lists = new Map<Settlement["thresholds"], number>();
   const rows = settlements.map((waiting) => rowOf(waiting, lists));

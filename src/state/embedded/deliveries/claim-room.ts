@@ -6,17 +6,18 @@ interface Held {
 }
 
 /**
- * What one call may claim (E-12): first up to the smaller share of each account, and when deliveries of no other account are
- * left, up to the larger one. Without shares only the maximum of the call counts.
+ * The number of deliveries that one call may still claim (E-12): first up to the smaller share of each account; when
+ * accounts within that share have no more due deliveries, up to the larger one. Without shares only the maximum of the call
+ * applies.
  */
 export class ClaimRoom {
-  /** Claims of this call that are left. */
+  /** Number of claims that this call may still take. */
   left: number;
   readonly #shares: SlotShares | undefined;
   readonly #held: Map<string, Held>;
   readonly #slotsOfSlow: ReadonlyMap<string, number>;
   readonly #ahead: ReadonlyMap<string, number>;
-  /** Slow endpoints that this call met. */
+  /** Slow endpoints whose queues this call examined. */
   readonly #slow = new Set<string>();
   #slowRoom: number;
   #share: AccountShare;
@@ -32,8 +33,9 @@ export class ClaimRoom {
   }
 
   /**
-   * Parameters of the conditions on queues: JSON lists of the accounts that hold their share, and that of their slow endpoints,
-   * 1 when all slow endpoints together hold theirs, and a JSON list of the endpoints that the worker knows as slow.
+   * Parameters of the conditions on queues: JSON lists of the accounts that hold all slots of their share, and of their
+   * share for slow endpoints; 1 if slow endpoints of all accounts hold all their slots; a JSON list of the endpoints that
+   * the worker knows as slow.
    */
   passedOver(): [string, string, number, string] {
     if (this.#shares === undefined) return ["[]", "[]", 0, "[]"];
@@ -46,7 +48,7 @@ export class ClaimRoom {
     ];
   }
 
-  /** Notes and returns whether an endpoint is slow: the worker says so, or it has not answered. */
+  /** Notes and returns whether an endpoint is slow: the worker lists it as slow, or it has not answered successfully. */
   noteSlow(endpointId: string, hasNotAnswered: boolean): boolean {
     const isSlow = hasNotAnswered || this.#slotsOfSlow.has(endpointId);
     if (isSlow) this.#slow.add(endpointId);
@@ -57,12 +59,12 @@ export class ClaimRoom {
     return this.#slow.has(endpointId);
   }
 
-  /** Slots of the endpoint over all workers. */
+  /** Maximum number of slots of the endpoint over all workers. */
   slotsOf(endpointId: string, maxInFlight: number): number {
     return this.#ahead.get(endpointId) ?? Math.min(maxInFlight, this.#slotsOfSlow.get(endpointId) ?? maxInFlight);
   }
 
-  /** Slots of this worker that an endpoint of the account may take. */
+  /** Number of slots of this worker that an endpoint of the account may still take. */
   of(account: string, isSlow: boolean): number {
     if (this.#shares === undefined) return this.left;
     const { slots, slow } = this.#heldBy(account);
@@ -77,7 +79,7 @@ export class ClaimRoom {
     if (isSlow) this.#slowRoom -= count;
   }
 
-  /** Goes on to the larger share. False: nothing is left, or it applies already. */
+  /** Switches to the larger share. Returns false if no claims are left or the larger share applies already. */
   widen(): boolean {
     if (this.#shares === undefined || this.left === 0 || this.#share === this.#shares.alone) return false;
     this.#share = this.#shares.alone;
@@ -88,7 +90,7 @@ export class ClaimRoom {
     return this.#held.get(account) ?? { slots: 0, slow: 0 };
   }
 
-  /** Accounts that hold their share, or with `orSlow` at least that of their slow endpoints. */
+  /** Accounts that hold all slots of their share, or with `orSlow` at least those for their slow endpoints. */
   #accounts(orSlow: boolean): string[] {
     const { slotsMax, slowMax } = this.#share;
     const isFull = ({ slots, slow }: Held): boolean => slots >= slotsMax || (orSlow && slow >= slowMax);

@@ -16,7 +16,10 @@ import { ClaimRoom } from "./claim-room.js";
 import { type EndpointHealthRows, never, type QueueRows } from "./endpoints.js";
 import type { FanOut } from "./fan-out.js";
 
-/** Queues that one claim examines, and deliveries of disabled endpoints that it ends: some milliseconds of work. */
+/**
+ * Maximum number of queues that one claim examines, and of deliveries of disabled endpoints that it ends: some milliseconds
+ * of work.
+ */
 const queuesMax = 256;
 const drainedMax = 256;
 
@@ -30,17 +33,18 @@ interface ClaimDeps {
 }
 
 /**
- * Claims deliveries and ends their attempts (WH-32 to WH-34, WH-37). A claim is a row of its own, so that it costs little
- * however large the delivery is. `queues.ready_at_ms` is the time before which nothing of an endpoint can be claimed, so a
- * claim examines only queues that have something, the least recently served one first. The time is never too late: every
- * step that makes something due or frees a slot lowers it, and examining the queue corrects it.
+ * Claims deliveries and ends their attempts (WH-32 to WH-34, WH-37). A claim is a separate row, so its cost does not depend
+ * on the size of the delivery. `queues.ready_at_ms` is the time before which no delivery to an endpoint can be claimed. A
+ * claim examines only queues for which this time has come, the least recently served one first. The time is never too late:
+ * every step after which a delivery is due earlier or a slot is free lowers it, and examining the queue corrects it.
  */
 export function createClaimVerbs(db: SqliteDatabase, { queues, health, fanOut }: ClaimDeps) {
-  // An endpoint without a success since its last failure, or one of the list in parameter 4.
+  // A slow endpoint: it has no success since its last failure, or it is in the list of parameter 4.
   const isSlow = `(endpoint_id IN (SELECT value FROM json_each(?4)) OR EXISTS (
     SELECT 1 FROM endpoints WHERE id = endpoint_id AND status = 'enabled' AND ${hasNotAnswered}))`;
-  // Parameters 1 and 2: accounts that hold their share, and that of their slow endpoints; 3: whether all slow ones together do.
-  // Left out here, because they would hide the queues behind them.
+  // Parameters 1 and 2: accounts that hold all slots of their share, and of their share for slow endpoints; 3: whether slow
+  // endpoints hold all their slots. Their queues are excluded in the query, because otherwise they would fill the result
+  // and hide other queues.
   const hasShare = `open > 0 AND account NOT IN (SELECT value FROM json_each(?1))
     AND NOT ((?3 = 1 OR account IN (SELECT value FROM json_each(?2))) AND ${isSlow})`;
   const ready = db.prepare(
@@ -71,7 +75,7 @@ export function createClaimVerbs(db: SqliteDatabase, { queues, health, fanOut }:
      FROM leases JOIN deliveries ON deliveries.number = delivery_number LEFT JOIN events ON events.number = event_number
      WHERE fence > ? ORDER BY fence`,
   );
-  // Ready again when a lease expires or, while the endpoint has a free slot, when the next delivery is due.
+  // The queue is ready again when a lease expires or, while the endpoint has a free slot, when the next delivery is due.
   const setReady = db.prepare(
     `UPDATE queues SET turn = max(turn, ?4), ready_at_ms = min(
        coalesce((SELECT min(ends_at_ms) FROM leases WHERE endpoint_id = ?1 AND ends_at_ms > ?2), ?5),
@@ -144,7 +148,7 @@ export function createClaimVerbs(db: SqliteDatabase, { queues, health, fanOut }:
         const next = soonest.get(...room.passedOver());
         return { claims, nextInMs: next === undefined ? null : Math.max(0, integer(next, "ready_at_ms") - nowMs) };
       },
-      /** Skips claims that were lost: the new holder has another fence. */
+      /** Releases claims. Claims that were lost are skipped, because the new holder has another fencing token. */
       handBackDeliveries(held: readonly Pick<Claim, "fence" | "endpointId" | "account">[]): void {
         for (const { fence, endpointId, account } of held) {
           const isReleased = Number(endLease.run(fence).changes) === 1;
@@ -160,7 +164,7 @@ export function createClaimVerbs(db: SqliteDatabase, { queues, health, fanOut }:
         const done = finish.run(fence, deliveryId, outcome.state, reason, dueAtMs, endedAtMs, retries, attempt);
         if (Number(done.changes) === 0) return null;
         endLease.run(fence);
-        // A slot of the endpoint is free now.
+        // The next claim examines the queue, because a slot of the endpoint is free now.
         queues.note({ endpointId, account, opened: dueAtMs === null ? -1 : 0, readyAtMs: 0 });
         return health.note(endpointId, outcome, nowMs);
       },
@@ -187,7 +191,7 @@ export function createClaims(
   };
 }
 
-/** The end of an attempt, reduced to what is written, because every field costs time between the threads. */
+/** The end of an attempt with only the fields that are written, because copying each field between the threads takes time. */
 export interface FinishedAttempt extends Pick<Claim, "deliveryId" | "endpointId" | "account" | "fence"> {
   readonly outcome: AttemptOutcome;
   /** JSON of an Attempt. */
@@ -226,8 +230,8 @@ function toClaim(row: SqlRow, room: ClaimRoom): Claim {
 }
 
 /**
- * SQL condition, true of a row of `deliveries` without a lease at the time of the parameter `now`. An expired lease holds
- * nothing, so a delivery whose worker died has its former state again without a write.
+ * SQL condition, true of a row of `deliveries` without a lease at the time of the parameter `now`. An expired lease has no
+ * effect, so a delivery whose worker died has its former state again without a write.
  */
 export function isFree(now: `?${number}`): string {
   return `NOT EXISTS (SELECT 1 FROM leases WHERE delivery_number = deliveries.number AND ends_at_ms > ${now})`;

@@ -43,7 +43,7 @@ export function createEndpointVerbs(db: SqliteDatabase, queues: QueueRows, healt
         return row === undefined ? null : toKept(row);
       },
       listEndpoints: (account: string): readonly KeptEndpoint[] => list.all(account).map(toKept),
-      /** Accounts that have endpoints, and how many. */
+      /** Accounts that have endpoints, each with the number of its endpoints. */
       endpointCounts: (): readonly (readonly [string, number])[] =>
         counts.all().map((row) => [text(row, "account"), integer(row, "endpoints")] as const),
     },
@@ -76,9 +76,12 @@ export function createEndpointVerbs(db: SqliteDatabase, queues: QueueRows, healt
 interface EndpointStoreDeps {
   readonly link: StoreLink<ReturnType<typeof createEndpointVerbs>>;
   readonly notify: (change: StateChange) => void;
-  /** Notified of each change: the next claim ends the deliveries of an endpoint that was disabled or removed. */
+  /**
+   * Listeners that are notified of each change: the next claim ends the deliveries of an endpoint that was disabled or
+   * removed.
+   */
   readonly due: DueListeners;
-  /** Number of endpoints of each account that has any. No other process writes the file. */
+  /** Number of endpoints of each account that has endpoints. It is exact, because no other process writes the file. */
   readonly counts: readonly (readonly [string, number])[];
 }
 
@@ -141,7 +144,7 @@ export function createEndpointHealth(db: SqliteDatabase, collected: CollectedRow
     return row === undefined ? null : healthColumns.read(row);
   };
   return {
-    /** Returns the health after an attempt with this outcome; fresh health for a removed endpoint. */
+    /** Returns the health after an attempt with this outcome. For a removed endpoint it is the health without any attempts. */
     note(endpointId: string, { state }: AttemptOutcome, nowMs: number): EndpointHealth {
       const before = changed.get(endpointId) ?? find(endpointId);
       if (before === null) return freshHealth;
@@ -169,7 +172,7 @@ function afterFailure(before: EndpointHealth, state: AttemptOutcome["state"], no
   };
 }
 
-/** Later than any time. */
+/** A time that is later than all others. */
 export const never = Number.MAX_SAFE_INTEGER;
 
 /** Change of the queue of an endpoint. */
@@ -178,14 +181,15 @@ export interface QueueChange {
   readonly account: string;
   /** Deliveries that became open, less those that ended. */
   readonly opened: number;
-  /** Earliest time of a claim; 0: the next claim. */
+  /** Earliest time at which a claim must examine the queue; 0: the next claim does. */
   readonly readyAtMs: number;
 }
 
 /**
- * One row for each endpoint that has or had deliveries: the number of open ones, so that the bound and the backlog cost the
- * same with a million, and the time before which nothing can be claimed. Every step that opens or ends a delivery notes it
- * here. The notes of one transaction are added up and written at its end.
+ * One row for each endpoint that has or had deliveries, with the number of open deliveries and the time before which none
+ * can be claimed. With the number, checking the maximum and reading the backlog take the same time for any number of
+ * deliveries. Every step that opens or ends a delivery notes it here. The notes of one transaction are added up and written
+ * at its end.
  */
 export function createQueueRows(db: SqliteDatabase, collected: CollectedRows) {
   const write = db.prepare(
@@ -211,14 +215,14 @@ export function createQueueRows(db: SqliteDatabase, collected: CollectedRows) {
       } else noted.set(change.endpointId, change);
     },
     writeNoted: noted.write,
-    /** Open deliveries of an account, including the notes. */
+    /** Number of open deliveries of an account, including notes that are not written yet. */
     openOf(account: string): number {
       const row = sumOpen.get(account);
       let open = row === undefined ? 0 : integer(row, "open");
       for (const change of noted.values()) if (change.account === account) open += change.opened;
       return open;
     },
-    /** The next claim examines the queue: its endpoint has changed. */
+    /** Makes the next claim examine the queue, because its endpoint has changed. */
     wake: (endpointId: string): void => void wake.run(endpointId),
     /** Removes the rows of removed endpoints without open deliveries. */
     removeEmpty: (): void => void removeEmpty.run(),

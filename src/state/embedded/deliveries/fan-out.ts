@@ -5,25 +5,28 @@ import { type CollectedRows, integer, type SqliteDatabase, type SqlRow, text } f
 import type { StoreLink } from "../database/worker-link.js";
 import type { QueueRows } from "./endpoints.js";
 
-/** A step back of the time below this is the order of calls, one above it a clock that was set. */
+/**
+ * If a time is earlier than the one before by less than this, calls arrived out of order; if by more, the clock was set
+ * back.
+ */
 const disorderMs = 60_000;
-/** Deliveries that are created for one account before the next one has its turn. */
+/** Number of deliveries that are created for one account before the next account has its turn. */
 const turnMax = 32;
 
 interface FanOutDeps {
   readonly collected: CollectedRows;
   readonly queues: QueueRows;
-  /** Maximum open deliveries of an account (WH-52). */
+  /** Maximum number of open deliveries of an account (WH-52). */
   readonly openDeliveriesMax: number;
-  /** Events of an account that may wait for their deliveries. */
+  /** Maximum number of events of an account whose deliveries are not created yet. */
   readonly waitingEventsMax: number;
 }
 
 /**
  * Events, and their deliveries. A settlement writes one row for an event, with its body and the ids of the endpoints that
- * are enabled and subscribed at that time (WH-14). The deliveries are created from these rows in later steps, the accounts
- * in turn, and share the row's body. An account with too many waiting events gets the deliveries of its oldest one in the
- * settlement itself, so that the number is bounded also when no process sends.
+ * are enabled and subscribed at that time (WH-14). The deliveries are created from these rows in later steps, for one
+ * account after the other, and share the body of the row. If too many events of an account wait, the settlement itself
+ * creates the deliveries of the oldest event, so that the number is bounded even if no process sends deliveries.
  */
 export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
   const { collected, queues, openDeliveriesMax, waitingEventsMax } = deps;
@@ -57,7 +60,7 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
                        WHERE event_number = events.number AND is_purged = 0)`,
   );
 
-  /** Waiting events by account. */
+  /** Number of waiting events of each account. */
   const waiting = new Map<string, number>(
     db
       .prepare(`SELECT account, count(*) AS events ${isWaiting} GROUP BY account`)
@@ -75,12 +78,15 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
   const count = (account: string, by: number): void => changed.set(account, (changed.get(account) ?? 0) + by);
   const waitingOf = (account: string): number => (waiting.get(account) ?? 0) + (changed.get(account) ?? 0);
 
-  /** Times of creation do not fall, so that a range of them is a range of numbers. */
+  /** Creation times of deliveries never decrease, so that a range of times is a range of row numbers. */
   let newestAtMs = 0;
-  /** Creates the deliveries of one event, of which `room` may be open. Returns the number of open ones. */
+  /**
+   * Creates the deliveries of one event, of which at most `room` are open and the others fail with `overflow`. Returns the
+   * number of open ones.
+   */
   const deliver = (account: string, event: SqlRow, endpointIds: readonly string[], room: number, nowMs: number) => {
     const [number, id, type] = [integer(event, "number"), text(event, "id"), text(event, "type")];
-    // The clock may have been set back since.
+    // The clock may have been set back since the event was written.
     const atMs = Math.min(integer(event, "at_ms"), nowMs);
     newestAtMs = newestAtMs - nowMs > disorderMs ? nowMs : Math.max(newestAtMs, nowMs);
     let opened = 0;
@@ -93,7 +99,7 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
         opened += 1;
       }
     }
-    // A repeated event has its deliveries already, and they have the body of the first row.
+    // The deliveries exist already if the event is repeated; they use the body of the first row.
     if (opened + failed === 0) removeEvent.run(number);
     else fannedOut.run(number);
     return opened;
@@ -111,7 +117,7 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
       deliveries += endpointIds.length;
       if (deliveries >= max) break;
     }
-    // Without an event the count is wrong: the commit of an earlier change failed.
+    // If no event waits although the count is not 0, the count is wrong because the commit of an earlier change failed.
     count(account, events === 0 ? -waitingOf(account) : -events);
     return deliveries;
   };
@@ -128,7 +134,7 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
   };
 
   return {
-    /** Writes an event; false: no enabled endpoint subscribes to its type. */
+    /** Writes an event. Returns false if no enabled endpoint subscribes to its type. */
     emit(account: string, { id, type, body }: EventDraft, nowMs: number): boolean {
       const row = receivers.get(account, type);
       const ids = row === undefined ? "[]" : text(row, "ids");
@@ -140,7 +146,7 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
     },
     /** Creates about `max` deliveries. Returns whether more events wait. */
     fanOut,
-    /** Removes those of the events whose deliveries have all lost their payload. */
+    /** Removes the given events, except those with a delivery that still has its payload. */
     removeUnused(numbers: readonly number[]): void {
       if (numbers.length > 0) removeUnused.run(JSON.stringify(numbers));
     },

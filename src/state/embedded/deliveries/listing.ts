@@ -14,27 +14,30 @@ import type { StoreLink } from "../database/worker-link.js";
 import { isFree } from "./claiming.js";
 import type { FanOut } from "./fan-out.js";
 
-/** Deliveries that one step examines: a millisecond or two, more when their pages are read from the disk. */
+/**
+ * Maximum number of deliveries that one step examines, in one or two milliseconds, or more if their pages are read from the
+ * disk.
+ */
 const examinedMax = 500;
-/** Steps of one page: 100,000 deliveries and some tens of milliseconds. The next page continues there. */
+/** Maximum number of steps for one page: 100,000 deliveries in some tens of milliseconds. The next page continues there. */
 const stepsMax = 200;
 const endpointsMax = 1_000;
-/** Open deliveries that one step of counting examines: some milliseconds. */
+/** Maximum number of open deliveries that one step of counting examines, in some milliseconds. */
 const countedMax = 20_000;
 
 export interface ListStep {
   readonly found: readonly { readonly number: number; readonly delivery: Delivery }[];
-  /** More may follow below this number; null: there are none. */
+  /** There may be more deliveries below this number; null: there are none. */
   readonly below: number | null;
 }
 
 export interface CountStep {
   readonly due: number;
-  /** More follow above this number; null: there are none. */
+  /** There are more deliveries above this number; null: there are none. */
   readonly after: number | null;
 }
 
-/** Reads deliveries. A filter that matches little takes many steps, none of them long. */
+/** Reads deliveries. With a filter that matches few deliveries a page takes many steps, each of which is short. */
 export function createListVerbs(db: SqliteDatabase) {
   const firstCreatedAt = createFirstCreatedAt(db);
   const find = db.prepare(`SELECT ${deliveryColumns("?2")} FROM deliveries WHERE id = ?1`);
@@ -71,7 +74,7 @@ export function createListVerbs(db: SqliteDatabase) {
        SELECT number, due_at_ms FROM deliveries INDEXED BY deliveries_open
        WHERE due_at_ms IS NOT NULL AND number > ?1 ORDER BY number LIMIT ${countedMax})`,
   );
-  // A claimed delivery was due.
+  // Claimed deliveries are subtracted, because they are due too.
   const held = db.prepare(
     "SELECT count(*) AS held FROM leases WHERE delivery_number > ? AND delivery_number <= ? AND ends_at_ms > ?",
   );
@@ -103,7 +106,10 @@ export function createListVerbs(db: SqliteDatabase) {
         const isLastStep = integer(examined, "examined") < examinedMax;
         return { found, below: last ?? (isLastStep ? null : lowest) };
       },
-      /** Unfinished deliveries of endpoints (WH-51), counted as they change: a million cost no more than one. */
+      /**
+       * Number of unfinished deliveries of each endpoint (WH-51). The numbers are stored with each change, so reading them
+       * takes the same time for any number of deliveries.
+       */
       deliveryBacklog: (nowMs: number): readonly EndpointBacklog[] =>
         backlog.all(nowMs).map((row) => ({
           account: text(row, "account"),
@@ -111,7 +117,10 @@ export function createListVerbs(db: SqliteDatabase) {
           open: integer(row, "open"),
           oldestDueAtMs: integerOrNull(row, "oldest_due_at_ms"),
         })),
-      /** Due and unclaimed ones of the open deliveries after this number, at most 20,000. */
+      /**
+       * Counts due and unclaimed deliveries among the next open deliveries after this number, of which it examines at most
+       * 20,000.
+       */
       countDueDeliveries(after: number, nowMs: number): CountStep {
         const row = count.get(after, nowMs);
         if (row === undefined || integer(row, "examined") === 0) return { due: 0, after: null };
@@ -163,18 +172,18 @@ export function createDeliveryLog(
   };
 }
 
-/** Number of a cursor. An invalid cursor is the position after the last delivery. */
+/** Row number in a cursor. An invalid cursor stands for the position after the last delivery. */
 function positionOf(after: string): number {
   const number = Number(after);
   return Number.isSafeInteger(number) ? number : 0;
 }
 
-/** A way through deliveries in the order of their numbers that skips many which the filter excludes. */
+/** An index that gives deliveries in the order of their numbers and skips many that the filter excludes. */
 interface ListPath {
   readonly source: string;
   /** Column with the delivery's number. */
   readonly number: string;
-  /** SQL condition on the path's key, which is parameter 1. */
+  /** SQL condition on the key of the index, which is parameter 1. */
   readonly condition: string;
 }
 
@@ -198,7 +207,7 @@ const listPaths = {
   all: { source: "deliveries", number: "number", condition: "?1 IS NULL" },
 } satisfies Record<string, ListPath>;
 
-/** Paths of the states that few deliveries have at a time. Most are delivered. */
+/** Indexes for states that few deliveries have at the same time. Most deliveries are delivered. */
 const pathOfState: Partial<Record<DeliveryState, ListPath>> = {
   delivery_attempted: listPaths.held,
   awaiting_retry: listPaths.troubled,
@@ -208,7 +217,7 @@ const pathOfState: Partial<Record<DeliveryState, ListPath>> = {
 
 const mostCommonType: EventType = "request.completed";
 
-/** The narrowest path to everything that the filter matches, and its key. */
+/** The most selective index that contains all deliveries that the filter matches, and the key in it. */
 function pathFor(filter: DeliveryFilter, nowMs: number): { readonly path: ListPath; readonly key: SqlValue } {
   const { state, replayId, endpointId, account, eventType } = filter;
   if (replayId !== null) return { path: listPaths.replay, key: replayId };

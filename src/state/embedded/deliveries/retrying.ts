@@ -43,7 +43,7 @@ export function createRetryVerbs(db: SqliteDatabase, queues: QueueRows) {
         const number = integer(row, "number");
         const endpointId = text(row, "endpoint_id");
         const state = text(row, "state");
-        // A pending delivery is due anyway, and its first attempt belongs to the schedule.
+        // A pending delivery is due anyway, and its first attempt counts as part of the schedule, not as a manual retry.
         if (state === "pending") return "queued";
         if (state === "awaiting_retry") hasten.run(number, nowMs, by);
         else reopen.run(number, nowMs, by, restart ? 1 : 0, null);
@@ -81,7 +81,10 @@ function refusalOf(row: SqlRow, again: boolean): RetryOutcome | null {
   return text(row, "state") === "delivered" && !again ? "delivered" : null;
 }
 
-/** The count that a delivery belongs to, `queued` if it is to be queued now; null: the replay does not include it. */
+/**
+ * Name of the count to which a replay adds a delivery, `queued` if it is to be queued now; null: the replay does not
+ * include it.
+ */
 function countOf(row: SqlRow, { replayId, which }: ReplayRequest): Exclude<keyof ReplayStep, "next"> | null {
   const state = text(row, "state");
   const hasFailed = state === "permanently_failed";

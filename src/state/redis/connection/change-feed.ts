@@ -8,10 +8,10 @@ import { isDenial } from "./permissions.js";
 
 /** Interval of the messages that the feed sends to itself. */
 const probeEveryMs = 300;
-/** Without a probe for this long, messages of other replicas may be lost too. */
+/** If no probe arrives for this long, messages of other replicas may be lost too. */
 const silenceMaxMs = 1_000;
 const subscribeTimeoutMs = 2_000;
-/** Writes under way, and those that timed out recently. */
+/** Maximum number of remembered writes that are in progress or timed out recently. */
 const unconfirmedMax = 10_000;
 /** Kind of a message about starting and stopping processes, in addition to the kinds of changes. */
 const replicaKind = "replicas";
@@ -32,7 +32,7 @@ export class RedisChangeFeed implements ChangeFeed {
   /** Identifies this process's messages. */
   readonly #name = randomBytes(9).toString("base64url");
   readonly #probeChannel = `${keyPrefix}probe:${this.#name}`;
-  /** Changes of this process without a notification of its own listeners. */
+  /** Changes written by this process of which its own listeners are not notified yet. */
   readonly #unconfirmed = new BoundedMap<number, OwnChange>(unconfirmedMax);
   readonly #listeners = new Set<(change: StateChange) => void>();
   readonly #replicaListeners = new Set<() => void>();
@@ -86,7 +86,7 @@ export class RedisChangeFeed implements ChangeFeed {
       this.#unconfirmed.set(this.#serial, change);
       return { serial: this.#serial, message: `${this.#name} ${this.#serial} ${textOf(change)}` };
     });
-    // If this throws, the write may have happened; then the message arrives.
+    // If this throws, the write may have been executed nevertheless; then the listeners are notified by its message.
     const outcome = await write(drafts.map(({ message }) => message));
     for (const { serial } of drafts) {
       if (hasHappened(outcome)) this.#notifyOwn(serial);
@@ -95,7 +95,7 @@ export class RedisChangeFeed implements ChangeFeed {
     return outcome;
   }
 
-  /** The message of a process that starts or stops: the others then count again. */
+  /** Message of a process that starts or stops. The other processes then count the replicas again. */
   get replicaNews(): string {
     return `${this.#name} 0 ${replicaKind}`;
   }
@@ -159,7 +159,7 @@ export class RedisChangeFeed implements ChangeFeed {
     });
   }
 
-  /** A probe that cannot be sent does not arrive, which is the signal. */
+  /** Sends a probe. Errors are ignored, because the missing probe shows the fault. */
   #probe(): void {
     this.#connection.command("publish", [this.#probeChannel, ""]).catch(() => {});
   }
@@ -174,7 +174,7 @@ export class RedisChangeFeed implements ChangeFeed {
       return;
     }
     this.#log.info({}, "changes of other replicas arrive again");
-    // Records that were read meanwhile and cached only now may be outdated.
+    // Records that were read while messages were lost and are cached only now may be outdated.
     this.#notify({ kind: "lost_link" });
   }
 

@@ -7,16 +7,16 @@ export interface Script {
   /** Name of its file in `scripts/`, without the ending. */
   readonly name: string;
   readonly source: string;
-  /** Lowercase hex SHA-1 of `source`: the server's name for it. */
+  /** Lowercase hex SHA-1 of `source`, by which EVALSHA names the script. */
   readonly sha1: string;
 }
 
-/** Timeout of calls for which no request waits: those of the start, and those in the background. */
+/** Timeout of calls for which no request waits: calls during the start and background calls. */
 export const backgroundTimeoutMs = 5_000;
-/** Timeout of a look-up that a caller has to wait for, so that a slow store is used. */
+/** Timeout of a look-up without which a request cannot continue. It is long, so that a slow store still works. */
 export const lookUpTimeoutMs = 2_000;
 
-/** Calls to Redis, the same for one server, Sentinel and Cluster. */
+/** Calls to Redis. The interface is the same for a single server, Sentinel and Cluster. */
 export interface RedisClient {
   /**
    * Runs a script (EVALSHA, EVAL when the server does not know it) on the node of its keys. Rejects with ServiceError
@@ -30,7 +30,10 @@ export interface RedisClient {
   ): Promise<unknown>;
   /** Runs one command on the node of its key. Rejects as `run` does. */
   command<T>(name: string, args: readonly (string | number | Buffer)[], timeoutMs?: number): Promise<T>;
-  /** Calls `send` synchronously and sends its calls to one server in one write: waking a server costs more than most calls. */
+  /**
+   * Calls `send` synchronously and sends the calls within it to each server in one write to the socket: a separate write
+   * costs the server more than most calls.
+   */
   together(send: () => void): void;
 }
 
@@ -44,7 +47,7 @@ function sourceOf(name: string): string {
   return readFileSync(new URL(`../scripts/${name}.lua`, import.meta.url), "utf8");
 }
 
-/** Beginnings of errors of Redis and ioredis, and their meanings, which clients may see. */
+/** First words of errors of Redis and ioredis, each with its meaning in words that clients may see. */
 const meanings: readonly (readonly [start: string, meaning: string])[] = [
   ["OOM", "its memory is full"],
   ["READONLY", "it is a replica and takes no writes"],
@@ -68,7 +71,7 @@ const meanings: readonly (readonly [start: string, meaning: string])[] = [
   ["Socket timeout", "it no longer answers"],
 ];
 
-/** The fault of the store, as a clause. */
+/** Describes a fault of the store as a clause whose subject is the store. */
 export function meaningOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return meanings.find(([start]) => message.startsWith(start))?.[1] ?? "it failed";
@@ -82,7 +85,7 @@ export function isReply(error: unknown, code: string): boolean {
 /** Error of a call without an answer within its timeout. */
 export const timedOut = "Command timed out";
 
-/** Faults of a server that another one has replaced. */
+/** First words of errors that can mean that another server has replaced this one. */
 const signsOfChange = ["READONLY", "CLUSTERDOWN", "Too many Cluster", timedOut, "Connection is closed"];
 
 /** Whether the data may be on another server now. */
@@ -96,18 +99,18 @@ export function withoutArguments(error: unknown): Error {
   return new Error(message.replace(/, with args beginning with:.*$/s, ""));
 }
 
-/** The only error of this driver's connection. */
+/** The error with which every failed call of this driver rejects. */
 export function unavailable(why: string, cause?: unknown): ServiceError {
   return new ServiceError("storage_unavailable", `The store cannot be used: ${why}.`, { cause });
 }
 
-/** Delay of a timer that counts as a pause of the process. */
+/** Minimum delay of a timer that counts as a pause of the process. */
 const pausedMsMin = 20;
 
 /**
- * Calls `expired` after `timeoutMs`, once the data that has arrived by then is read: the answer may be in the socket
- * while the process is busy. A pause of the process, such as a garbage collection, is not an outage of the store, so it
- * extends the timeout once by its length, at most by `timeoutMs`.
+ * Calls `expired` after `timeoutMs`, but only after the data that has arrived by then is read: the answer may be in the
+ * socket while the process is busy. A pause of the process, such as a garbage collection, is not an outage of the store, so
+ * it extends the timeout once by its length, at most by `timeoutMs`.
  */
 export class Deadline {
   #timer: NodeJS.Timeout;
@@ -115,7 +118,7 @@ export class Deadline {
 
   constructor(timeoutMs: number, expired: () => void) {
     const dueAtMs = performance.now() + timeoutMs;
-    // Immediates run after sockets were read.
+    // `setImmediate` calls back after sockets were read.
     const expire = (): void => {
       this.#last = setImmediate(expired);
     };

@@ -12,32 +12,38 @@ export interface RedisTlsFiles {
   readonly serverName: string | null;
 }
 
-/** Silence of a server with open calls after which the connection is replaced. */
+/** If a server with open calls sends nothing for this long, the connection is replaced. */
 const silenceMaxMs = 1_000;
 const connectTimeoutMs = 1_000;
 /** Time for a connection to close. */
 const disconnectMs = 200;
-/** Interval of checks of a server that loads its data. */
+/** Interval at which a server that is loading its data is checked. */
 const loadingRetryMs = 100;
-/** Interval of reading the layout of a cluster without faults. */
+/** Interval at which the layout of a cluster is read while there are no faults. */
 const layoutEveryMs = 5_000;
 const layoutTimeoutMs = 1_000;
 /** Timeout after which the next Sentinel is used. */
 const sentinelTimeoutMs = 500;
-/** A slot moves once; more redirections than this mean that nodes disagree. */
+/** Maximum number of redirections of a call. A moved slot causes one; more than this mean that the nodes disagree. */
 const redirectionsMax = 4;
 
-/** Delay before the next attempt to connect; at most 500 ms, so that the link is back within a second of the server. */
+/**
+ * Delay before the next attempt to connect. It is at most 500 ms, so that the connection is restored within a second after
+ * the server.
+ */
 export function backOffMs(attempt: number): number {
   return Math.min(50 * 2 ** Math.min(attempt - 1, 10), 500);
 }
 
-/** The form of answers that all supported versions share. */
+/** Protocol version and reply format that all supported versions of Redis have. */
 const answers = { protocol: 2, replyMapping: "legacy" } as const;
 
 export type ServerOptions = RedisOptions & typeof answers;
 
-/** Options of one connection, also of each in a cluster: no call waits for a lost server, none is sent twice. */
+/**
+ * Options of one connection, and of each connection of a cluster. No call waits for an unreachable server, and none is sent
+ * twice.
+ */
 function connectionOptions(target: RedisTarget, tls: ConnectionOptions | null): ServerOptions {
   return {
     ...answers,
@@ -79,7 +85,8 @@ export function clusterOptions(target: RedisTarget, tls: ConnectionOptions | nul
   return {
     redisOptions: connectionOptions(target, tls),
     enableOfflineQueue: false,
-    // It asks a random node without waiting for its connection, and every failure begins the cluster anew.
+    // The ready check asks a random node without waiting for its connection, and each failure of it connects to the cluster
+    // again.
     enableReadyCheck: false,
     clusterRetryStrategy: backOffMs,
     clusterNodeRetryStrategy: backOffMs,

@@ -36,7 +36,7 @@ export interface ConnectionDeps {
   readonly log: Logger;
   /** Factor of all timeouts of calls, for tests on busy machines; default 1. */
   readonly patience?: number;
-  /** While it is true no request waits, so every call may take 5 s (REL-15). Default: never. */
+  /** While it returns true no request waits for calls, so every call may take 5 s (REL-15). Default: always false. */
   readonly isStarting?: () => boolean;
 }
 
@@ -47,12 +47,12 @@ export interface Subscription {
 
 export interface SubscriptionEvents {
   message(channel: string, text: string): void;
-  /** Once; also after `close`. */
+  /** Called once when the subscription has ended, also after `close`. */
   ended(): void;
 }
 
 const defaultTimeoutMs = 250;
-/** Calls that may wait for answers: some hundred times the calls of 250 ms of heavy load. */
+/** Maximum number of calls that wait for answers. It is some hundred times the number of calls in 250 ms of heavy load. */
 const waitingMax = 20_000;
 /** Minimum interval between two searches for the primary, or readings of the cluster's layout, after failed calls. */
 const searchEveryMs = 500;
@@ -76,11 +76,11 @@ export class RedisConnection implements RedisClient {
   #isClosed = false;
   #onIdle: () => void = () => {};
   #searchedAtMs = Number.NEGATIVE_INFINITY;
-  /** Why the last attempt to connect failed; null: it did not. */
+  /** Error of the last attempt to connect; null: it succeeded. */
   #linkFault: Error | null = null;
   #kept: readonly Script[] = [];
   #onReplaced: () => void = () => {};
-  /** Addresses of the cluster's primaries in the layout read last. */
+  /** Addresses of the cluster's primaries in the layout that was read last. */
   #primaries: ReadonlySet<string> = new Set();
 
   /** Throws StateOpenError for a URL or TLS file that cannot be read; connects in the background. */
@@ -175,23 +175,23 @@ export class RedisConnection implements RedisClient {
     }
   }
 
-  /** Runs a command on every primary: one, or those of the cluster. Rejects with the server's error. */
+  /** Runs a command on every primary (of a cluster, else the one server). Rejects with the server's error. */
   onEachPrimary<T>(name: string, args: readonly Argument[], timeoutMs: number): Promise<T[]> {
     return this.eachPrimary((call) => call(name, args, timeoutMs) as Promise<T>);
   }
 
-  /** Calls `visit` for every primary at once, with the function that runs commands there. */
+  /** Calls `visit` for all primaries in parallel, each time with a function that runs commands on that primary. */
   eachPrimary<T>(visit: (call: ServerCall) => Promise<T>): Promise<T[]> {
     const primaries = this.#redis instanceof Cluster ? this.#redis.nodes("master") : [this.#redis];
     return Promise.all(primaries.map((redis) => visit((...command) => this.#call(redis, ...command))));
   }
 
-  /** Whether a replica can become a primary of which this connection learns: in a cluster. */
+  /** Whether a replica can become primary in a way that this connection detects, which is so only in a cluster. */
   get canBeReplaced(): boolean {
     return this.#redis instanceof Cluster;
   }
 
-  /** `listener` is called when a cluster has another primary than before, which may lack writes that were acknowledged. */
+  /** `listener` is called when a cluster has a new primary, which may lack acknowledged writes. */
   onReplaced(listener: () => void): void {
     this.#onReplaced = listener;
   }
@@ -199,7 +199,7 @@ export class RedisConnection implements RedisClient {
   /** Rejects with `storage_unavailable` if the subscription fails within `timeoutMs`. */
   async subscribe(channels: readonly string[], events: SubscriptionEvents, timeoutMs: number): Promise<Subscription> {
     const redis = this.#openSubscriber();
-    // The end of the connection and the promise below report a failure.
+    // Ignored here, because failures are reported by the end of the connection and by the promise below.
     redis.on("error", () => {});
     const cancelTimer = this.#clock.after(timeoutMs, () => redis.disconnect());
     try {
@@ -217,7 +217,7 @@ export class RedisConnection implements RedisClient {
     return { close: () => redis.disconnect() };
   }
 
-  /** Rejects new calls and waits for those under way, which end within their timeouts. */
+  /** Rejects new calls and waits for the calls in progress, which end within their timeouts. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#waiting > 0) {
@@ -228,14 +228,14 @@ export class RedisConnection implements RedisClient {
     this.#redis.disconnect();
   }
 
-  /** An address that was no primary before is one now. */
+  /** Notifies the listener if an address that was not a primary before is one now. */
   #notePrimaries(cluster: Cluster): void {
     const before = this.#primaries;
     this.#primaries = new Set(cluster.nodes("master").map(({ options }) => `${options.host}:${options.port}`));
     if (before.size > 0 && [...this.#primaries].some((address) => !before.has(address))) this.#onReplaced();
   }
 
-  /** Never rejects: the call that needs a missing script sends it. */
+  /** Loads the scripts of `keepLoaded` on a server. Never rejects, because a call that needs a missing script sends it. */
   async #loadKept(redis: Redis): Promise<void> {
     const load = ({ source }: Script) => this.#call(redis, "script", ["load", source], backgroundTimeoutMs);
     await Promise.allSettled(this.#kept.map(load));
@@ -291,8 +291,8 @@ export class RedisConnection implements RedisClient {
   }
 
   /**
-   * ioredis gives up permanently when Sentinel names a new primary while it connects to the old one. Connects again until
-   * `close`.
+   * Connects again, until `close`, after ioredis has given up permanently. It does so when Sentinel names a new primary
+   * while ioredis connects to the old one.
    */
   #beginAgain(): void {
     this.#clock.after(beginAgainMs, () => {
@@ -341,7 +341,7 @@ function isLoginFault(fault: unknown): boolean {
   return ["NOAUTH", "WRONGPASS", "NOPERM"].some((code) => isReply(fault, code));
 }
 
-/** A random node: each node of a cluster receives the messages of all others. */
+/** Returns a connection to a random node: each node of a cluster receives the messages of all others. */
 function subscriberOf(cluster: Cluster, options: ServerOptions): Redis {
   const nodes = cluster.nodes("master");
   const { host, port } = nodes[Math.floor(Math.random() * nodes.length)]?.options ?? options;

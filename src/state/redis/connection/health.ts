@@ -7,21 +7,30 @@ import type { StoreTime } from "./scripts.js";
 
 type Durability = StateHealth["durability"];
 
-/** Settings of the server, of a cluster those of all its primaries. */
+/** Settings of the server, or of all primaries of a cluster. */
 interface ServerReport {
-  /** That of the weakest server. */
+  /** Durability of the server with the weakest setting. */
   readonly durability: Durability;
   readonly warnings: readonly string[];
   /** Why the server must not be used; null: it may. */
   readonly refusal: { readonly message: string; readonly fix: string } | null;
 }
 
-/** A slow Redis is used, so it must also be healthy: requests do not wait for this. */
+/**
+ * Timeout of a health check. It is long, because a slow Redis is usable and counts as healthy, and no request waits for the
+ * check.
+ */
 const checkTimeoutMs = 2_000;
-/** Above this, limits are decided by each process: admissions wait no longer for the store (state RL-16). */
+/**
+ * Round trip time above which each process decides limits locally: admissions do not wait longer for the store (state
+ * RL-16).
+ */
 const slowMs = 50;
 const slowSamples = 3;
-/** Settings may change while the service runs: after this time the next health check reads them again. */
+/**
+ * Age of the read settings after which the next health check reads them again, because they may change while the service
+ * runs.
+ */
 const reportFreshMs = 30_000;
 const oldestVersion = [6, 2] as const;
 
@@ -82,17 +91,17 @@ interface RedisHealthDeps {
   readonly clock: Clock;
 }
 
-/** Lead of observed times over the clock of Redis that causes a warning. */
+/** If times observed earlier are ahead of the clock of Redis by this much, the health check warns. */
 const aheadWarnMs = 60_000;
 const aheadFix =
-  "Set its clock. Times that were stored meanwhile, such as those of retries, stay until the clock reaches them.";
+  "Set its clock. Times stored earlier, such as times of retries, stay in the future until the clock reaches them.";
 
-/** Health of the store: one round trip, and the settings as last read. */
+/** Health of the store, from a round trip and the settings that were read last. */
 export function createRedisHealth({ connection, storeTime, jumps, clock }: RedisHealthDeps) {
   let report: ServerReport = { durability: "one-second", warnings: [], refusal: null };
   let reportAtMs = Number.NEGATIVE_INFINITY;
 
-  /** Returns its duration in ms. */
+  /** Sends one command and returns the duration of the round trip in ms. */
   const roundTrip = async (timeoutMs: number): Promise<number> => {
     const sentAtMs = storeTime.monotonic();
     const [seconds = "0", micros = "0"] = await connection.command<string[]>("time", [], timeoutMs);
@@ -137,7 +146,7 @@ export function createRedisHealth({ connection, storeTime, jumps, clock }: Redis
       try {
         const latencyMs = await roundTrip(checkTimeoutMs);
         if (sentAtMs - reportAtMs > reportFreshMs) {
-          // A fault that would prevent the start is a warning now, because a stop would lose more.
+          // A fault that would prevent a start is only a warning here, because stopping the service would do more harm.
           report = await inspectServers(connection, true, checkTimeoutMs);
           reportAtMs = sentAtMs;
         }

@@ -55,9 +55,9 @@ const shardByAccount = new BoundedMap<string, ShardKeys>(cachedAccountsMax);
  * uis:{s7}:w:<account>:<kind>:<id>          window: MessagePack list: when it was emptied in ms or 0, then bucket, requests,
  *                                           tokens, the oldest bucket first; bucket = ms / 5000; 70 s after its last charge
  * uis:{s7}:c:<account>:<kind>:<id>          zset   running request -> end of its lease; where concurrency is limited
- * uis:{s7}:b:<account>:<kind>:<id>          hash   what running requests have reserved of budgets: r, t, n; 24 h
+ * uis:{s7}:b:<account>:<kind>:<id>          hash   reservations of running requests on budgets: r, t, n; 24 h
  * uis:{s7}:h:<account>:<hour>               hash   usage of an hour: `<key or "">|<model>|<sum>`; hour = ms / 3600000; 90 d
- * uis:{s7}:d:<account>:<day>                hash   the same of a day; day = ms / 86400000; 2 years
+ * uis:{s7}:d:<account>:<day>                hash   usage of a day, in the same fields; day = ms / 86400000; 2 years
  * uis:{s7}:p:<account>:<kind>:<id>:<period> hash   sums of a period, and `m<threshold>:<value>` for each reached value;
  *                                                  until 60 d after the period
  * uis:{s7}:accounts                         zset   account -> last day with usage, in ms
@@ -76,23 +76,23 @@ const shardByAccount = new BoundedMap<string, ShardKeys>(cachedAccountsMax);
  * uis:{s7}:events                           hash   event without deliveries yet -> MessagePack [type, time in µs, endpoints,
  *                                                  JSON of the event]
  * uis:{s7}:waiting:<account>                zset   event without deliveries yet -> its time in µs, no two alike
- * uis:{s7}:event_turns                      zset   account with such events -> start of its wait for a turn, in µs
- * uis:{s7}:bodies                           hash   delivery -> JSON of the event, until it is purged; the event instead of
- *                                                  its deliveries when it has several
- * uis:{s7}:body_holders                     hash   event whose deliveries share its body -> those that are not purged
+ * uis:{s7}:event_turns                      zset   account with waiting events -> since when it waits for its turn, in µs
+ * uis:{s7}:bodies                           hash   delivery -> JSON of its event, until it is purged; the key is the event
+ *                                                  id if several deliveries share the body
+ * uis:{s7}:body_holders                     hash   event with a shared body -> number of its deliveries that are not purged
  * uis:{s7}:q:<account>:<endpoint>           zset   waiting delivery -> when it is due in µs
  * uis:{s7}:turns                            zset   `<account>:<endpoint>` with a queue -> start of its wait for a turn, or when
  *                                                  its first is due, in µs; 0: the queue is to be emptied; absent while
  *                                                  the endpoint has no free slot
  * uis:{s7}:claims                           zset   claimed delivery -> end of its lease in µs, which is also its fence
- * uis:{s7}:in_flight                        hash   `<account>:<endpoint>` -> claimed deliveries
+ * uis:{s7}:in_flight                        hash   `<account>:<endpoint>` -> number of claimed deliveries
  * uis:{s7}:open:<type>                      zset   open delivery of a type -> when it was created in µs, no two alike
- * uis:{s7}:delivered:<type>                 zset   the same of delivered ones
- * uis:{s7}:failed:<type>                    zset   the same of permanently failed ones
- * uis:{s7}:open:<type>:<endpoint>           zset   those of `open:<type>` to one endpoint; so with `delivered` and `failed`
- * uis:{s7}:open_counts                      hash   account -> open deliveries
- * uis:{s7}:kept:delivered                   zset   delivered one with its payload -> when it ended in ms
- * uis:{s7}:kept:failed                      zset   the same of permanently failed ones
+ * uis:{s7}:delivered:<type>                 zset   delivered delivery of a type -> when it was created in µs
+ * uis:{s7}:failed:<type>                    zset   permanently failed delivery of a type -> when it was created in µs
+ * uis:{s7}:open:<type>:<endpoint>           zset   members of `open:<type>` for one endpoint; also for `delivered` and `failed`
+ * uis:{s7}:open_counts                      hash   account -> number of open deliveries
+ * uis:{s7}:kept:delivered                   zset   delivered delivery that has its payload -> when it ended in ms
+ * uis:{s7}:kept:failed                      zset   permanently failed delivery that has its payload -> when it ended in ms
  * uis:{s7}:purged                           zset   delivery without payload -> when its record is removed, in ms
  * uis:{s7}:responses:<account>              hash   id of a stored response -> `<created at ms> <items> <id of the one before
  *                                                  it or ""> <encrypted content>`
@@ -104,9 +104,9 @@ const shardByAccount = new BoundedMap<string, ShardKeys>(cachedAccountsMax);
  * Sums are int64: `r` requests, `p` prompt tokens, `c` completion tokens, `h` cached tokens, `n` nano-dollars; `t` is
  * prompt and completion tokens together. An account's name has no colon, so these keys are distinct.
  *
- * A delivery is in two sets of `open`, `delivered` or `failed`; an open one also in a queue or in `claims`, an ended one
- * also in one of `kept:…` and `purged`. Scripts derive the keys of deliveries from the key of the format, because only they
- * can determine the queues that they touch.
+ * A delivery is in two sets of `open`, `delivered` or `failed`. An open delivery is also in a queue or in `claims`, an
+ * ended one also in `kept:…` or `purged`. Scripts derive the keys of deliveries from the key of the format, because only
+ * they can determine the queues that they touch.
  */
 export const keySpace = {
   shard(index: number): ShardKeys {

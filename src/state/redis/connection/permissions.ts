@@ -50,7 +50,7 @@ export const neededCommands: ReadonlyMap<string, readonly string[]> = new Map([
   ["zscore", [key, "m"]],
 ]);
 
-/** Those that a copy into this store sends in addition. */
+/** Commands that only a copy into this store needs. */
 const commandsOfCopies: ReadonlyMap<string, readonly string[]> = new Map([
   ["scan", ["0"]],
   ["scard", [key]],
@@ -82,7 +82,7 @@ export async function checkPermissions(
   }
   const broken = opening ?? closing ?? null;
   if (broken !== null) throw broken;
-  // Sent without a pause, so that no other call of this connection comes between them.
+  // The commands are sent in one go, so that no other call of this connection comes between them.
   const opened = send("multi");
   const answers = [...commands].map(([name, args]) => send(name, args).then((fault) => ({ name, fault })));
   await Promise.all([opened, send("discard")]);
@@ -95,7 +95,7 @@ export async function checkPermissions(
   );
 }
 
-/** The server's error; null if it accepted the command. In a cluster each primary gets it. */
+/** Sends a command to the server, or to each primary of a cluster. Returns the error; null if the command was accepted. */
 async function faultOf(connection: Queue, name: string, args: readonly string[], timeoutMs: number) {
   try {
     await connection.onEachPrimary(name, args, timeoutMs);
@@ -111,7 +111,10 @@ export function isDenial(error: unknown): boolean {
   return message.startsWith("NOPERM") || message.includes("unknown command");
 }
 
-/** Redis tests commands first, then keys, then channels. */
+/**
+ * ACL rule that allows a rejected command. Redis tests commands first, then keys, then channels, and reports the first
+ * fault.
+ */
 function ruleFor(name: string, fault: Error | null): string {
   const message = fault?.message ?? "";
   if (/access .*\bkeys?\b/.test(message)) return `~${keyPrefix}*`;

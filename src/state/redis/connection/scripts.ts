@@ -20,7 +20,10 @@ export interface StoreTime {
   readonly shiftMs: number;
 }
 
-/** `shiftMs` moves the store's time in tests. `onJump` is called for steps of the store's clock by minutes; negative: back. */
+/**
+ * `shiftMs` moves the store's time in tests. `onJump` is called when the store's clock was set by minutes; negative: set
+ * back.
+ */
 export function createStoreTime(
   clock: Pick<Clock, "now" | "monotonic">,
   shiftMs = () => 0,
@@ -35,7 +38,7 @@ export function createStoreTime(
     aheadMs: () => Math.max(0, newestMs - now()),
     observe(storeMs, sentAtMs, receivedAtMs) {
       // The store read its clock after the sending and before the receipt, so the true offset is between the two. An
-      // estimate in this range stays, so that slow answers do not move it; a step of the store's clock does.
+      // estimate in this range is kept, so that slow answers do not change it; it changes when the store's clock is set.
       const least = storeMs - shiftMs() - receivedAtMs;
       const most = storeMs - shiftMs() - sentAtMs;
       const before = offsetMs ?? least;
@@ -57,7 +60,7 @@ export interface ScriptAnswer {
   readonly rest: readonly unknown[];
 }
 
-/** Runs scripts with the store's time and learns the time from their answers. */
+/** Runs scripts that use the store's time, and updates the estimate of that time from their answers. */
 export class ScriptRunner {
   readonly client: RedisClient;
   readonly time: StoreTime;
@@ -90,9 +93,9 @@ export function hourOf(atMs: number): number {
 }
 
 /**
- * Calls a script whose keys have periods in their names. Only the server knows its time, so the script first compares the
- * hour. If the hour differs, it does nothing and answers with the time alone; then it is called again for that hour. An
- * hour is longer than any call, so few attempts suffice.
+ * Calls a script whose keys have a period in their names. Only the server knows its exact time, so the script first
+ * compares the hour. If the hour differs, it changes nothing and returns only the time; then it is called again for that
+ * hour. An hour is longer than any call, so few attempts suffice.
  */
 export async function atStoreHour(
   estimatedNowMs: number,
@@ -104,7 +107,7 @@ export async function atStoreHour(
     if (answer.rest.length > 0) return answer;
     nowMs = answer.nowMs;
   }
-  throw new ServiceError("storage_unavailable", "The clock of the Redis server is not steady.", {
+  throw new ServiceError("storage_unavailable", "The clock of the Redis server jumps between calls.", {
     retryAfterMs: 1000,
   });
 }

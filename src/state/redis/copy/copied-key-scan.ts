@@ -5,7 +5,7 @@ import type { RedisConnection } from "../connection/connection.js";
 import { keyPrefix } from "../connection/key-space.js";
 import { describeKey, tagOf } from "./copied-keys.js";
 
-/** Keys that one step of a scan looks at: about a millisecond of the server. */
+/** Number of keys that one step of a scan examines, which takes about a millisecond of the server's time. */
 const scanCount = 1_000;
 
 /** Repeats a call while the server does not answer. */
@@ -43,7 +43,10 @@ export class CopiedKeyScan {
     });
   }
 
-  /** Number of entries in keys that copies write, by kind; too high if the server's table of keys changes its size meanwhile. */
+  /**
+   * Number of entries in keys that copies write, by kind; too high if the server's hash table of keys is resized in the
+   * meantime.
+   */
   async countEntries(patiently: Patiently): Promise<ReadonlyMap<CopiedKind, number>> {
     const sums = new Map<CopiedKind, number>();
     await this.#each(async (names) => {

@@ -43,14 +43,17 @@ const namesOfShards: Readonly<Record<string, readonly [EntryType, CopiedKind]>> 
   h: ["hash", "usage_hours"],
   d: ["hash", "usage_days"],
   accounts: ["zset", "usage_days"],
-  // With the reported values of thresholds.
+  // These hashes also contain the reported values of thresholds.
   p: ["hash", "period_sums"],
   responses: ["hash", "responses"],
   response_times: ["zset", "responses"],
   response_accounts: ["zset", "responses"],
 };
 
-/** Keys that say nothing about who wrote the others: format of a shard, mark of a copy, reports of processes. */
+/**
+ * Keys that services and copies both write: format of a shard, mark of a copy, reports of processes. They do not show who
+ * wrote the other keys.
+ */
 const neutralNames: ReadonlySet<string> = new Set(["format", "copy", "replicas"]);
 
 /** A key of this driver that a copy writes. */
@@ -59,7 +62,10 @@ export interface CopiedKey {
   readonly kind: CopiedKind;
 }
 
-/** `neutral`: see above; `foreign`: only a service writes it, for example a session or a window of limits. */
+/**
+ * Describes a key. `neutral`: services and copies write it; `foreign`: only a service writes it, for example a session or a
+ * rate limit window.
+ */
 export function describeKey(name: string): CopiedKey | "neutral" | "foreign" {
   const [, tag = "", first = ""] = keyForm.exec(name) ?? [];
   if (neutralNames.has(first)) return "neutral";
@@ -69,7 +75,7 @@ export function describeKey(name: string): CopiedKey | "neutral" | "foreign" {
 
 const keyForm = new RegExp(`^${keyPrefix}\\{(k|s\\d+)\\}:([a-z_]+)`);
 
-/** Part of a name that decides the slot of a cluster: keys with the same one can be in one command. */
+/** Hash tag of a key name, which decides its slot in a cluster: keys with the same tag can be in one command. */
 export function tagOf(name: string): string {
   return name.slice(0, name.indexOf("}") + 1);
 }

@@ -36,7 +36,7 @@ export interface CopyTargetDeps {
 }
 
 const beginShard = loadScript("begin-shard", ["prelude"]);
-/** How often a write or read is tried while Redis does not answer, and the pause before each further try. */
+/** Maximum number of attempts at a read or write while Redis does not answer, and the pause before each further attempt. */
 const triesMax = 5;
 const tryAgainMs = 1_000;
 
@@ -97,7 +97,7 @@ class CopyTarget implements StateTarget {
   async copy(source: StateSource): Promise<ReadonlyMap<CopiedKind, number>> {
     return await this.#explained(async () => {
       await this.#requireOwnCopy(source);
-      // Until it is complete no service starts with it.
+      // Until the copy is complete no service starts with it.
       await writeCopyMark(this.#connection, { source: source.id, state: "copying" });
       await this.#scan.removeAll((call) => this.#patiently(call));
       for (let index = 0; index < shardCount; index += 1) await this.#onShard(beginShard, index);
@@ -111,7 +111,7 @@ class CopyTarget implements StateTarget {
   async compare(source: StateSource): Promise<ReadonlyMap<CopiedKind, KindDifference & { readonly records: number }>> {
     return await this.#explained(async () => {
       const found = new Map<CopiedKind, { records: number; differing: number; surplus: number }>();
-      /** Entries that the source has and the target as well, by the kind of their keys. */
+      /** Number of entries that are in both source and target, by the kind of their keys. */
       const common = new Map<CopiedKind, number>();
       for (const kind of copiedKinds) {
         let differing = 0;
@@ -131,7 +131,7 @@ class CopyTarget implements StateTarget {
         }
       };
       await surplusOf(copiedKinds);
-      // A second count confirms it: the first one is too high if the server's table of keys changed its size meanwhile.
+      // Count a second time: the first count is too high if the server's hash table of keys was resized in the meantime.
       const more = copiedKinds.filter((kind) => (found.get(kind)?.surplus ?? 0) > 0);
       if (more.length > 0) await surplusOf(more);
       return found;
@@ -166,7 +166,7 @@ class CopyTarget implements StateTarget {
     return await this.#eachBatch(kind, source, (batch) => this.#patiently(() => writeEntries(this.#connection, batch)));
   }
 
-  /** Returns the number of records. */
+  /** Calls a function with each batch of entries of one kind. Returns the number of records. */
   async #eachBatch<K extends CopiedKind>(
     kind: K,
     source: StateSource,
@@ -200,7 +200,7 @@ class CopyTarget implements StateTarget {
     await this.#runner.run(script, [keySpace.shard(index).format], [], backgroundTimeoutMs);
   }
 
-  /** Rejects with StateOpenError for a fault of the store. */
+  /** Runs a step of the copy. Rejects with StateOpenError, which explains the fault of the store. */
   async #explained<T>(run: () => Promise<T>): Promise<T> {
     try {
       return await run();

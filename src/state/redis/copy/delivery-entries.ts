@@ -6,8 +6,9 @@ import { type Entry, hashEntry, zsetEntry } from "./entry.js";
 import { packMessage } from "./message-pack.js";
 
 /**
- * Times in µs for records that have milliseconds: in the order of the calls no two are alike, as positions in lists need it.
- * A time that is earlier than the one before, after the clock was set back, begins anew.
+ * Converts times of records from ms to µs, so that no two are equal and their order is the order of the calls: they are
+ * positions in lists. If a time is earlier than the one before, because the clock was set back, counting starts again at
+ * it.
  */
 class Microseconds {
   #lastMs = 0;
@@ -45,11 +46,11 @@ export function* eventEntries(all: Iterable<CopiedEvent>): Iterable<Entry> {
 /** Queue of an endpoint. */
 interface Queue {
   readonly account: string;
-  /** When the next claim looks at it; 0: its endpoint takes nothing, so the claim ends its deliveries. */
+  /** When the next claim examines the queue; 0: its endpoint is disabled or deleted, so the claim ends its deliveries. */
   turnUs: number;
 }
 
-/** Deliveries, unclaimed: one that was being attempted is due as before the attempt. */
+/** Entries of deliveries. None is claimed: a delivery with an attempt in progress is due as before the attempt. */
 export function* deliveryEntries(all: Iterable<CopiedDelivery>): Iterable<Entry> {
   const times = new Microseconds();
   const queues = new Map<string, Queue>();
@@ -58,7 +59,7 @@ export function* deliveryEntries(all: Iterable<CopiedDelivery>): Iterable<Entry>
     const { id, account, endpointId, eventType, dueAtMs, isEndpointEnabled } = delivery;
     const key = keysOf(account);
     const createdUs = times.next(delivery.createdAtMs);
-    // Those that are due in the same millisecond are claimed in the order of their creation.
+    // Deliveries that are due in the same millisecond are claimed in the order of their creation.
     const dueUs = dueAtMs === null ? 0 : dueAtMs * 1_000 + (createdUs % 1_000);
     yield hashEntry(key("deliveries"), id, recordOf(delivery, createdUs, dueUs));
     const list = listOf(delivery);
@@ -99,7 +100,10 @@ function recordOf(delivery: CopiedDelivery, createdUs: number, dueUs: number): B
   return Buffer.concat([head, ...attempts]);
 }
 
-/** When the payload of an ended delivery goes, or its record once the payload is gone. */
+/**
+ * Entry with the time at which the payload of an ended delivery is removed, or its record if the payload is removed
+ * already.
+ */
 function endEntry({ id, account, state, endedAtMs, isPurged }: CopiedDelivery): Entry {
   const key = keysOf(account);
   const isDelivered = state === "delivered";

@@ -3,10 +3,13 @@ import type { Entry } from "./entry.js";
 
 const compareScript = loadScript("compare-entries");
 
-/** Bounds of what one batch holds in memory: about 5 ms of a server. A single entry may be larger, up to 1.4 MB. */
+/**
+ * Maximum numbers of entries and bytes in one batch, which takes about 5 ms of a server's time. A single entry may have up
+ * to 1.4 MB.
+ */
 const entriesMax = 4_000;
 const bytesMax = 4 * 1024 * 1024;
-/** Bounds of one command, so that others run in between. */
+/** Maximum numbers of entries and bytes in one command, so that commands of other clients run in between. */
 const entriesOfCommandMax = 1_000;
 const bytesOfCommandMax = 512 * 1024;
 
@@ -93,7 +96,7 @@ export async function compareEntries(client: RedisClient, batch: readonly Entry[
   });
 }
 
-/** Waits for all calls, so that none of a failed batch is still under way when it is repeated. */
+/** Waits for all calls even if one fails, so that no call of a failed batch is in progress when the batch is repeated. */
 async function allOf(calls: readonly Promise<unknown>[]): Promise<unknown[]> {
   const settled = await Promise.allSettled(calls);
   return settled.map((each) => {

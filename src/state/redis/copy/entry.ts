@@ -6,7 +6,7 @@ export interface Entry {
   readonly key: string;
   /** Empty for a string. */
   readonly member: string;
-  /** Of a sorted set: the score, in decimal. Empty for a set. */
+  /** Value of a hash field or string; of a sorted set the score in decimal. Empty for a set. */
   readonly value: string | Buffer;
   /** When the whole key expires; absent: never. */
   readonly expiresAtMs?: number;

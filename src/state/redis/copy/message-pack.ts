@@ -1,7 +1,7 @@
 /** A value that MessagePack can hold here: a text, an integer from 0 to 2^53, or a list of such values. */
 export type Packable = string | number | readonly Packable[];
 
-/** MessagePack of a value, byte for byte what `cmsgpack.pack` of Redis writes. */
+/** Encodes a value as MessagePack, with the same bytes as `cmsgpack.pack` of Redis. */
 export function packMessage(value: Packable): Buffer {
   const parts: Buffer[] = [];
   pack(value, parts);

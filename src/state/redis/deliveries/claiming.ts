@@ -15,13 +15,13 @@ import { Batches, type TurnBatch } from "../ledger/batches.js";
 import { type DueShards, deliveryScripts } from "./due-shards.js";
 import { attemptText, letterOfState, parseHealth } from "./encoding.js";
 
-/** Shards of one round of claims: fewer calls with more claims in each are cheaper. */
+/** Number of shards in one round of claims. It is small because few calls with many claims each are cheaper than many calls. */
 const shardsAtOnce = 8;
 
-/** What the shards of one round of claims found. */
+/** Result of one round of claims over several shards. */
 interface Found {
   readonly claims: readonly Claim[];
-  /** Endpoints that were passed over. */
+  /** Number of endpoints that were skipped because their account, or slow endpoints in general, had no free slots. */
   readonly withoutShare: number;
   /** Failure of a shard, else null. */
   readonly fault: unknown;
@@ -108,7 +108,8 @@ export function createClaims(
       if (shares === undefined || first.withoutShare === 0 || left === 0 || first.fault !== null) {
         return { claims: first.claims, nextInMs: due.nextInMs() };
       }
-      // Deliveries of no other account are left.
+      // The accounts within their share have no more due deliveries, so the others may use the larger share for an account
+      // alone.
       const more = await claimAll(shards, left, leaseMs, sharesOf(shares, shares.alone, first.claims));
       const claims = [...first.claims, ...more.claims];
       return { claims, nextInMs: due.nextInMs() };
@@ -127,7 +128,7 @@ export function createClaims(
 
 /** Shares as `claim.lua` takes them, for one of several shards that are called together. */
 type SharesOfShard = (index: number, shards: number) => string;
-/** The same after these claims of a call. */
+/** Returns the shares that are left after these claims of the call. */
 type SharesOf = (claims: readonly Claim[]) => SharesOfShard;
 
 function sharesOf(shares: SlotShares | undefined, of: AccountShare | undefined, before: readonly Claim[]): SharesOf {
@@ -143,7 +144,7 @@ function sharesOf(shares: SlotShares | undefined, of: AccountShare | undefined, 
     const heldNow = [...held].map(([account, slots]) => [account, ...slots]);
     const room = Math.max(0, slowRoom);
     return (index, shards) => {
-      // An account is on one shard, but slow endpoints are on all.
+      // An account is on one shard, but slow endpoints are on all shards, so their slots are divided among the shards.
       const part = Math.floor(room / shards) + Number(index < room % shards);
       return JSON.stringify([of.slotsMax, of.slowMax, heldNow, shares.slow, part]);
     };

@@ -18,21 +18,21 @@ import { createDeliveryLog, creationBounds } from "./listing.js";
 export interface RedisDeliveryQueueDeps {
   readonly runner: ScriptRunner;
   readonly clock: Pick<Clock, "after">;
-  /** Delivered ones of a shard that keep their payload; default 100,000. */
+  /** Maximum number of delivered deliveries of a shard that keep their payload; default 100,000. */
   readonly deliveredKeptMax?: number;
-  /** Open deliveries that an account may have; default 1,000,000. */
+  /** Maximum number of open deliveries of an account; default 1,000,000. */
   readonly openDeliveriesMax?: number;
 }
 
-/** Deliveries that one call of a purge changes: a few milliseconds of the server. */
+/** Maximum number of deliveries that one call of a purge changes. A call then takes a few milliseconds of the server's time. */
 const purgeMax = 200;
 
 /** The queue in Redis, with its shards, on which other parts of the driver run scripts. */
 export interface RedisDeliveryQueue extends DeliveryQueue {
   readonly shards: DueShards;
   /**
-   * Removes at most `max` expired payloads and records, and returns their number. Stops at `endMs` (of `performance.now`),
-   * and the next call goes on with the following shard.
+   * Removes at most `max` expired payloads and records, and returns their number. Stops at `endMs` (of `performance.now`);
+   * the next call continues with the following shard.
    */
   purge(max: number, endMs: number): Promise<number>;
   close(): void;

@@ -3,14 +3,15 @@ import { loadScript, type Script } from "../connection/client.js";
 import { keySpace, shardCount } from "../connection/key-space.js";
 import type { ScriptRunner } from "../connection/scripts.js";
 
-/** Interval of polling: the maximum delay of what another process makes due. */
+/** Interval of polling. It is the maximum delay after which a delivery that another process created is noticed. */
 const pollEveryMs = 200;
 /** Tolerance for a step back of the estimated store time between two answers. */
 const slackMs = 2;
 
 /**
- * The time at which each shard has something to do, so that claims go only to shards that have something. Learned from
- * every script that touches deliveries, and from polling all shards for the changes of other processes.
+ * The time at which the next delivery of each shard is due, so that claims are sent only to shards with due deliveries. The
+ * times come from the answers of every script that touches deliveries, and from polling all shards for changes of other
+ * processes.
  */
 export class DueShards {
   readonly #runner: ScriptRunner;
@@ -18,7 +19,7 @@ export class DueShards {
   readonly #listeners = new Set<() => void>();
   /** Store time; null: nothing waits. 0 for a shard that was never polled. */
   readonly #nextAtMs: (number | null)[] = Array.from({ length: shardCount }, () => 0);
-  /** Monotonic. */
+  /** Monotonic time of the last poll. */
   #polledAtMs = Number.NEGATIVE_INFINITY;
   #polling: Promise<void> | null = null;
   #cancelTimer: (() => void) | null = null;
@@ -35,7 +36,7 @@ export class DueShards {
     return rest.slice(1);
   }
 
-  /** Like `run`, for a script that may make deliveries due. Notifies listeners of them. */
+  /** Like `run`, for a script after which more deliveries may be due. Notifies the listeners if there are any. */
   async runAndNotify(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
     const rest = await this.run(script, shard, args);
     if (this.#isDue(shard)) this.#notify();
@@ -49,8 +50,8 @@ export class DueShards {
   }
 
   /**
-   * Shards with something due, the longest wait first; polls them first if the last poll is 200 ms old. Rejects with
-   * `storage_unavailable` when that fails and no shard is known to be due.
+   * Shards with due deliveries, the longest wait first. Polls all shards before it returns if the last poll is 200 ms old.
+   * Rejects with `storage_unavailable` when polling fails and no shard is known to be due.
    */
   async due(): Promise<readonly number[]> {
     let fault: unknown = null;
@@ -70,7 +71,7 @@ export class DueShards {
     return due.sort((a, b) => a.atMs - b.atMs).map(({ shard }) => shard);
   }
 
-  /** Time until a shard is due; 0: one is. Null: nothing waits. */
+  /** Time until the first shard has a due delivery; 0: a shard has one now. Null: no delivery waits. */
   nextInMs(): number | null {
     const known = this.#nextAtMs.filter((atMs) => atMs !== null);
     return known.length === 0 ? null : Math.max(0, Math.min(...known) - this.#runner.time.now());
@@ -113,7 +114,7 @@ export class DueShards {
   #pollLater(): () => void {
     const cancel = this.#clock.after(pollEveryMs, () => {
       const again = () => {
-        // Not if it was closed meanwhile, and perhaps restarted.
+        // Stops if this object was closed in the meantime, even if it was started again.
         if (this.#cancelTimer !== cancel) return;
         this.#cancelTimer = this.#pollLater();
         if (this.knownDue().length > 0) this.#notify();
@@ -156,5 +157,5 @@ export const deliveryScripts = {
   writeEndpoint: loadScript("write-endpoint", before),
 };
 
-/** Long, because no inference request waits for these calls. */
+/** Timeout of calls about deliveries. It is long, because no inference request waits for these calls. */
 export const deliveryTimeoutMs = 1_000;

@@ -10,7 +10,7 @@ import type {
 } from "../../../domain/webhooks/delivery.js";
 import { type EndpointHealth, freshHealth } from "../../../domain/webhooks/endpoint-store.js";
 
-/** A stored format, except `a`, which only arguments and answers of scripts have. */
+/** Letters of states. They are a stored format, except `a`, which occurs only in arguments and answers of scripts. */
 export const letterOfState: Readonly<Record<DeliveryState, string>> = {
   pending: "p",
   delivery_attempted: "a",
@@ -50,7 +50,7 @@ export function attemptText(attempt: Omit<Attempt, "nextAttemptAtMs">): string {
   return JSON.stringify([number, isManual, by, ...result, signatures ?? null] satisfies StoredAttempt);
 }
 
-/** As `finish.lua` stores it. Fresh health has no text. */
+/** Health in the form that `finish.lua` stores. The health of an endpoint without attempts is not stored. */
 export function healthText(health: EndpointHealth): string {
   const { lastSuccessAtMs, lastFailureAtMs, failingSinceMs, failuresInRow, permanentlyFailed } = health;
   return [lastSuccessAtMs ?? 0, lastFailureAtMs ?? 0, failingSinceMs ?? 0, failuresInRow, permanentlyFailed].join(",");

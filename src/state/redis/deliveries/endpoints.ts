@@ -11,8 +11,8 @@ const formatVersion = 1;
 type Outcome = "done" | "taken" | "full" | "unknown" | "changed";
 
 /**
- * Endpoints are on the shard of their account, with its ledger, whose settlements read status and events, and with its
- * deliveries, whose claims read status and slots.
+ * Endpoints are on the shard of their account, because scripts on that shard read them: settlements read the status and the
+ * subscribed events, and claims of deliveries read the status and the slots.
  */
 export function createRedisEndpointStore(client: RedisClient, feed: RedisChangeFeed, shards: DueShards): EndpointStore {
   const write = (verb: string, account: string, id: string, text: string, max: number): Promise<Outcome> =>
@@ -27,7 +27,7 @@ export function createRedisEndpointStore(client: RedisClient, feed: RedisChangeF
       (outcome) => outcome === "done",
     );
 
-  /** Sends two reads in one write. */
+  /** Sends the commands of two reads to Redis in one write to the socket. */
   const both = <A, B>(first: () => Promise<A>, second: () => Promise<B>): Promise<[A, B]> => {
     let answers: Promise<[A, B]> | undefined;
     client.together(() => {
@@ -67,7 +67,7 @@ export function createRedisEndpointStore(client: RedisClient, feed: RedisChangeF
       return records.map((record) => ({ record, health: parseHealth(healths[record.id] ?? null) }));
     },
     remove: async (account, id) => (await write("remove", account, id, "", 0)) === "done",
-    // Another replica may have added one just now.
+    // Always true, because another replica may have added an endpoint just now.
     mayHaveAny: () => true,
   };
 }

@@ -13,10 +13,10 @@ import type { ScriptRunner } from "../connection/scripts.js";
 import { deliveryScripts, deliveryTimeoutMs } from "./due-shards.js";
 import { decodeDelivery, letterOfState } from "./encoding.js";
 
-/** Deliveries that one call reads with their attempts: at most 1.3 MB, mostly 20 KB. */
+/** Maximum number of deliveries that one call reads with their attempts. An answer has at most 1.3 MB, usually 20 KB. */
 const readMax = 32;
 const backlogMax = 1_000;
-/** Endpoints that one call counts: a few milliseconds. */
+/** Maximum number of endpoints whose deliveries one call counts, which takes a few milliseconds. */
 const countMax = 1_000;
 
 /** Reads of the queue. */
@@ -26,7 +26,7 @@ export function createDeliveryLog(
   const run = async (script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> =>
     (await runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs)).rest;
 
-  /** Calls all shards in one write. */
+  /** Calls all shards in parallel; the commands are sent in one write to the socket. */
   const onAll = <T>(call: (shard: number) => Promise<T>): Promise<T[]> => {
     const calls: Promise<T>[] = [];
     runner.client.together(() => {
@@ -90,7 +90,7 @@ export function createDeliveryLog(
           for (const delivery of await read(shard, ids)) found.set(delivery.id, delivery);
         }),
       );
-      // One that was removed meanwhile is left out.
+      // A delivery that was removed in the meantime is left out.
       return { deliveries: positions.flatMap(({ id }) => found.get(id) ?? []), next };
     },
     async backlog() {
@@ -119,12 +119,15 @@ export function createDeliveryLog(
 
 const allShards = Array.from({ length: shardCount }, (_, shard) => shard);
 
-/** Deliveries that one step examines: about half a millisecond of the server. */
+/** Maximum number of deliveries that one step examines, which takes about half a millisecond of the server's time. */
 const examinedMax = 200;
-/** Steps of one page, over all shards: some tens of milliseconds. The next page continues there. */
+/**
+ * Maximum number of steps for one page over all shards, which take some tens of milliseconds. The next page continues
+ * there.
+ */
 const stepsMax = 50;
 
-/** Position among all deliveries: by creation, within a microsecond by shard. */
+/** Position of a delivery in a list: by time of creation, and by shard if the microsecond is the same. */
 interface Position {
   readonly shard: number;
   readonly createdAtUs: number;
@@ -170,7 +173,7 @@ export async function positionsOf(
   }
 }
 
-/** Takes the deliveries that are known to be next, up to `max` in all. */
+/** Appends deliveries to `positions` while the next one in the order is known, until there are `max`. */
 function takeNewest(sources: readonly Source[], positions: DeliveryPosition[], max: number): void {
   while (positions.length < max) {
     const newest = newestOf(sources);
@@ -192,11 +195,14 @@ function newestOf(sources: readonly Source[]): Source | undefined {
 /** Deliveries of one shard, the newest first. */
 class Source {
   readonly found: DeliveryPosition[] = [];
-  /** All deliveries of this shard before it were examined. */
+  /** All deliveries of this shard that are newer than this position were examined. */
   border: Position;
   readonly #request: PositionsRequest;
   readonly #least: string;
-  /** Bound of the next step; null: the shard has no more. */
+  /**
+   * Newest creation time that the next step may return, as a bound of the sorted set; null: the shard has no more
+   * deliveries.
+   */
   #most: string | null;
 
   constructor(request: PositionsRequest, shard: number, cursor: Position | null) {
@@ -207,7 +213,7 @@ class Source {
     this.border = { shard, createdAtUs: Number.POSITIVE_INFINITY };
   }
 
-  /** Whether it may have a delivery before the first of the other source. */
+  /** Whether this shard may still have a delivery that is newer than the first one found on the other shard. */
   blocks(other: Source | undefined): boolean {
     if (this.found.length > 0 || this.#most === null) return false;
     return other?.found[0] === undefined || isNewer(this.border, other.found[0]);

@@ -1,14 +1,17 @@
 import type { Settlement } from "../../../domain/metering/ledger.js";
 
-/** Longer than a cluster needs to replace a primary, and this process to notice it. */
+/**
+ * How long a settlement is kept. It is longer than a cluster needs to replace a primary and this process needs to notice
+ * that.
+ */
 const keptMs = 30_000;
-/** About 20 MB of settlements with events. */
+/** Maximum number of kept settlements, about 20 MB with their events. */
 const keptMax = 20_000;
-/** Settled entries at the front that are worth moving the others for. */
+/** Minimum number of expired entries at the front of the list before the others are moved to its start. */
 const movedMin = 1_024;
 
 interface Kept {
-  /** With the time at which the request ended. */
+  /** The settlement, including the time at which the request ended. */
   readonly settlement: Settlement;
   /** Monotonic. */
   readonly atMs: number;
@@ -16,8 +19,8 @@ interface Kept {
 
 /**
  * Settlements that a primary has acknowledged in the last 30 s, at most 20,000. Redis acknowledges a write before its
- * replicas have it, so a replica that replaces the primary may lack them. They are then sent again: the store ignores a
- * request that it has.
+ * replicas have it, so a replica that replaces the primary may lack them. They are then sent again; the store ignores the
+ * settlements that it has.
  */
 export class AcknowledgedSettlements {
   #kept: Kept[] = [];
@@ -34,7 +37,10 @@ export class AcknowledgedSettlements {
     this.#first = 0;
   }
 
-  /** Those kept now, the oldest first. They stay kept: the new primary may be replaced too. */
+  /**
+   * The settlements that are kept now, the oldest first. They stay in the list, because the new primary may be replaced
+   * too.
+   */
   all(): readonly Settlement[] {
     return this.#kept.slice(this.#first).map(({ settlement }) => settlement);
   }

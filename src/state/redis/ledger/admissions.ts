@@ -51,7 +51,10 @@ export function encodeAdmissions(
   return { keys: keys.names, items: JSON.stringify(items) };
 }
 
-/** Requests of one client share a list of scopes, which is encoded once per call. */
+/**
+ * Encodes lists of scopes (limits that apply to a request). Requests of one client share a list, which is encoded once per
+ * call.
+ */
 function scopeEncoder(shard: ShardKeys, keys: KeyList) {
   const known = new Map<AdmitRequest["scopes"], { readonly account: string; readonly encoded: readonly unknown[] }>();
   return ({ account, scopes }: AdmitRequest): readonly unknown[] => {
@@ -105,7 +108,7 @@ export function decodeAdmission(request: AdmitRequest, answer: unknown, nowMs: n
 
 const admittedUnlimited: Admission = Object.freeze({ admitted: true, degraded: false });
 
-/** Four literals, because spreading optional parts into an object costs a microsecond. */
+/** Written as four object literals, because spreading optional parts into one object takes a microsecond. */
 function snapshotOf(requests: LimitState | undefined, tokens: LimitState | undefined): LimitSnapshot {
   if (requests === undefined) return tokens === undefined ? {} : { tokens };
   return tokens === undefined ? { requests } : { requests, tokens };
@@ -171,12 +174,13 @@ export function nameOfOwner({ kind, id }: LimitOwner): string {
   return `${kind}:${id}`;
 }
 
-/** Maximum unanswered admissions that are remembered. Older ones are left to a sweep, which counts them as lost requests. */
+/** Maximum number of remembered unanswered admissions. Older ones are found by a sweep, which counts them as lost requests. */
 const unansweredMax = 10_000;
 
 /**
- * Admissions that timed out. The store may have run them, or may yet, while their requests were rejected or run under
- * limits of this process. They are taken back, so that no sweep counts them as lost requests a minute later.
+ * Admissions whose calls timed out. The store may have executed them, or may still do so, although this process rejected
+ * their requests or decided them by its local limits. They are reverted, so that no sweep counts them as lost requests a
+ * minute later.
  */
 export class UnansweredAdmissions {
   readonly #waiting = new Map<string, AdmitRequest>();
@@ -202,16 +206,16 @@ export class UnansweredAdmissions {
     if (this.#waiting.size >= unansweredMax && oldest !== undefined) this.#waiting.delete(oldest);
     this.#waiting.set(request.requestId, request);
     this.#takeBack(request).catch(() => {
-      // It stays for `takeAllBack`.
+      // The admission stays in the list for `takeAllBack`.
     });
   }
 
-  /** A repeated admission was answered. */
+  /** Called when a repeated admission was answered: it is no longer unanswered. */
   answered(requestId: string): void {
     this.#waiting.delete(requestId);
   }
 
-  /** Rejects with `storage_unavailable` while the store does not answer. */
+  /** Reverts all unanswered admissions. Rejects with `storage_unavailable` while the store does not answer. */
   async takeAllBack(): Promise<void> {
     await Promise.all([...this.#waiting.values()].map((request) => this.#takeBack(request)));
   }

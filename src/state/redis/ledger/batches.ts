@@ -18,25 +18,25 @@ interface Waiting<I, O> {
   reject(error: unknown): void;
 }
 
-/** Items of one script call, which blocks the server for about half a millisecond. */
+/** Maximum number of items in one script call, which blocks the server for about half a millisecond. */
 const batchMax = 64;
 
 /**
  * Combines the items of one turn of the event loop into one call per shard. A script call costs the client and the server
- * as much as deciding several requests, and under load many requests arrive in one turn.
+ * as much as the decision about several requests, and under load many requests arrive in one turn.
  *
- * They are sent at the end of the turn, after all ready sockets were read. A microtask would run after each socket, and
- * every batch would have one item.
+ * The calls are sent at the end of the turn, after all ready sockets were read. A microtask would run after each socket, so
+ * every batch would have only one item.
  *
- * Each turn has a new map: V8 links the table of a cleared map to the next, so that the garbage of one turn would keep
- * that of all later ones until the next full collection.
+ * Each turn uses a new map: V8 links the table of a cleared map to its next table, so the garbage of one turn would keep
+ * the garbage of all later turns until the next full collection.
  */
 export class Batches<I, O> {
   readonly #run: (shard: number, items: readonly I[]) => Promise<readonly O[]>;
   readonly #turn: TurnBatch;
   #waiting: Map<number, Waiting<I, O>[]> | null = null;
 
-  /** `run` returns an answer for each item, in their order; when it rejects, all items of the call do. */
+  /** `run` returns one answer for each item, in the order of the items; when it rejects, all items of the call are rejected. */
   constructor(turn: TurnBatch, run: (shard: number, items: readonly I[]) => Promise<readonly O[]>) {
     this.#turn = turn;
     this.#run = run;

@@ -25,19 +25,22 @@ import { decodeAdmission, encodeAdmissions, nameOfOwner, UnansweredAdmissions } 
 import { Batches, KeyList, ledgerScripts, TurnBatch } from "./batches.js";
 import { decodeSettled, encodeSettlements, LedgerLines, type SettleAnswer, type SettleItem } from "./settlements.js";
 
-/** Short, because an admission delays the first token: after it, the process decides alone (state RL-16). */
+/**
+ * Timeout of admissions. It is short, because an admission delays the first token; afterwards the process decides by local
+ * limits (state RL-16).
+ */
 const admitTimeoutMs = 50;
-/** Longer settlements go to the spool. */
+/** Timeout of settlements. A settlement that takes longer is written to the spool. */
 const settleTimeoutMs = 250;
 const timeoutMs = 250;
-/** Requests that one call renews. */
+/** Maximum number of requests whose leases one call renews. */
 const renewMax = 64;
-/** Requests that one call finds. */
+/** Maximum number of requests with an expired lease that one call finds. */
 const sweepMax = 1_000;
 const listeningMax = 10_000;
-/** Settlements that are sent again at a time. */
+/** Number of settlements that are sent again in parallel. */
 const againMax = 64;
-/** Pause after an attempt to send them again that failed. */
+/** Pause after a failed attempt to send settlements again. */
 const againEveryMs = 250;
 /** Hour argument of scripts whose keys contain no period. */
 const noHour = -1;
@@ -48,18 +51,19 @@ export interface RedisLedgerDeps {
   readonly canBeReplaced?: boolean;
   /** Called with each shard where a settlement wrote an event, and the script's `next_due` of the shard. */
   readonly onDeliveries?: (shard: number, nextDue: unknown) => void;
-  /** Open deliveries that an account may have; default 1,000,000. */
+  /** Maximum number of open deliveries of an account; default 1,000,000. */
   readonly openDeliveriesMax?: number;
-  /** Events of an account that may wait for their deliveries; default 100,000. */
+  /** Maximum number of events of an account whose deliveries are not created yet; default 100,000. */
   readonly waitingEventsMax?: number;
 }
 
 /**
- * The ledger in Redis: each verb is one Lua script on the shard of its account, and the admissions and settlements of one
- * turn of the event loop go to a shard in one call.
+ * The ledger in Redis: each operation is one Lua script on the shard of its account, and the admissions and settlements of
+ * one turn of the event loop are sent to a shard in one call.
  *
- * A call that timed out may have run nevertheless. An admission is then taken back, because its request is rejected or runs
- * under other limits; its charges on windows expire with them. The other verbs are idempotent by request id.
+ * A call that timed out may have been executed nevertheless. An admission is then reverted, because its request is rejected
+ * or runs under local limits; its charges on rate limit windows expire with the windows. The other operations are
+ * idempotent by request id.
  */
 export class RedisLedger implements Ledger {
   readonly #runner: ScriptRunner;
@@ -77,7 +81,7 @@ export class RedisLedger implements Ledger {
    */
   readonly #admitted = new Map<string, Pick<AdmitRequest, "scopes" | "budgets">>();
 
-  /** Null: no server is replaced. */
+  /** Null if no server can be replaced by another one. */
   readonly #acknowledged: AcknowledgedSettlements | null;
   #sendingAgain: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -120,8 +124,9 @@ export class RedisLedger implements Ledger {
   }
 
   /**
-   * Sends the settlements of the last 30 s again, after a replica has replaced a primary. Those that it has are ignored, and
-   * receivers get the events of the others with the same ids. Resolves when all are stored, or after `close`.
+   * Sends the settlements of the last 30 s again, after a replica has replaced a primary. The store ignores the settlements
+   * that it has, and receivers get the events of the others with the same ids. Resolves when all are stored, or after
+   * `close`.
    */
   settleAgain(): Promise<void> {
     this.#sendingAgain = this.#sendingAgain.then(() => this.#sendAgain(this.#acknowledged?.all() ?? []));
@@ -136,7 +141,7 @@ export class RedisLedger implements Ledger {
     for (let from = 0; from < settlements.length && !this.#isClosed; ) {
       const some = settlements.slice(from, from + againMax);
       const sent = await Promise.allSettled(some.map((settlement) => this.#settleOnce(settlement, true)));
-      // Also after a part of them: those that were stored are ignored the next time.
+      // After a failure the whole part is sent again: settlements that were stored are ignored.
       if (sent.every(({ status }) => status === "fulfilled")) from += againMax;
       else await new Promise((resolve) => setTimeout(resolve, againEveryMs).unref());
     }
@@ -169,7 +174,7 @@ export class RedisLedger implements Ledger {
     await this.#runner.run(ledgerScripts.chargeRefused, keys, [requestId], timeoutMs);
   }
 
-  /** The store has each admission before the request runs. */
+  /** Nothing to do: the store records each admission before its request runs. */
   answerBegins(): void {}
 
   async renew(progress: readonly Progress[], leaseMs: number): Promise<void> {
@@ -281,7 +286,7 @@ export class RedisLedger implements Ledger {
     return [...admitted.scopes.map(({ owner }) => owner), ...admitted.budgets.map(({ scope }) => scope)];
   }
 
-  /** Owners with a concurrency limit, which count the running request. */
+  /** Owners with a concurrency limit; their sets contain the running request. */
   #countedOwnersOf(requestId: string): readonly LimitOwner[] {
     const scopes = this.#admitted.get(requestId)?.scopes ?? [];
     return scopes.filter(({ limits }) => limits.concurrency !== null).map(({ owner }) => owner);

@@ -15,14 +15,15 @@ import { hourOf } from "../connection/scripts.js";
 import { encodeOwners, letterOfMetric } from "./admissions.js";
 import { KeyList } from "./batches.js";
 
-/** One settlement of a call. */
+/** One settlement in a call of `settle.lua`. */
 export interface SettleItem {
   readonly settlement: Settlement;
-  /** Owners of the limits and budgets of its admission, as far as known, beside its account, key and model. */
+  /** Owners of the limits and budgets that its admission charged, if known, in addition to its account, key and model. */
   readonly owners: readonly LimitOwner[];
   /**
-   * Included texts of events: its own, and those of its thresholds. Few settlements have a receiver, nearly none reaches a
-   * threshold, and the texts are expensive, so they are left out until the store requests them.
+   * Which texts of events the call includes: of the settlement itself, and of its thresholds. Few settlements have a
+   * receiver, nearly none reaches a threshold, and the texts are expensive, so they are left out until the store requests
+   * them.
    */
   readonly withEvents: "all" | "own" | "none";
 }
@@ -57,15 +58,15 @@ export function encodeSettlements(
   return { keys: keys.names, lines: JSON.stringify(encodedLines), items: JSON.stringify(encodedItems) };
 }
 
-/** A line of one call. */
+/** A line (account, key, model, operation and hour) in one call. */
 interface CalledLine {
   readonly line: LedgerLine;
-  /** From 1, as in Lua. */
+  /** Index among the lines of the call, from 1 as in Lua. */
   readonly index: number;
   readonly thresholds: ThresholdLists;
 }
 
-/** The lists of thresholds of a line in one call: settlements with the same one refer to it. */
+/** The lists of thresholds of a line in one call. Settlements with the same list refer to it by its index. */
 class ThresholdLists {
   readonly lists: unknown[] = [];
   readonly #line: LedgerLine;
@@ -77,7 +78,10 @@ class ThresholdLists {
     this.#keys = keys;
   }
 
-  /** From 1; 0: it has none. With the events of `eventsAtMs`, if not null, it is not shared. */
+  /**
+   * Index of the list, from 1; 0: there are no thresholds. If `eventsAtMs` is not null, the list has the texts of its
+   * events and is not shared.
+   */
   indexOf(thresholds: Settlement["thresholds"], eventsAtMs: number | null): number {
     if (thresholds.length === 0) return 0;
     const known = eventsAtMs === null ? this.#indexes.get(thresholds) : undefined;
@@ -139,7 +143,10 @@ function eventsOf(threshold: Threshold, atMs: number) {
 
 const settledOnce: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
 
-/** A text: not settled yet, to be repeated with the texts of its events, or unchanged. */
+/**
+ * Answer to one settlement. A string means that it is not settled yet: send it again with the texts of its events
+ * (`wants_events`) or unchanged (`again`).
+ */
 export type SettleAnswer = Settled | "wants_events" | "again";
 
 /** Decodes the answer of `settle.lua` to a settlement. */
@@ -153,12 +160,12 @@ export function decodeSettled(answer: unknown): SettleAnswer {
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-/** How long usage is kept (USE-15), and sums of periods after their end. */
+/** How long hourly usage is kept (USE-15), and how long sums of periods are kept after their end. */
 export const hoursKeptMs = 90 * dayMs;
 export const daysKeptMs = 731 * dayMs;
 export const sumsKeptMs = 60 * dayMs;
 
-/** Cached lines: those of busy keys are used by each request. */
+/** Maximum number of cached lines. Each request of a busy key uses the same line. */
 const linesMax = 20_000;
 
 interface Sums {

@@ -12,9 +12,9 @@ import { daysKeptMs, hoursKeptMs, sumsKeptMs } from "./settlements.js";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** Nothing waits for a read of usage except its caller (REL-15). */
+/** Timeout of reads of usage. It is long, because only the caller waits for it (REL-15). */
 const timeoutMs = 5_000;
-/** Hashes that one call reads. */
+/** Maximum number of hashes that one call reads. */
 const rowsPerCall = 64;
 const accountsMax = 10_000;
 
@@ -83,7 +83,7 @@ export function createRedisUsage(
         const [pairs = []] = await read(shard.format, [shard.sums(account, scope, period)]);
         return sumsOf(Object.fromEntries(pairs));
       }
-      // The sums have expired, their days have not.
+      // The sums of the period have expired, but the rows of its days have not.
       const days = await reader.rows({ account, width: "day", fromMs: period.startMs, toMs: period.endMs });
       return days
         .filter(({ keyId }) => scope.kind === "account" || keyId === scope.id)
@@ -104,7 +104,7 @@ type Fields = Record<string, string>;
 interface RowFields {
   readonly keyId: string | null;
   readonly model: string;
-  /** Over all operations. */
+  /** Sums over all operations. */
   readonly sums: Fields;
   readonly byOperation: Map<string, Fields>;
 }
@@ -131,7 +131,10 @@ function rowsOf(account: string, startMs: number, pairs: Pairs): readonly UsageR
     );
 }
 
-/** One row per operation, and one for what a version that sums over operations has added. */
+/**
+ * One row per operation, and one row without an operation for usage written by an earlier version, which only sums over all
+ * operations.
+ */
 function sumsByOperation(all: Fields, byOperation: RowFields["byOperation"]) {
   const rows = [...byOperation]
     .sort(([a], [b]) => compareText(a, b))

@@ -7,7 +7,7 @@
 --    [[owner, window, running or 0, requests or -1, tokens or -1, concurrency or -1], ...],
 --    [[owner, sums, reserved, metric, limit as a decimal string, end of the period in ms], ...]]
 --   owner: <kind>:<id>; metric: "r" requests, "t" tokens, "n" nano-dollars
--- Returns: the time in ms, then the answers as JSON, one for each item; only the time when the hour is over, and then
+-- Returns: the time in ms, then the answers as JSON, one for each item; only the time if the hour has ended, and then
 --   nothing was changed. An answer begins with two dimensions, requests and tokens: index of the tightest scope or 0,
 --   remaining, ms until full. It continues with
 --   "admitted"
@@ -17,7 +17,7 @@
 local CONCURRENCY_WAIT_MS = 1000
 -- Longer than a lease, so that a set outlives its members.
 local RUNNING_SPARE_MS = 60000
--- Longer than any request, so that no reservation of a running one expires.
+-- Longer than any request, so that the reservation of a running request does not expire.
 local RESERVED_LIFE_MS = 86400000
 local HOUR_MS = 3600000
 
@@ -89,14 +89,15 @@ local function refusing_budget(item)
   return refusal
 end
 
--- First the limit that the request can never meet, then a budget, then the limit with the longest wait.
+-- The refusal to report: a limit that the request can never meet, else an exceeded budget, else the limit with the longest
+-- wait.
 local function refusal_of(item)
   local limit, wait = refusing_limit(item)
   if wait == math.huge then return limit end
   return refusing_budget(item) or limit
 end
 
--- Owners of the scopes, and the subset whose tokens were charged.
+-- Charges all scopes. Returns the owners of the scopes, and the owners whose tokens were charged.
 local function charge_scopes(item, lease_ends)
   local owners, charged = {}, {}
   for _, scope in ipairs(item[10]) do
@@ -116,7 +117,7 @@ local function charge_scopes(item, lease_ends)
   return owners, charged
 end
 
--- Owners with a reservation: once each, however many budgets they have.
+-- Reserves once for each owner, however many budgets it has. Returns the owners with a reservation.
 local function reserve_budgets(item)
   local reserved, is_reserved = {}, {}
   for _, budget in ipairs(item[11]) do

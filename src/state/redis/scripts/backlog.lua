@@ -17,7 +17,7 @@ local function count(name)
 end
 
 for _, name in ipairs(names) do count(name) end
--- Endpoints without a free slot have no turn. There are few, because workers hold their deliveries.
+-- Endpoints without a free slot are not in TURNS. There are few, because workers are attempting their deliveries.
 if from == 0 then
   for _, name in ipairs(redis.call('HKEYS', IN_FLIGHT)) do
     if not redis.call('ZSCORE', TURNS, name) then count(name) end

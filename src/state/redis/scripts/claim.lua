@@ -2,7 +2,7 @@
 -- deliveries of waiting events; queues of disabled or deleted endpoints are drained in bounded steps.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 maximum of claims, 3 lease in ms, 4 how many deliveries of waiting events to
---   create first, about, 5 maximum number of open deliveries of an account, 6 shares as JSON, or "" for none:
+--   create first (approximately), 5 maximum number of open deliveries of an account, 6 shares as JSON, or "" for none:
 --   [slots of an account, those of its slow endpoints, [[account, slots that it holds, those of its slow endpoints], ...],
 --    [[slow endpoint, its slots], ...], slots for slow endpoints of all accounts]
 -- Returns: the time in ms, next_due without the queues that were passed over for lack of a share, the number of these, the
@@ -10,7 +10,7 @@
 --   type, number of the attempt, retries used, 1 for manual, requester, 1 for a single attempt, due at ms, slots of the endpoint,
 --   1 for a slow one]
 local TAKE_BACK_MAX, DRAIN_MAX = 128, 200
--- Queues that are read at a time, and in one call.
+-- Number of queues that are read in one step, and at most in one call.
 local LOOK_STEP, LOOK_MAX = 64, 1024
 
 local max, lease_us = tonumber(ARGV[2]), tonumber(ARGV[3]) * 1000
@@ -23,7 +23,7 @@ if shares then
   for _, each in ipairs(shares[3]) do held_by[each[1]], slow_held_by[each[1]] = each[2], each[3] end
   for _, each in ipairs(shares[4]) do slots_of[each[1]] = each[2] end
 end
--- No two claims of a delivery end at the same microsecond, so the end of its lease identifies a claim.
+-- The end of the lease is the fencing token: no two claims of a delivery end in the same microsecond.
 local fence = string.format('%.0f', clock_us + lease_us)
 
 local function take_back()
@@ -59,7 +59,7 @@ local function is_slow(account, endpoint)
   return not health or string.match(health, '^0,') ~= nil or string.match(health, '^%d+,%d+,%d+,0,') == nil
 end
 
--- Slots of the worker that an endpoint of the account may take.
+-- Number of the worker's slots that an endpoint of the account may still take.
 local function share_of(account, slow)
   local share = account_max - (held_by[account] or 0)
   return slow and math.min(share, slow_max - (slow_held_by[account] or 0), slow_room) or share
@@ -68,7 +68,7 @@ end
 local function serve(queue, slow)
   slow_by[queue.endpoint] = slow and 1 or 0
   slots_by[queue.endpoint] = queue.cap
-  -- Without a free slot the endpoint has no turn until an attempt ends.
+  -- With the smaller cap, an endpoint without a free slot is not in TURNS until an attempt ends.
   queue.cap = math.min(queue.cap, slots_of[queue.endpoint] or queue.cap)
   local room = math.min(queue.cap - queue.in_flight, max - #claimed, share_of(queue.account, slow))
   if room <= 0 then return end
@@ -89,7 +89,7 @@ end
 
 local passed, passed_count = {}, 0
 
--- Passes over a queue without a share.
+-- Claims from a queue or drains it. Skips a queue whose account or slow endpoint may take no more slots.
 local function visit(name)
   local account, endpoint = string.match(name, '^([^:]*):(.*)$')
   local has_share = share_of(account, false) > 0

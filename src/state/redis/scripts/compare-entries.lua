@@ -1,4 +1,4 @@
--- Compares entries of one key with those that are expected.
+-- Compares entries of one key with the expected entries.
 -- KEYS: 1 key
 -- ARGV: 1 type: "hash", "zset", "set" or "string", then pairs: field or member and value, of a zset its score
 -- Returns: how many are missing, how many have another value

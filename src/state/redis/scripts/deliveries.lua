@@ -1,6 +1,6 @@
 -- Precedes scripts that use deliveries, after the prelude. Writes are collected and sent in few commands by
 -- write_deliveries, which every script with changes calls before it returns.
--- KEYS: 1 format of the shard; all others are its neighbours on the same hash tag, as key-space.ts lists them
+-- KEYS: 1 format of the shard; all other keys have the same hash tag and are derived from it, as key-space.ts lists them
 -- ARGV: none
 -- Returns: nothing; defines the keys and fields below, list_of, later, list_delivery, unlist_delivery, head_of,
 --   queue_of, count_open, open_of, finish_delivery, reopen_delivery, put_back, write_deliveries and next_due
@@ -9,32 +9,34 @@ local DELIVERIES, BODIES, OPEN_COUNTS = STEM .. 'deliveries', STEM .. 'bodies', 
 local TURNS, CLAIMS, IN_FLIGHT = STEM .. 'turns', STEM .. 'claims', STEM .. 'in_flight'
 local PENDING, AWAITING, DELIVERED, FAILED = 'p', 'r', 'd', 'f'
 local OPEN = 'o'
--- State of an end, or OPEN -> zsets by creation: see list_of; state of an end -> zset by end, of those with a payload.
+-- LISTS: OPEN or the state of ended deliveries -> zsets by time of creation, see list_of.
+-- KEPT: state of ended deliveries -> zset by time of their end, only those that have their payload.
 local LISTS = { [OPEN] = STEM .. 'open:', [DELIVERED] = STEM .. 'delivered:', [FAILED] = STEM .. 'failed:' }
 local KEPT = { [DELIVERED] = STEM .. 'kept:delivered', [FAILED] = STEM .. 'kept:failed' }
 local PURGED = STEM .. 'purged'
 -- Accounts with events that wait for their deliveries.
 local EVENT_TURNS = STEM .. 'event_turns'
--- Formatted once: Redis formats a number each time it gets one.
+-- The time as text, formatted once: Redis would format a number again in each call.
 local NOW = string.format('%.0f', now)
 
 -- Indexes into the head of a record; attempts follow the head, each packed separately.
 local STATE, ACCOUNT, EVENT, TYPE, ENDPOINT, CREATED_US, DUE_US, ATTEMPTS = 1, 2, 3, 4, 5, 6, 7, 8
 local RETRIES, IS_MANUAL, BY, IS_SINGLE, REASON, ENDED_AT, REPLAY, IS_PURGED, LOST = 9, 10, 11, 12, 13, 14, 15, 16, 17
 
--- The head, and the attempts as stored.
+-- Decodes a record. Returns its head, and its attempts as they are stored.
 local function head_of(text)
   local offset, head = cmsgpack.unpack_one(text)
   return head, offset == -1 and '' or string.sub(text, offset + 1)
 end
 
--- In this order: a member may leave a set and return to it, but not in one call.
+-- The collected commands run in this order. A member that leaves a set and returns to it therefore needs two calls of
+-- write_deliveries.
 local COMMANDS = { 'ZREM', 'HDEL', 'HSET', 'ZADD' }
 local collected = { ZREM = {}, HDEL = {}, HSET = {}, ZADD = {} }
--- Even, and well below the maximum of arguments in Lua.
+-- Maximum number of arguments of one command: even, and well below the maximum in Lua.
 local VALUES_MAX = 2000
 
--- ZREM and HDEL take a name, HSET and ZADD two values in the command's order.
+-- Collects a command. ZREM and HDEL take a name, HSET and ZADD two values in the order of the command.
 local function later(command, key, first, second)
   local of_key = collected[command][key]
   if not of_key then
@@ -45,7 +47,8 @@ local function later(command, key, first, second)
   if second then of_key[#of_key + 1] = second end
 end
 
--- The key of a type's deliveries that are open or have this end: all of them, or those to an endpoint.
+-- The key of the list of open deliveries of a type, or of those that ended in this state; if `endpoint` is given, only those
+-- to this endpoint.
 local function list_of(which, event_type, endpoint)
   return LISTS[which] .. event_type .. (endpoint and ':' .. endpoint or '')
 end
@@ -79,8 +82,8 @@ local function queue_of(account, endpoint)
   return queue
 end
 
--- The time from which the endpoint has a turn; nil for none. A served endpoint goes to the end of the line, so that a long
--- queue does not delay others. 0: the queue is to be emptied.
+-- The time from which the endpoint waits for its turn; nil if it does not. A served endpoint goes to the end of the line, so
+-- that a long queue does not delay others. 0: the queue is to be emptied.
 local function turn_of(queue)
   local first = tonumber(redis.call('ZRANGE', queue.key, 0, 0, 'WITHSCORES')[2])
   if not first then return nil end
@@ -145,8 +148,8 @@ local function reopen_delivery(id, head, attempts, due_us, by, is_restart)
   count_open(head[ACCOUNT], 1)
 end
 
--- Releases a claim: the delivery is due as before. `lost` is the fence of an expired claim, whose end still counts until
--- another claim takes the delivery, or empty.
+-- Releases a claim: the delivery is due as before. `lost` is the fence of an expired claim, whose result is still accepted
+-- until another claim takes the delivery, or empty.
 local function put_back(id, record, lost)
   local head, attempts = head_of(record)
   if head[LOST] ~= lost then
@@ -159,7 +162,7 @@ local function put_back(id, record, lost)
   later('ZADD', queue.key, head[DUE_US], id)
 end
 
--- Writes nothing, not even the format, when nothing has changed.
+-- Runs the collected commands. If there are none, it writes nothing, not even the format.
 local function write_deliveries()
   for _, command in ipairs(COMMANDS) do
     for key, values in pairs(collected[command]) do
@@ -183,8 +186,8 @@ local function first_of(key, passed, count)
   return nil
 end
 
--- When something of the shard is due, an event waits or a lease ends, in ms as text, rounded up; empty when nothing waits.
--- Without the `count` queues in `passed`, by name, if given.
+-- The earliest time at which a delivery of the shard is due, an event waits or a lease ends, in ms as text, rounded up;
+-- empty if none. If given, the `count` queues whose names are in `passed` are ignored.
 local function next_due(passed, count)
   local first_us = math.huge
   local function consider(us) first_us = math.min(first_us, us or math.huge) end

@@ -3,14 +3,14 @@
 -- ARGV: none
 -- Returns: nothing; defines deliveries_made, add_event, deliver_oldest and fan_out
 local EVENTS, BODY_HOLDERS = STEM .. 'events', STEM .. 'body_holders'
--- Deliveries that are created for one account before the next one has its turn.
+-- Number of deliveries that are created for one account before the next account has its turn.
 local TURN_MAX = 32
 
 local events_added, deliveries_made, turns_taken = 0, 0, 0
 
 local function waiting_of(account) return STEM .. 'waiting:' .. account end
 
--- The endpoints of both lists.
+-- Returns the endpoints of both lists, without duplicates.
 local function union(before, now_there)
   local all, is_there = {}, {}
   for _, list in ipairs({ before, now_there }) do
@@ -21,8 +21,8 @@ local function union(before, now_there)
   return all
 end
 
--- Writes an event for these endpoints. A repeated one that waits already keeps its time. The times of events are one
--- microsecond apart, also between scripts: they are the order of the first attempts.
+-- Writes an event for these endpoints. If the event already waits, it keeps its time and gets the endpoints of both. The
+-- times of events are one microsecond apart, also between calls of scripts: they are the order of the first attempts.
 local function add_event(account, event, event_type, endpoints, body)
   local at_us = clock_us + events_added
   events_added = events_added + 1
@@ -34,10 +34,10 @@ local function add_event(account, event, event_type, endpoints, body)
   redis.call('ZADD', EVENT_TURNS, 'NX', at_us, account)
 end
 
--- Creation times are one microsecond apart, also between scripts: they are the positions in lists.
+-- Creation times are one microsecond apart, also between calls of scripts: they are the positions in lists.
 local function create_delivery(id, account, event, event_type, endpoint, at_us, open_max)
   local created_us = clock_us + deliveries_made
-  -- The clock may have been set back since.
+  -- The clock may have been set back since the event was written.
   local due_us = math.min(at_us, created_us)
   local head = { PENDING, account, event, event_type, endpoint, created_us, due_us, 0, 0, 0, '', 0, '', 0, '', 0, '' }
   count_open(account, 1)
@@ -51,7 +51,7 @@ local function create_delivery(id, account, event, event_type, endpoint, at_us, 
   deliveries_made = deliveries_made + 1
 end
 
--- Creates the deliveries of an event that do not exist. Several of them share one body. Returns the number of endpoints.
+-- Creates the deliveries of an event that do not exist yet. Several deliveries share one body. Returns the number of endpoints.
 local function create_deliveries(account, event, record, open_max)
   local event_type, at_us, endpoints, body = unpack(cmsgpack.unpack(record))
   local ids, created = {}, {}
@@ -74,7 +74,8 @@ local function create_deliveries(account, event, record, open_max)
   return #endpoints
 end
 
--- Creates about `max` deliveries of the account's oldest events, and moves the account to the end of the line. Returns how many.
+-- Creates about `max` deliveries of the account's oldest events, and moves the account to the end of the line. Returns how
+-- many.
 local function deliver_oldest(account, max, open_max)
   local key = waiting_of(account)
   local events = redis.call('ZRANGE', key, 0, max - 1)

@@ -4,7 +4,7 @@
 -- Returns: the time in ms, then for each that exists, as JSON:
 --   [delivery, state, account, event, type, endpoint, created at ms, due at ms or 0, attempts made, reason or "", 1 for
 --    purged, replay or "", and for each stored attempt: due at ms after it or 0, attempt as JSON]
---   state: "p" pending, "a" under way, "r" awaits a retry, "d" delivered, "f" permanently failed
+--   state: "p" pending, "a" attempt in progress, "r" awaits a retry, "d" delivered, "f" permanently failed
 local UNDER_WAY = 'a'
 
 local function details(id, record, is_claimed)

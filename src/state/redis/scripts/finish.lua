@@ -27,7 +27,7 @@ local function note_health(queue, state)
   local health = health_of(queue)
   if queue.status == 'deleted' then return queue.health_text end
   if state == DELIVERED then
-    -- The usual case: many answers of one call are equal.
+    -- The usual case: several attempts of one call succeed, and the health is the same after each.
     if health[1] == now and health[4] == 0 then return queue.health_text end
     health[1], health[3], health[4], health[5] = now, 0, 0, 0
   else
@@ -48,7 +48,7 @@ end
 
 local touched = {}
 
--- Whether the claim holds the delivery, or its lease expired and no other claim has taken it.
+-- Whether the claim still holds the delivery, or its lease has expired but no other claim has taken the delivery.
 local function is_held(i, item, head)
   if fences[i] then return fences[i] == item[2] end
   return head[LOST] == item[2] and not KEPT[head[STATE]]

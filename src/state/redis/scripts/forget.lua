@@ -1,5 +1,5 @@
--- Reverts admissions of one shard whose answers timed out: the process decided by its local share of the limits and
--- will not settle these. It adds no usage; charges on windows expire with the windows.
+-- Reverts admissions of one shard whose answers timed out: the process decided them by its local share of the limits and
+-- will not settle them. No usage is added; charges on windows expire with the windows.
 -- KEYS: 1 format, 2 live requests, 3 leases, then sets of running requests and reservations, which items reference by
 --   index in KEYS
 -- ARGV: 1 milliseconds to add to the time, 2 items as JSON: [request, { owner: [window, running, reserved or 0], ... }]

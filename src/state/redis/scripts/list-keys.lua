@@ -12,7 +12,7 @@ if #places > look then
 end
 
 local function has_wanted(document)
-  -- A user's text has a backslash before its quotation marks, so it cannot look like this.
+  -- A user's text cannot contain `,"scope":`, because JSON escapes its quotation marks with a backslash.
   local searched = string.sub(document, 1, string.find(document, ',"scope":', 1, true) or -1)
   return string.find(string.lower(searched), wanted, 1, true)
 end

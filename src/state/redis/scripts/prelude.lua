@@ -9,7 +9,7 @@ local time = redis.call('TIME')
 local clock_us = time[1] * 1000000 + time[2] + ARGV[1] * 1000
 local now = math.floor(clock_us / 1000)
 
--- This format and its predecessor, so that replicas can be replaced one after the other.
+-- Accepts this format and the one before it, so that replicas can be replaced one after the other.
 local stored_format = redis.call('GET', KEYS[1])
 if stored_format and tonumber(stored_format) ~= FORMAT and tonumber(stored_format) ~= FORMAT - 1 then
   return redis.error_reply('UISFORMAT The data is stored in format ' .. stored_format .. ', this version reads '
@@ -28,10 +28,10 @@ local function ids_of(items)
   return ids
 end
 
--- Returns the reservation of one request to a hash of budgets.
+-- Subtracts the reservation of one request from a hash of reservations.
 local function unreserve(key, tokens, cost)
   redis.call('HINCRBY', key, 'r', -1)
-  -- Not `-x`, which is "-0" for zero, and no integer to Redis.
+  -- `-x` would be "-0" for zero, which Redis does not accept as an integer.
   redis.call('HINCRBY', key, 't', 0 - tokens)
   redis.call('HINCRBY', key, 'n', 0 - cost)
 end
@@ -54,7 +54,7 @@ local function add(a, b)
   return string.format('%.0f%015.0f', high, low)
 end
 
--- Negative, zero or positive, with the sign of a - b.
+-- Compares two decimal strings. Returns a number with the sign of a - b.
 local function compare(a, b)
   if #a ~= #b then return #a - #b end
   if a == b then return 0 end

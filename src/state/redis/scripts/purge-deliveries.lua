@@ -1,7 +1,7 @@
 -- Removes payload and attempts of deliveries of a shard that ended long ago, and later their records.
 -- KEYS: 1 format
--- ARGV: 1 milliseconds to add to the time, 2 maximum of changes, 3 ms for which a delivered one is kept, 4 ms for which a failed
---   one is, 5 most delivered ones that keep their payload
+-- ARGV: 1 milliseconds to add to the time, 2 maximum of changes, 3 ms for which a delivered delivery is kept, 4 ms for which
+--   a failed delivery is kept, 5 maximum number of delivered deliveries that keep their payload
 -- Returns: the time in ms, how many were changed
 local left = tonumber(ARGV[2])
 local KEPT_MS = { [DELIVERED] = tonumber(ARGV[3]), [FAILED] = tonumber(ARGV[4]) }
@@ -24,7 +24,7 @@ local function forget_purged()
   end
 end
 
--- A body that deliveries share goes with the last of them.
+-- A shared body is removed with the last of its deliveries.
 local function remove_body(id, event)
   if redis.call('HDEL', BODIES, id) == 1 or redis.call('HEXISTS', BODY_HOLDERS, event) == 0 then return end
   if redis.call('HINCRBY', BODY_HOLDERS, event, -1) > 0 then return end

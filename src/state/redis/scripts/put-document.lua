@@ -1,7 +1,7 @@
 -- Writes or removes one document of a collection if the condition holds, and notifies all replicas.
 -- KEYS: 1 collection (hash of id -> document), 2 for a new document with a secret: index (hash of digest -> id)
 -- ARGV: 1 id, 2 condition: "absent", "present", "any" or "same", 3 for "same" the whole document as it was read,
---   4 new document or "" to remove it, 5 most documents that the collection may hold, 6 channel, 7 message or "",
+--   4 new document or "" to remove it, 5 maximum number of documents in the collection, 6 channel, 7 message or "",
 --   8 digest of the secret
 -- Returns: "done", "full" when the collection is full, "refused" when the condition does not hold
 local id, condition, text = ARGV[1], ARGV[2], ARGV[4]

@@ -19,7 +19,7 @@ for i, item in ipairs(items) do
     redis.call('HSET', KEYS[2], item[1], cmsgpack.pack(record))
     redis.call('ZADD', KEYS[3], now + lease_ms, item[1])
     for _, set in ipairs(item[4]) do
-      -- Also if it had expired in the set: a running request counts.
+      -- Adds the request again if its entry in the set had expired, because a running request counts.
       redis.call('ZADD', KEYS[set], now + lease_ms, item[1])
       redis.call('PEXPIRE', KEYS[set], lease_ms + RUNNING_SPARE_MS)
     end

@@ -4,8 +4,8 @@
 -- ARGV: 1 milliseconds to add to the time, 2 account, 3 endpoint, 4 least creation in µs as a bound of a zset, 5 most in the
 --   same form, 6 "all" to include delivered ones, 7 replay, 8 requester, 9 "1" to restart their schedules, 10 maximum to
 --   examine, 11 ms until the first is due, 12 ms between one and the next, then all types of events
--- Returns: the time in ms, next_due, queued, and of those queued earlier by this replay: waiting, delivered, failed; then the
---   creation in µs of the last one examined, or "" when there are no more
+-- Returns: the time in ms, next_due, the number queued now; of those that this replay queued earlier the numbers waiting,
+--   delivered and failed; then the creation in µs of the last one examined, or "" when there are no more
 local account, endpoint, is_all, replay, by, is_restart = ARGV[2], ARGV[3], ARGV[6] == 'all', ARGV[7], ARGV[8], ARGV[9] == '1'
 local look, first_us, spacing_us = tonumber(ARGV[10]), tonumber(ARGV[11]) * 1000, tonumber(ARGV[12]) * 1000
 

@@ -1,4 +1,4 @@
--- Empties the windows of one owner. Refunds of running requests do not reduce later charges.
+-- Empties the rate limit window of one owner. Later refunds of requests that run now do not reduce later charges.
 -- KEYS: 1 format, 2 window
 -- ARGV: 1 milliseconds to add to the time
 -- Returns: the time in ms

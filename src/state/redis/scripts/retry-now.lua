@@ -20,9 +20,9 @@ local function retry()
   if KEPT[head[STATE]] then
     reopen_delivery(id, head, attempts, clock_us, by, is_restart)
   else
-    -- A due one keeps its position.
+    -- A delivery that is due already keeps its position.
     head[DUE_US] = math.min(head[DUE_US], clock_us)
-    -- The first attempt of a pending one belongs to the schedule.
+    -- The first attempt of a pending delivery counts as part of the schedule, not as a manual retry.
     if head[STATE] == AWAITING then head[IS_MANUAL], head[BY] = 1, by end
     later('ZADD', queue.key, head[DUE_US], id)
     later('HSET', DELIVERIES, id, cmsgpack.pack(head) .. attempts)

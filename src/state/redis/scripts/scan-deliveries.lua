@@ -2,8 +2,8 @@
 -- is found exactly once, because its position does not change.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 most creation in µs as a bound of a zset, 3 least in the same form, 4 maximum to
---   examine, 5 maximum to find, 6 states as letters, 7 account, 8 endpoint, 9 replay; of these "" is any; then types
---   states: "p" pending, "a" under way, "r" awaits a retry, "d" delivered, "f" permanently failed
+--   examine, 5 maximum to find, 6 states as letters, 7 account, 8 endpoint, 9 replay; in 7 to 9 "" means any; then types
+--   states: "p" pending, "a" attempt in progress, "r" awaits a retry, "d" delivered, "f" permanently failed
 -- Returns: the time in ms, the creation of the last one examined or "" when there are no more, then of each
 --   found: delivery, creation in µs
 local UNDER_WAY = 'a'
@@ -24,7 +24,7 @@ if string.find(states, '[par]') then add_parts(OPEN) end
 if string.find(states, DELIVERED) then add_parts(DELIVERED) end
 if string.find(states, FAILED) then add_parts(FAILED) end
 
--- Takes the newest of all parts, with its creation; nil when there is none.
+-- Takes the newest delivery of all parts, with its creation time; nil when there is none.
 local function take()
   local newest, newest_us
   for _, part in ipairs(parts) do

@@ -1,4 +1,4 @@
--- Settles up to 64 requests of one shard, each once: corrects its windows, releases its slots and reservations, adds its
+-- Settles up to 64 requests of one shard, each only once: corrects its windows, releases its slots and reservations, adds its
 -- usage, records reached values of thresholds, and writes each event with its endpoints, from which claims create deliveries.
 -- KEYS: 1 format, 2 live requests, 3 leases, 4 accounts, 5 .. n + 4 markers of settled requests in the order of the
 --   items, then keys that lines reference by index in KEYS
@@ -9,19 +9,19 @@
 --    endpoints of the account, field of the same rows for one operation, lists of thresholds: [[[threshold, metric, sums,
 --    [value as a decimal string, ...], events or 0], ...], ...]]
 --   An item: [request, line, prompt tokens, completion tokens, cached tokens, nano-dollars, 1 for degraded,
---    [event, type, body] or its type alone or 0, list of thresholds of its line or 0, { owner: as in the line, ... } of its
+--    [event, type, body] or only its type or 0, list of thresholds of its line or 0, { owner: as in the line, ... } of its
 --    further owners or 0]
 --   owner: <kind>:<id>; events: [event, type, prefix, suffix] for each value
 -- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
 --   was done; last next_due when events were written, else nothing. An answer:
 --   "settled", threshold, ... for each reached value
 --   "duplicate"
---   "wants_events" when it needs the text of an event: nothing was done for it
+--   "wants_events" when it needs the text of an event: nothing was done for this item
 --   "again" when the items before it created so many deliveries that other calls would wait too long: nothing was done
 local MARKER_LIFE_MS = 7200000
 local HOUR_MS = 3600000
 local EXACT_MAX = 9007199254740991
--- Some 10 ms of the server's time. At least one item is settled in each call.
+-- Maximum number of deliveries that one call creates, which takes about 10 ms. At least one item is settled in each call.
 local DELIVERIES_PER_CALL = 400
 -- Equal to the retention of daily usage.
 local ACCOUNT_LIFE_MS = 63158400000
@@ -34,7 +34,7 @@ local ended = redis.call('MGET', unpack(KEYS, 5, #items + 4))
 local live = redis.call('HMGET', KEYS[2], unpack(ids))
 local settled_now = {}
 
--- Unwritten usage of each line: requests of one line are added together as far as a double is exact, then once to each
+-- Usage of each line that is not written yet: requests of one line are added up as long as a double is exact, then once to each
 -- int64 in the store.
 local SUMS = { 'r', 'p', 'c', 'h', 'n' }
 
@@ -53,7 +53,7 @@ local function write_line(line)
   line.usage = nil
   for _, row in ipairs(line[5]) do
     write_sums(KEYS[row[1]], row[2], line[2], usage)
-    -- In addition to the sum over operations, which is all that version 0.1 reads and writes.
+    -- Sums by operation, in addition to the sums over all operations, which version 0.1 reads and writes exclusively.
     write_sums(KEYS[row[1]], row[2], line[8], usage)
   end
   for _, sums in ipairs(line[6]) do write_sums(KEYS[sums[1]], sums[2], '', usage) end
@@ -77,7 +77,7 @@ local function add_usage(line, item)
   usage.h, usage.n = usage.h + item[5], usage.n + item[6]
 end
 
--- Runs once for each line of a call.
+-- Records that the account has usage; runs once for each line of a call.
 local function note_account(line)
   if line.is_noted then return end
   line.is_noted = true
@@ -123,7 +123,7 @@ local function growth(item, metric)
   return add(decimal(item[3]), decimal(item[4]))
 end
 
--- The sums that thresholds are compared with, by key and metric: read once a call, and kept in step with its items.
+-- The sums that thresholds are compared with, by key and metric: read once in a call, then updated with each of its items.
 local watched = {}
 
 local function watched_sum(key, metric)
@@ -146,7 +146,7 @@ local function add_watched(line, item)
 end
 
 -- The values that a sum reaches for the first time with this item: list of { threshold, place of the value, sum }. The values
--- before `threshold.next` have their events.
+-- before `threshold.next` have been reported already.
 local function reached(item, line)
   local found, sums = {}, {}
   for _, threshold in ipairs(line[9][item[9]]) do
@@ -170,7 +170,7 @@ local function emit_crossed(line, found)
   local crossed = { 'settled' }
   for _, each in ipairs(found) do
     local threshold, place, sum = each[1], each[2], each[3]
-    -- Two percents of a small limit can be one value, which has one event.
+    -- Two percentages of a small limit can be the same value, for which there is only one event.
     if redis.call('HSETNX', KEYS[threshold[3]], 'm' .. threshold[1] .. ':' .. threshold[4][place], 1) == 1 then
       local event = threshold[5][place]
       deliver(line, event[1], event[2], event[3] .. sum .. event[4])
@@ -180,7 +180,7 @@ local function emit_crossed(line, found)
   return crossed
 end
 
--- Set of running requests -> requests of this call that ended.
+-- Key of a set of running requests -> requests of this call that ended and leave the set.
 local no_longer_running = {}
 
 -- Releases the charges of the admission. A degraded request was charged elsewhere; if it is live here, its admission timed
@@ -230,7 +230,7 @@ local function settle(i, item)
       if each[1][5] == 0 then return { 'wants_events' } end
     end
   end
-  -- First, because a full store rejects it, and then nothing was done.
+  -- The marker is written first: if the memory of Redis is full, this write is rejected and nothing else was done.
   redis.call('SET', KEYS[i + 4], 1, 'PX', MARKER_LIFE_MS)
   settled_now[item[1]] = true
   if live[i] then

@@ -1,4 +1,4 @@
--- Finds requests of one shard with an expired lease and leases them anew, so that no other sweeper finds them.
+-- Finds requests of one shard with an expired lease and renews their leases, so that no other process finds them.
 -- KEYS: 1 format, 2 live requests, 3 leases
 -- ARGV: 1 milliseconds to add to the time, 2 maximum to find, 3 new lease in ms
 -- Returns: the time in ms, then for each: request, account, key or "", model, operation, admitted at ms, prompt tokens,

@@ -33,7 +33,7 @@ local function window(key)
     w.emptied_at = kept[1]
     for i = 2, #kept, 3 do
       local bucket = kept[i]
-      -- After a step back of the clock there are future buckets: they count from now and are rewritten.
+      -- If the clock was set back, there are buckets in the future: they count as current and are rewritten.
       if bucket > bucket_now then bucket, w.changed = bucket_now, true end
       if bucket > bucket_now - BUCKETS then window_append(w, bucket, kept[i + 1], kept[i + 2]) end
     end
@@ -47,8 +47,9 @@ local function window_add(w, requests, tokens)
   w.changed = true
 end
 
--- Corrects a charge of charged_at. A refund goes to the bucket of the charge, or is dropped if that has expired or was
--- emptied, so that it does not reduce later charges; an addition goes there or counts from now.
+-- Corrects a charge that was made at charged_at. A refund is subtracted from the bucket of the charge, or dropped if it has
+-- expired or was emptied, so that it does not reduce later charges; an addition is added to this bucket, or else to the
+-- current one.
 local function window_correct(w, charged_at, bucket, tokens)
   if tokens < 0 and charged_at <= w.emptied_at then return end
   for i = 1, #w.bucket do

@@ -1,5 +1,5 @@
--- Writes or removes an endpoint and notifies all replicas. A disabled or removed one is not served; enabling one resets its
--- health.
+-- Writes or removes an endpoint and notifies all replicas. Deliveries to a disabled or removed endpoint end; enabling an
+-- endpoint resets its health.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 "insert", "replace" or "remove", 3 account, 4 endpoint, 5 document or "",
 --   6 maximum of endpoints of the account, 7 channel, 8 message

@@ -39,7 +39,7 @@ describe("deliveries in a cluster of six nodes", () => {
     expect(await desk.find(ids[7] ?? "")).toMatchObject({ state: "delivered" });
   });
 
-  it("of a lost node are delivered from its replica, and those of other nodes meanwhile (WH-35)", async () => {
+  it("are delivered from the replica of a lost node, while deliveries on other nodes continue (WH-35)", async () => {
     const [lostNode] = cluster.nodes;
     if (lostNode === undefined) throw new Error("a cluster has nodes");
     const isOn = async (account: string) =>
@@ -53,13 +53,13 @@ describe("deliveries in a cluster of six nodes", () => {
     expect(Math.min(lost.length, kept.length)).toBeGreaterThan(0);
 
     const waiting = await emitAll(lost);
-    // Waits for the replica: writes that it lacks are lost with its primary.
+    // Waits until the replica has all writes, because writes that it lacks are lost with its primary.
     await lostNode.cli("WAIT", "1", "2000");
     await lostNode.kill();
     const worker = new DeliveryWorker(replica.state);
     const others = await emitAll(kept);
-    await eventually(() => others.every((id) => worker.delivered.includes(id)), "the others are delivered", 20_000);
-    await eventually(() => waiting.every((id) => worker.delivered.includes(id)), "those of the lost node", 30_000);
+    await eventually(() => others.every((id) => worker.delivered.includes(id)), "other nodes deliver", 20_000);
+    await eventually(() => waiting.every((id) => worker.delivered.includes(id)), "the replica delivers", 30_000);
     await worker.end();
   });
 });

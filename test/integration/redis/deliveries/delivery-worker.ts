@@ -6,7 +6,7 @@ import { openRedisState } from "../../../../src/state/redis/state.js";
 import { leaseMs, succeeded } from "../../../suites/delivery-records.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-/** One process's state, whose time a test can move. */
+/** The state of one process, whose view of the store's time a test can advance. */
 export interface Replica {
   readonly state: State;
   advance(ms: number): Promise<void>;

@@ -35,7 +35,7 @@ describe("deliveries stored in Redis", () => {
     return keys.filter((key, i) => Number(lives[i]) < 0 && !own.includes(key)).toSorted();
   };
 
-  it("old deliveries and removed endpoints leave nothing behind, whatever their result (WH-50)", async () => {
+  it("no keys of old deliveries and removed endpoints are left, whatever their result was (WH-50)", async () => {
     for (const outcome of [succeeded, failedForGood, retryIn(30_000)]) {
       await desk.emitMany(3, "we_a");
       for (const claim of await desk.claim()) await desk.finish(claim, outcome);
@@ -60,7 +60,7 @@ describe("deliveries stored in Redis", () => {
     expect(await lasting()).toEqual([]);
   });
 
-  it("a purge of many continues until it has removed its maximum (WH-50)", async () => {
+  it("a purge of many deliveries continues until it has removed its maximum (WH-50)", async () => {
     const count = 500;
     await desk.emitMany(count, "we_a");
     for (let left = count; left > 0; ) {
@@ -73,7 +73,7 @@ describe("deliveries stored in Redis", () => {
     expect(Number(await redis.cli("HLEN", shard.bodies))).toBe(count - 450);
   });
 
-  it("a delivered one with its payload takes about a kilobyte", async () => {
+  it("a delivered delivery with its payload takes about a kilobyte", async () => {
     const count = rounds(20_000);
     const before = await bytes();
     for (let made = 0; made < count; made += 50) {

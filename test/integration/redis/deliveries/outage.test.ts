@@ -10,7 +10,7 @@ import { rounds } from "../../../support/tier.js";
 import { DeliveryWorker, openStateReplica, type Replica } from "./delivery-worker.js";
 
 const resumeMsMax = 5_000;
-/** Timeout on a machine with other work. */
+/** Timeout that is long enough for a machine that is busy with other work. */
 const patienceMs = 90_000;
 const eachRound = 60;
 const dayMs = 86_400_000;
@@ -30,7 +30,7 @@ describe("deliveries while Redis is unavailable", () => {
     await redis?.remove();
   });
 
-  it("a Redis that is killed repeatedly loses none and ends none twice (WH-32)", async () => {
+  it("no delivery is lost or ended twice when Redis is killed repeatedly (WH-32)", async () => {
     const worker = new DeliveryWorker(replica.state);
     const expected: string[] = [];
     /** Repeats a settlement until it is acknowledged, like the spool. */
@@ -42,7 +42,7 @@ describe("deliveries while Redis is unavailable", () => {
             () => true,
             () => false,
           ),
-        "the settlement is taken",
+        "the settlement is stored",
         patienceMs,
       );
       expected.push(deliveryId(event(number).id, "we_a"));
@@ -50,14 +50,14 @@ describe("deliveries while Redis is unavailable", () => {
     for (let round = 0; round < rounds(20); round++) {
       const numbers = Array.from({ length: eachRound }, (_, i) => round * eachRound + i);
       const settling = Promise.all(numbers.map(settleAtLast));
-      await eventually(() => expected.length > round * eachRound, "some are settled");
+      await eventually(() => expected.length > round * eachRound, "some requests are settled");
       await redis.kill();
       await redis.restart();
       await settling;
     }
     // Deliveries that were claimed at a kill are due again when their lease ends.
     const isEmpty = async () => {
-      // In the order in which they become deliveries, so that none is between the two counts.
+      // Events are counted before deliveries, so that no event that becomes a delivery between the two counts is missed.
       const { events } = await desk.queue.waitingEvents();
       return events + (await desk.queue.backlog()).length === 0;
     };
@@ -68,7 +68,7 @@ describe("deliveries while Redis is unavailable", () => {
     expect(new Set(worker.delivered).size).toBe(worker.delivered.length);
   }, 120_000);
 
-  it("a crash in the middle of a write leaves all of a settlement or nothing, also after another crash (WH-32)", async () => {
+  it("a crash in the middle of a write keeps either the whole settlement or nothing of it, also after another crash (WH-32)", async () => {
     await replica.state.ledger.settle(settlement("req_1", { event: event(1) }));
     await redis.kill();
     const folder = join(redis.folder, "appendonlydir");
@@ -82,7 +82,7 @@ describe("deliveries while Redis is unavailable", () => {
           ({ duplicate }) => !duplicate,
           () => false,
         );
-      await eventually(settled, "it is settled once", patienceMs);
+      await eventually(settled, "the request is settled once", patienceMs);
     }
     await redis.kill();
     await redis.restart();
@@ -126,7 +126,7 @@ describe("deliveries while Redis is unavailable", () => {
     await worker.end();
   });
 
-  it("a pending retry is delivered on time if Redis was unavailable meanwhile (WH-35)", async () => {
+  it("a pending retry is delivered on time if Redis was unavailable before (WH-35)", async () => {
     const id = await desk.emit("we_a");
     await desk.attempt({ state: "awaiting_retry", delayMs: 1_000 });
     await redis.kill();

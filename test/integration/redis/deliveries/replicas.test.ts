@@ -6,10 +6,10 @@ import { type RedisServer, startRedis } from "../../../support/redis/start-redis
 import { rounds } from "../../../support/tier.js";
 import { DeliveryWorker, openStateReplica, type Replica } from "./delivery-worker.js";
 
-/** Five times the aimed lateness of an idle worker, for machines with other work. */
+/** Maximum lateness of an idle worker: five times the aim, for machines that are busy with other work. */
 const lateMsMax = 5 * 250;
 const idleMs = 2_000;
-/** Five polls of each of the 16 shards. */
+/** Maximum number of scripts per second of an idle worker: five polls of each of the 16 shards. */
 const idleScriptsPerSecond = 80;
 
 describe("replicas that share the deliveries of one Redis", () => {
@@ -30,7 +30,7 @@ describe("replicas that share the deliveries of one Redis", () => {
   });
   afterAll(() => redis?.remove());
 
-  it("deliver each delivery once, however they compete for it (WH-32)", async () => {
+  it("send each delivery once, although they compete for it (WH-32)", async () => {
     const accounts = ["a", "b", "c", "d", "e"];
     for (const account of accounts) await desk.insert(endpoint(`we_${account}`, { account, maxInFlight: 64 }));
     const held = new Set<string>();
@@ -47,7 +47,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     for (const { delivered } of workers) expect(delivered.length).toBeGreaterThan(0);
   });
 
-  it("a worker that was suspended beyond its lease cannot end a delivery that the other one holds (WH-33)", async () => {
+  it("cannot end a delivery after a suspension beyond their lease if another worker holds it (WH-33)", async () => {
     await desk.insert(endpoint("we_a"));
     const id = await desk.emit("we_a");
     const [asleep] = await desk.claim();
@@ -60,7 +60,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     expect(await desk.find(id)).toMatchObject({ state: "delivery_attempted", attemptsMade: 0 });
   });
 
-  it("together have at most the endpoint's maximum in flight (WH-37)", async () => {
+  it("together have at most the endpoint's maximum of attempts in flight (WH-37)", async () => {
     await desk.insert(endpoint("we_a", { maxInFlight: 5 }));
     await desk.emitMany(20, "we_a");
     const claims = await Promise.all(
@@ -69,20 +69,20 @@ describe("replicas that share the deliveries of one Redis", () => {
     expect(claims.flatMap((each) => each.claims)).toHaveLength(5);
   });
 
-  it("find new deliveries and retries of another process when they are due (WH-26)", async () => {
+  it("claim new deliveries and retries of another process when they are due (WH-26)", async () => {
     await desk.insert(endpoint("we_a"));
     const claimedAtMs = new Map<string, number>();
     const worker = new DeliveryWorker(two.state, ({ deliveryId }) => claimedAtMs.set(deliveryId, performance.now()));
     for (let n = 0; n < rounds(30); n++) {
       const id = await desk.emit("we_a");
       const madeAtMs = performance.now();
-      await eventually(() => claimedAtMs.has(id), "it is claimed");
+      await eventually(() => claimedAtMs.has(id), "the delivery is claimed");
       expect((claimedAtMs.get(id) ?? 0) - madeAtMs).toBeLessThan(lateMsMax);
     }
     await worker.end();
   });
 
-  it("an endpoint that one disables is no longer served by the other (WH-30)", async () => {
+  it("stop deliveries to an endpoint that another replica disables (WH-30)", async () => {
     await desk.insert(endpoint("we_a"));
     const ids = await desk.emitMany(300, "we_a");
     await desk.disable("we_a");
@@ -94,14 +94,14 @@ describe("replicas that share the deliveries of one Redis", () => {
     expect(await desk.find(ids[299] ?? "")).toMatchObject({ reason: "endpoint_disabled" });
   });
 
-  it("an idle worker sends few commands", async () => {
+  it("send few commands while they are idle", async () => {
     await two.close();
     const worker = new DeliveryWorker(one.state);
     const scripts = async () =>
       Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.cli("INFO", "commandstats"))?.[1]);
     const before = await scripts();
     const startedAtMs = performance.now();
-    await eventually(() => performance.now() - startedAtMs >= idleMs, "a while is over");
+    await eventually(() => performance.now() - startedAtMs >= idleMs, "the time of the measurement is over");
     const perSecond = ((await scripts()) - before) / ((performance.now() - startedAtMs) / 1_000);
     await worker.end();
     two = await openStateReplica(redis.url);

@@ -3,9 +3,9 @@ import { admission } from "../../../support/records.js";
 import { keyScope, openReplica } from "./redis-ledger-harness.js";
 
 /**
- * A replica for bursts.test.ts. Arguments: URL, name, limit of requests, limit of tokens, tokens of a request. Each line
- * that it reads is how far to move the time in ms and how many requests to admit at once; it writes how many of them
- * were.
+ * A replica for bursts.test.ts. Arguments: URL, name, limit of requests, limit of tokens, tokens of a request. It reads
+ * lines with the number of ms to advance the time and the number of requests to admit in parallel, and writes how many were
+ * admitted.
  */
 const [url = "", name = "", requestsPerMinute, tokensPerMinute, tokens] = process.argv.slice(2);
 const limits = { requestsPerMinute: Number(requestsPerMinute), tokensPerMinute: Number(tokensPerMinute) };

@@ -65,7 +65,7 @@ describe("bursts of two processes on one Redis", () => {
       let admitted = await bursts(0, 100);
       expect(admitted).toBe(limit);
       let movedMs = 0;
-      // Bursts at uneven times, some just before a bucket leaves and some just after.
+      // Bursts at uneven times, some just before a bucket of the window expires and some just after.
       for (const [i, advanceMs] of pauses(byTier({ ci: 24, long: 240 })).entries()) {
         movedMs += advanceMs;
         admitted += await bursts(advanceMs, 5 + (i % 7) * 10);

@@ -50,7 +50,7 @@ describe("a Redis server that is killed", () => {
       replica.close();
       await settling;
       await redis.restart();
-      // Unacknowledged settlements are repeated, as by the spool.
+      // Unacknowledged settlements are repeated, as the spool would do.
       const again = await openReplica(redis.url);
       for (const id of ids) {
         const event = { id: `evt_${id}`, type: "request.completed", body: "{}" } as const;

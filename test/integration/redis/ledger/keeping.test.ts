@@ -54,7 +54,7 @@ describe("ledger data in Redis", () => {
     expect(await lifeMs(window)).toBeLessThanOrEqual(70_000);
   });
 
-  it("settled requests leave nothing that does not expire, whatever their keys and limits (state RL-21)", async () => {
+  it("settled requests leave only keys that expire, whatever their keys and limits (state RL-21)", async () => {
     const count = rounds(1_000);
     for (let i = 0; i < count; i++) {
       const id = `key_${i}`;
@@ -66,12 +66,13 @@ describe("ledger data in Redis", () => {
       await replica.ledger.settle(settlement(`req_${i}`, { keyId: id }));
       await replica.ledger.chargeRefused({ requestId: `refused_${i}`, account: "a", keyId: id, scopes });
     }
-    // One number per shard, and one entry per account, which is removed with its usage.
+    // Only the format number of the shard does not expire, and the set with one entry per account, which is removed with
+    // its usage.
     expect((await lastingKeys()).toSorted()).toEqual([shard.accounts, shard.format]);
     expect(await keysLike("*:c:*")).toEqual([]);
   });
 
-  it("keeps hours for 90 days, days for 2 years, sums for 60 days after their period and markers for 2 hours", async () => {
+  it("keeps hourly usage for 90 days, daily usage for 2 years, sums for 60 days after their period and markers for 2 hours", async () => {
     await replica.ledger.settle(settlement("req_1"));
     const days = async (part: string) =>
       Promise.all((await keysLike(part)).toSorted().map(async (key) => Math.round((await lifeMs(key)) / dayMs)));
@@ -101,7 +102,7 @@ describe("ledger data in Redis", () => {
     expect(await replica.ledger.liveLeases()).toBe(1);
   });
 
-  it("works on data of the previous format, and rejects any other without changing it", async () => {
+  it("uses data of the previous format, and rejects data of any other format without changing it", async () => {
     await replica.ledger.admit(admission("req_1"));
     const own = Number(await redis.cli("GET", shard.format));
     await redis.cli("SET", shard.format, String(own - 1));

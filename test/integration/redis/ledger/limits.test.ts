@@ -22,7 +22,7 @@ describe("limits in Redis", () => {
   const admitAll = (count: number, changes: Partial<AdmitRequest>, name = "req"): Promise<Admission[]> =>
     Promise.all(Array.from({ length: count }, (_, i) => replica.ledger.admit(admission(`${name}_${i}`, changes))));
 
-  it("decides requests of one call in order, and charges a rejected one on no limit (state RL-2)", async () => {
+  it("decides requests of one call in order, and charges a rejected request on no limit (state RL-2)", async () => {
     const scopes = [keyScope({ requestsPerMinute: 3 }), accountScope({ requestsPerMinute: 10 })];
     const admissions = await admitAll(5, { scopes });
     expect(admissions.map(({ admitted }) => admitted)).toEqual([true, true, true, false, false]);
@@ -33,7 +33,7 @@ describe("limits in Redis", () => {
     ]);
   });
 
-  it("decides a repeat in the same call like the first, and returns the same answer later", async () => {
+  it("gives a repeated request the same answer as the first, in the same call and later", async () => {
     const scopes = [keyScope({ requestsPerMinute: 3, tokensPerMinute: 100 })];
     const request = admission("req_1", { scopes, reserve: { tokens: 40, costNano: 0 } });
     const together = await Promise.all([replica.ledger.admit(request), replica.ledger.admit(request)]);
@@ -43,7 +43,7 @@ describe("limits in Redis", () => {
     expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ requests: 2, tokens: 80, running: 2 }]);
   });
 
-  it("admits a lone request after exactly the announced wait, and not before (state RL-10)", async () => {
+  it("admits a single request after exactly the stated wait, and not before (state RL-10)", async () => {
     const scopes = [keyScope({ tokensPerMinute: 100 })];
     const ask = (id: string) => replica.ledger.admit(admission(id, { scopes, reserve: { tokens: 50, costNano: 0 } }));
     await ask("req_1");
@@ -58,7 +58,7 @@ describe("limits in Redis", () => {
     expect(await ask("req_5")).toMatchObject({ admitted: true });
   });
 
-  it("names no wait for a request larger than the limit, even if others have to wait (state RL-8)", async () => {
+  it("states no wait for a request larger than the limit, even if other limits state one (state RL-8)", async () => {
     const scopes = [accountScope({ requestsPerMinute: 1 }), keyScope({ tokensPerMinute: 10 })];
     await replica.ledger.admit(admission("req_1", { scopes }));
     const refused = await replica.ledger.admit(admission("req_2", { scopes, reserve: { tokens: 11, costNano: 0 } }));
@@ -72,7 +72,7 @@ describe("limits in Redis", () => {
     });
   });
 
-  it("returns unused reservations, and charges usage beyond the reservation (state RL-6)", async () => {
+  it("refunds unused reservations, and charges usage above the reservation (state RL-6)", async () => {
     const scopes = [keyScope({ tokensPerMinute: 100 })];
     await replica.ledger.admit(admission("req_1", { scopes, reserve: { tokens: 90, costNano: 0 } }));
     await replica.ledger.settle(settlement("req_1", { promptTokens: 10, completionTokens: 5 }));
@@ -117,7 +117,7 @@ describe("limits in Redis", () => {
     expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ requests: 2, tokens: 0, running: 0 }]);
   });
 
-  it("a replica whose clock is ten minutes off affects no limit, lease or period (state RL-19)", async () => {
+  it("a replica whose clock is wrong by ten minutes affects no limit, lease or period (state RL-19)", async () => {
     const replicas = await Promise.all([0, -600_000, 600_000].map((wrongByMs) => openReplica(redis.url, wrongByMs)));
     const ledgers = replicas.map(({ ledger }) => ledger);
     const scopes = [keyScope({ requestsPerMinute: 2, concurrency: 3 })];
@@ -136,14 +136,14 @@ describe("limits in Redis", () => {
     for (const each of replicas) each.close();
   });
 
-  it("corrects no window for a settlement that was admitted locally", async () => {
+  it("changes no window at the settlement of a request that was admitted locally", async () => {
     const scopes = [keyScope({ tokensPerMinute: 100 })];
     await replica.ledger.admit(admission("req_1", { scopes, reserve: { tokens: 90, costNano: 0 } }));
     await replica.ledger.settle(settlement("req_1", { degraded: true }));
     expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ tokens: 90, running: 0 }]);
   });
 
-  it("counts buckets in the future from now when the store's clock is set back", async () => {
+  it("counts future buckets as current when the store's clock was set back", async () => {
     const scopes = [keyScope({ requestsPerMinute: 2 })];
     await admitAll(2, { scopes });
     replica.advance(-3_600_000);
@@ -154,7 +154,7 @@ describe("limits in Redis", () => {
     replica.advance(3_600_000);
   });
 
-  it("rejects a request by the sum of settled and reserved usage, exact beyond 2^53", async () => {
+  it("rejects a request by the sum of settled and reserved usage, exactly even above 2^53", async () => {
     const limit = 2n ** 53n + 101n;
     const budget = { id: "thr_1", metric: "cost", period: "month", limit } as const;
     const budgets = [{ ...budget, scope: { kind: "key" as const, id: "key_1" } }];

@@ -28,7 +28,7 @@ export interface LedgerReplica {
   close(): void;
 }
 
-/** `wrongByMs`: error of its machine's wall clock. */
+/** Opens the ledger of one replica. `wrongByMs`: error of the wall clock of its machine. */
 export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerReplica> {
   const system = createSystemClock();
   const clock = { ...system, now: () => system.now() + wrongByMs };
@@ -52,7 +52,7 @@ export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerRep
   return replica;
 }
 
-/** Lengthens the ledger's timeouts, which a busy machine cannot meet: these tests check results. */
+/** Lengthens the timeouts of the ledger, because a busy machine cannot meet them and these tests only check results. */
 function patient(client: RedisClient): RedisClient {
   return {
     run: (script, keys, args) => client.run(script, keys, args, patienceMs),

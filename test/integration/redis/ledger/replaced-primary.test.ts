@@ -21,7 +21,7 @@ describe("a primary of a cluster that acknowledges usage and is replaced by a re
     await cluster?.remove();
   });
 
-  it("loses none: each process sends the settlements of the last 30 s again, which count once (USE-1, USE-11)", async () => {
+  it("causes no loss: each process sends the settlements of the last 30 s again, which count once (USE-1, USE-11)", async () => {
     const { ledger, usage } = replica.state;
     const [primary] = cluster.nodes;
     if (primary === undefined) throw new Error("a cluster has nodes");
@@ -31,7 +31,7 @@ describe("a primary of a cluster that acknowledges usage and is replaced by a re
     await primary.cli("WAIT", "1", "2000");
     const replicas = cluster.nodes.slice(3);
     for (const node of replicas) node.freeze();
-    // What is in the sockets of its replica would still be read.
+    // The connection of the replica is closed, because it would still read the data in its socket.
     await primary.cli("CLIENT", "KILL", "TYPE", "replica");
     for (let number = before; number < before + unreplicated; number += 1) await settle(number);
     await primary.kill();

@@ -32,7 +32,7 @@ describe("settlements in Redis", () => {
     replica.usage.rows({ account: "a", width, fromMs: 0, toMs: replica.time.now() + 1 });
   const addEndpoint = (id: string, fields: string) => redis.cli("HSET", shard.endpoints("a"), id, fields);
 
-  it("counts a request once, whichever process settles it and however often, also within one call (USE-1)", async () => {
+  it("counts a request once, even if several processes or one call settle it several times (USE-1)", async () => {
     await replica.ledger.admit(admission("req_1"));
     const settled = await Promise.all(
       [replica, other, replica].map(({ ledger }) => ledger.settle(settlement("req_1"))),
@@ -42,7 +42,7 @@ describe("settlements in Redis", () => {
     expect(await usedToday("account", "a")).toMatchObject({ requests: 1n, promptTokens: 10n, completionTokens: 5n });
   });
 
-  it("sums exactly beyond 2^53 (USE-9)", async () => {
+  it("adds sums above 2^53 exactly (USE-9)", async () => {
     await Promise.all([1, 2, 3].map((i) => replica.ledger.settle(settlement(`req_${i}`, { costNano: 2 ** 53 - 1 }))));
     expect(await usedToday("key", "key_1")).toMatchObject({ requests: 3n, costNano: 3n * (2n ** 53n - 1n) });
   });
@@ -65,7 +65,7 @@ describe("settlements in Redis", () => {
     expect(await replica.usage.accounts()).toEqual(["a", "b"]);
   });
 
-  it("keeps the sums over operations that version 0.1 reads, and reads those that it adds (USE-10)", async () => {
+  it("writes the sums over all operations that version 0.1 reads, and reads the sums that version 0.1 writes (USE-10)", async () => {
     const { startMs } = periodAt("day", replica.time.now());
     const key = shard.usageRows("a", "day", startMs);
     await replica.ledger.settle(settlement("req_1"));
@@ -82,7 +82,7 @@ describe("settlements in Redis", () => {
     ]);
   });
 
-  it("counts in the period of the end: the given one for late settlements, else the store's time (USE-6)", async () => {
+  it("counts a request in the period of its end, which is given for late settlements and else the store's time (USE-6)", async () => {
     const nowMs = replica.time.now();
     await replica.ledger.admit(admission("req_1"));
     await replica.ledger.settle(settlement("req_late", { endedAtMs: nowMs - dayMs }));
@@ -94,7 +94,7 @@ describe("settlements in Redis", () => {
     expect(days.map(({ startMs }) => startMs)).toEqual([today - dayMs, today + dayMs]);
   });
 
-  it("finds the hour by the server's clock if the estimate is wrong", async () => {
+  it("uses the hour of the server's clock if the estimate is wrong", async () => {
     replica.time.observe(replica.time.now() - 2 * dayMs, replica.time.monotonic(), replica.time.monotonic());
     await replica.ledger.settle(settlement("req_1"));
     expect(await usedToday("account", "a")).toMatchObject({ requests: 1n });
@@ -119,7 +119,7 @@ describe("settlements in Redis", () => {
     expect(await replica.deliveries.due()).toBe(2);
   });
 
-  it("fires every value that one settlement passes, lowest first, and an edited one again (USE-5)", async () => {
+  it("fires every value that one settlement reaches, lowest first, and a changed value again (USE-5)", async () => {
     const thresholds = [threshold({ limit: 10n, percents: [10, 50, 100] })];
     expect(await replica.ledger.settle(settlement("req_1", { thresholds }))).toEqual({
       duplicate: false,
@@ -146,7 +146,7 @@ describe("settlements in Redis", () => {
     expect(delivery?.body).toContain('"used":9007199254740994}}');
   });
 
-  it("settles each of many whose deliveries exceed the maximum of one script call (WH-52)", async () => {
+  it("settles each of many requests whose deliveries exceed the maximum of one script call (WH-52)", async () => {
     const endpoints = Array.from({ length: 30 }, (_, i) => `we_${i}`);
     for (const id of endpoints) await addEndpoint(id, endpointText("enabled", "request.completed"));
     const event = (i: number) => ({ id: `evt_${i}`, type: "request.completed" as const, body: `{"number":${i}}` });
@@ -177,7 +177,7 @@ describe("settlements in Redis", () => {
     expect(await usedToday("key", "key_1")).toMatchObject({ requests: 1n });
   });
 
-  it("returns a lost request with its last progress to one of two sweepers, and again if that one dies", async () => {
+  it("returns a lost request with its last progress to one of two sweeps, and again if that process dies", async () => {
     for (let i = 0; i < 40; i++) await replica.ledger.admit(admission(`req_${i}`));
     await replica.ledger.renew([{ requestId: "req_7", account: "a", promptTokens: 3, completionTokens: 4 }], 60_000);
     for (const each of [replica, other]) each.advance(61_000);

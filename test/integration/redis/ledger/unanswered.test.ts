@@ -47,25 +47,25 @@ describe("admissions that a frozen Redis processes too late", () => {
     });
   const noneLives = async () => (await redis.cli("HLEN", shard.live)) === "0";
 
-  it("are reverted, so that no sweep counts requests that never ran (USE-13)", async () => {
+  it("are reverted, so that no sweep counts requests that were never executed (USE-13)", async () => {
     redis.freeze();
     const late = [request("req_1"), request("req_2")];
     const answers = await Promise.allSettled(late.map((each) => ledger.admit(each)));
     redis.thaw();
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-    await eventually(async () => (await redis.cli("EXISTS", shard.window("a", owner))) === "1", "it took them");
-    await eventually(noneLives, "it has given them back");
+    await eventually(async () => (await redis.cli("EXISTS", shard.window("a", owner))) === "1", "the admission");
+    await eventually(noneLives, "the admissions are reverted");
     expect(await redis.cli("EXISTS", shard.running("a", owner))).toBe("0");
     expect(await redis.cli("HMGET", shard.reserved("a", owner), "r", "t", "n")).toBe("0\n0\n0");
     shiftMs += leaseMs + 1;
     expect(await ledger.sweepLost(10, leaseMs)).toEqual([]);
   });
 
-  it("count once when they run without the store and are settled", async () => {
+  it("count once if their requests run without the store and are settled", async () => {
     redis.freeze();
     await expect(ledger.admit(request("req_3"))).rejects.toMatchObject({ code: "storage_unavailable" });
     redis.thaw();
-    await eventually(noneLives, "it has given it back");
+    await eventually(noneLives, "the admission is reverted");
     expect(await ledger.settle(settlement("req_3", { degraded: true }))).toMatchObject({ duplicate: false });
     expect(await ledger.settle(settlement("req_3", { degraded: true }))).toMatchObject({ duplicate: true });
   });

@@ -29,7 +29,7 @@ const row = (number: number) => ({
 const ids = () => readAdmissionJournal(folder).rows.map(({ requestId }) => requestId);
 
 describe("AdmissionJournal", () => {
-  it("keeps its entries after a kill (USE-13)", () => {
+  it("keeps its entries after a kill of the process (USE-13)", () => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
     journal.note([row(1)]);
     journal.note([row(2)]);
@@ -38,7 +38,7 @@ describe("AdmissionJournal", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("skips a line that a kill cut off (USE-13)", () => {
+  it("skips a line that is incomplete because the process was killed (USE-13)", () => {
     new AdmissionJournal(folder, () => 0, silentLog).note([row(1)]);
     appendFileSync(join(folder, "uis.live-a"), '{"requestId":"req_2","acc');
     expect(ids()).toEqual(["req_1"]);
@@ -57,7 +57,7 @@ describe("AdmissionJournal", () => {
     expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1), row(2)], unreadable: 1 });
   });
 
-  it("skips a line whose bytes were changed (E-20)", () => {
+  it("skips a line with changed bytes (E-20)", () => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
     journal.note([row(1)]);
     journal.note([row(2)]);
@@ -111,7 +111,7 @@ describe("running requests", () => {
     expect(carried).toEqual(["req_1", "req_2"]);
   });
 
-  it("are in the journal before the answer of one of them begins (USE-13)", () => {
+  it("are in the journal before the answer to one of them begins (USE-13)", () => {
     const { running } = begin();
     running.begin(row(1));
     running.record();

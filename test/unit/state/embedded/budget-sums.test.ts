@@ -33,7 +33,7 @@ beforeEach(() => {
 });
 
 describe("BudgetSums", () => {
-  it("reads a sum once, and again when its period has ended (USE-7)", async () => {
+  it("reads a sum from the store once, and again when its period has ended (USE-7)", async () => {
     kept = 2n;
     await sums.prepare("a", [budget, { ...budget, metric: "requests" }], noonMs);
     expect(sums.prepare("a", [budget], noonMs)).toBeNull();
@@ -45,7 +45,7 @@ describe("BudgetSums", () => {
     expect(reads.map(({ startMs }) => startMs)).toEqual([day.startMs, day.endMs]);
   });
 
-  it("counts a settlement once from its start, also while the sum is still being read (USE-7)", async () => {
+  it("counts a settlement once and from its start, even while the sum is still being read (USE-7)", async () => {
     const loading = sums.prepare("a", [budget], noonMs);
     const touched = sums.begin(settlement, noonMs);
     expect(sums.usedOf(budget)).toBe(15n);
@@ -55,7 +55,7 @@ describe("BudgetSums", () => {
     expect(sums.usedOf(budget)).toBe(15n);
   });
 
-  it("drops a settlement that added nothing", async () => {
+  it("no longer counts a settlement that added nothing to the store", async () => {
     await sums.prepare("a", [budget], noonMs);
     sums.finish(sums.begin(settlement, noonMs), settlement, []);
     expect(sums.usedOf(budget)).toBe(0n);
@@ -69,7 +69,7 @@ describe("BudgetSums", () => {
     expect(sums.usedOf(budget)).toBe(0n);
   });
 
-  it("reads again after a failed read", async () => {
+  it("reads a sum again after a failed read", async () => {
     let isDown = true;
     const flaky = new BudgetSums(async () => {
       if (isDown) throw new Error("down");

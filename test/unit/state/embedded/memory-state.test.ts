@@ -27,7 +27,7 @@ describe("state in memory", () => {
     expect(await usage.accounts()).toEqual([]);
   });
 
-  it("counts a request once, whether or not its settlement has an event", async () => {
+  it("counts a request once, with or without an event in its settlement", async () => {
     const { ledger, usage } = openMemoryState({ clock: new FakeClock() });
     const event = { id: "evt_1", type: "request.completed", body: "{}" } as const;
     expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: false });
@@ -39,7 +39,7 @@ describe("state in memory", () => {
     expect(rows).toMatchObject([{ requests: 2n }]);
   });
 
-  it("admits up to its maximum of running requests, and again when one has ended", async () => {
+  it("admits requests up to the maximum of running requests, and another one when one has ended", async () => {
     const { ledger } = openMemoryState({ clock: new FakeClock() });
     for (let number = 0; number < 100_000; number++) await ledger.admit(admission(`req_${number}`));
     expect(() => ledger.admit(admission("req_more"))).toThrow(
@@ -49,7 +49,7 @@ describe("state in memory", () => {
     expect(ledger.admit(admission("req_more"))).toMatchObject({ admitted: true });
   });
 
-  it("rejects writes beyond its memory, names the setting, and still reads", async () => {
+  it("rejects writes above its maximum size with an error that names the setting, and still serves reads", async () => {
     const link = new MemoryLink(deliveryBounds, 1);
     await link.write("putSetting", "admin.setup", "first", null);
     const tooMuch = link.write("putSetting", "admin.password", "x".repeat(2_000_000), null);
@@ -60,7 +60,7 @@ describe("state in memory", () => {
 });
 
 describe("deliveries in memory", () => {
-  it("are not due a millisecond early (WH-26)", async () => {
+  it("are not due before their time, not even by a millisecond (WH-26)", async () => {
     const { clock, desk } = setUp();
     await desk.insert(endpoint("we_a"));
     await desk.emit("we_a");
@@ -72,7 +72,7 @@ describe("deliveries in memory", () => {
     expect(await desk.claim()).toHaveLength(1);
   });
 
-  it("have their former state after the lease expires, for each lease at its own time", async () => {
+  it("return to their former state when their own lease expires", async () => {
     const { clock, desk } = setUp();
     await desk.insert(endpoint("we_a"));
     const ids = [await desk.emit("we_a"), await desk.emit("we_a")];
@@ -85,7 +85,7 @@ describe("deliveries in memory", () => {
     expect(await desk.claim()).toMatchObject([{ deliveryId: ids[1] }]);
   });
 
-  it("leave no leases when all are finished in time", async () => {
+  it("leave no leases if all attempts end before their leases expire", async () => {
     const { desk } = setUp();
     await desk.insert(endpoint("we_a", { maxInFlight: 64 }));
     await desk.emitMany(1_000, "we_a");

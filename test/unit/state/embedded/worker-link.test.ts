@@ -15,7 +15,7 @@ afterEach(async () => {
   await Promise.all(workers.splice(0).map((worker) => worker.terminate()));
 });
 
-/** A thread that reports an open file and then handles each batch by a script. */
+/** A worker thread that reports that the database is open and then handles each batch with the given JavaScript function. */
 function workerThat(onBatch: string, first = '{ kind: "opened", warnings: [] }'): Worker {
   const script = `
     const { parentPort } = require("node:worker_threads");
@@ -49,7 +49,7 @@ describe("WorkerLink", () => {
     await link.close();
   });
 
-  it("lets a bounded number of calls wait for a slow store", async () => {
+  it("limits the number of calls that wait for a slow store", async () => {
     const worker = workerThat("() => {}");
     const link = await WorkerLink.open(worker, log);
     const asked = Promise.allSettled(Array.from({ length: 10_001 }, () => link.read("ping")));
@@ -58,7 +58,7 @@ describe("WorkerLink", () => {
     expect((await asked).every(({ status }) => status === "rejected")).toBe(true);
   });
 
-  it("distinguishes a full disk, an existing record and its own faults", async () => {
+  it("rejects with different errors for a full disk, an existing record and an internal fault", async () => {
     const answers = [
       [13, { code: "storage_unavailable", message: expect.stringContaining("the disk is full") }],
       [19, { code: "conflict" }],
@@ -103,7 +103,7 @@ describe("WorkerLink", () => {
     await link.close();
   });
 
-  it("sends rows of running requests once, with the next batch or in an unsynced one of their own", async () => {
+  it("sends rows of running requests once, with the next batch or in a separate unsynced batch", async () => {
     const link = await WorkerLink.open(
       workerThat(
         "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(({ verb }) => ({ ok: true, value: [verb, message.isSynced, message.requests.length] })) })",
@@ -130,7 +130,7 @@ describe("WorkerLink", () => {
     expect(lines).toEqual([]);
   });
 
-  it("sends the settlements of one tick as one request, and reports each repeated one and each crossing", async () => {
+  it("sends the settlements of one tick as one request, and reports repeated settlements and reached thresholds individually", async () => {
     const link = await WorkerLink.open(
       workerThat(
         `(message) => parentPort.postMessage({ kind: "outcomes", outcomes: message.requests.map(({ values }) => {
@@ -153,8 +153,8 @@ describe("WorkerLink", () => {
     await expect(settle("req_3")).rejects.toMatchObject({ code: "storage_unavailable" });
   });
 
-  it("makes batches smaller until one takes about ten milliseconds, and larger again (E-36)", async () => {
-    // A tenth of a millisecond for each settlement; its first result has the size of its batch.
+  it("reduces the size of batches until one takes about ten milliseconds, and increases it again afterwards (E-36)", async () => {
+    // Takes a tenth of a millisecond for each settlement. The first result contains the size of the batch.
     const link = await WorkerLink.open(
       workerThat(
         `(message) => {
@@ -178,7 +178,7 @@ describe("WorkerLink", () => {
     await link.close();
   });
 
-  it("syncs an unsynced write only together with one that requires it", async () => {
+  it("syncs an unsynced write only together with a write that requires a sync", async () => {
     const link = await WorkerLink.open(
       workerThat(
         "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(() => ({ ok: true, value: message.isSynced })) })",
@@ -203,7 +203,7 @@ describe("WorkerLink", () => {
     });
   });
 
-  it("does not wait forever for a thread that ends before it has opened the file", async () => {
+  it("rejects if the thread ends before it has opened the file", async () => {
     const worker = new Worker("process.exit(3)", { eval: true });
     workers.push(worker);
     await expect(WorkerLink.open(worker, log)).rejects.toThrow("ended before it opened the file");

@@ -5,7 +5,7 @@ import { keySpace, shardCount } from "../../../../src/state/redis/connection/key
 const space = keySpace;
 
 describe("KeySpace", () => {
-  it("puts all keys of an account on one hash tag", () => {
+  it("gives all keys of an account the same hash tag", () => {
     const shard = space.shardOf("acme");
     const atMs = Date.UTC(2026, 10, 21, 13);
     const owner = { kind: "key" as const, id: "key_1" };
@@ -30,7 +30,7 @@ describe("KeySpace", () => {
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  it("does not change the shard and the names of stored keys", () => {
+  it("returns the same shards and key names as earlier versions", () => {
     const shard = space.shardOf("default");
     expect(shard.sums("default", { kind: "account", id: "default" }, periodAt("day", Date.UTC(2026, 10, 21, 13)))).toBe(
       `uis:{s${shard.index}}:p:default:account:default:2026-11-21`,

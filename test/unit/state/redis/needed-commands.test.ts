@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { copyCommands, neededCommands } from "../../../../src/state/redis/connection/permissions.js";
 
 const folder = "src/state/redis";
-/** The code of copies into Redis. */
+/** Matches files with the code of copies into Redis. */
 const ofCopies = /^copy\//;
 const sources = (ending: string, isWanted = (path: string) => !ofCopies.test(path)) =>
   readdirSync(folder, { recursive: true, encoding: "utf8" })
@@ -13,7 +13,7 @@ const sources = (ending: string, isWanted = (path: string) => !ofCopies.test(pat
 const found = (texts: readonly string[], pattern: RegExp) =>
   texts.flatMap((text) => [...text.matchAll(pattern)].map(([, name = ""]) => name.toLowerCase()));
 
-it("the start tests every command that the driver sends or its scripts call, and no other (E-27)", () => {
+it("the start tests exactly the commands that the driver sends or its scripts call (E-27)", () => {
   const lua = sources(".lua");
   const lists = lua.flatMap((text) => [...text.matchAll(/COMMANDS = \{([^}]*)\}/g)].map(([, list = ""]) => list));
   const sent = found(sources(".ts"), /command(?:<[^(]*>)?\(\s*"(\w+)"/gi);
@@ -21,13 +21,13 @@ it("the start tests every command that the driver sends or its scripts call, and
     ...found(lua, /(?:redis\.p?call|later)\(\s*['"](\w+)['"]/g),
     ...found(lists, /'(\w+)'/g),
     ...sent,
-    // Of the connection itself.
+    // Commands that the connection itself sends.
     ...["evalsha", "script"],
   ]);
   expect([...neededCommands.keys()].sort()).toEqual([...used].sort());
 });
 
-it("a copy tests every command that it sends, and a start none of those that only copies send (USE-22)", () => {
+it("a copy tests every command that it sends, and a start tests no command that only copies send (USE-22)", () => {
   const [scan = "", batches = ""] = ["copied-key-scan.ts", "entry-batches.ts"].map((name) =>
     readFileSync(join(folder, "copy", name), "utf8"),
   );

@@ -34,26 +34,26 @@ async function setUp() {
 }
 
 describe("ReplicaCount", () => {
-  it("is the store's count, at least 1", async () => {
+  it("returns the number of processes that the store counts, at least 1", async () => {
     const { replicas, note } = await setUp();
     expect(replicas.known).toBe(3);
     expect([await note(5), await note(2), await note(0)]).toEqual([5, 2, 1]);
   });
 
-  it("does not fall during an outage, nor until all replicas can have reported again (state RL-17)", async () => {
+  it("does not decrease during an outage, or afterwards until all replicas had time to report again (state RL-17)", async () => {
     const { note } = await setUp();
     expect([await note(null), await note(null)]).toEqual([3, 3]);
-    // The store has removed processes that could not report.
+    // The store has removed the processes that could not report.
     expect([await note(1), await note(2), await note(2), await note(2)]).toEqual([3, 3, 3, 3]);
     expect(await note(2)).toBe(2);
   });
 
-  it("rises at once after an outage", async () => {
+  it("increases immediately after an outage", async () => {
     const { note } = await setUp();
     expect([await note(null), await note(4)]).toEqual([3, 4]);
   });
 
-  it("is counted again when another process starts or stops (state RL-16)", async () => {
+  it("counts again when another process starts or stops (state RL-16)", async () => {
     const { hear } = await setUp();
     expect([await hear(4), await hear(3)]).toEqual([4, 3]);
   });

@@ -16,7 +16,7 @@ describe("Lua scripts", () => {
     expect(order).not.toContain(-1);
   });
 
-  it.each(names)("%s contains no key names, so that every key is on the slot of the call", (name) => {
+  it.each(names)("%s contains no literal key names, so that every key is on the cluster slot of the call", (name) => {
     expect(sourceOf(name)).not.toMatch(/['"]uis:/);
   });
 
@@ -24,7 +24,7 @@ describe("Lua scripts", () => {
     expect(sourceOf(name)).not.toMatch(/redis\.(?:setresp|acl_check_cmd|REDIS_VERSION)|#!lua|'EXPIRETIME'|'FUNCTION'/);
   });
 
-  it("have the SHA-1 of their source as their name on the server", () => {
+  it("are identified on the server by the SHA-1 of their source", () => {
     const script = loadScript("sweep", ["prelude"]);
     expect(script.source.startsWith(sourceOf("prelude"))).toBe(true);
     expect(script.source.endsWith(sourceOf("sweep"))).toBe(true);

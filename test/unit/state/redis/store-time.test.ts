@@ -2,13 +2,13 @@ import { describe, expect, it } from "vitest";
 import { createStoreTime } from "../../../../src/state/redis/connection/scripts.js";
 
 describe("StoreTime", () => {
-  /** A process whose wall clock is an hour wrong. */
+  /** A process whose wall clock is wrong by an hour. */
   function atMonotonic(startMs: number) {
     const clock = { monotonicMs: startMs, now: () => 3_600_000, monotonic: () => clock.monotonicMs };
     return { clock, time: createStoreTime(clock) };
   }
 
-  it("is the store's time, independent of the process's wall clock (state RL-19)", () => {
+  it("returns the time of the store, independently of the wall clock of the process (state RL-19)", () => {
     const { clock, time } = atMonotonic(50);
     time.observe(1_000_000, 40, 50);
     expect(time.now()).toBe(1_000_000);
@@ -16,14 +16,14 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(1_001_000);
   });
 
-  it("is not changed by a slow answer within its range", () => {
+  it("is not changed by a slow answer that is consistent with the current estimate", () => {
     const { time } = atMonotonic(0);
     time.observe(1_000, 0, 0);
     time.observe(1_100, 90, 500);
     expect(time.now()).toBe(1_000);
   });
 
-  it("follows a step of the store's clock, back and forth", () => {
+  it("follows the clock of the store when it is set back or forward", () => {
     const { time } = atMonotonic(0);
     time.observe(1_000_000, 0, 0);
     time.observe(500_000, 0, 0);
@@ -32,7 +32,7 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(2_000_000);
   });
 
-  it("reports steps of the store's clock by more than five minutes (E-22)", () => {
+  it("reports when the clock of the store is set by more than five minutes (E-22)", () => {
     const clock = { now: () => 0, monotonic: () => 0 };
     const jumps: number[] = [];
     const time = createStoreTime(
@@ -51,7 +51,7 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(1_290_000);
   });
 
-  it("is the process's time until the first answer", () => {
+  it("returns the time of the process until the first answer of the store", () => {
     const { time } = atMonotonic(7);
     expect(time.now()).toBe(3_600_000);
   });

@@ -51,7 +51,7 @@ describe("FileSpool", () => {
     expect(spool.size).toBe(1);
   });
 
-  it("leaves no file when all are released", async () => {
+  it("leaves no file when all settlements are released", async () => {
     const spool = await open();
     await spool.append(settlement(1));
     await spool.release((await spool.oldest(1))[0]?.end ?? "");
@@ -60,7 +60,7 @@ describe("FileSpool", () => {
     expect(await ids(await open())).toEqual(["req_2"]);
   });
 
-  it("skips a line that a crash cut off and keeps the lines before it (USE-11)", async () => {
+  it("skips a line that is incomplete after a crash and keeps the lines before it (USE-11)", async () => {
     const spool = await open();
     for (const number of [1, 2]) await spool.append(settlement(number));
     const [name] = await readdir(join(folder, "spool"));
@@ -85,7 +85,7 @@ describe("FileSpool", () => {
     expect(await ids(await open())).toEqual(["req_1", "req_2"]);
   });
 
-  it("accepts the settlements of 10,000 requests that were admitted before it was full, then rejects (USE-12, E-21)", async () => {
+  it("accepts, when it is full, 10,000 more settlements of requests that were admitted before, then rejects settlements (USE-12, E-21)", async () => {
     const spool = await open(2);
     for (const number of [1, 2]) await spool.append(settlement(number));
     expect(spool.size).toBe(spool.sizeMax);
@@ -105,7 +105,7 @@ describe("FileSpool", () => {
     expect(spool.size).toBe(0);
   });
 
-  it("is full while the disk cannot be written and 10,000 are in memory (USE-12)", async () => {
+  it("is full while the disk cannot be written and 10,000 settlements are only in memory (USE-12)", async () => {
     const spool = await open(1_000_000);
     expect(spool.sizeMax).toBe(1_000_000);
     await rm(join(folder, "spool"), { recursive: true });
@@ -140,7 +140,7 @@ describe("FileSpool", () => {
     expect(await ids(await open(1_000, spillDir))).toEqual(["req_1", "req_2", "req_3", "req_4"]);
   });
 
-  it("counts settlements whose files are deleted before it closes (E-23)", async () => {
+  it("counts settlements as lost if their files are deleted before it closes (E-23)", async () => {
     const spool = await open();
     for (const number of [1, 2]) await spool.append(settlement(number));
     await rm(join(folder, "spool"), { recursive: true });
@@ -156,7 +156,7 @@ describe("FileSpool", () => {
     expect(await readdir(join(folder, "spool"))).toHaveLength(1);
   });
 
-  it("writes unwritten settlements to the spill folder when it closes, and reads them when it opens (E-21)", async () => {
+  it("writes settlements that are only in memory to the spill folder when it closes, and reads them when it opens (E-21)", async () => {
     const spillDir = join(folder, "spill");
     const spool = await open(1_000, spillDir);
     await rm(join(folder, "spool"), { recursive: true });
@@ -168,7 +168,7 @@ describe("FileSpool", () => {
     expect(await ids(await open(1_000, spillDir))).toEqual([]);
   });
 
-  it("rejects a spill folder that cannot be read, with cause and fix (E-21)", async () => {
+  it("rejects a spill folder that cannot be read, with an error that states cause and fix (E-21)", async () => {
     await writeFile(join(folder, "spill"), "no folder");
     await expect(open(1_000, join(folder, "spill"))).rejects.toMatchObject({
       message: expect.stringContaining("spill folder"),
@@ -176,7 +176,7 @@ describe("FileSpool", () => {
     });
   });
 
-  it("returns the number of lost settlements when nothing can be written at its close (E-21)", async () => {
+  it("returns the number of lost settlements if no disk can be written when it closes (E-21)", async () => {
     for (const spillDir of [null, join(folder, "spill")]) {
       const spool = await open(1_000, spillDir);
       if (spillDir !== null) await writeFile(spillDir, "no folder");

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { describeKey } from "../../../../../src/state/redis/copy/copied-keys.js";
 
-/** Keys that only a service writes: sessions, running requests, claims and windows of limits. */
+/** Keys that only a service writes: sessions, running requests, claims and rate limit windows. */
 const ofServices = [
   ...["{k}:sessions", "{k}:session_hashes"],
   ...["live", "leases", "end", "refused", "w", "c", "b", "claims", "in_flight"].map((name) => `{s7}:${name}`),
@@ -21,7 +21,7 @@ describe("describeKey", () => {
     expect([...new Set(foreign)].sort()).toEqual(ofServices.toSorted());
   });
 
-  it("describes keys with further parts by their first one, and unknown keys as foreign", () => {
+  it("describes a key of several parts by its first part, and an unknown key as foreign", () => {
     expect(describeKey("uis:{s12}:q:acme:we_1")).toEqual({ type: "zset", kind: "deliveries" });
     expect(describeKey("uis:{s0}:p:acme:key:key_1:2026-11")).toEqual({ type: "hash", kind: "period_sums" });
     expect(describeKey("uis:{k}:copy")).toBe("neutral");

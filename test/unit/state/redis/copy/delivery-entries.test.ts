@@ -36,14 +36,14 @@ const entriesIn = (all: Iterable<Entry>, name: string) =>
   [...all].filter(({ key }) => key === `uis:{s7}:${name}`).map(({ member, value }) => [member, String(value)]);
 
 describe("deliveryEntries", () => {
-  it("gives deliveries of one millisecond different positions in their order, also after the clock was set back", () => {
+  it("gives deliveries of the same millisecond different positions in the order of creation, even after the clock was set back", () => {
     const times = [1_000, 1_000, 1_001, 1_001, 900];
     const all = times.map((createdAtMs, n) => delivery(`dlv_${n}`, { createdAtMs }));
     const positions = entriesIn(deliveryEntries(all), "open:request.completed").map(([, at]) => Number(at));
     expect(positions).toEqual([1_000_000, 1_000_001, 1_001_000, 1_001_001, 900_000]);
   });
 
-  it("queues open deliveries at their due times, and lets the next claim end those of a disabled endpoint", () => {
+  it("queues open deliveries at their due times, and lets the next claim end deliveries to a disabled endpoint", () => {
     const all = [
       delivery("dlv_1", { dueAtMs: 7_000 }),
       delivery("dlv_2", { dueAtMs: 6_000 }),
@@ -63,7 +63,7 @@ describe("deliveryEntries", () => {
     expect(entriesIn(entries, "kept:delivered")).toEqual([["dlv_4", "8000"]]);
   });
 
-  it("stores a body that deliveries share once, and none of purged ones", () => {
+  it("stores a shared body once, and no body for purged deliveries", () => {
     const shared = { eventId: "evt_2", body: '"shared"', sharers: 2 };
     const ended = { state: "delivered", dueAtMs: null, endedAtMs: 8_000 } as const;
     const entries = [
@@ -84,7 +84,7 @@ describe("deliveryEntries", () => {
 });
 
 describe("eventEntries", () => {
-  it("keeps the order of waiting events, and gives each account a turn from its first one on", () => {
+  it("keeps the order of waiting events, and lets each account wait for its turn from the time of its first event", () => {
     const event = (id: string, atMs: number): CopiedEvent => ({
       ...{ id, account: "a", type: "request.failed", atMs, endpointIds: ["we_1"], body: "{}" },
     });

@@ -20,11 +20,11 @@ describe("packMessage", () => {
     [[], "90"],
     [["p", 1, ["a"]], "93a1700191a161"],
     [Array<number>(16).fill(1), `dc0010${"01".repeat(16)}`],
-  ])("packs %j as Redis does", (value, expected) => {
+  ])("encodes %j in the same bytes as Redis", (value, expected) => {
     expect(hex(value)).toBe(expected);
   });
 
-  it("throws for numbers that are no integer from 0 to 2^53", () => {
+  it("throws for numbers that are not an integer from 0 to 2^53", () => {
     for (const value of [-1, 0.5, 2 ** 53]) expect(() => packMessage(value)).toThrow(RangeError);
   });
 });

@@ -6,7 +6,7 @@ import { DueShards } from "../../../../../src/state/redis/deliveries/due-shards.
 import { eventually } from "../../../../support/eventually.js";
 import { FakeClock } from "../../../../support/fake-clock.js";
 
-/** A server whose shards are next due at these times, by the key of the call. */
+/** A server whose shards have their next due delivery at these times. The key of the call selects the shard. */
 function createShards() {
   const clock = new FakeClock();
   const nextDue = new Map<number, number>();
@@ -29,7 +29,7 @@ function createShards() {
 }
 
 describe("DueShards", () => {
-  it("polls every shard first, then calls no shard without work", async () => {
+  it("polls every shard once, then calls only shards that have due deliveries", async () => {
     const { clock, nextDue, server, shards } = createShards();
     nextDue.set(3, clock.now() + 500);
     expect(await shards.due()).toEqual([]);
@@ -50,7 +50,7 @@ describe("DueShards", () => {
     expect(await shards.due()).toEqual([5, 9, 2]);
   });
 
-  it("notifies of local changes, and of remote ones within 200 ms, while it has listeners", async () => {
+  it("notifies listeners of local changes immediately and of changes by other processes within 200 ms", async () => {
     const { clock, nextDue, server, shards } = createShards();
     await shards.due();
     let told = 0;
@@ -65,7 +65,7 @@ describe("DueShards", () => {
     shards.noteDue(4, "");
     nextDue.set(7, clock.now());
     clock.advance(200);
-    await eventually(() => told === 2, "it is told");
+    await eventually(() => told === 2, "a notification");
     expect(shards.knownDue()).toEqual([7]);
 
     end();
@@ -74,7 +74,7 @@ describe("DueShards", () => {
     expect(server.looks).toBe(before);
   });
 
-  it("fails while the store is unavailable and no shard is known to be due, and keeps polling", async () => {
+  it("rejects while the store is unavailable and no shard is known to be due, and continues to poll", async () => {
     const { clock, nextDue, server, shards } = createShards();
     await shards.due();
     server.isDown = true;

@@ -12,7 +12,10 @@ const any: DeliveryFilter = {
   replayId: null,
 };
 
-/** Shards with deliveries created at these µs. A step examines two of them, and matches even ones. */
+/**
+ * Shards with deliveries that were created at these times in µs. A step examines two deliveries of a shard, and even times
+ * match the filter.
+ */
 function scanOf(shards: readonly (readonly number[])[]) {
   const steps: string[] = [];
   const scan = async (shard: number, args: readonly (string | number)[]) => {
@@ -32,7 +35,7 @@ const shards = [[10, 20, 30, 31, 33, 35, 40], [20, 22, 24], [], [39, 37]];
 const newestFirst = ["0/40", "0/30", "1/24", "1/22", "1/20", "0/20", "0/10"];
 
 describe("positionsOf", () => {
-  it.each([1, 2, 3, 7, 50])("merges shards by creation and shard, in pages of %i", async (limit) => {
+  it.each([1, 2, 3, 7, 50])("merges shards by time of creation, then by shard, in pages of %i", async (limit) => {
     const found: string[] = [];
     let after: string | null = null;
     do {
@@ -45,7 +48,7 @@ describe("positionsOf", () => {
     expect(found).toEqual(newestFirst);
   });
 
-  it("reads no more of a shard than its page needs", async () => {
+  it("reads no more deliveries of a shard than the page needs", async () => {
     const { scan, steps } = scanOf(shards);
     const { positions, next } = await positionsOf({ shards: [0, 1, 3], filter: any, limit: 1, after: null, scan });
     expect(positions.map(({ id }) => id)).toEqual(["0/40"]);
@@ -53,7 +56,7 @@ describe("positionsOf", () => {
     expect(steps.toSorted()).toEqual(["0 (31", "0 (35", "0 +inf", "1 +inf", "3 +inf"].toSorted());
   });
 
-  it("a page ends after a bounded number of steps, and the next one continues there", async () => {
+  it("ends a page after a bounded number of steps, and the next page continues there", async () => {
     const many = [0, 1, 2].map((shard) => Array.from({ length: 500 }, (_, at) => 2 * (at * 3 + shard) + 1));
     const rare = [[2, ...(many[0] ?? [])], many[1] ?? [], [...(many[2] ?? []), 1_000]];
     const found: string[] = [];
@@ -71,7 +74,7 @@ describe("positionsOf", () => {
     expect(stepsOfPages.length).toBeGreaterThan(10);
   });
 
-  it("converts the filter's times to microseconds", async () => {
+  it("converts the times of the filter to microseconds", async () => {
     const asked: (string | number)[] = [];
     const scan = async (_shard: number, args: readonly (string | number)[]) => {
       asked.push(...args);

@@ -3,7 +3,7 @@ import { Batches, TurnBatch } from "../../../../../src/state/redis/ledger/batche
 
 const turn = () => new TurnBatch((send) => send());
 
-/** Answers each number with its square, and records which were sent together. */
+/** A store that answers each number with its square and records which numbers were sent together. */
 function squares() {
   const calls: { shard: number; items: readonly number[] }[] = [];
   const batches = new Batches<number, number>(turn(), async (shard, items) => {
@@ -14,7 +14,7 @@ function squares() {
 }
 
 describe("Batches", () => {
-  it("combines the items of one turn into one call per shard and answers each", async () => {
+  it("combines the items of one turn of the event loop into one call per shard and returns an answer to each item", async () => {
     const { calls, batches } = squares();
     const answers = await Promise.all([batches.ask(0, 1), batches.ask(1, 2), batches.ask(0, 3)]);
     expect(answers).toEqual([1, 4, 9]);
@@ -32,13 +32,13 @@ describe("Batches", () => {
     expect(await answer).toBe(1);
   });
 
-  it("puts at most 64 into one call", async () => {
+  it("puts at most 64 items into one call", async () => {
     const { calls, batches } = squares();
     await Promise.all(Array.from({ length: 130 }, (_, i) => batches.ask(0, i)));
     expect(calls.map(({ items }) => items.length)).toEqual([64, 64, 2]);
   });
 
-  it("rejects only the items of a failed call", async () => {
+  it("rejects only the items of the call that failed", async () => {
     const batches = new Batches<number, number>(turn(), async (shard, items) => {
       if (shard === 1) throw new Error("gone");
       return items;
