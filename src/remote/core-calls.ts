@@ -14,13 +14,13 @@ import { readRoute, TryFailure } from "./read-answer.js";
 
 export interface RemoteCallDeps {
   readonly cores: Cores;
-  /** Signs what is forwarded; null: the certificate of the connection proves it, or nothing does. */
+  /** Secret that signs the forwarded fields; null: they are proven by the client certificate, or not at all. */
   readonly token: string | null;
-  /** Caches the rejections by limits, so that the gateway refuses those callers by itself for a moment. */
+  /** Caches rejections by limits, so that the gateway itself refuses further calls of these callers for a short time. */
   readonly rejections: Pick<RejectionCache, "note">;
 }
 
-/** Further tries of a call whose core is gone or leaving. */
+/** Maximum of further attempts of a call whose core is unreachable or stopping. */
 const repeatsMax = 2;
 
 const rpcs = new Map<DescMethod, Rpc>();
@@ -34,7 +34,7 @@ function rpcOf(method: DescMethod): Rpc {
   return rpc;
 }
 
-/** The tries of one call: each on another core, as far as there is one. */
+/** The attempts of one call. Each uses a core that was not tried before, if there is one. */
 class Tries {
   readonly #cores: Cores;
   readonly #call: Call;
@@ -47,7 +47,7 @@ class Tries {
     this.#call = call;
   }
 
-  /** The core for the next try; waits a moment while none is reachable. Rejects with ServiceError. */
+  /** The core for the next attempt. Waits up to a second while no core is reachable. Rejects with ServiceError. */
   async next(): Promise<CoreLink> {
     if (!this.#cores.isReachable) await this.#cores.reachable();
     if (this.#call.stop.aborted) throw errorOfEnd(this.#call.stop.reason);
@@ -72,8 +72,8 @@ function noCore(): ServiceError {
 }
 
 /**
- * Calls an RPC on a core. While the core turns out to be gone or leaving, another one is tried, at most twice. Rejects with
- * ServiceError, which is recorded on the call: the core has charged it.
+ * Calls an RPC on a core. If the core is unreachable or stopping, the call is repeated on another core, at most twice.
+ * Rejects with ServiceError after recording it on the call. The gateway charges nothing: the core has charged the call.
  */
 export async function callCore<I extends DescMessage, O extends DescMessage>(
   deps: RemoteCallDeps,
@@ -106,7 +106,7 @@ function failed({ rejections }: RemoteCallDeps, call: Call, thrown: unknown): Se
   return error;
 }
 
-/** A core's timer for the deadline may fire a moment before the gateway's. */
+/** How a failed call ended. A core's timer for the deadline may fire slightly before the gateway's timer. */
 function endOf({ stop, deadlineAtMs }: Call, { code }: ServiceError): EndReason {
   if (stop.aborted) return endReasonOf(stop);
   const isLate = code === "upstream_timeout" && leaving(deadlineAtMs, Date.now()).why === "deadline";
@@ -122,7 +122,7 @@ function errorFor({ principal }: Call, thrown: unknown): ServiceError {
   return new ServiceError("insufficient_permissions", sentence, { cause: error });
 }
 
-/** A stream of a core whose headers can be sent. */
+/** A stream of a core that has sent the head of its answer. */
 export interface CoreStream<M> {
   /** Metadata of the core's answer. */
   readonly metadata: Metadata;
@@ -130,21 +130,22 @@ export interface CoreStream<M> {
   readonly route: () => AnswerRoute;
 }
 
-/** How the messages of a stream become items, which wait for a slow reader up to a bound. */
+/** Converts the messages of a stream to items, which are buffered for a slow reader up to a bound. */
 export interface ItemForm<O, M> {
   readonly read: (message: O) => M;
-  /** Bytes of an item, beside those that every item has. */
+  /** Size of an item in bytes, in addition to the fixed size of every item. */
   readonly sizeOf: (item: M) => number;
-  /** Bytes that wait before the core is paused. */
+  /** Number of buffered bytes at which the core's stream is paused. */
   readonly bytesMax: number;
 }
 
-/** Estimated bytes of an item in addition to its text. */
+/** Estimated fixed size of an item in bytes, in addition to its text. */
 const itemBytes = 256;
 
 /**
- * Streams an RPC of a core. Resolves when the answer is committed. Until the first message a core that is gone or leaving
- * is replaced by another one, at most twice; afterwards the items throw. Rejects, and the items throw, as `callCore` does.
+ * Streams an RPC of a core. Resolves when the core has sent the head of its answer. Until the first message a core that is
+ * unreachable or stopping is replaced by another one, at most twice. Later failures are thrown by `items`. Rejects like
+ * `callCore`.
  */
 export async function streamFromCore<I extends DescMessage, O extends DescMessage, M>(
   deps: RemoteCallDeps,
@@ -169,7 +170,7 @@ interface Settle<M> {
   reject(thrown: unknown): void;
 }
 
-/** Passes the messages of one stream on, from the core that serves it to the reader. */
+/** Relays the messages of one stream from the core that serves it to the reader. */
 class StreamRelay<M> {
   readonly #deps: RemoteCallDeps;
   readonly #attempt: CoreTry;
@@ -220,7 +221,7 @@ class StreamRelay<M> {
     this.#settle.resolve({ metadata, items: this.#queue, route });
   }
 
-  /** Trailers name the route only where the operation has one. */
+  /** Records the route. Trailers name it only for operations that have one. */
   #routed(metadata: Metadata): void {
     const route = readRoute(metadata);
     if (route.attempts === 0) return;

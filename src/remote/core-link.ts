@@ -1,25 +1,26 @@
 import { type ChannelCredentials, Client, type ClientOptions, Metadata, status } from "@grpc/grpc-js";
 import type { Clock } from "../domain/call/ports.js";
 
-/** What the last health check found: `leaving` cores finish their calls and take no new ones. */
+/** Result of the last health check. A `leaving` core is stopping: it finishes its calls and takes no new ones. */
 type LinkState = "unknown" | "serving" | "leaving" | "unreachable";
 
-/** A call that runs on a link. */
+/** A call that runs on a `CoreLink`. */
 export interface LinkedCall {
-  /** Ends it, because the core does not answer any more. */
+  /** Ends the call, because the core does not answer any more. */
   lost(): void;
 }
 
 interface Connection {
   readonly client: Client;
   calls: number;
-  /** Calls that the gateway has cancelled. */
+  /** Number of calls that the gateway has cancelled on this connection. */
   resets: number;
 }
 
 /**
- * Running and cancelled calls of one connection before another one is opened. A core accepts 1,000 streams at once, and Node
- * breaks a connection with more than 1,000 resets, which become 33 fewer each second: this many calls may all be cancelled.
+ * Running and cancelled calls of one connection after which another one is opened. A core accepts 1,000 streams at the same
+ * time. Node closes a connection with more than 1,000 stream resets, of which it forgets 33 a second: below this number,
+ * all calls of a connection may be cancelled.
  */
 const callsPerConnection = 900;
 
@@ -28,34 +29,34 @@ function isFull({ calls, resets }: Connection): boolean {
 }
 
 const checkTimeoutMs = 2_000;
-/** Checks without any answer after which the machine counts as lost, and its running calls end. */
+/** Number of health checks without any answer after which the machine counts as lost, and its running calls are ended. */
 const silentChecksMax = 5;
 
 const healthPath = "/grpc.health.v1.Health/Check";
-/** HealthCheckResponse with the status SERVING, as bytes. */
+/** Encoded HealthCheckResponse with the status SERVING. */
 const serving = Buffer.from([8, 1]);
 
-/** Names and values that all connections share. */
+/** Channel options of all connections. */
 const channelOptions: ClientOptions = {
-  // Else all channels of an address would share one connection.
+  // By default all channels of an address share one connection.
   "grpc.use_local_subchannel_pool": 1,
-  // Calls are repeated by RemoteCore, on another core.
+  // `callCore` and `streamFromCore` repeat calls, on another core.
   "grpc.enable_retries": 0,
   "grpc.enable_channelz": 0,
   "grpc.service_config_disable_resolution": 1,
-  // Both are bounded by the limits on bodies.
+  // The limits of request bodies and stream buffers bound the size of messages.
   "grpc.max_receive_message_length": -1,
   "grpc.max_send_message_length": -1,
   "grpc.initial_reconnect_backoff_ms": 100,
   "grpc.max_reconnect_backoff_ms": 1_000,
-  // The window of Node's default, 64 KiB, is shared by all streams of a connection.
+  // All streams of a connection share its flow control window, for which Node's default of 64 KiB is too small.
   "grpc-node.flow_control_window": 4 * 1024 * 1024,
 };
 
 /**
- * One address of a core, with its connections. grpc-js's own keepalive is not used: it pings connections that a core has
- * closed with GOAWAY, takes the missing answer for a lost core and so ends calls that the core still finishes. Health
- * checks find lost cores instead, and those that are leaving.
+ * One address of a core, with its connections. Health checks find lost and leaving cores. The keepalive of grpc-js is not
+ * used: it also pings connections on which a core has sent GOAWAY. Such pings are not answered, so grpc-js would end calls
+ * that the core is still finishing.
  */
 export class CoreLink {
   /** `ipv4:10.0.0.5:50051` */
@@ -69,7 +70,7 @@ export class CoreLink {
   #silentChecks = 0;
   #isClosed = false;
 
-  /** `serverName`: name in the certificate of the core; null: its address. */
+  /** `serverName`: host name that the core's certificate must have; null: the certificate must have the address. */
   constructor(address: string, credentials: ChannelCredentials, serverName: string | null, clock: Pick<Clock, "now">) {
     this.address = address;
     this.#credentials = credentials;
@@ -78,12 +79,12 @@ export class CoreLink {
     this.#clock = clock;
   }
 
-  /** Calls that run on it. */
+  /** Number of calls that run on this link. */
   get outstanding(): number {
     return this.#calls.size;
   }
 
-  /** A client for one call, until the returned function is called, which takes whether the call was cancelled here. */
+  /** A client for one call. Call `release` when the call has ended; `isCancelled`: this gateway has cancelled it. */
   take(call: LinkedCall): { readonly client: Client; readonly release: (isCancelled: boolean) => void } {
     const connection = this.#connection();
     connection.calls += 1;
@@ -143,7 +144,7 @@ export class CoreLink {
     for (const call of [...this.#calls]) call.lost();
   }
 
-  /** Opens no call any more; connections close when their calls have ended. */
+  /** No more calls are started on this link; each connection is closed when its calls have ended. */
   close(): void {
     this.#isClosed = true;
     for (const connection of [...this.#connections]) this.#closeIfSpare(connection);

@@ -7,7 +7,7 @@ import { signText } from "../lib/crypto.js";
 import type { CoreLink } from "./core-link.js";
 import { coreGone, readFailure, TryFailure } from "./read-answer.js";
 
-/** One RPC in grpc-js's form. */
+/** The definition of one RPC in the form of grpc-js. */
 export type Rpc = MethodDefinition<object, object>;
 
 export interface UnaryAnswer<M = object> {
@@ -15,23 +15,23 @@ export interface UnaryAnswer<M = object> {
   readonly head: Metadata;
 }
 
-/** What a streamed call delivers. Each try ends with `ended` or `failed`; the other functions are called before. */
+/** Callbacks of a streamed call. Each attempt ends with `ended` or `failed`; the other functions are called before. */
 export interface StreamReader {
-  /** The answer is committed. */
+  /** The core has sent the head of its answer. */
   committed(head: Metadata): void;
-  /** A returned promise pauses the stream until it resolves. */
+  /** A message has arrived. A returned promise pauses the stream until it resolves. */
   took(message: object): Promise<void> | undefined;
   ended(trailers: Metadata): void;
   failed(failure: TryFailure): void;
 }
 
-/** Calls one core on behalf of a client, with everything of the client's call that a core needs. */
+/** Calls one core on behalf of a client, and forwards all data of the client's call that a core needs. */
 export class CoreTry {
   readonly #call: Call;
   readonly #rpc: Rpc;
   readonly #token: string | null;
 
-  /** `token`: signs what is forwarded; null: the certificate of the connection proves it, or nothing does. */
+  /** `token`: secret that signs the forwarded fields; null: they are proven by the client certificate, or not at all. */
   constructor(call: Call, rpc: Rpc, token: string | null) {
     this.#call = call;
     this.#rpc = rpc;
@@ -97,7 +97,7 @@ export class CoreTry {
       finish();
     });
     call.on("error", () => {
-      // `status` follows, with the same facts.
+      // The event `status` follows and has the same data.
     });
     call.on("status", (status) => {
       if (!end(status)) return;
@@ -106,7 +106,7 @@ export class CoreTry {
     });
   }
 
-  /** Takes a connection, and ends the call when the client's call ends or the core is lost. */
+  /** Takes a connection for a call to the core, and cancels that call when the client's call ends or the core is lost. */
   #begin(link: CoreLink, failed: (failure: TryFailure) => void) {
     const { stop } = this.#call;
     let running: { cancel(): void } | null = null;
@@ -131,10 +131,10 @@ export class CoreTry {
       onCall(call: { cancel(): void }): void {
         running = call;
       },
-      /** Whether the call ended well. A failure is reported. */
+      /** Whether the call succeeded. A failure is reported to `failed`. */
       end(status: StatusObject): boolean {
         if (isOver) return false;
-        // grpc-js cancels a call at its deadline.
+        // grpc-js resets the stream of a call at its deadline.
         close(status.code === statusCode.DEADLINE_EXCEEDED);
         if (status.code === statusCode.OK) return true;
         failed(readFailure(status));

@@ -14,11 +14,11 @@ export interface CoreTls {
 }
 
 export interface CoresOptions {
-  /** `host:port` or `dns:///host:port`; every address of a host name is one core. */
+  /** Each is `host:port` or `dns:///host:port`; every IP address of a host name is one core. */
   readonly addresses: readonly string[];
   /** Null: plain text. */
   readonly tls: CoreTls | null;
-  /** The addresses of a host name. */
+  /** Looks up the IP addresses of a host name. */
   readonly lookup: (host: string) => Promise<readonly LookupAddress[]>;
   /** For timers that belong to no request. */
   readonly clock: Clock;
@@ -35,16 +35,16 @@ const firstCheckMs = 2_000;
 
 const order = { serving: 0, leaving: 1, unknown: 2, unreachable: 3 } as const;
 
-/** The cores of a gateway: found by name, checked each second, chosen by their outstanding calls. */
+/** The cores of a gateway. They are found by name, checked each second, and chosen by their number of running calls. */
 export class Cores {
   readonly #options: CoresOptions;
   readonly #credentials: ChannelCredentials;
-  /** By address. */
+  /** The links by address. */
   #links = new Map<string, CoreLink>();
   #checks = 0;
   #isClosed = false;
   #cancelTimer = (): void => {};
-  /** Ends the waits for a reachable core. */
+  /** Functions that end the waits for a reachable core. */
   #waiting: (() => void)[] = [];
   #wasReachable = true;
 
@@ -59,13 +59,13 @@ export class Cores {
     await Promise.race([this.#round(), pause(this.#options.clock, firstCheckMs)]);
   }
 
-  /** Whether a core takes calls. One that is leaving does, until its connections are closed. */
+  /** Whether a core takes calls. A leaving core takes calls until its connections are closed. */
   get isReachable(): boolean {
     for (const { state } of this.#links.values()) if (state === "serving" || state === "leaving") return true;
     return false;
   }
 
-  /** The core for a try: serving ones first, then the one with the fewest calls. Null: there is none. */
+  /** The core for an attempt: untried cores first, then serving ones, then the one with the fewest calls. Null: no cores. */
   pick(tried: ReadonlySet<CoreLink>): CoreLink | null {
     let best: CoreLink | null = null;
     let ties = 0;
@@ -78,7 +78,7 @@ export class Cores {
     return best;
   }
 
-  /** Resolves when a core is reachable, or after 1 s; at once when one is. */
+  /** Resolves when a core is reachable, but after 1 s at the latest. */
   async reachable(): Promise<void> {
     if (this.isReachable || this.#isClosed) return;
     await Promise.race([
@@ -87,7 +87,7 @@ export class Cores {
     ]);
   }
 
-  /** Takes note that a call found the core gone; it is checked at once. */
+  /** Call when a call has found a core unreachable or stopping. The core's health is checked immediately. */
   gone(link: CoreLink): void {
     if (link.state === "unreachable" || this.#isClosed) return;
     link.state = "unreachable";
@@ -122,7 +122,7 @@ export class Cores {
     else log.warn(fields, "no core is reachable: check core.addresses and the cores; inference is answered with 503");
   }
 
-  /** Looks up the names. A failure keeps the addresses of before. */
+  /** Looks up the host names. If a look-up fails, the previous addresses are kept. */
   async #find(): Promise<void> {
     const { addresses, clock } = this.#options;
     const found = await Promise.all(addresses.map((name) => this.#addressesOf(name)));
@@ -146,7 +146,7 @@ export class Cores {
         serverName,
       }));
     } catch (err) {
-      this.#options.log.warn({ err, host }, "the addresses of cores could not be looked up; using those of before");
+      this.#options.log.warn({ err, host }, "the addresses of cores could not be looked up; using the previous ones");
       return [...this.#links.keys()].map((address) => ({ address, serverName }));
     }
   }

@@ -14,8 +14,8 @@ export interface ForwardingDeps extends RemoteCallDeps {
 }
 
 /**
- * The services of a gateway: a core answers those about engines, all others need the store only. Models are files and
- * processes of one machine, so that a gateway shows those of one core and changes none.
+ * The gRPC services of a gateway. Calls about upstreams and models are forwarded to a core; all other services need only
+ * the store. Models are files and processes of one machine, so a gateway shows the models of one core and changes none.
  */
 export function forwardServices(services: readonly RpcService[], deps: ForwardingDeps): readonly RpcService[] {
   return services.map((service) => {

@@ -10,12 +10,12 @@ import type { LimitSnapshot, LimitState } from "../domain/call/rate-limits.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import { LimitError, readRefusal } from "../domain/metering/limit-response.js";
 
-/** A failed try of a call. */
+/** Failure of one attempt of a call. */
 export class TryFailure extends Error {
   override readonly name = "TryFailure";
-  /** The core is gone or leaving, and another one may serve the call. */
+  /** Whether the core is unreachable or stopping, so that another core may serve the call. */
   readonly isGone: boolean;
-  /** The error for the client, if it is not repeated. */
+  /** The error for the client if the call is not repeated. */
   readonly error: ServiceError;
 
   constructor(error: ServiceError, isGone: boolean) {
@@ -25,7 +25,7 @@ export class TryFailure extends Error {
   }
 }
 
-/** Reads a status other than OK: the reason of its ErrorInfo first, the code only where another program made it. */
+/** Reads a status other than OK: by the reason in its ErrorInfo, or by its code if another program has created the status. */
 export function readFailure(status: StatusObject): TryFailure {
   const { info, retryAfterMs } = detailsOf(status.metadata);
   const reason = info?.domain === errorDomain ? info.reason.toLowerCase() : "";
@@ -36,7 +36,7 @@ export function readFailure(status: StatusObject): TryFailure {
     param: info.metadata["param"],
     type: info.metadata["type"] as OpenAiErrorType | undefined,
     retryAfterMs,
-    // Beside a wait the advice follows from its length.
+    // If the error has a wait, the advice whether to retry follows from its length.
     ...(shouldRetry === undefined || retryAfterMs !== undefined ? {} : { shouldRetry: shouldRetry === "true" }),
     limits,
     degraded: textOf(status.metadata, headers.limitsDegraded) !== undefined,
@@ -49,7 +49,7 @@ export function readFailure(status: StatusObject): TryFailure {
   return new TryFailure(error, reason === "server_shutting_down");
 }
 
-/** A failure that no code of ours has described, as of a connection. Its text may name addresses and is for the log only. */
+/** A failure without details of this service, such as a broken connection. Its text may have addresses: for the log only. */
 function foreignFailure({ code, details }: StatusObject): TryFailure {
   const cause = new Error(`gRPC status ${code}: ${details}`);
   switch (code) {
@@ -76,9 +76,9 @@ function foreignFailure({ code, details }: StatusObject): TryFailure {
   }
 }
 
-/** The error of a call whose core was lost, at the end of all tries or after the first content. */
+/** The error of a call whose core was lost, when no attempt is left or content was already sent. */
 export function coreGone(cause: unknown): ServiceError {
-  const sentence = "The core that ran the request is gone before the answer was complete. Send the request again.";
+  const sentence = "The core that ran the request was lost before the answer was complete. Send the request again.";
   return new ServiceError("upstream_error", sentence, { cause });
 }
 
@@ -95,7 +95,7 @@ function detailsOf(metadata: Metadata): { info: ErrorInfo | null; retryAfterMs: 
     }
     return { info, retryAfterMs };
   } catch {
-    // Not a status: another program answered.
+    // Not a google.rpc.Status: another program has answered.
     return { info: null, retryAfterMs: undefined };
   }
 }
@@ -104,14 +104,14 @@ function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(errors, text);
 }
 
-/** The head of an answer from its metadata. */
+/** Reads the head of an answer from its metadata. */
 export function readHead(metadata: Metadata): AnswerHead {
   const limits = readLimits(metadata);
   const degraded = textOf(metadata, headers.limitsDegraded) !== undefined;
   return { ...readRoute(metadata), queueMs: 0, degraded, ...(limits === undefined ? {} : { limits }) };
 }
 
-/** The deployment that answers, from the metadata or the trailers of an answer. */
+/** Reads the deployment that answers from the metadata or the trailers of an answer. */
 export function readRoute(metadata: Metadata): AnswerRoute {
   const deployment = textOf(metadata, headers.deployment);
   const model = textOf(metadata, headers.answeringModel);
@@ -134,7 +134,7 @@ function readLimit(metadata: Metadata, limit: string, remaining: string, reset: 
   const most = textOf(metadata, limit);
   if (most === undefined) return undefined;
   return {
-    // Only the core needs the owner, for its own decisions.
+    // The core does not send the owner of the limit, which a gateway does not need.
     owner: { kind: "key", id: "" },
     limit: Number(most),
     remaining: Number(textOf(metadata, remaining) ?? 0),

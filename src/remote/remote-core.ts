@@ -47,7 +47,7 @@ import { callCore, type ItemForm, type RemoteCallDeps, streamFromCore } from "./
 import { readHead, textOf } from "./read-answer.js";
 
 export interface RemoteCoreDeps extends RemoteCallDeps {
-  /** Opens calls on this machine, so that a bad credential is refused without a core. */
+  /** Opens calls on this machine, so that a wrong credential is refused without a call to a core. */
   readonly local: Pick<Core, "open"> & { refuseNewCalls(): void };
   readonly limits: ServiceLimits;
 }
@@ -56,8 +56,8 @@ const { method: rpcs } = InferenceService;
 const { method: catalogRpcs } = CatalogService;
 
 /**
- * The core of a gateway: it opens and validates calls itself and runs them on a core elsewhere, through the public gRPC
- * services. Whether a call is admitted and what it costs is decided there.
+ * The `Core` of a gateway. It authenticates and validates calls itself and runs them on a core server through the public
+ * gRPC services. The core server decides whether a call is admitted, and charges its cost.
  */
 export class RemoteCore implements Core {
   readonly #deps: RemoteCoreDeps;
@@ -173,8 +173,8 @@ export class RemoteCore implements Core {
   }
 
   /**
-   * Checks a request as the core does: what passes can be encoded, and what does not costs no call. Throws ServiceError,
-   * for which the caller is charged one request.
+   * Validates a request like a core server: a valid one can be encoded, and an invalid one needs no call to a core. Throws
+   * ServiceError, for which the caller is charged one request.
    */
   #valid(ctx: CallContext, validate: () => void): Call {
     const call = callOf(ctx);
@@ -187,7 +187,7 @@ export class RemoteCore implements Core {
     return call;
   }
 
-  /** Runs a model. */
+  /** Calls a unary RPC that runs a model. */
   async #run<I extends DescMessage, O extends DescMessage>(
     call: Call,
     rpc: DescMethodUnary<I, O>,
@@ -220,7 +220,7 @@ export function callOf(ctx: CallContext): Call {
   return ctx;
 }
 
-/** For the log and the metrics. A model that has answered exists. */
+/** Records the model and the route for the log and the metrics. A model that has answered exists, so its name is safe there. */
 function noteRoute(call: Call, model: string, { deployment, attempts, fallbackModel }: AnswerHead): void {
   call.model = model;
   if (attempts > 0) call.route = { deployment, attempts, fallbackModel };
@@ -230,7 +230,7 @@ function originalOf(native: NativeOriginal | undefined) {
   return native === undefined ? {} : { original: originalFields(native) };
 }
 
-/** Tells the writer of the answer whether it may be the upstream's own. */
+/** Records for the writer of the answer whether the upstream may answer in the request's own API. */
 function noteOffer(native: NativeOriginal | undefined, metadata: Metadata): void {
   if (native === undefined) return;
   native.isOffered = readTranslatedHead(textOf(metadata, headers.answer))?.isOffered === true;
@@ -238,7 +238,7 @@ function noteOffer(native: NativeOriginal | undefined, metadata: Metadata): void
 
 const chatPrefix = "chatcmpl-";
 
-/** The id in the form of the operation: a core that does not trust the gateway answers a chat. */
+/** Gives an id the prefix of the operation. A core that does not trust the gateway returns the prefix of a chat completion. */
 function idFor({ operation }: Call, id: string): string {
   const prefix = answerPrefixes.get(operation);
   return prefix !== undefined && id.startsWith(chatPrefix) ? prefix + id.slice(chatPrefix.length) : id;

@@ -4,10 +4,10 @@ import type { LimitState } from "../../domain/call/rate-limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { ApiFamily } from "../http/call.js";
 
-/** Clients wait after it as after 503, and show it as an overloaded server. */
+/** Anthropic's status for an overloaded server. Clients retry after a wait, as they do after 503. */
 const overloadedStatus = 529;
 
-/** Error types by HTTP status; a status that is not here is of the request below 500, else of the service (ANT-5). */
+/** Error types by HTTP status. Any other status is `invalid_request_error` below 500, else `api_error` (ANT-5). */
 const errorTypes: ReadonlyMap<number, string> = new Map([
   [401, "authentication_error"],
   [403, "permission_error"],
@@ -18,10 +18,10 @@ const errorTypes: ReadonlyMap<number, string> = new Map([
   [overloadedStatus, "overloaded_error"],
 ]);
 
-/** Codes of errors by the field at fault: after this one, SDKs send the whole conversation instead of its last turn. */
+/** Error codes by the field at fault. After the code for `thread`, SDKs send the whole conversation, not only its last turn. */
 const errorCodes: ReadonlyMap<string, string> = new Map([["thread", "thread_unsupported_request"]]);
 
-/** Prefixes of its headers of limits. The service has one limit for tokens, of which input and output are parts. */
+/** Prefixes of the headers for the limit of tokens. The service has one limit for input and output tokens together. */
 const tokenLimits = [
   "anthropic-ratelimit-tokens",
   "anthropic-ratelimit-input-tokens",
@@ -55,7 +55,7 @@ export const anthropicFamily: ApiFamily = {
   },
 };
 
-/** The reset is the time at which the window is unused again, in RFC 3339. */
+/** Adds the headers of one limit. The reset is the time, in RFC 3339, at which the window is completely free again. */
 function addLimit(own: string[], prefix: string, { limit, remaining, resetMs }: LimitState, nowMs: number): void {
   own.push(`${prefix}-limit`, `${limit}`, `${prefix}-remaining`, `${remaining}`);
   own.push(`${prefix}-reset`, new Date(Math.ceil(nowMs + resetMs)).toISOString());
@@ -70,7 +70,7 @@ function typeOf(status: number): string {
   return errorTypes.get(status) ?? (status < 500 ? "invalid_request_error" : "api_error");
 }
 
-/** The message, in which the field at fault has this API's notation: `tools.0.type`. */
+/** The message of an error, with the field at fault in this API's notation: `tools.0.type`. */
 function messageOf({ message, param }: ServiceError): string {
   if (param === null) return message;
   const path = dotted(param);
@@ -81,7 +81,7 @@ function dotted(param: string): string {
   return param.replace(/\[(\d+)\]/g, ".$1");
 }
 
-/** Names of fields in the core's messages whose names in this API differ; the first match counts. */
+/** Names in this API of fields that have another name in the core's messages; the first match counts. */
 const renamed: readonly (readonly [form: RegExp, name: string])[] = [
   [/^stop$/, "stop_sequences"],
   [/^user$/, "metadata.user_id"],
@@ -92,8 +92,8 @@ const renamed: readonly (readonly [form: RegExp, name: string])[] = [
 ];
 
 /**
- * The error of the core for a translated request, with the names of the request's own fields. `sources` are the paths from
- * which the core's messages were read.
+ * Rewrites an error of the core about a translated request so that it names the fields of the original request. `sources`:
+ * for each message of the core, the path of the original request from which it was read.
  */
 export function restated(thrown: unknown, sources: readonly string[]): unknown {
   if (!(thrown instanceof ServiceError) || thrown.param === null) return thrown;
@@ -111,7 +111,7 @@ function ownName(param: string, sources: readonly string[]): string {
   return form === undefined || name === undefined ? param : param.replace(form, name);
 }
 
-/** The core's sentence speaks of messages with the role `tool`, which this API does not have. */
+/** Text for tool calls without results. The core's text names messages with the role `tool`, which this API does not have. */
 function unpairedTools(path: string): string {
   return (
     `'${path}': each 'tool_use' block must have a 'tool_result' block with its id in the next message, and each ` +

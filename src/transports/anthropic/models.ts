@@ -5,7 +5,7 @@ import { queryOf } from "../http/routes.js";
 const limitDefault = 20;
 const limitMax = 1_000;
 
-/** Which part of the list is requested; at most one of the ids is set. */
+/** The requested part of the list; at most one of the ids is set. */
 interface ModelPage {
   readonly limit: number;
   readonly afterId: string | null;
@@ -30,7 +30,7 @@ function readLimit(text: string | null): number {
   return refuseValue("limit", `'limit' must be a whole number from 1 to ${limitMax}.`);
 }
 
-/** One page of the models, which are sorted by id. `has_more`: whether the list goes on in the direction of the page. */
+/** One page of the models, sorted by id. `has_more`: whether more models follow in the direction of the request. */
 export function modelPageJson(models: readonly Model[], { limit, afterId, beforeId }: ModelPage): object {
   const rest = models.filter(({ id }) => (afterId === null || id > afterId) && (beforeId === null || id < beforeId));
   const data = beforeId === null ? rest.slice(0, limit) : rest.slice(-limit);
@@ -42,7 +42,7 @@ export function modelPageJson(models: readonly Model[], { limit, afterId, before
   };
 }
 
-/** A model in Anthropic's shape. It has no name beside its id. */
+/** A model in Anthropic's form. Models have no display name, so the id is used. */
 export function modelJson({ id, created, contextLength }: Model): object {
   return {
     type: "model",

@@ -2,7 +2,7 @@ import { type ContentPart, type Message, Role, type ToolCall } from "../../../ge
 import { checkNotEmpty, refuse } from "../../domain/call/service-error.js";
 import { type JsonObject, missingField, unknownValue, wrongType } from "../http/json-object.js";
 
-/** The core's messages, and for each the path of the message or block from which it was read. */
+/** The core's messages and, for each message, the path of the message or block from which it was read. */
 export interface Conversation {
   readonly messages: Message[];
   readonly sources: string[];
@@ -34,7 +34,7 @@ function add({ messages, sources }: Conversation, role: Role, source: string, co
   return message;
 }
 
-/** Begins a block that Claude Code sends for billing. It differs in each request, so that no prefix could be reused. */
+/** Start of a text that Claude Code sends for billing. It is removed, because it changes and so prevents prefix caching. */
 const billing = "x-anthropic-billing-header:";
 
 function addSystem(conversation: Conversation, body: JsonObject): void {
@@ -49,7 +49,7 @@ function addSystem(conversation: Conversation, body: JsonObject): void {
   if (kept.length > 0) add(conversation, Role.SYSTEM, "system", kept);
 }
 
-/** Results of tools are messages of their own in the core, before the rest of the user's message. */
+/** Adds a user's message. In the core each tool result is a separate message, before the rest of the user's message. */
 function addUser(conversation: Conversation, message: JsonObject): void {
   const text = message.value("content");
   if (typeof text === "string") {
@@ -67,13 +67,13 @@ function addUser(conversation: Conversation, message: JsonObject): void {
 function addToolResult(conversation: Conversation, block: JsonObject): void {
   const content = block.value("content") === undefined ? [] : contentOf(block, anyPart);
   const isError = block.boolean("is_error") === true;
-  // The core has no mark of failed results, so the text says it.
+  // The core has no field for failed results, so the text states it.
   const parts = isError ? [textPart("Error: "), ...content] : content;
   const result = add(conversation, Role.TOOL, block.path, parts.length > 0 ? parts : [textPart("")]);
   result.toolCallId = block.requiredString("tool_use_id");
 }
 
-/** Thinking of earlier turns is left out: the core takes none, and templates drop it. */
+/** Thinking blocks of earlier turns are removed: the core has no field for them, and chat templates drop them. */
 const droppedTypes: ReadonlySet<string> = new Set(["thinking", "redacted_thinking"]);
 
 function addAssistant(conversation: Conversation, message: JsonObject): void {
@@ -105,13 +105,13 @@ function readToolUse(block: JsonObject): ToolCall {
   };
 }
 
-/** Content as text or as a list of blocks. */
+/** Reads content that is a text or a list of blocks. */
 function contentOf(owner: JsonObject, read: PartReader): ContentPart[] {
   const content = owner.value("content");
   return typeof content === "string" ? [textPart(content)] : blocksOf(owner, "content").map(read);
 }
 
-/** At least one block. */
+/** Reads a list of at least one block. */
 function blocksOf(owner: JsonObject, key: string): readonly JsonObject[] {
   const value = owner.value(key);
   const path = owner.pathOf(key);
@@ -128,7 +128,7 @@ const assistantTypes = ["text", "tool_use", ...droppedTypes];
 const textOnly: PartReader = (block) => readPart(block, ["text"]);
 const anyPart: PartReader = (block) => readPart(block, partTypes);
 
-/** `supported` are the types of blocks at this place. Fields such as `cache_control` and `citations` have no effect. */
+/** Reads a block as a content part. `supported`: allowed types. Fields such as `cache_control` and `citations` are ignored. */
 function readPart(block: JsonObject, supported: readonly string[]): ContentPart {
   const type = block.requiredString("type");
   if (!supported.includes(type)) unknownValue(block.pathOf("type"), type, supported);
@@ -156,7 +156,7 @@ function imageUrl(source: JsonObject): string {
   return `data:${mediaType};base64,${source.requiredString("data")}`;
 }
 
-/** A document of plain text, after its title and context. Files of other kinds are refused: no engine reads them. */
+/** The text of a document after its title and context. Other kinds of files are refused, because no engine can read them. */
 function documentText(block: JsonObject): string {
   const source = block.requiredObject("source");
   const type = source.requiredString("type");

@@ -14,14 +14,14 @@ import { type JsonObject, missingField, unknownValue } from "../http/json-object
 import { type Translated, translate } from "../http/native.js";
 import { readConversation } from "./read-conversation.js";
 
-/** Header with the names of features that are not in all versions of the API. */
+/** Header that enables beta features of the API by name. */
 export const betaHeader = "anthropic-beta";
 
 /** A request in the core's form. */
 export interface ReadMessage {
   readonly params: ChatCompletionParams;
   readonly stream: boolean;
-  /** Paths from which the core's messages were read, for errors. */
+  /** For errors: for each message of the core, the path from which it was read. */
   readonly sources: readonly string[];
 }
 
@@ -49,7 +49,7 @@ export const messageFields: ReadonlySet<string> = new Set([
   "thread",
 ]);
 
-/** Fields of the body of a count, which has no answer. */
+/** Known fields of the body of a token count. */
 export const countFields: ReadonlySet<string> = new Set([
   "model",
   "messages",
@@ -64,8 +64,8 @@ export const countFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Translates the body of `POST /v1/messages`, beside the original for upstreams that have this API. `betas`: the header that
- * allows fields of it. Throws ServiceError.
+ * Translates the body of `POST /v1/messages`, and keeps the original for upstreams that support this API. `betas`: value of
+ * the header that enables beta fields in the original. Throws ServiceError.
  */
 export function translateMessage(body: JsonObject, betas: string | undefined): Translated<ReadMessage> {
   const headers = betas === undefined ? {} : { [betaHeader]: betas };
@@ -89,7 +89,7 @@ export function readMessage(body: JsonObject): ReadMessage {
   return { params, sources, stream: body.boolean("stream") ?? false };
 }
 
-/** Reads the body of `POST /v1/messages/count_tokens`: what makes up the prompt. Throws ServiceError. */
+/** Reads the body of `POST /v1/messages/count_tokens`: only fields that are part of the prompt. Throws ServiceError. */
 export function readCount(body: JsonObject): Omit<ReadMessage, "stream"> {
   return readPrompt(body);
 }
@@ -129,7 +129,7 @@ function set<K extends keyof ChatCompletionParams>(
   if (value !== undefined) params[key] = value;
 }
 
-/** Refuses what the caller relies on, where ignoring it would change the answer silently. */
+/** Refuses unsupported fields that the caller relies on, because ignoring them would change the answer silently. */
 function refuseUnsupported(body: JsonObject): void {
   if ((body.array("mcp_servers") ?? []).length > 0) unsupported("mcp_servers", "This service calls no MCP servers.");
   if (body.value("thread") !== undefined) unsupported("thread", "Send the whole conversation: no answer is kept.");
@@ -140,7 +140,7 @@ function unsupported(param: string, why: string): never {
   refuse("unsupported_parameter", param, `Unsupported parameter: '${param}'. ${why}`);
 }
 
-/** A function. Tools that Anthropic's own servers run, and those whose schema only its models have, are refused. */
+/** Reads a function. Tools that Anthropic's servers run, and tools whose schema only Anthropic's models know, are refused. */
 function readTool(tool: JsonObject): Tool {
   const type = tool.string("type") ?? "custom";
   if (type !== "custom") {
@@ -181,15 +181,15 @@ function readToolChoice(choice: JsonObject): ToolChoice {
 }
 
 const thinkingTypes = ["enabled", "adaptive", "disabled"];
-/** Effort of `thinking.budget_tokens`: up to so many tokens. */
+/** The effort for a `thinking.budget_tokens` of up to `tokensMax`; larger budgets are `high`. */
 const budgets = [
   { effort: "low", tokensMax: 4_096 },
   { effort: "medium", tokensMax: 16_384 },
 ] as const;
-/** Efforts of this API. Servers have no word for those above `high`. */
+/** Efforts of this API. `xhigh` and `max` become `high`, because many servers do not know them. */
 const efforts = ["low", "medium", "high", "xhigh", "max"];
 
-/** The core's reasoning effort; undefined without `thinking`: then the model's own default applies. */
+/** The core's reasoning effort. Undefined if the request has no `thinking`: then the model's default applies. */
 function readEffort(thinking: JsonObject | undefined, outputConfig: JsonObject | undefined): string | undefined {
   const effort = outputConfig?.string("effort");
   checkOneOf(effort, "output_config.effort", efforts);
@@ -203,7 +203,7 @@ function readEffort(thinking: JsonObject | undefined, outputConfig: JsonObject |
   return budgets.find(({ tokensMax }) => budget <= tokensMax)?.effort ?? "high";
 }
 
-/** The required form of the text. The core names it, this API does not. */
+/** Reads the required format of the text. This API has no name for it, but the core requires one. */
 function readFormat(format: JsonObject | undefined): ResponseFormat | undefined {
   if (format === undefined) return undefined;
   const type = format.requiredString("type");

@@ -29,22 +29,22 @@ interface AnthropicDeps extends ApiDeps, BodyDeps {
 
 type AnthropicOperation = Extract<Operation, "create_message" | "count_tokens" | "list_models" | "get_model">;
 
-/** Its operations on paths of its own. */
+/** Operations on paths that only Anthropic's API has. */
 export const anthropicPaths = [
   { name: "create_message", method: "POST", path: "/v1/messages" },
   { name: "count_tokens", method: "POST", path: "/v1/messages/count_tokens" },
 ] as const;
 
-/** Paths that OpenAI's API has, too. */
+/** Operations on paths that OpenAI's API also has. */
 const sharedRows = [
   { name: "list_models", method: "GET", path: "/v1/models" },
   { name: "get_model", method: "GET", path: "/v1/models/{id}" },
 ] as const;
 
-/** Clients of this API send it with every request; on the shared paths it selects this API. */
+/** Header that clients of this API send with every request. On the shared paths it selects this API. */
 const versionHeader = "anthropic-version";
 
-/** Anthropic's Messages API. */
+/** The routes of Anthropic's Messages API. */
 export function createAnthropicRoutes(deps: AnthropicDeps): Route[] {
   const { operationRoute } = createApi(deps, anthropicFamily);
   const handlers = createHandlers(deps);
@@ -57,7 +57,7 @@ export function createAnthropicRoutes(deps: AnthropicDeps): Route[] {
 function createHandlers(deps: AnthropicDeps): Readonly<Record<AnthropicOperation, OperationHandler>> {
   const { core } = deps;
   const readRequest = createJsonReader(deps);
-  // The keep-alive of this API is an event.
+  // In this API a keep-alive is always an event (`ping`), never a comment.
   const keepAlive = deps.keepAlive === "off" ? "off" : "chunk";
 
   return {

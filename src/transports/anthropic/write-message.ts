@@ -25,7 +25,7 @@ export function messageJson(completion: ChatCompletion): JsonText {
   return json.add(`,"usage":${usageJson(usage)}}`);
 }
 
-/** Blocks in the order in which a model produces them. A text without characters has none. */
+/** Adds the blocks in the order in which a model produces them. An empty text gets no block. */
 function addContent(json: JsonText, message: AssistantMessage | undefined): void {
   const { reasoningContent = "", content = "", refusal = "", toolCalls = [] } = message ?? {};
   let separator = "";
@@ -47,14 +47,14 @@ function addContent(json: JsonText, message: AssistantMessage | undefined): void
   }
 }
 
-/** The arguments as they were written. A call that was cut, or malformed, travels as text in an object. */
+/** The arguments of a call, unchanged. Text that is not a JSON object, because it was cut or malformed, is put into one. */
 function inputJson({ function: called }: ToolCall): string {
   const text = called?.argumentsJson ?? "";
   if (text.trim() === "") return "{}";
   try {
     if (isObject(JSON.parse(text))) return text;
   } catch {
-    // Not JSON, like a value that is no object.
+    // Text that is not JSON is treated like JSON that is not an object.
   }
   return JSON.stringify({ invalid_json: text });
 }
@@ -85,7 +85,7 @@ function usageJson(usage: Usage | undefined): string {
   return `{${prompt},"output_tokens":${usage?.completionTokens ?? 0}${details}}`;
 }
 
-/** An event: its name is also the `type` of its data, whose other members follow. */
+/** An event. Its data begins with a `type`, which is the event's name; `members` are the other members. */
 function event(type: string, members: string): string {
   return `event: ${type}\ndata: {"type":"${type}"${members}}${sseEventEnd}`;
 }
@@ -97,15 +97,15 @@ type BlockType = "text" | "thinking" | "tool_use";
 
 /**
  * The events of one message: `message_start`, then the blocks one after the other, then `message_delta` with the usage and
- * `message_stop` (ANT-2, ANT-3). A block begins with its first content, so that there is none without.
+ * `message_stop` (ANT-2, ANT-3). A block begins with its first content, so there are no empty blocks.
  */
 export class MessageFrames implements StreamFrames<ChatCompletionChunk> {
   readonly #model: string;
   readonly #answer: Pick<StreamAnswer<unknown>, "id" | "promptUsage">;
-  /** Of the block that is open, or was the last one; -1 before the first. */
+  /** Index of the open block, or of the last block if none is open; -1 before the first. */
   #index = -1;
   #open: BlockType | null = null;
-  /** Start of a delta with text of the open block, up to the text. */
+  /** A delta event of the open block, up to its text. */
   #deltaStart = "";
   #hasRefusal = false;
   #stop = "";
@@ -127,7 +127,7 @@ export class MessageFrames implements StreamFrames<ChatCompletionChunk> {
 
   frame({ choices, usage }: ChatCompletionChunk): string {
     const [choice] = choices;
-    // Nearly all chunks are text of a block that is open.
+    // Nearly all chunks continue the text of an open block.
     const text = choice?.delta?.content;
     if (text && this.#open === "text" && choice?.finishReason === undefined) return this.#deltaOf(text);
     if (choice !== undefined) return this.#eventsOf(choice);
@@ -185,7 +185,7 @@ export class MessageFrames implements StreamFrames<ChatCompletionChunk> {
     return `${this.#deltaStart + jsonString(text)}}}${sseEventEnd}`;
   }
 
-  /** Ends the open block. Thinking ends with a signature, which is empty: nothing is signed here. */
+  /** Ends the open block. A thinking block ends with a signature, which is empty because this service signs nothing. */
   #close(): string {
     if (this.#open === null) return "";
     const at = `,"index":${this.#index}`;

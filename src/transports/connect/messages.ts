@@ -27,7 +27,7 @@ import { endFlags, envelopeBytes, type RpcForm, type RpcProtocol } from "./proto
 
 /** An error for a request whose message cannot be read. */
 export class UnreadableMessage extends ServiceError {
-  /** The code of the protocol: clients expect `internal` for bytes that are not a message. */
+  /** The code for Connect and gRPC-Web: clients expect `internal` for bytes that are not a message. */
   readonly rpcCode: Code;
 
   constructor(code: ErrorCode, rpcCode: Code, text: string) {
@@ -48,7 +48,7 @@ const encodingHeaders: Readonly<Record<RpcProtocol, string>> = {
   grpc_web: "grpc-encoding",
 };
 
-/** Throws for messages that are compressed: inference answers are small or are streamed. */
+/** Throws for compressed messages. Compression is not supported, because inference messages are small or are streamed. */
 export function checkEncoding(protocol: RpcProtocol, { headers }: IncomingMessage): void {
   const encoding = headers[encodingHeaders[protocol]];
   if (encoding === undefined || encoding === "identity") return;
@@ -56,14 +56,14 @@ export function checkEncoding(protocol: RpcProtocol, { headers }: IncomingMessag
   throw new UnreadableMessage("unsupported_media_type", Code.Unimplemented, text);
 }
 
-/** Size limit of a request body whose message may have `messageBytesMax`. */
+/** Size limit of a request body whose message may have up to `messageBytesMax` bytes. */
 export function bodyBytesMax(protocol: RpcProtocol, messageBytesMax: number): number {
   return protocol === "connect_unary" ? messageBytesMax : messageBytesMax + envelopeBytes;
 }
 
 /**
- * The one message of a whole body; a promise for large JSON, which is parsed in several turns of the event loop. Throws or
- * rejects with ServiceError, also for a message that would become too many objects.
+ * Reads the only message of a whole body. Returns a promise for large JSON, which is parsed in several turns of the event
+ * loop. Throws or rejects with ServiceError, also for a message that would become too many objects.
  */
 export function readMessage(
   form: RpcForm,
@@ -76,8 +76,8 @@ export function readMessage(
   if (isJson) return readJson(desc, message, limits);
   checkMessageBounds(desc, message, limits);
   try {
-    // Of a plain array: fields of type bytes of a Buffer would be Buffers, whose slice() does not copy. Unknown fields are
-    // dropped: each one that is kept becomes an object.
+    // Decodes a Uint8Array: from a Buffer, fields of type bytes would be Buffers, whose slice() does not copy. Unknown
+    // fields are dropped, because each one that is kept would become an object.
     const bytes = new Uint8Array(message.buffer, message.byteOffset, message.length);
     return fromBinary(desc, bytes, { readUnknownFields: false });
   } catch (thrown) {
@@ -112,7 +112,7 @@ function messageOf(desc: DescMessage, value: JsonValue): Message {
 /** Flag of an envelope with a compressed message. */
 const compressedFlag = 1;
 
-/** The one message between the envelopes of a body. Envelopes with `endFlag` are skipped. */
+/** The only message in the envelopes of a body. Envelopes with `endFlag` are skipped. */
 function messageInEnvelope(body: Buffer, endFlag: number): Buffer {
   let message: Buffer | null = null;
   for (let at = 0; at < body.length; ) {
@@ -131,12 +131,12 @@ function messageInEnvelope(body: Buffer, endFlag: number): Buffer {
   return message;
 }
 
-/** A message of an answer. Throws when it does not fit its descriptor. */
+/** Encodes a message of an answer. Throws when it does not fit its descriptor. */
 export function encodeMessage({ isJson }: RpcForm, desc: DescMessage, message: Message): Uint8Array | string {
   return isJson ? toJsonString(desc, message) : toBinary(desc, message);
 }
 
-/** The message of a unary answer. Thousands of vectors are written in several turns of the event loop (EMB-11). */
+/** Encodes the message of a unary answer. JSON of embeddings is written in several turns of the event loop (EMB-11). */
 export function encodeAnswer(
   form: RpcForm,
   desc: DescMessage,
@@ -146,14 +146,14 @@ export function encodeAnswer(
   return encodeMessage(form, desc, message);
 }
 
-/** The protobuf library writes base64 character by character. */
+/** The JSON of embeddings, written here because the protobuf library writes base64 character by character. */
 async function embeddingsJson({ embeddings }: CreateEmbeddingsResponse): Promise<string> {
   if (embeddings === undefined) return "{}";
   const turns = new Turns();
   const rows: string[] = [];
   for (const { index, vector } of embeddings.data) {
     const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.length);
-    // A field with its default is left out.
+    // Protobuf JSON omits a field with its default value.
     rows.push(`{${index === 0 ? "" : `"index":${index},`}"vector":"${bytes.toString("base64")}"}`);
     await turns.next();
   }

@@ -23,7 +23,7 @@ import { answerAndLinger } from "../http/answer.js";
 /** Protocol of a request. */
 export type RpcProtocol = "connect_unary" | "connect_stream" | "grpc_web";
 
-/** Protocol and codec of a request, which are also those of its answer. */
+/** Protocol and codec of a request and of its answer. */
 export interface RpcForm {
   readonly protocol: RpcProtocol;
   /** Messages are JSON; else binary protobuf. */
@@ -47,7 +47,7 @@ export function formOf(contentType: string | undefined): RpcForm | null {
   return contentType === undefined ? null : (formsByType.get(contentType) ?? formOfVariant(contentType));
 }
 
-/** The form of a content type in other spellings: with a charset, or with capitals. */
+/** The form of a content type in another spelling: with a charset or with capital letters. */
 function formOfVariant(contentType: string): RpcForm | null {
   const grpcWeb = parseGrpcWebType(contentType);
   if (grpcWeb !== undefined) return grpcWeb.text ? null : formWith("grpc_web", !grpcWeb.binary);
@@ -60,7 +60,7 @@ function formWith(protocol: RpcProtocol, isJson: boolean): RpcForm | null {
   return forms.find((form) => form.protocol === protocol && form.isJson === isJson) ?? null;
 }
 
-/** Whether a method can be called in a protocol: Connect has one for unary calls and one for streams. */
+/** Whether a method can be called in a protocol: Connect has one protocol for unary calls and one for streams. */
 export function isServedIn(protocol: RpcProtocol, { methodKind }: DescMethod): boolean {
   return protocol !== (methodKind === "unary" ? "connect_stream" : "connect_unary");
 }
@@ -81,7 +81,7 @@ export function timeoutMsOf(protocol: RpcProtocol, headers: IncomingHttpHeaders)
   return error === undefined && timeoutMs !== undefined ? timeoutMs : null;
 }
 
-/** Bytes around each message of an enveloped protocol: a flag and the message's length. */
+/** Size of the prefix of each enveloped message: a byte of flags and the message's length. */
 export const envelopeBytes = 5;
 
 /** Flag of the envelope that ends a request or an answer. */
@@ -104,7 +104,7 @@ export function enveloped(flags: number, message: Uint8Array | string): Buffer {
 const endOfStream = createEndStreamSerialization(undefined);
 
 /**
- * The last bytes of an answer in envelopes: its trailers, names and values in turn, and its error; null: it succeeded.
+ * The last envelope of an answer, with its trailers (names and values in turn) and its error. `failure` null: it succeeded.
  */
 export function endEnvelope(
   protocol: Exclude<RpcProtocol, "connect_unary">,
@@ -125,7 +125,7 @@ function connectErrorOf({ code, message, details, metadata }: StatusParts): Conn
 
 /**
  * Responds with an error in the form of the protocol: a status and JSON, an end-of-stream message, or trailers only.
- * Without a protocol the answer is JSON. `httpStatus` is that of JSON; null: the one that Connect has for the code.
+ * `protocol` null: JSON. `httpStatus`: status of an answer in JSON; null: the status that Connect specifies for the code.
  */
 export function answerError(
   req: IncomingMessage,

@@ -41,9 +41,8 @@ export interface ConnectDeps extends CallDeps, BodyDeps {
 }
 
 /**
- * Connect and gRPC-Web on the HTTP listener. Order of checks as on REST: unknown path, then credential and scope by
- * `core.open`, then method, content type and size, then the body. An error before the operation begins is written in the
- * request's protocol.
+ * Connect and gRPC-Web on the HTTP listener. The order of checks is the same as for REST: unknown path, then credential and
+ * scope by `core.open`, then method, content type and size, then the body. Errors are written in the request's protocol.
  */
 export function createConnectRoutes(deps: ConnectDeps) {
   const { services, limits, ids } = deps;
@@ -96,7 +95,7 @@ export function createConnectRoutes(deps: ConnectDeps) {
   return {
     routes: services.flatMap(({ handlers }) => handlers.map(routeOf)),
 
-    /** Answers a path that has no route, if it was called as an RPC; else false. */
+    /** Answers a request whose path has no route, if it is an RPC call, and returns true. False: it is not an RPC call. */
     refuseUnknown(req: IncomingMessage, res: ServerResponse): boolean {
       const path = pathOf(req);
       const form = isRpcPath(path) ? requestedForm(req) : null;
@@ -123,19 +122,19 @@ function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {
 
 const userAgentCharsMax = 256;
 const sessionName = "uis_session";
-/** Marks a browser that has signed in before; it outlives the session. */
+/** Name of the cookie that marks a browser that has signed in before; it is valid longer than the session. */
 const knownName = "uis_browser";
 const securePrefix = "__Host-";
 
 /**
- * What the browser sent, and how to set the cookie of its dashboard session (KEY-22). Where the browser uses TLS, with
- * this service or with a proxy in front, the cookie's name has the prefix that makes browsers refuse it from any other
- * host, from a plain connection and for a part of the paths only.
+ * The cookies and other properties that the browser sent, and functions that set its cookies (KEY-22). If the browser uses
+ * TLS, to this service or to a proxy in front of it, the names of cookies begin with `__Host-`: browsers then accept them
+ * only from this host, over TLS and for all paths.
  */
 export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
   const { cookie, origin, host } = req.headers;
   const isTls = req.socket instanceof TLSSocket;
-  // Behind a proxy that terminates TLS the origin is still https: browsers send it with every call of the dashboard.
+  // Behind a proxy that terminates TLS the Origin header is still https; browsers send it with every call of the dashboard.
   const isSecure = isTls || origin?.toLowerCase() === `https://${host?.toLowerCase()}`;
   const prefix = isSecure ? securePrefix : "";
   const setCookie = (name: string, value: string, forMs: number): void => {
@@ -144,7 +143,8 @@ export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
     res.setHeader("cache-control", "no-store");
   };
   return {
-    // Requests from other origins behind such a proxy are recognised by their session, too, and rejected for the origin.
+    // Behind such a proxy, a request from another origin is not secure by the test above. Its session is read nevertheless,
+    // so that it is rejected because of its origin.
     sessionToken:
       cookieOf(cookie, `${prefix}${sessionName}`) ??
       (isTls ? undefined : cookieOf(cookie, `${securePrefix}${sessionName}`)),
@@ -156,7 +156,7 @@ export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
   };
 }
 
-/** The value of a cookie; undefined without one, and for two of the name, as one of them may be planted. */
+/** The value of a cookie. Undefined if there is none, or two with the name: an attacker may have set one of them. */
 function cookieOf(header: string | undefined, name: string): string | undefined {
   if (header === undefined) return undefined;
   const values = header
@@ -168,8 +168,8 @@ function cookieOf(header: string | undefined, name: string): string | undefined 
 }
 
 /**
- * Checks `Sec-Fetch-Site`, where the browser sends it, and `Origin`. On a plain connection the origin may be https,
- * too: a proxy in front of this service may terminate TLS.
+ * Whether a request comes from a page of this service, by `Sec-Fetch-Site` and `Origin`; undefined: the browser sent no
+ * origin. On a plain connection the origin may also be https, because a proxy in front of this service may terminate TLS.
  */
 function isSameOrigin({ headers }: IncomingMessage, isTls: boolean): boolean | undefined {
   const { origin, host } = headers;
@@ -183,7 +183,7 @@ function isSameOrigin({ headers }: IncomingMessage, isTls: boolean): boolean | u
 
 type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
 
-/** Calls a handler with the message of a request, and writes its answer. Rejects only while no answer has begun. */
+/** Calls a handler with the message of a request, and writes its answer. Rejects only if the answer has not begun. */
 async function answerCall(handler: RpcHandler, form: RpcForm, call: Call, request: Message): Promise<void> {
   /** Headers of the answer, names and values in turn. */
   const head = ["content-type", form.contentType, headers.requestId, call.requestId];
@@ -202,7 +202,7 @@ async function answerCall(handler: RpcHandler, form: RpcForm, call: Call, reques
   writeUnary(call.res, form, head, await encodeAnswer(form, output, response));
 }
 
-/** The end of every unary answer of gRPC-Web. */
+/** The trailers of every successful unary answer of gRPC-Web. */
 const grpcWebEnd = endEnvelope("grpc_web", null);
 
 function writeUnary(res: ServerResponse, form: RpcForm, head: string[], message: Uint8Array | string): void {
@@ -211,7 +211,7 @@ function writeUnary(res: ServerResponse, form: RpcForm, head: string[], message:
   const bytes = Buffer.byteLength(body);
   head.push("content-length", `${bytes}`);
   res.writeHead(200, head);
-  // As text it is sent in one piece with the head.
+  // A body that is written as text is sent in one piece with the head.
   writeText(res, typeof body === "string" ? body : latin1Of(body), bytes);
   res.end();
 }
@@ -221,8 +221,8 @@ function latin1Of({ buffer, byteOffset, length }: Uint8Array): string {
 }
 
 /**
- * Writes the messages of a stream in envelopes, with backpressure. From here on a failure is the end of the stream, which
- * a slow reader still receives.
+ * Writes the messages of a stream in envelopes, with backpressure. A failure is written as the last envelope, which a slow
+ * reader still receives.
  */
 async function writeStream(
   { method }: Streaming,

@@ -9,7 +9,7 @@ import type { IdSource } from "../../domain/call/ports.js";
 import { answerAndLinger } from "../http/answer.js";
 import type { Route } from "../http/routes.js";
 
-/** The served files, as read at the start. Null if they were not built. */
+/** The served files, which are read once at the start. Null: they were not built. */
 export interface StaticFiles {
   readonly dashboard: WebFolder | null;
   readonly documents: WebFolder | null;
@@ -17,7 +17,7 @@ export interface StaticFiles {
   readonly openApi: WebFile | null;
 }
 
-/** A page, or one of the settings. */
+/** Path of a page of the dashboard: a name, or `settings/` and a name. */
 const pageName = /^(?<group>settings\/)?[a-z][a-z-]{0,40}$/;
 const yearSeconds = 31_536_000;
 
@@ -49,7 +49,7 @@ export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requ
   /** A folder of files. `hasPages`: names without a dot are pages, shown by the index of their folder. */
   function site(path: string, name: string, folder: WebFolder | null, policy: string, hasPages: boolean): Route[] {
     const notBuilt = `${name} is not built here. Build it with: npm run build`;
-    // Relative addresses in a page work only below the folder.
+    // The relative addresses in a page need a path that ends with a slash.
     const redirect = redirectPage(`${path.slice(1)}/`);
     const find = (rest: string): WebFile | string => {
       const page = hasPages ? pageName.exec(rest) : null;
@@ -68,7 +68,7 @@ export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requ
 }
 
 /**
- * A route whose path leads browsers to the dashboard: requests for a page (`Accept: text/html`). No SDK sends such a request,
+ * Extends a route by a redirect to the dashboard for browsers, recognised by `Accept: text/html`. No SDK sends this header,
  * so an HTTP redirect is safe here. All other requests are answered by the route itself.
  */
 export function withBrowserRedirect({ path, handle }: Route, ids: Pick<IdSource, "requestId">): Route {
@@ -94,8 +94,8 @@ export function withBrowserRedirect({ path, handle }: Route, ids: Pick<IdSource,
 }
 
 /**
- * A page that sends the browser to `to`, a relative address. Not an HTTP redirect: programs follow those and lose the
- * body of their request.
+ * A page that makes the browser load `to`, a relative address. It is not an HTTP redirect, because programs that follow a
+ * redirect lose the body of their request.
  */
 function redirectPage(to: string): WebFile {
   const html = `<!doctype html>
@@ -137,7 +137,7 @@ function writeText(req: IncomingMessage, res: ServerResponse, status: number, te
   answerAndLinger(req, res, status, all, `${text}\n`);
 }
 
-/** Nothing from other origins, no inline scripts (SEC-21). */
+/** Content security policy that allows nothing from other origins and no inline scripts (SEC-21). */
 const sameOriginOnly = [
   "default-src 'none'",
   "script-src 'self'",
@@ -149,29 +149,29 @@ const sameOriginOnly = [
   "frame-ancestors 'none'",
 ];
 
-/** For the dashboard: with trusted types no text can become markup or a script. */
+/** Policy of the dashboard: with trusted types no text can become markup or a script. */
 const dashboardPolicy = [...sameOriginOnly, "require-trusted-types-for 'script'", "trusted-types 'none'"].join("; ");
 
-/** For Swagger UI, which turns sanitized texts into markup, so that trusted types would stop it. */
+/** Policy of Swagger UI. Without trusted types, which would break it: it turns sanitized texts into markup. */
 const documentsPolicy = sameOriginOnly.join("; ");
 
-/** Sent with every answer beside the policy. The listener adds `x-content-type-options` to all answers. */
+/** Headers that are sent with every file in addition to the policy. The listener adds `x-content-type-options`. */
 const browserRules: Headers = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "referrer-policy": "no-referrer",
 };
 
-/** By path below the folder, with `/` between its parts. */
+/** The files of a folder by their path below it, with `/` as separator. */
 type WebFolder = ReadonlyMap<string, WebFile>;
 
-/** A hundred times the size of the build: bounds the memory if the folder is the wrong one. */
+/** A hundred times the size of the build. Bounds the memory if a wrong folder is configured. */
 export const folderLimits = { files: 1_000, bytes: 64 * 1024 * 1024 } as const;
 
-/** The page of a folder's own path. */
+/** The file that is served for the path of a folder. */
 const indexName = "index.html";
 
-/** File names with a digest, from Vite. */
+/** File names with a digest of the content, as Vite creates them. */
 const hashedName = /^assets\/[^/]+-[\w-]{8}\.\w+$/;
 
 /**
@@ -263,7 +263,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   "": "text/plain; charset=utf-8",
 };
 
-/** `compressedBytes`: by encoding. */
+/** `compressedBytes`: the compressed forms by encoding. */
 function toWebFile(
   name: string,
   bytes: Uint8Array,

@@ -39,8 +39,8 @@ type SendStatus = ServerInterceptingCallInterface["sendStatus"];
 type PartialStatus = Parameters<SendStatus>[0];
 
 /**
- * The property of grpc-js's innermost call, and of the metadata that its handler gets, with their OpenCall. A WeakMap of
- * all calls would make young garbage survive scavenges.
+ * Name of the property that holds the OpenCall: on grpc-js's innermost call object, and on the metadata object that its
+ * handler gets. A WeakMap of all calls would make young garbage survive scavenges.
  */
 const openCallKey = Symbol("OpenCall");
 
@@ -55,14 +55,14 @@ export function openCallOf(metadata: Metadata): OpenCall {
   return open;
 }
 
-/** The largest message of a forwarded call, as a multiple of the client's largest. */
+/** Size limit of the message of a forwarded call, as a multiple of the limit for messages of clients. */
 const forwardedSize = 3;
 
 const wrappedPrototypes = new WeakSet<object>();
 
 /**
- * Wraps `sendStatus` on the prototype of grpc-js's innermost calls, once: a function of its own on each call would make
- * young garbage survive scavenges. Calls without an OpenCall are not affected.
+ * Wraps `sendStatus` once, on the prototype of grpc-js's innermost call objects: one function per call would make young
+ * garbage survive scavenges. Calls without an OpenCall are not affected.
  */
 function wrapStatuses(call: ServerInterceptingCallInterface): void {
   const prototype: { sendStatus: SendStatus } = Object.getPrototypeOf(call);
@@ -85,7 +85,7 @@ function wrapStatuses(call: ServerInterceptingCallInterface): void {
 export class OpenCall implements Placed {
   requestId: string;
   readonly abort = new AbortSource();
-  /** The client's deadline on our clock; Infinity without one. */
+  /** The client's deadline as a time of this server's clock; Infinity without one. */
   readonly deadlineAtMs: number;
   /** Index in the list of open calls. */
   place = -1;
@@ -104,7 +104,7 @@ export class OpenCall implements Placed {
   readonly #cancelUploadTimer: () => void;
   #cancelStallTimer: (() => void) | undefined;
 
-  /** `bytesMax`: of the request's message. */
+  /** `bytesMax`: size limit of the request's message. */
   constructor(
     deps: OpenCallDeps,
     method: DescMethod,
@@ -132,8 +132,9 @@ export class OpenCall implements Placed {
   }
 
   /**
-   * A trusted gateway forwarded the call. Its connection carries many callers, so that it has no share of its own. The
-   * message may be larger than the client's: a translated request also has its original.
+   * Call when a trusted gateway forwarded the call. The gateway's connection carries many callers, so it gets no share of
+   * the byte budget as a connection. The message may be larger than the client's: a translated request is forwarded
+   * together with its original.
    */
   isForwarded({ requestId }: Pick<ForwardedCall, "requestId">): void {
     this.requestId = requestId;
@@ -142,7 +143,7 @@ export class OpenCall implements Placed {
     limitMessages(this.#call, this.#bytesMax);
   }
 
-  /** Records that the core has accepted the call of this metadata. False when the client has left meanwhile. */
+  /** Call when the core has accepted the call. False: the client has disconnected in the meantime. */
   opened(ctx: CallContext, metadata: Metadata): boolean {
     if (this.#over) {
       ctx.close();
@@ -150,7 +151,7 @@ export class OpenCall implements Placed {
     }
     this.#ctx = ctx;
     (metadata as Marked)[openCallKey] = this;
-    // While the request arrives only this listener observes the signal; afterwards the operation does.
+    // Until the request is complete only this listener observes the signal; afterwards the operation does.
     this.abort.addEventListener("abort", () => this.refuse(errorOfEnd(this.abort.reason)));
     this.#receive(ctx);
     return true;
@@ -180,7 +181,7 @@ export class OpenCall implements Placed {
     };
   }
 
-  /** Sends an error unless the request is complete: then its operation sends the status. */
+  /** Sends an error, but only while the request arrives: once it is complete, its operation sends the status. */
   refuse(thrown: unknown): void {
     if (this.#requestComplete || this.isAnswered || this.#over) return;
     this.isAnswered = true;
@@ -188,25 +189,25 @@ export class OpenCall implements Placed {
     this.abort.abort(new Ended("failed"));
   }
 
-  /** The whole request has arrived: from now on the operation sends the status. */
+  /** Call when the whole request has arrived: from then on the operation sends the status. */
   requestComplete(): void {
     this.#requestComplete = true;
     this.#endUpload();
     this.#cancelUploadTimer();
   }
 
-  /** The operation has finished. The client must read the rest within limits.stall. */
+  /** Call when the operation has finished. The client must read the rest of the answer within limits.stall. */
   finishing(): void {
     this.#finishing = true;
     this.readerFellBehind();
   }
 
-  /** A status is being sent. grpc-js sends some without a handler, e.g. for a request without a message. */
+  /** Call when a status is being sent. grpc-js sends some without a handler, e.g. for a request without a message. */
   statusPassed(): void {
     if (this.#finishing) this.isAnswered = true;
   }
 
-  /** The stream is closed, by either side. */
+  /** Call when the HTTP/2 stream was closed by either side. */
   over(): void {
     this.#over = true;
     this.#endUpload();
@@ -226,7 +227,7 @@ export class OpenCall implements Placed {
     });
   }
 
-  /** The client has read the queued messages. */
+  /** Stops the timer of limits.stall: the client has read the queued messages. */
   readerCaughtUp(): void {
     this.#cancelStallTimer?.();
     this.#cancelStallTimer = undefined;
@@ -252,9 +253,9 @@ export class OpenCall implements Placed {
   }
 
   /**
-   * Sends a status of the innermost call with `send`. grpc-js ends calls by itself on a deadline, an oversized or an
-   * unreadable message, and without details. They are added here, so that code 8 for a large message differs from code 8
-   * for a rate limit.
+   * Sends a status of the innermost call with `send`. On a deadline, and on an oversized or unreadable message, grpc-js ends
+   * the call by itself with a status without details. The details are added here, so that clients can distinguish code 8
+   * for a large message from code 8 for a rate limit.
    */
   passStatus(status: PartialStatus, send: SendStatus): void {
     const call = this.#call;
@@ -270,15 +271,15 @@ export class OpenCall implements Placed {
   #explain(status: PartialStatus): PartialStatus {
     switch (status.code) {
       case statusCode.DEADLINE_EXCEEDED:
-        // Not recorded as a failure: the abort that follows records the deadline.
+        // Does not record a failure: the abort that follows records that the deadline has passed.
         return grpcStatus(errorOfEnd(new Ended("deadline")), this.#method, this.requestId);
       case statusCode.RESOURCE_EXHAUSTED: {
         const text = `A message of this RPC may have at most ${this.#bytesMax} bytes.`;
         return this.failed(new ServiceError("request_too_large", text));
       }
       default: {
-        // An unreadable request or, once it was read, a response that cannot be sent. gRPC's own code, in the status and
-        // in its details: INTERNAL for bytes that are not a message, UNIMPLEMENTED for a wrong number of messages.
+        // The request is unreadable or, if it was read, the response cannot be sent. The code of grpc-js stays in the status
+        // and its details: INTERNAL for bytes that are not a message, UNIMPLEMENTED for a wrong number of messages.
         const { code, details } = status;
         const isOurFault = this.#requestComplete && code !== statusCode.UNIMPLEMENTED;
         const error = new ServiceError(isOurFault ? "internal_error" : "invalid_value", details);
@@ -294,7 +295,7 @@ const detailsTrailer = "grpc-status-details-bin";
 
 /**
  * The status of an error for grpc-js: its metadata and packed details become trailers. Method null: the RPC is unknown.
- * `code` replaces the error's own. Where SDKs are advised not to retry, so are gRPC libraries.
+ * `code` replaces the error's own code. If SDKs are advised not to retry, gRPC libraries get the same advice.
  */
 export function grpcStatus(
   error: ServiceError,

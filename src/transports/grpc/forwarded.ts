@@ -12,7 +12,7 @@ interface GatewayTrust {
   readonly log: Logger;
 }
 
-/** Reads what a trusted gateway forwards of a call; null for any other client. */
+/** Reads the fields that a trusted gateway forwards with a call; null for any other client. */
 export type ForwardedReader = (
   field: (name: string) => string | undefined,
   path: string,
@@ -23,8 +23,8 @@ export type ForwardedReader = (
 const warnEveryMs = 60_000;
 
 /**
- * Reads forwarded fields on a core. Fields of a wrong signature are ignored, as any client can send them: the call is then
- * that of a client which connects directly.
+ * Reads forwarded fields on a core. Fields with a wrong signature are ignored, because any client can send them: the call
+ * is then treated like a call of a client that connects directly.
  */
 export function createForwardedReader({ token, clock, log }: GatewayTrust): ForwardedReader {
   let warnedAtMs = Number.NEGATIVE_INFINITY;
@@ -42,7 +42,7 @@ export function createForwardedReader({ token, clock, log }: GatewayTrust): Forw
   };
 }
 
-/** The session of a forwarded call. The gateway has checked its origin, and sets its cookies. */
+/** The browser session of a forwarded call. The gateway has checked its origin, and sets its cookies. */
 export function browserOfForwarded({ sessionToken }: ForwardedCall): Browser | undefined {
   if (sessionToken === null) return undefined;
   return { sessionToken, isSameOrigin: true, userAgent: "", keepSession() {}, keepKnown() {} };

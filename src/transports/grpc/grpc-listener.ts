@@ -21,11 +21,11 @@ export interface GrpcListenerDeps extends OpenInterceptorDeps {
   readonly streamsMax: number;
   /** Whether clients may ask for the descriptors of the services. */
   readonly reflection: boolean;
-  /** Clock for timers of connections, which must not count as timers of requests. Default: the clock of requests. */
+  /** Clock for timers of connections, so that `clock` has only the timers of requests. Default: `clock`. */
   readonly connectionClock?: Clock;
   /** Null: plain text. */
   readonly tls: TlsFiles | null;
-  /** Null: as many connections as there are. */
+  /** Null: connections are not limited. */
   readonly connectionLimit: ConnectionLimit | null;
 }
 
@@ -64,7 +64,7 @@ export function createGrpcListener(deps: GrpcListenerDeps) {
   const sockets = new Set<Socket>();
   let onGone: (() => void)[] = [];
   const tcp = createServer(socketOptions, (socket) => {
-    // Clients see UNAVAILABLE and connect again after a while, as they do when a server restarts.
+    // Clients get UNAVAILABLE and reconnect after a backoff, as they do when a server restarts.
     if (deps.connectionLimit?.enter(socket) === false) {
       socket.destroy();
       return;
@@ -94,7 +94,7 @@ export function createGrpcListener(deps: GrpcListenerDeps) {
   }
 
   return {
-    /** Resolves with the port; rejects as node:net does, e.g. with EADDRINUSE. */
+    /** Resolves with the port; rejects with the error of node:net, e.g. EADDRINUSE. */
     listen(host: string, port: number): Promise<number> {
       return new Promise((resolve, reject) => {
         tcp.once("error", reject);
@@ -108,7 +108,7 @@ export function createGrpcListener(deps: GrpcListenerDeps) {
     /** Number of open connections. */
     connections: () => sockets.size,
 
-    /** Sets the status in `grpc.health.v1.Health` of the server and each service; NOT_SERVING at first. */
+    /** Sets the status of the server and of each service in `grpc.health.v1.Health`; it is NOT_SERVING at first. */
     setServing,
 
     /**
@@ -130,8 +130,8 @@ export function createGrpcListener(deps: GrpcListenerDeps) {
     },
 
     /**
-     * New connections use the new files. Throws, and changes nothing, when they do not fit together, or when TLS or
-     * client certificates would be switched on or off: that needs a restart.
+     * Makes new connections use the new files. Throws and changes nothing when certificate and key do not fit together, or
+     * when the change would switch TLS or client certificates on or off, which needs a restart.
      */
     reloadTls(files: TlsFiles): void {
       if (tls === null) throw new Error("the gRPC listener was started without TLS");

@@ -20,8 +20,8 @@ type Unary = Extract<RpcHandler, { kind: "unary" }>;
 type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
 
 /**
- * The handlers of a service in the form of grpc-js, by lower-camel name. grpc-js passes the metadata object that was
- * delivered to it to the handler, so the object identifies the call.
+ * The handlers of a service in the form of grpc-js, by lower-camel name. The handler gets the same metadata object that the
+ * interceptor delivered to grpc-js, so the object identifies the call.
  */
 export function grpcHandlers({ handlers }: RpcService): UntypedServiceImplementation {
   return Object.fromEntries(
@@ -91,8 +91,8 @@ function setAll(metadata: Metadata, fields: readonly string[] = []): void {
 type SendingCall = Pick<OpenCall, "abort" | "readerFellBehind" | "readerCaughtUp">;
 
 /**
- * Sends all items of a stream with backpressure: while the reader does not read, the items that follow are merged into
- * one message as far as possible, then no more are requested. Rejects when the items fail or the call is aborted.
+ * Sends all items of a stream with backpressure. While the client does not read, further items are merged into one message;
+ * at the first item that cannot be merged, no more are requested. Rejects when the items fail or the call is aborted.
  */
 export async function sendStream<O>(call: Writable, stream: RpcStream<O>, open: SendingCall): Promise<void> {
   const source = new Lookahead(stream.items);
@@ -107,7 +107,7 @@ export async function sendStream<O>(call: Writable, stream: RpcStream<O>, open: 
   }
 }
 
-/** Resolves once the call accepts messages again, with the merged items that arrived meanwhile, or with the next item. */
+/** Waits until the call accepts messages again. Resolves with the merged items that arrived meanwhile, or the next item. */
 async function nextAfterDrain<O>(
   call: Writable,
   source: Lookahead<O>,
@@ -165,7 +165,7 @@ class Lookahead<O> {
   }
 }
 
-/** Takes the place of a message that is out of bounds: grpc-js has one status for whatever its decoder throws. */
+/** Replaces a message that is out of bounds: grpc-js has the same status for all errors that its decoder throws. */
 export class RefusedMessage implements Message {
   readonly $typeName = "refused";
   readonly error: ServiceError;
@@ -176,8 +176,8 @@ export class RefusedMessage implements Message {
 }
 
 /**
- * The grpc-js definition of a service whose requests are checked against the bounds of messages before they are decoded.
- * Unknown fields are dropped: each one that is kept becomes an object.
+ * The grpc-js definition of a service. Checks each request against the bounds of messages before it is decoded. Unknown
+ * fields are dropped, because each one that is kept would become an object.
  */
 export function boundedDefinition(service: DescService, limits: ServiceLimits): ServiceDefinition {
   return grpcDefinition(service, (desc, bytes) => {

@@ -9,7 +9,7 @@ import type { Server, ServerInterceptingCallInterface } from "@grpc/grpc-js";
 import { fixedLimits } from "../../contract/limits.js";
 import type { Clock } from "../../domain/call/ports.js";
 
-/** Interval of the checks of all sessions. Timeouts are counted in checks, so that a blocked process closes no live session. */
+/** Interval of the checks of all sessions. Timeouts are counted in checks, so that a blocked event loop closes no session. */
 const checkMs = 1_000;
 /** Number of checks between two pings of a session. */
 const pingEveryChecks = 30;
@@ -17,19 +17,19 @@ const pingEveryChecks = 30;
 const answerChecks = 10;
 /** Age at which a connection is closed, so that its client resolves the name again and reaches new replicas. */
 const ageMs = 5 * 60_000;
-/** Ages are spread by this share, so that clients that connected together do not reconnect together. */
+/** Ages differ by up to this share, so that clients that connected at the same time do not reconnect at the same time. */
 const ageJitter = 0.1;
 
-/** Size of a PING frame, which is also that of its answer. */
+/** Size of a PING frame and of its acknowledgement. */
 const pingFrameBytes = 17;
 
 /**
- * The longest header list that Node decodes. A longer one resets its stream, and a single value of 64 KiB or more ends
- * the whole connection, so the size is announced: clients that honour it fail the call on their side.
+ * Size of the largest header list that Node decodes. A larger list resets its stream, and a single value of 64 KiB or more
+ * closes the whole connection. So the size is announced in SETTINGS: clients that honour it reject such a call themselves.
  */
 const headerListBytesMax = 65_535;
 
-/** Fields of a grpc-js server, read only here; tests of age and of unknown RPCs fail when they are missing. */
+/** Private fields of a grpc-js server, read only here. The tests of connection age and unknown RPCs fail without them. */
 interface PrivateFields {
   readonly http2Servers: ReadonlyMap<Http2Server, unknown>;
   /** grpc-js's handlers by path. */
@@ -42,7 +42,7 @@ interface Tracked {
   openStreams: number;
   isRetired: boolean;
   checksSincePing: number;
-  /** Bytes that the socket had sent when the ping that is not answered yet was queued; null: no ping is waiting. */
+  /** Bytes that the socket had sent when the unanswered ping was queued; null: all pings are answered. */
   sentBeforePing: number | null;
   bytesRead: number;
 }
@@ -50,10 +50,10 @@ interface Tracked {
 /**
  * The HTTP/2 sessions of a grpc-js server: keepalive, connection age and draining.
  *
- * grpc-js has options for these, but its keepalive ends running calls: it pings sessions that Node has marked as closing,
- * where `ping` sends nothing and returns undefined, which it treats as a lost client. Here such sessions are not pinged,
- * and a session that is retired gets a GOAWAY frame without being marked, so that pings go on until its last call ends.
- * `grpc` must have its connection injector.
+ * grpc-js has options for these, but its keepalive ends running calls: it pings sessions that Node has marked as closing.
+ * There `ping` sends nothing and returns undefined, which grpc-js treats as a lost client. Here such sessions are not pinged,
+ * and a session that is too old gets a GOAWAY frame without that mark, so that pings continue until its last call ends.
+ * Call this after `createConnectionInjector` of `grpc`.
  */
 export function keepSessions(grpc: Server, clock: Clock) {
   const sessions = new Set<Tracked>();
@@ -78,7 +78,7 @@ export function keepSessions(grpc: Server, clock: Clock) {
       stream.once("close", () => {
         tracked.openStreams -= 1;
         if (tracked.isRetired && tracked.openStreams === 0) session.close();
-        // Its session keeps a closed stream past the next collections, which would keep all objects of its call.
+        // The session references a closed stream for several garbage collections; its listeners reference the call's objects.
         stream.removeAllListeners();
       });
     });
@@ -109,7 +109,7 @@ export function keepSessions(grpc: Server, clock: Clock) {
   }
 
   return {
-    /** Sends GOAWAY to every client, also to those that connect from now on. Running calls go on. */
+    /** Sends GOAWAY to every client, also to clients that connect later. Running calls continue. */
     drain(): void {
       isDraining = true;
       for (const tracked of sessions) retire(tracked);
@@ -133,7 +133,7 @@ function check(tracked: Tracked, nowMs: number): void {
   if (hasReceived || tracked.checksSincePing >= pingEveryChecks) ping(tracked);
 }
 
-/** GOAWAY: the client finishes its calls on this connection and starts new ones on another. */
+/** Sends GOAWAY: the client finishes its calls on this connection and starts new calls on another one. */
 function retire(tracked: Tracked): void {
   const { session } = tracked;
   if (tracked.isRetired || session.closed || session.destroyed) return;
@@ -153,9 +153,9 @@ function ping(tracked: Tracked): void {
 }
 
 /**
- * Whether Node has stopped the session after a connection error, such as a header that cannot be decoded, and left its
- * socket open without an event: nothing was sent since the ping, although the socket has room. Reads `writeQueueSize`
- * of the handle, which is undocumented; the test of large metadata fails if it is missing.
+ * Whether Node has stopped the session after a connection error, such as a header that cannot be decoded, but left the
+ * socket open and emitted no event. The sign: nothing was sent since the ping, although the socket's write queue is empty.
+ * Reads `writeQueueSize` of the handle, which is undocumented; the test of large metadata fails if it is missing.
  */
 function isStuck({ socket, state }: ServerHttp2Session, sentBeforePing: number): boolean {
   const { _handle: handle } = socket as unknown as { _handle?: { readonly writeQueueSize?: number } | null };
@@ -167,7 +167,7 @@ const timeoutHeader = "grpc-timeout";
 const timeoutForm = /^(\d{1,8})([HMSmun])$/;
 const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
 
-/** Shortens a timeout that no timer can hold, before grpc-js reads it: its timer would overflow and end the call. */
+/** Shortens a timeout that is too long for a Node timer, before grpc-js reads it: the timer would overflow and end the call. */
 function clampTimeout(headers: IncomingHttpHeaders): void {
   const [, amount, unit] = timeoutForm.exec(String(headers[timeoutHeader])) ?? [];
   if (amount === undefined || unit === undefined) return;
@@ -175,32 +175,32 @@ function clampTimeout(headers: IncomingHttpHeaders): void {
   if (timeoutMs > fixedLimits.int32Max) headers[timeoutHeader] = `${Math.floor(fixedLimits.int32Max / 1_000)}S`;
 }
 
-/** Path to which calls of unknown RPCs are rewritten: grpc-js itself would reject them without google.rpc.ErrorInfo. */
+/** Replaces the path of calls of unknown RPCs: grpc-js itself would reject them without google.rpc.ErrorInfo. */
 export const unknownRpcPath = "/unknown";
 /** Metadata entry with the path that the client called. */
 export const unknownRpcHeader = "x-unknown-rpc";
 
 /**
- * The HTTP/2 stream of a call. grpc-js cannot end one from the server's side, so this reads its private field, only here;
- * the tests of refused uploads and of stalled readers fail when the field is missing.
+ * The HTTP/2 stream of a call. grpc-js has no method to end it on the server, so this reads a private field, only here; the
+ * tests of refused uploads and of stalled readers fail when the field is missing.
  */
 function http2StreamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream | undefined {
   return (call as unknown as { stream?: ServerHttp2Stream }).stream;
 }
 
-/** Lowers the size limit of a call's messages, as they arrive and decompressed. Reads private fields, too. */
+/** Sets the size limit of a call's messages, for both their compressed and decompressed size. Writes private fields. */
 export function limitMessages(call: ServerInterceptingCallInterface, bytesMax: number): void {
   const base = call as unknown as { maxReceiveMessageSize: number; decoder: { maxReadMessageLength: number } };
   base.maxReceiveMessageSize = bytesMax;
   base.decoder.maxReadMessageLength = bytesMax;
 }
 
-/** The connection of a call, as an identity. */
+/** An object that identifies the connection of a call. */
 export function connectionOf(call: ServerInterceptingCallInterface): object {
   return http2StreamOf(call)?.session ?? call;
 }
 
-/** Calls `arrived` for every piece of the request, after grpc-js has taken it. */
+/** Calls `arrived` with the size of every chunk of the request, after grpc-js has received it. */
 export function onBytes(call: ServerInterceptingCallInterface, arrived: (bytes: number) => void): void {
   // grpc-js has paused the stream explicitly, so that another listener does not start it.
   http2StreamOf(call)?.on("data", (chunk: Buffer) => arrived(chunk.length));
@@ -213,14 +213,14 @@ export function isClosed(call: ServerInterceptingCallInterface): boolean {
 }
 
 /**
- * Closes a stream whose status was sent while the request still arrives: grpc-js would leave it half open and read
- * all that the client sends. The status arrives first; NO_ERROR marks it as the response.
+ * Closes a stream whose status was sent before the request was complete: grpc-js would leave it half open and read
+ * everything that the client still sends. The client gets the status first; NO_ERROR lets it count as the response.
  */
 export function closeHalfOpen(call: ServerInterceptingCallInterface): void {
   setImmediate(() => http2StreamOf(call)?.close(constants.NGHTTP2_NO_ERROR));
 }
 
-/** Resets a stream; unread data is lost. */
+/** Resets the stream of a call; data that the client has not read is lost. */
 export function cutOff(call: ServerInterceptingCallInterface): void {
   http2StreamOf(call)?.close(constants.NGHTTP2_CANCEL);
 }

@@ -33,8 +33,8 @@ export interface OpenInterceptorDeps extends OpenCallDeps {
 }
 
 /**
- * Opens each call of our services on its metadata, before its message is read. Other services of the server
- * (health, reflection) pass without a credential.
+ * Authenticates each call of our services by its metadata, before its message is read. Calls of the other services of the
+ * server (health, reflection) need no credential.
  */
 export function createOpenInterceptor(
   deps: OpenInterceptorDeps,
@@ -112,7 +112,7 @@ function openOnMetadata(
       else deliver(message);
     },
     onReceiveHalfClose(deliver) {
-      // A refused call has its status; grpc-js would add one for the missing message.
+      // A refused call already has its status; grpc-js would send another one because the message is missing.
       if (open.isAnswered) return;
       open.requestComplete();
       deliver();
@@ -136,7 +136,7 @@ type MetadataFields = ReturnType<Metadata["toJSON"]>;
 /** Overhead of each entry in the size of a header list (RFC 9113, section 6.5.2). */
 const entryOverheadBytes = 32;
 
-/** Checks the size of the metadata as an HTTP/2 header list, without pseudo headers and those that grpc-js removes. */
+/** Checks the size of the metadata as an HTTP/2 header list, without pseudo headers and headers that grpc-js removes. */
 function checkMetadataSize(fields: MetadataFields, bytesMax: number): void {
   let bytes = 0;
   for (const name of Object.keys(fields)) {

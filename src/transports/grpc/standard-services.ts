@@ -15,8 +15,8 @@ import { fixedLimits } from "../../contract/limits.js";
 import { limitMessages } from "./http2.js";
 
 /**
- * Adds `grpc.health.v1.Health` for the server as a whole (the empty name) and each service; nothing is SERVING yet.
- * Returns the function that sets the status of all of them.
+ * Adds `grpc.health.v1.Health` for the server as a whole (the empty name) and each service, all NOT_SERVING at first.
+ * Returns the function that sets the status of all names.
  */
 export function addHealth(server: Server, services: readonly DescService[]): (on: boolean) => void {
   const names = ["", ...services.map(({ typeName }) => typeName)];
@@ -24,7 +24,7 @@ export function addHealth(server: Server, services: readonly DescService[]): (on
   health.addToServer(server);
   let isServing = false;
   return (on) => {
-    // Watches get a message for each change; one that changes nothing would be written beside their closing status.
+    // setStatus sends a message to all `Watch` calls, also for an unchanged status: a drain would send it with their end.
     if (on === isServing) return;
     isServing = on;
     for (const name of names) health.setStatus(name, on ? "SERVING" : "NOT_SERVING");
@@ -44,7 +44,7 @@ export function addReflection(server: Server, services: readonly DescService[]):
   collect(file_google_rpc_status);
   // Loaded here, because reflection is off by default.
   const { ReflectionService } = createRequire(import.meta.url)("@grpc/reflection") as typeof import("@grpc/reflection");
-  // The library takes the output of proto-loader, of which it reads only these bytes.
+  // The library's type is the output of proto-loader, but it reads only these bytes.
   const definition = { files: { fileDescriptorProtos: [...files.values(), healthFile()] } };
   new ReflectionService(definition as unknown as ConstructorParameters<typeof ReflectionService>[0]).addToServer(
     server,
@@ -75,7 +75,7 @@ function healthFile(): Buffer {
   return Buffer.from(toBinary(FileDescriptorProtoSchema, file));
 }
 
-/** Calls of health and reflection, which need no credential. Watches never end by themselves. */
+/** Running calls of health and reflection, which need no credential. A `Watch` call never ends by itself. */
 export class OpenWatches {
   readonly #live = new Set<ServerInterceptingCall>();
 
@@ -87,7 +87,7 @@ export class OpenWatches {
     return intercepted;
   }
 
-  /** Ends all of them, so that a watch does not delay a drain. Queued messages are sent before the status. */
+  /** Ends all these calls, so that a `Watch` does not delay a drain. Queued messages are sent before the status. */
   endAll(): void {
     for (const call of [...this.#live]) {
       call.sendStatus({ code: status.UNAVAILABLE, details: "The service is stopping." });

@@ -17,11 +17,11 @@ import type { Placed } from "../../lib/collections.js";
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
- * A response with headers that are part of every answer. They are added when the head is written: `setHeader` would
- * send every answer through Node's slow merge of two sets of headers.
+ * A response with headers that are part of every answer (`marks`). They are added when the head is written: with `setHeader`,
+ * Node would merge two sets of headers for every answer, which is slow.
  */
 export class MarkedResponse extends ServerResponse {
-  /** Names and values alternate. None is set by a transport as well: both lines would be sent. */
+  /** Names and values alternate. A transport must not set one of them, else both lines are sent. */
   marks: readonly OutgoingHttpHeader[] = [];
 
   override writeHead(status: number, message?: string | Headers, headers?: Headers): this {
@@ -30,7 +30,7 @@ export class MarkedResponse extends ServerResponse {
   }
 }
 
-/** Adds the marks to a list of headers. A function: a private method would add a field to every response. */
+/** Adds the marks to a list of headers. Not a private method, which would add a field to every response. */
 function marked(marks: readonly OutgoingHttpHeader[], headers: Headers = []): OutgoingHttpHeader[] {
   const all = Array.isArray(headers) ? headers : listOf(headers);
   for (const mark of marks) all.push(mark);
@@ -42,14 +42,14 @@ function listOf(headers: OutgoingHttpHeaders): OutgoingHttpHeader[] {
 }
 
 /**
- * Writes the whole body of an answer of `bytes` bytes, after its head; the caller then ends it. `end(body)` alone would make
- * Node gather the answer and an empty write after it into a vector, which costs more than sending the answer does; so the
- * body is written, with its head before it, as one piece of text while the socket is corked. Bytes are given as Latin-1.
+ * Writes the whole body of an answer, of `bytes` bytes, after its head; the caller then ends the answer. The body is written
+ * with its head as one piece of text while the socket is corked: `end(body)` would make Node send the answer and an empty
+ * write with a slower vectored write. A caller with a binary body passes it decoded as Latin-1.
  */
 export function writeText(res: ServerResponse, text: string, bytes: number): void {
   const { socket } = res;
   socket?.cork();
-  // One byte per character is ASCII, and as Latin-1 it is copied instead of encoded.
+  // Text with one byte per character needs no encoding: as Latin-1 it is copied.
   res.write(text, bytes === text.length ? "latin1" : "utf8");
   socket?.uncork();
 }
@@ -71,7 +71,7 @@ function drainOrEnd(res: ServerResponse, signal: AbortFlag): Promise<void> {
   });
 }
 
-/** The status and the headers of an error, the same in every API family. */
+/** The status and the headers of an error that are the same in every API family. */
 export function errorHead(error: ServiceError): { status: number; headers: Readonly<Record<string, string>> } {
   return {
     status: errorRow(error.code).http,
@@ -93,13 +93,13 @@ export function errorOfParser(code: string | undefined): ServiceError {
   }
 }
 
-/** How much of an unwanted body is discarded before the connection is closed while the client still sends. */
+/** How long and how much of an unwanted body is read and discarded before its connection is closed. */
 const lingerLimits = { ms: 1_000, bytes: 32 * 1024 * 1024 } as const;
 
 /**
- * Answers a request whose body may still be arriving. A client that sends everything before it reads would see a broken
- * pipe instead of the answer if the connection were closed immediately: so the answer has a content-length, the
- * body is discarded within lingerLimits, and then the connection is closed.
+ * Answers a request whose body may still be arriving. If the connection were closed immediately, a client that reads only
+ * after it has sent everything would get a broken pipe instead of the answer. So the answer has a content-length, the body
+ * is discarded within lingerLimits, and then the connection is closed.
  */
 export function answerAndLinger(
   req: IncomingMessage,
@@ -124,7 +124,7 @@ export function answerAndLinger(
   discard(req, () => res.end());
 }
 
-/** Whether the client has announced a body that has not arrived in full. */
+/** Whether the request has a body that was not received completely. */
 function isBodyPending(req: IncomingMessage): boolean {
   // A request without a body is not `complete` yet while its own listener runs.
   return !req.complete && (req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"]) > 0);
@@ -147,7 +147,7 @@ function discard(req: IncomingMessage, done: () => void): void {
   req.on("data", count).once("close", finish).once("end", finish).resume();
 }
 
-/** Bytes that are discarded in one window, of all connections together: 200 MB a second, an eighth of a core. */
+/** Bytes that all connections together may discard in one window: 200 MB a second, which takes an eighth of a CPU core. */
 const windowBytes = 2 * 1024 * 1024;
 const windowMs = 10;
 
@@ -157,7 +157,7 @@ interface Discarded {
   resume(): unknown;
 }
 
-/** Bounds the time that unwanted bodies take: what is not read slows their senders down. */
+/** Bounds the CPU time for discarding unwanted bodies: unread bytes slow their senders down. */
 export class DiscardPace {
   readonly #after: (ms: number, run: () => void) => unknown;
   readonly #paused = new Set<Discarded>();
@@ -169,7 +169,7 @@ export class DiscardPace {
     this.#after = after;
   }
 
-  /** Bytes of the body were discarded. It pauses until the next window if this one has no more. */
+  /** Call when bytes of the body were discarded. Pauses the body until the next window if this one is used up. */
   took(body: Discarded, bytes: number): void {
     if (!this.#isOpen) {
       this.#isOpen = true;
@@ -181,7 +181,7 @@ export class DiscardPace {
     this.#paused.add(body);
   }
 
-  /** The body is not read any more. */
+  /** Call when the body is not read any more. */
   leave(body: Discarded): void {
     this.#paused.delete(body);
   }
@@ -198,9 +198,9 @@ export class DiscardPace {
 const discardPace = new DiscardPace(createSystemClock().after);
 
 /**
- * Answers with JSON when the head of the request is malformed, so that no request object exists, and closes the
- * connection. Arriving bytes are discarded for a moment: closing immediately would reset the connection before the
- * answer is read.
+ * Answers with JSON when no request object exists because the head of the request is malformed, then closes the connection.
+ * Bytes that still arrive are discarded for a second: closing immediately would reset the connection before the client has
+ * read the answer.
  */
 export function answerRaw(
   socket: Duplex,
@@ -238,7 +238,7 @@ export function createResponseWatch(limits: Pick<ServiceLimits, "stallMs" | "sse
     readonly res: ServerResponse;
     readonly on: WatchedEvents;
     readonly drained: () => void;
-    /** When a check first found the response waiting for its reader; null: it does not wait. */
+    /** Time of the first check that found the response waiting for its reader; null: it does not wait. */
     blockedSinceMs: number | null;
     touchedAtMs: number;
   }
@@ -267,7 +267,7 @@ export function createResponseWatch(limits: Pick<ServiceLimits, "stallMs" | "sse
 
   return {
     watch(res: ServerResponse, on: WatchedEvents) {
-      // A response may drain and fill again between two checks: that reader is slow, not stalled.
+      // If the response drains and fills again between two checks, the reader is slow but not stalled.
       const drained = (): void => {
         entry.blockedSinceMs = null;
       };

@@ -27,7 +27,7 @@ export interface ApiDeps extends CallDeps {
   readonly ids: IdSource;
 }
 
-/** Serves one operation: reads the message, calls the core, writes the answer. `rawId` is what stands for `{id}` in the path. */
+/** Serves one operation: reads the message, calls the core, writes the answer. `rawId`: the undecoded `{id}` of the path. */
 export type OperationHandler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
 
 /** One path of an API and its operations. */
@@ -36,7 +36,7 @@ export interface ApiPath<O extends Operation> {
   readonly path: string;
   /** Operations by method; HEAD is answered as GET. */
   readonly methods: ReadonlyMap<string, O>;
-  /** The operation with the lowest scope, which authorizes a caller to learn the allowed methods. */
+  /** The operation with the lowest scope: a caller with this scope may get 405 with the allowed methods. */
   readonly anyOperation: O;
 }
 
@@ -47,8 +47,8 @@ export interface Page {
 }
 
 /**
- * What the routes of every API family share. Order of checks: unknown path 404, then credential and scope by `core.open`,
- * then 405, 413, 415 and the body.
+ * Functions that the routes of every API family share. Order of checks: unknown path 404, then credential and scope by
+ * `core.open`, then 405, 413, 415 and the body.
  */
 export function createApi(deps: ApiDeps, family: ApiFamily) {
   const { clock, ids, log } = deps;
@@ -142,15 +142,15 @@ export function apiPaths<O extends Operation>(
   });
 }
 
-/** What the reading of JSON bodies needs. */
+/** Dependencies of the reader of JSON bodies. */
 interface JsonReaderDeps extends BodyDeps {
   readonly limits: ServiceLimits;
   readonly log: Logger;
 }
 
 /**
- * The reader of JSON bodies of an API family: 413 and 415 by the headers, then the body, whose fields outside `known` are
- * logged. Returns `read`'s result, synchronously when the body has arrived. Throws or rejects with ServiceError.
+ * The reader of JSON bodies of an API family. It checks the headers (413 and 415) before the body, and logs fields of the
+ * body outside `known`. Returns `read`'s result, synchronously when the body has arrived. Throws or rejects with ServiceError.
  */
 export function createJsonReader(deps: JsonReaderDeps) {
   const { limits, log } = deps;
@@ -180,8 +180,8 @@ const nameCharsMax = 64;
 const printableName = /^[A-Za-z0-9_.-]+$/;
 
 /**
- * Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9), except
- * constraints, which are kept or refused. A name with other characters than those of identifiers is not written to the log.
+ * Logs each unknown field name once, so that an operator sees which fields clients expect. Unknown fields are ignored (DEC-9),
+ * except constraints on the output, which are applied or refused. Names with unusual characters are not written to the log.
  */
 function createFieldLog(log: Logger) {
   const seen = new Set<string>();
@@ -197,7 +197,7 @@ function createFieldLog(log: Logger) {
   };
 }
 
-/** All pages of the caller's models (MODEL-1). */
+/** The caller's models, from all pages of the list (MODEL-1). */
 export async function allModels(core: Pick<Core, "listModels">, call: Call): Promise<Model[]> {
   const models: Model[] = [];
   let pageToken = "";
@@ -218,7 +218,7 @@ export function decodeId(rawId: string): string {
   }
 }
 
-/** Also sets the `Allow` header. */
+/** The error for 405. Also sets the `Allow` header. */
 function methodNotAllowed({ req, res, path }: Exchange, methods: Iterable<string>): ServiceError {
   const all = [...methods];
   const allowed = (all.includes("GET") ? [...all, "HEAD"] : all).join(", ");

@@ -14,17 +14,17 @@ export interface BodyDeps {
   readonly uploads: UploadWatch;
 }
 
-/** The opened call whose body is read: its caller's share of the budget is charged, its signal ends the reading. */
+/** The opened call whose body is read. The body is charged to its caller's share of the budget; its signal ends the reading. */
 type BodyCall = Pick<Call, "req" | "res" | "signal"> & { readonly ctx: Pick<CallContext, "principal" | "address"> };
 
-/** Throws `request_too_large` for a body whose announced length is too large, before a byte of it is read. */
+/** Throws `request_too_large` before any byte of the body is read, if its Content-Length is too large. */
 export function checkAnnouncedSize(deps: BodyDeps, call: BodyCall, bytesMax: number): void {
   if (Number(call.req.headers["content-length"] ?? 0) > bytesMax) throw errorOf(deps, "too_large", call, bytesMax);
 }
 
 /**
- * Passes the whole body to `use`, synchronously when it has already arrived. The body is charged to the budget as its
- * bytes arrive, because a charge for announced bytes could be held without sending them, and until `use` has ended.
+ * Passes the whole body to `use`, synchronously when it has already arrived. Bytes are charged to the budget when they
+ * arrive, and until `use` has ended: with a charge for the announced length, a client could hold budget without sending.
  * Throws or rejects with ServiceErrors only.
  */
 export function readBody<T>(
@@ -36,7 +36,7 @@ export function readBody<T>(
   const { req, res, signal } = call;
   checkAnnouncedSize(deps, call, bytesMax);
   if (req.headers.expect !== undefined) {
-    // A client that waits for "100 Continue" sends its body from then on, whatever is answered.
+    // A client that waits for "100 Continue" starts to send its body after it.
     res.writeContinue();
     delete req.headers.expect;
   }
@@ -44,15 +44,15 @@ export function readBody<T>(
   if (req.destroyed) throw errorOf(deps, "left", call, bytesMax);
   if (!hasArrived(req)) return useArriving(deps, call, bytesMax, use);
   const body: Buffer = req.read() ?? Buffer.alloc(0);
-  // Lets the request end; one that is complete was just read to its end.
+  // Lets the request emit `end`; a complete one was just read to its end.
   if (!req.complete) req.resume();
   if (body.length > bytesMax) throw errorOf(deps, "too_large", call, bytesMax);
-  // Used and dropped immediately, so nothing is held.
+  // The body is used and dropped immediately, so it is checked against the budget but not charged.
   if (!deps.bodies.hasRoom(body.length)) throw errorOf(deps, "no_room", call, bytesMax);
   return use(body);
 }
 
-/** Most bodies arrive with their head. Node sets `complete` a moment after it has the last byte. */
+/** Whether the whole body is buffered. Most bodies arrive with their head; Node sets `complete` only after the last byte. */
 function hasArrived(req: IncomingMessage): boolean {
   return req.complete || req.readableLength === Number(req.headers["content-length"]);
 }
@@ -73,7 +73,7 @@ async function useArriving<T>(
   }
 }
 
-/** Bytes that are copied without a pause for other work of the event loop. */
+/** Up to this size, a body is copied without a pause for other work of the event loop. */
 const copiedBytesMax = 1_048_576;
 
 async function joined(chunks: readonly Buffer[], length: number): Promise<Buffer> {
@@ -123,16 +123,16 @@ function errorOf({ limits }: BodyDeps, fault: BodyFault, { signal }: BodyCall, b
   return errorOfBodyFault(fault, { bytesMax, bytesPerSecondMin: limits.bodyRateMin }, signal);
 }
 
-/** Maximum shares of the budget for one connection and for one caller, which leave room for the others. */
+/** Maximum shares of the budget for one connection and for one caller, so that one cannot use up the budget of all others. */
 const connectionShare = 1 / 4;
 const callerShare = 1 / 2;
-/** Bytes around a message of the largest size: gRPC's and Connect's prefix. */
+/** Size of the prefix that gRPC and Connect put before a message. */
 const frameBytes = 5;
 
 /**
  * The budget of bytes for all request bodies that are being received, on every protocol, shared fairly by callers and also
- * by connections. A body without room is refused and does not wait: its bytes would fill the buffers of the sockets
- * meanwhile. When `bodiesBytesMax` shrinks below the held bytes, nothing more is granted until enough was released.
+ * by connections. A body that does not fit is refused immediately: if it waited, its bytes would fill the socket buffers.
+ * When `bodiesBytesMax` is lowered below the held bytes, nothing more is granted until enough was released.
  */
 export class BodyBudget {
   readonly #limits: Pick<ServiceLimits, "bodiesBytesMax" | "bodyBytesMax">;
@@ -161,7 +161,7 @@ export class BodyBudget {
     return this.#callers.held;
   }
 
-  /** Whether a body that has already arrived fits, without holding anything. */
+  /** Whether a body that has already arrived fits into the budget. Charges nothing. */
   hasRoom(bytes: number): boolean {
     return this.#callers.held + bytes <= this.#limits.bodiesBytesMax;
   }
@@ -171,7 +171,7 @@ export class BodyBudget {
     return new BodyCharge(this, connection, caller);
   }
 
-  /** Holds `bytes` more, if they fit into the budget and both shares; null: they do. */
+  /** Charges `bytes` if they fit into the budget and both shares. Null: they were charged. */
   hold(bytes: number, connection: object, caller: string): BodyFault | null {
     if (!this.hasRoom(bytes)) return "no_room";
     const ofConnection = (this.#connections.get(connection) ?? 0) + bytes;
@@ -188,7 +188,7 @@ export class BodyBudget {
     else this.#connections.delete(connection);
   }
 
-  /** A share always holds one body of the largest size. */
+  /** The bytes of a share; it is never smaller than one body of the largest size. */
   #shareBytes(share: number): number {
     const { bodiesBytesMax, bodyBytesMax } = this.#limits;
     return Math.max(bodiesBytesMax * share, bodyBytesMax + frameBytes);
@@ -266,8 +266,8 @@ export function createUploadWatch(limits: Pick<ServiceLimits, "bodyRateMin" | "b
 
   return {
     /**
-     * Watches a body from now on; begin when it is being read, because an unread body stops arriving. `tooSlow` is called
-     * once at most. The returned function ends the watch; it also ends by itself when the upload is over.
+     * Starts to watch a body. Call it when the body is being read, because an unread body stops arriving. `tooSlow` is
+     * called at most once. The returned function ends the watch; it also ends by itself when the upload is over.
      */
     watch(upload: Upload, tooSlow: () => void): () => void {
       const entry: Entry = { upload, tooSlow, sinceMs: now(), bytesBefore: upload.bytes(), place: 0 };

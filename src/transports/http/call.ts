@@ -27,14 +27,14 @@ export interface CallDeps {
 }
 
 /**
- * One call of the core on the HTTP listener, from its headers to the end of its answer. A client that leaves is seen
- * through the response's `close`. The listener is added before `open`, during which the event would be missed.
+ * One call of the core on the HTTP listener, from its headers to the end of its answer. The response's `close` event shows
+ * that the client has disconnected. Its listener is added before `open`, so that an event during `open` is not missed.
  */
 export class Call {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly requestId: string;
-  /** Aborted when the call must end. Libraries take `ctx.signal`. */
+  /** Aborted when the call must end. For libraries that need an AbortSignal there is `ctx.signal`. */
   readonly signal = new AbortSource();
   /** The client's own deadline; Infinity when it set none. */
   readonly deadlineAtMs: number;
@@ -60,8 +60,8 @@ export class Call {
   }
 
   /**
-   * Opens the call on its headers, then serves it. Whatever happens, it is answered once and its context closed. `refuse`
-   * is not called once an answer has begun.
+   * Opens the call on its headers, then serves it. In all cases it is answered exactly once and its context is closed.
+   * `refuse` is not called after an answer has begun.
    */
   async run(
     operation: Operation,
@@ -70,7 +70,7 @@ export class Call {
     refuse: (error: ServiceError) => void,
   ): Promise<void> {
     try {
-      // Awaited in any case: meanwhile Node delivers the body that came with the head, and it can be read synchronously.
+      // Awaited even if it is not a promise: meanwhile Node delivers a body that came with the head, for a synchronous read.
       this.#ctx = await this.#deps.core.open(operation, caller);
       if (this.#isClosed) {
         this.#ctx.close();
@@ -86,7 +86,7 @@ export class Call {
     if (!this.res.writableFinished) this.watch();
   }
 
-  /** Call before an answer is written in parts: from now on a stalled reader ends the call. */
+  /** Call before an answer is written in parts: from then on a stalled reader ends the call. */
   watch(): void {
     if (this.#isClosed || this.#watched !== undefined) return;
     this.#watched = this.#deps.watch.watch(this.res, {
@@ -118,7 +118,7 @@ export class Call {
   #closed(): void {
     this.#isClosed = true;
     this.#watched?.done();
-    // `close` follows a successful end, too.
+    // The event `close` is also emitted after a successful end.
     if (!this.res.writableFinished) {
       this.signal.abort(leaving(this.#ctx?.deadlineAtMs ?? this.deadlineAtMs, this.#deps.clock.now()));
     }
@@ -131,9 +131,9 @@ const printableId = /^[\x20-\x7e]{1,512}$/;
 const retryCount = /^\d{1,3}$/;
 
 /**
- * The caller of a call, from its headers or its gRPC metadata: one function for all protocols, so that all bound equally
- * which text of a client enters the log. Text in another form may be a secret and is dropped. `facts` come from elsewhere.
- * `keyHeader` names a header with the bare key, which is read where `authorization` is absent.
+ * The caller of a call, from its headers or its gRPC metadata. One function for all protocols, so that all apply the same
+ * rules to client text that enters the log: text in an unexpected form may be a secret and is dropped. `facts` do not come
+ * from headers. `keyHeader` names a header with the bare key, which is read if `authorization` is absent.
  */
 export function callerFromHeaders(
   header: (name: string) => string | undefined,
@@ -182,15 +182,15 @@ export function readRequestTimeout(header: string | undefined): number | Service
   return new ServiceError("invalid_value", message, { param: headers.requestTimeout });
 }
 
-/** What the answers of one API family, such as OpenAI's, have in common. */
+/** Common properties of the calls and answers of one API family, such as OpenAI's. */
 export interface ApiFamily {
-  /** The transport of its calls in logs, metrics and traces. */
+  /** Name of the transport in logs, metrics and traces. */
   readonly transport: Caller["transport"];
   /** Header with the bare key, for requests without `authorization`. Absent: the family has none. */
   readonly keyHeader?: string;
   /** Adds the headers of every answer to `own`; names and values in turn. */
   addHeaders(own: string[], requestId: string, processingMs: number): void;
-  /** Adds headers of the caller's limits that the family has beside `x-ratelimit-*`. Absent: it has none. */
+  /** Adds the family's own headers for the caller's limits, in addition to `x-ratelimit-*`. Absent: it has none. */
   addLimitHeaders?(own: string[], limits: LimitSnapshot, nowMs: number): void;
   /** The status of an error. Absent: the one in the table of errors. */
   statusOf?(error: ServiceError): number;
@@ -202,9 +202,9 @@ export interface ApiFamily {
 export class Exchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  /** Path without the query, as it came. */
+  /** Path as it was received, without the query. */
   readonly path: string;
-  /** The request's id everywhere: header, log, usage. */
+  /** The request's id, which is the same in the header, the log and the usage. */
   readonly requestId: string;
   readonly #family: ApiFamily;
   readonly #startedAtMs: number;
@@ -244,7 +244,7 @@ export class Exchange {
     if (limits !== undefined) this.#family.addLimitHeaders?.(own, limits, this.#clock.now());
   }
 
-  /** Answers with a whole JSON body; a string, or bytes, are JSON already. */
+  /** Answers with a whole JSON body; a string or bytes must already be JSON. */
   json(status: number, body: object | string | JsonText): void {
     const { req, res } = this;
     if (res.headersSent || res.destroyed) return;
@@ -261,7 +261,7 @@ export class Exchange {
     res.end();
   }
 
-  /** Answers with an error, also while the request's body still arrives. Does nothing once an answer has begun. */
+  /** Answers with an error, even while the request's body still arrives. Does nothing after an answer has begun. */
   error(error: ServiceError): void {
     const { status, headers } = errorHead(error);
     const own = Object.entries(headers).flat();

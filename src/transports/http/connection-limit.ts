@@ -4,13 +4,13 @@ import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { pathOf } from "./routes.js";
 
-/** Connections beyond the limit that are open at once, until their request was answered with 503. */
+/** Maximum of connections beyond the limit that stay open to answer their request with 503. */
 const refusedMax = 64;
 const logEveryMs = 60_000;
 const healthPaths: ReadonlySet<string> = new Set(["/health", "/healthz", "/livez", "/ready", "/readyz"]);
 
 interface ConnectionLimitDeps {
-  /** Connections of all listeners together that are served. */
+  /** Maximum of served connections of all listeners together. */
   readonly max: number;
   readonly clock: Pick<Clock, "monotonic">;
   readonly log: Logger;
@@ -18,14 +18,14 @@ interface ConnectionLimitDeps {
 
 /**
  * Bounds the connections of all listeners below the number of file descriptors, so that some are left for health checks,
- * the store, upstreams and deliveries (E-26). Beyond the limit the HTTP listener still answers health checks, and anything
- * else with 503.
+ * the store, upstreams and deliveries (E-26). On connections beyond the limit the HTTP listener still answers health
+ * checks, and all other requests with 503.
  */
 export class ConnectionLimit {
   /** Number of open connections beyond the limit. A field, because every request reads it. */
   refusedOpen = 0;
   readonly #deps: ConnectionLimitDeps;
-  /** Peers of the connections beyond the limit: with TLS, a request has another socket than its connection. */
+  /** Remote addresses and ports of the connections beyond the limit. With TLS, `req.socket` is not the accepted socket. */
   readonly #refused = new Set<string>();
   #open = 0;
   #loggedAtMs = Number.NEGATIVE_INFINITY;
@@ -34,7 +34,7 @@ export class ConnectionLimit {
     this.#deps = deps;
   }
 
-  /** Counts a new connection until it is closed. False: it is beyond the limit, and a listener must not serve it. */
+  /** Counts a new connection until it is closed. False: it is beyond the limit, and the listener must not serve it. */
   enter(socket: Socket): boolean {
     if (this.#open >= this.#deps.max) {
       this.#logOnce();
@@ -47,7 +47,7 @@ export class ConnectionLimit {
     return true;
   }
 
-  /** Keeps a connection beyond the limit open for one answer. False: there are too many of them. */
+  /** Keeps a connection beyond the limit open for one answer. False: too many of them are open, close it. */
   keepForAnswer(socket: Socket): boolean {
     if (this.refusedOpen >= refusedMax) return false;
     const peer = peerOf(socket);

@@ -60,14 +60,14 @@ export function decode(bytes: Buffer): string {
 }
 
 /**
- * Whether a text is so short and has so few brackets, those in strings included, that it is within the bounds: true for
- * nearly all bodies, at a fraction of the cost of a scan.
+ * Whether a text is certainly within the bounds because it is short and has few brackets, those in strings included. True
+ * for nearly all bodies, and a fraction of the cost of a scan.
  */
 function isSmall(text: string, depthMax: number, tokensMax: number): boolean {
   return text.length <= tokensMax && countUpTo(text, "{", depthMax) + countUpTo(text, "[", depthMax) <= depthMax;
 }
 
-/** Occurrences of a character, at most one more than `max`. */
+/** Number of occurrences of a character; counts up to one more than `max`. */
 function countUpTo(text: string, character: string, max: number): number {
   let count = 0;
   for (let at = text.indexOf(character); at !== -1 && count <= max; at = text.indexOf(character, at + 1)) count += 1;
@@ -104,10 +104,10 @@ export function forbiddenKey(key: string): ServiceError {
   return new ServiceError("invalid_json", `The key '${key}' is not allowed in a body.`);
 }
 
-/** Up to this many names are compared one by one, which is faster than a look-up. */
+/** Up to this many names are compared one after another, which is faster than a hash look-up. */
 const fewNames = 32;
 
-/** The source texts of a body, opened on demand: most bodies need none. */
+/** The source texts of a body, created on first use: most bodies need none. */
 interface BodyText {
   readonly open: () => SourceTexts;
   source?: SourceTexts;
@@ -123,7 +123,7 @@ export class JsonObject {
   readonly names: readonly string[];
   readonly #body: BodyText;
   readonly #parent: JsonObject | null;
-  /** In the parent: the field's name, and the index in its list. */
+  /** Place in the parent: the field's name, and the index if the field is a list. */
   readonly #key: string;
   readonly #index: number | null;
 
@@ -142,7 +142,7 @@ export class JsonObject {
     this.#index = index;
   }
 
-  /** `open` opens the source of the value; it is called once at most. */
+  /** `open` returns the source texts of the value; it is called at most once. */
   static ofBody(value: unknown, open: () => SourceTexts): JsonObject {
     if (isObject(value)) return new JsonObject(value, { open }, null, "", null);
     throw new ServiceError("invalid_type", `The body must be a JSON object, but it is ${nameOf(value)}.`);
@@ -161,12 +161,12 @@ export class JsonObject {
     return path === "" ? key : `${path}.${key}`;
   }
 
-  /** The field as it is; undefined when absent or null. */
+  /** The field's value without a check of its type; undefined when absent or null. */
   value(key: string): unknown {
     return this.#has(key) ? (this.fields[key] ?? undefined) : undefined;
   }
 
-  /** Own fields only. */
+  /** Whether the object itself has the field: inherited fields do not count. */
   #has(key: string): boolean {
     if (this.names.length > fewNames) return Object.hasOwn(this.fields, key);
     for (const name of this.names) if (name === key) return true;
@@ -212,7 +212,7 @@ export class JsonObject {
     return this.object(key) ?? missingField(this.pathOf(key));
   }
 
-  /** The items as they are, including nulls. */
+  /** The items without a check of their types, including nulls. */
   array(key: string): readonly unknown[] | undefined {
     const value = this.value(key);
     return value === undefined || Array.isArray(value) ? value : wrongType(this.pathOf(key), "an array", value);
@@ -248,7 +248,7 @@ export class JsonObject {
     return this.#body.source.textAt(this.pathOf(key));
   }
 
-  /** Fields outside the contract, as JSON by name; a deployment on an upstream server may pass them on. */
+  /** Fields outside the contract by name, each as JSON; a deployment on an upstream server may forward them. */
   unknownFields(known: ReadonlySet<string>): Record<string, string> {
     const fields: Record<string, string> = {};
     for (const name of this.names) {

@@ -1,14 +1,14 @@
 import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 
-/** Characters that end a number, true, false or null: whitespace, brackets, quotes, commas and colons; also as bytes. */
+/** Codes of characters that end a number, true, false or null: whitespace, brackets, quotes, commas and colons. */
 export const endsScalar = new Uint8Array(256);
 for (const character of ' \t\n\r,:"{}[]') endsScalar[character.charCodeAt(0)] = 1;
 export const isWhitespace = new Uint8Array(256);
 for (const character of " \t\n\r") isWhitespace[character.charCodeAt(0)] = 1;
 const [space, quote, openBrace, closeBrace, openBracket, closeBracket] = [...' "{}[]'].map((c) => c.charCodeAt(0));
 
-/** Throws ServiceError `invalid_json` for JSON that would become too many objects, before it is parsed (SEC-9). */
+/** Throws ServiceError `invalid_json`, before JSON is parsed, if it is too deep or has too many tokens (SEC-9). */
 export function checkJsonBounds(
   text: string,
   { jsonDepthMax, jsonTokensMax }: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">,
@@ -27,9 +27,9 @@ export function tooManyTokens(max: number): ServiceError {
 }
 
 /**
- * Measures the nesting and the tokens (brackets, keys and values) of JSON in one pass, without parsing it: creating
- * millions of small values would block the event loop. Syntax errors are left to the parser. Takes linear time. UTF-8
- * that was decoded as Latin-1 has the same result.
+ * Counts the nesting depth and the tokens (brackets, keys and values) of JSON without parsing it, because creating millions
+ * of small values would block the event loop. Syntax errors are left to the parser. Takes linear time. UTF-8 that was
+ * decoded as Latin-1 gives the same result.
  */
 export function scanJson(text: string, depthMax: number, tokensMax: number): "ok" | "too_deep" | "too_many_tokens" {
   let depth = 0;
@@ -60,7 +60,7 @@ export function scanJson(text: string, depthMax: number, tokensMax: number): "ok
   return "ok";
 }
 
-/** `at` is the opening quote. An odd number of backslashes before a quote escapes it. */
+/** Position after a string whose opening quote is at `at`. An odd number of backslashes before a quote escapes it. */
 function endOfString(text: string, at: number): number {
   for (let end = text.indexOf('"', at + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let first = end;
@@ -85,14 +85,14 @@ export interface SourceTexts {
 }
 
 /**
- * Finds the source text of single values in JSON: parsing and printing a schema again would change numbers beyond 2^53
- * and the order of keys. The text must be valid JSON. Takes one pass over the text for all values together.
+ * Finds the source text of single values in JSON. Parsing a schema and serializing it again would change numbers beyond
+ * 2^53 and the order of keys. The text must be valid JSON. One pass over the text serves all values.
  */
 export class JsonSource implements SourceTexts {
   readonly #text: string;
   /** End of each object and array, by its start. */
   readonly #ends: ReadonlyMap<number, number>;
-  /** Members of objects and items of arrays, by the container's start: of those on a path that was asked for. */
+  /** Members or items of each container on a requested path, by the container's start. */
   readonly #children = new Map<number, ReadonlyMap<string, Span>>();
 
   constructor(text: string) {

@@ -4,16 +4,16 @@ import { Turns } from "../../lib/clock.js";
 import { decode, forbiddenKey, JsonObject, parse, refuseForbiddenKeys, withoutMark } from "./json-object.js";
 import { endsScalar, isWhitespace, JsonSource, type SourceTexts, tooDeep, tooManyTokens } from "./json-scan.js";
 
-/** Bodies from this size on would delay other requests and are parsed in steps. */
+/** Bodies of at least this size are parsed in steps: parsing them in one piece would delay other requests. */
 export const largeBodyBytesMin = 262_144;
-/** Bytes that are decoded and parsed in one step: up to about a millisecond. */
+/** Bytes that are decoded and parsed in one step, which takes up to about a millisecond. */
 const stepBytes = 262_144;
 
 type Limits = Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">;
 
 /**
  * `parseJsonBody` for a large body: the event loop runs other work between the steps. A worker thread would save no time:
- * what it sends back has to be built once more from the copy.
+ * its result would have to be copied and built again in this thread.
  */
 export async function parseLargeJsonBody(body: Buffer, limits: Limits): Promise<JsonObject> {
   const bytes = withoutMark(body);
@@ -35,27 +35,27 @@ interface Container {
   itemAt: number;
   /** Whether the key of the current member was read. */
   hasKey: boolean;
-  /** What was built of it; null while it may become part of one step. */
+  /** The part that is built; null while the whole container may still be parsed in one step. */
   value: Record<string, unknown> | unknown[] | null;
   /** Whether it is the value of a key `constructor`, which must not get a `prototype`. */
   isConstructor: boolean;
-  /** What was built last: nothing, whole items up to a comma, or one item alone, which a comma or the end follows. */
+  /** What was added last: nothing, items up to and with a comma, or one item whose comma or end was not read yet. */
   last: "nothing" | "comma" | "item";
 }
 
-/** `[start, end)` of a member of the body's object. */
+/** Byte range `[start, end)` of a member of the body's object. */
 type Member = readonly [start: number, end: number];
 
 const [quote, backslash, comma, colon] = [...'"\\,:'].map((c) => c.charCodeAt(0)) as [number, number, number, number];
 const [openBrace, closeBrace, openBracket, closeBracket] = [..."{}[]"].map((c) => c.charCodeAt(0));
 
 /**
- * Parses JSON in steps of whole items. A scan of the bytes finds a comma about every `stepBytes`; what lies before it is
- * parsed by JSON.parse, and joined to the objects and lists that are still open there. A long string is parsed in parts.
- * Applies the bounds of bodies and refuses forbidden keys (SEC-9, SEC-11). Throws ServiceError `invalid_json`.
+ * Parses JSON in steps of whole items. A scan of the bytes finds a comma about every `stepBytes`. JSON.parse parses the
+ * items before the comma, and they are added to the objects and lists that are still open there. A long string is parsed in
+ * parts. Applies the bounds of bodies and refuses forbidden keys (SEC-9, SEC-11). Throws ServiceError `invalid_json`.
  */
 export class LargeJson {
-  /** Members of the outermost object, as far as read. */
+  /** Members of the outermost object that were read so far. */
   readonly members: Member[] = [];
   readonly #bytes: Buffer;
   readonly #limits: Limits;
@@ -64,7 +64,7 @@ export class LargeJson {
   readonly #open: Container[] = [];
   /** Number of open containers with a value. */
   #built = 0;
-  /** Start of what was not parsed yet. */
+  /** Start of the bytes that were not parsed yet. */
   #from = 0;
   #at = 0;
   #tokens = 0;
@@ -110,7 +110,7 @@ export class LargeJson {
         while (this.#at < bytes.length && endsScalar[bytes[this.#at] ?? 0] === 0) this.#at += 1;
       }
     }
-    // Unclosed, or no object and no list.
+    // The JSON is not closed, or is neither an object nor a list.
     if (this.#open.length > 0 || this.#root === undefined)
       return this.#parsePart("", this.#text(0, bytes.length), "", 0);
     if (this.#text(this.#at, bytes.length).trim() !== "") throw invalid(this.#at);
@@ -159,7 +159,7 @@ export class LargeJson {
     container.hasKey = false;
   }
 
-  /** Gives all open containers a value, with their items before the current position. */
+  /** Creates the values of all open containers, with their items before the current position. */
   #build(): void {
     for (let depth = Math.max(0, this.#built - 1); depth < this.#open.length; depth += 1) {
       const container = this.#open[depth];
@@ -182,7 +182,7 @@ export class LargeJson {
     }
   }
 
-  /** Adds an item that was built apart; the bytes before it are its key. Returns the key, or "0" in a list. */
+  /** Adds an item whose value was built separately; the bytes before it are its key. Returns the key, or "0" in a list. */
   #put(parent: Container, item: unknown, itemStart: number): string {
     const [open, close] = bracketsOf(parent);
     const at = parent.itemAt;
@@ -196,7 +196,7 @@ export class LargeJson {
     return key;
   }
 
-  /** Parses the items in `[from, to)` and adds them. `hasNext`: another item follows, so that they end with a comma. */
+  /** Parses the items in `[from, to)` and adds them. `hasNext`: another item follows, so the range ends with a comma. */
   #add(container: Container, from: number, to: number, hasNext: boolean): void {
     const { value, last } = container;
     let text = this.#text(from, to);
@@ -225,7 +225,7 @@ export class LargeJson {
     if (container.isConstructor && Object.hasOwn(part as object, "prototype")) throw forbiddenKey("constructor");
   }
 
-  /** Adds a string of which `start` and `end` are the quotes. */
+  /** Adds a string. `start` and `end` are the positions of its quotes. */
   async #longString(start: number, end: number): Promise<void> {
     const container = this.#open.at(-1);
     if (container === undefined || this.#bytes[end] !== quote) return;
@@ -263,8 +263,8 @@ function invalid(at: number): ServiceError {
 }
 
 /**
- * The closing quote of a string, from a position inside it; the first position after about `length` bytes, or the length of
- * the bytes, when there is none before.
+ * Position of the closing quote of a string, searched from a position inside it. Without a quote in the next `length`
+ * bytes: the position where the search can continue, or the length of the bytes.
  */
 function endOfString(bytes: Buffer, from: number, length: number): number {
   const until = Math.min(bytes.length, from + length);
@@ -276,7 +276,7 @@ function endOfString(bytes: Buffer, from: number, length: number): number {
 /** Bytes of the longest escape: a `\u` and four digits. */
 const escapeBytes = 6;
 
-/** Where the part of a string that starts at `from` ends: after at most `length` bytes, in no character and no escape. */
+/** End of the part of a string that starts at `from`: after at most `length` bytes, never inside a character or an escape. */
 function cutOfString(bytes: Buffer, from: number, end: number, length: number): number {
   let cut = from + length;
   if (cut >= end) return end;
@@ -286,11 +286,11 @@ function cutOfString(bytes: Buffer, from: number, end: number, length: number): 
   if (last < from || last <= cut - escapeBytes) return cut;
   let first = last;
   while (first > from && bytes[first - 1] === backslash) first -= 1;
-  // Before the backslashes; if there is nothing else, between two pairs of them.
+  // Cuts before the backslashes; if the part has only backslashes, between two pairs of them.
   return first > from ? first : Math.max(from + 2, from + ((last + 1 - from) & ~1));
 }
 
-/** Source texts of a large body: only the member that is asked for is decoded. */
+/** Source texts of a large body. Decodes only the requested members. */
 class MemberSources implements SourceTexts {
   readonly #bytes: Buffer;
   readonly #members: readonly Member[];

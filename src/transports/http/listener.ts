@@ -17,23 +17,23 @@ export interface HttpListenerDeps {
   readonly allowedHosts: readonly string[];
   /** Null: plain HTTP. */
   readonly tls: TlsFiles | null;
-  /** Null: as many connections as there are. */
+  /** Null: connections are not limited. */
   readonly connectionLimit: ConnectionLimit | null;
   readonly ids: IdSource;
   readonly log: Logger;
   readonly routes: RouteTable;
-  /** How the listener itself writes an error, where no route does. */
+  /** JSON of an error that the listener itself answers because no route does. */
   readonly errorToJson: (error: ServiceError) => object;
 }
 
 export type HttpListener = ReturnType<typeof createHttpListener>;
 
-/** Two years, as the preload lists of browsers require. */
+/** Two years: the preload lists of browsers require at least one. */
 const strictTransportSecurity = "max-age=63072000";
-/** Interval at which the head and body timeouts are checked, at most (SEC-6). */
+/** Maximum interval between two checks of the head and body timeouts (SEC-6). */
 const timeoutCheckMsMax = 1_000;
 const closeGraceMs = 1_000;
-/** Errors after which no answer can be sent: the connection was reset, or closed in the middle of a request. */
+/** Error codes after which no answer can be sent: the connection was reset, or closed in the middle of a request. */
 const leavingCodes: ReadonlySet<string> = new Set(["ECONNRESET", "HPE_INVALID_EOF_STATE"]);
 
 /**
@@ -64,7 +64,7 @@ export function createHttpListener(deps: HttpListenerDeps) {
       res.shouldKeepAlive = false;
       refusedSockets.add(req.socket);
       const path = pathOf(req);
-      // An unknown path is 404 whatever else is wrong with the head. A target that is not a path has no route to look up.
+      // For an unknown path, 404 takes precedence over a fault of the head. A target that is not a path has no route.
       if (routes.has(path) || !path.startsWith("/")) {
         refuse(req, res, fault);
         return;
@@ -113,11 +113,11 @@ export function createHttpListener(deps: HttpListenerDeps) {
     requestTimeout: limits.requestTimeoutMs,
     connectionsCheckingInterval: Math.min(timeoutCheckMsMax, limits.headersTimeoutMs, limits.requestTimeoutMs),
     keepAliveTimeout: limits.keepAliveTimeoutMs,
-    // Node would answer 400 without a body; findHeadFault checks it.
+    // Node would answer a missing Host header with 400 and no body; findHeadFault checks it instead.
     requireHostHeader: false,
   };
   const server = tls === null ? http.createServer(options) : https.createServer({ ...options, ...secureContext(tls) });
-  // Node would drop the lines above its maximum silently; findHeadFault counts them.
+  // Node would silently drop header lines above its maximum; findHeadFault counts them instead.
   server.maxHeadersCount = 0;
   server.on("request", pipelines.take);
   // "100 Continue" is sent when the body is read; findHeadFault refuses other expectations.
@@ -149,14 +149,14 @@ export function createHttpListener(deps: HttpListenerDeps) {
     /** Number of open connections. */
     connections: () => sockets.size,
 
-    /** From now on every answer closes its connection; connections without a request are closed immediately. */
+    /** Makes every answer from now on close its connection, and closes connections without a request immediately. */
     beginDrain(): void {
       isDraining = true;
       for (const res of pipelines.current()) if (!res.headersSent) res.shouldKeepAlive = false;
       server.closeIdleConnections();
     },
 
-    /** Stops listening, and closes the connections after `closeGraceMs`, in which answers in flight are written. */
+    /** Stops listening. Answers in flight have `closeGraceMs` to be written; then the connections are closed. */
     close(): Promise<void> {
       return new Promise((resolve) => {
         const timer = setTimeout(() => server.closeAllConnections(), closeGraceMs);
@@ -168,7 +168,7 @@ export function createHttpListener(deps: HttpListenerDeps) {
       });
     },
 
-    /** New connections get the new certificate. Throws when the files do not fit; the old ones then stay. */
+    /** Makes new connections use the new certificate. Throws and keeps the old one if certificate and key do not fit. */
     reloadTls(files: TlsFiles): void {
       if (server instanceof https.Server) server.setSecureContext(secureContext(files));
     },
@@ -179,7 +179,7 @@ function secureContext({ cert, key, clientCa }: TlsFiles): https.ServerOptions {
   return { cert, key, ...(clientCa !== null && { ca: clientCa, requestCert: true, rejectUnauthorized: true }) };
 }
 
-/** Requests that a client may pipeline on one connection; beyond it the connection is closed. */
+/** Maximum of pipelined requests that wait on one connection; a further one closes the connection. */
 const waitingMax = 16;
 
 /** The requests of one connection. */
@@ -188,14 +188,14 @@ interface Pipeline {
   current: MarkedResponse | null;
   /** Responses that wait for the current one. */
   readonly later: MarkedResponse[];
-  /** Called when the current response is closed. One function for all responses: a request costs no closure. */
+  /** Called when the current response is closed. One function per connection, so that a request allocates no closure. */
   readonly closed: () => void;
 }
 
 /**
- * Serves the pipelined requests of each connection one after the other. Node emits a pipelined request immediately, but
- * its response emits no `close` while another one is before it: its work would go on after the client has left. `closed`
- * is called when a response was closed, whether its answer is complete or not.
+ * Serves the pipelined requests of each connection one after the other. Node emits a pipelined request immediately, but its
+ * response emits no `close` while an earlier response is open: the work would continue after the client has disconnected.
+ * `closed` is called when a response was closed, whether its answer is complete or not.
  */
 function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => void, closed: () => void) {
   const pipelines = new Map<Duplex, Pipeline>();
@@ -207,7 +207,7 @@ function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => v
       closed: () => {
         pipeline.current = null;
         closed();
-        // After the last answer of a connection, later bytes may belong to a refused request.
+        // After the last answer of a connection, further requests are not served: they may be bytes of a refused body.
         const next = socket.writable ? pipeline.later.shift() : undefined;
         if (next !== undefined) start(pipeline, next.req, next);
       },
@@ -242,9 +242,9 @@ function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => v
   };
 }
 
-/** Headers that determine the caller and the end of the request: proxies and servers may read duplicates differently. */
+/** Headers that may be sent only once: proxies and servers may read duplicates of these differently. */
 const onceOnly = ["host", "authorization", "x-api-key", "content-type", "content-length"];
-/** Header names by length, which is unique for each: rules out nearly all other names without a comparison. */
+/** These header names by length, which is different for each: nearly all other headers need no comparison of text. */
 const onceOnlyByLength: readonly (string | undefined)[] = Array.from({ length: 16 }, (_, length) =>
   onceOnly.find((name) => name.length === length),
 );
@@ -263,7 +263,7 @@ export function findHeadFault(
     return tooLarge(`The request has ${lines} header lines; at most ${headerLinesMax} are allowed.`);
   }
   const url = req.url ?? "";
-  // No character is longer than three bytes: few URLs need to be measured.
+  // A UTF-16 code unit has at most three bytes in UTF-8, so few URLs need to be measured.
   if (url.length * 3 > urlBytesMax && Buffer.byteLength(url) > urlBytesMax) {
     return tooLarge(`The request's URL is longer than ${urlBytesMax} bytes.`);
   }
@@ -280,7 +280,7 @@ function findHeaderFault({ rawHeaders, headers }: IncomingMessage): ServiceError
     const name = rawHeaders[i] ?? "";
     const once = onceOnlyByLength[name.length];
     if (once === undefined || (name !== once && name.toLowerCase() !== once)) {
-      // Some proxies replace it by a hyphen, which gives another header.
+      // Some proxies replace an underscore by a hyphen, which results in another header.
       if (name.includes("_")) return bad("Header names with an underscore are not allowed.");
       continue;
     }
@@ -293,7 +293,7 @@ function findHeaderFault({ rawHeaders, headers }: IncomingMessage): ServiceError
     return bad("The Transfer-Encoding must be chunked.");
   }
   if (expect !== undefined && expect.toLowerCase() !== "100-continue") {
-    return bad("The only expectation that can be met is 100-continue.");
+    return bad("The only supported value of the Expect header is 100-continue.");
   }
   return undefined;
 }

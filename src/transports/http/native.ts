@@ -6,20 +6,20 @@ import type { NativeOriginal } from "../../domain/inference/native-chat.js";
 import type { JsonObject } from "./json-object.js";
 import type { StreamFrames } from "./sse.js";
 
-/** A request that was translated to chat, with its original. */
+/** A request that was translated to a chat request, together with its original. */
 export interface Translated<T> {
   readonly translation: T;
-  /** Undefined: no upstream may get it. */
+  /** The original; undefined: it must not be sent to an upstream. */
   readonly native: NativeOriginal | undefined;
 }
 
-/** Fields that are replaced on the way to an upstream. */
+/** Fields of the original that are replaced when it is sent to an upstream. */
 const replaced: ReadonlySet<string> = new Set(["model", "stream"]);
 
 /**
- * Translates a body to chat and keeps the original for upstreams that have its API. Where chat cannot express it, the
- * translation is made by `opaque` from parameters with the text of the body, and only such an upstream can run it. Throws
- * ServiceError for a body without a model.
+ * Translates a body to a chat request and keeps the original for upstreams that support its API. If `read` refuses the body
+ * because chat cannot express it, `opaque` creates the translation from the text of the body, and only such an upstream can
+ * run the request. Throws ServiceError for a body without a model.
  */
 export function translate<T>(
   api: NativeApi,
@@ -40,13 +40,13 @@ export function translate<T>(
     return { translation: read(body), native: original(null) };
   } catch (thrown) {
     if (!(thrown instanceof ServiceError) || body.fields["model"] === undefined) throw thrown;
-    // It would run on without the limits of this service.
+    // An upstream would run a background response after the call, outside the limits of this service.
     if (body.fields["background"] === true) throw thrown;
     return { translation: opaque(opaqueParams(body)), native: original(thrown) };
   }
 }
 
-/** Parameters for what the core does without understanding the request: it finds the model, and estimates the tokens. */
+/** Parameters for a request that the core cannot interpret: they suffice to find the model and to estimate the tokens. */
 function opaqueParams(body: JsonObject): ChatCompletionParams {
   const text = JSON.stringify(body.fields);
   const part = { $typeName: "unified.inference.v1.ContentPart", part: { case: "text", value: text } } as const;
@@ -63,7 +63,7 @@ function opaqueParams(body: JsonObject): ChatCompletionParams {
   };
 }
 
-/** The events of a committed answer to a translated request. */
+/** The writer of the events of an answer to a translated request. */
 export function translatedFrames<M>(
   frames: StreamFrames<M>,
   native: NativeOriginal | undefined,
@@ -71,7 +71,7 @@ export function translatedFrames<M>(
   return native?.isOffered === true ? new NativeFrames(frames) : frames;
 }
 
-/** The events of a stream that may be answered natively: the upstream's as they are, else those of the translation. */
+/** Writes a stream that an upstream may answer in the request's own API: its events unchanged, else the translated events. */
 class NativeFrames<M> implements StreamFrames<Piece<M>> {
   readonly #frames: StreamFrames<M>;
   #hasBegun = false;
@@ -101,7 +101,7 @@ class NativeFrames<M> implements StreamFrames<Piece<M>> {
     return this.#frames.failed?.(error) ?? `event: error\ndata: ${JSON.stringify(error)}\n\n`;
   }
 
-  /** Before the first item it is not known whose events the stream has. */
+  /** Null before the first item, because it is not known yet whether the events are the upstream's. */
   keepAlive(): string | null {
     return this.#hasBegun && !this.#isNative ? this.#frames.keepAlive() : null;
   }

@@ -2,13 +2,13 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { exposedHeaders } from "../../contract/headers.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
 
-/** Serves a request. `rest` is what stands for the `*` of a route's path, else empty. */
+/** Serves a request. `rest` is the part of the path that matches the `*` of the route's path; empty without a `*`. */
 export type RouteHandler = (req: IncomingMessage, res: ServerResponse, rest: string) => void;
 
-/** A path and its handler. One `*` in the path stands for any text, slashes included. */
+/** A path and its handler. One `*` in the path matches any text, slashes included. */
 export interface Route {
   readonly path: string;
-  /** The route serves only requests with this header; others are served by the route of the path without one. */
+  /** The route serves only requests with this header; other requests are served by the same path's route without it. */
   readonly header?: string | null;
   readonly handle: RouteHandler;
   /** Answers an error that the listener found in a request's head. Absent: the listener answers in its own form. */
@@ -22,16 +22,16 @@ interface PathRoutes {
   withHeader: Route | null;
 }
 
-/** A path with a `*`: what stands before and after it. */
+/** A path with a `*`, split into the texts before and after the `*`. */
 interface Pattern extends PathRoutes {
   readonly prefix: string;
   readonly suffix: string;
 }
 
 /**
- * The route table of the HTTP listener. Every path belongs to one transport, or to two that a header distinguishes; no
- * transport is the fallback of another. Paths are compared as they came, byte for byte. Of two patterns that match, the one
- * with the longer suffix applies.
+ * The route table of the HTTP listener. Every path belongs to one transport, or to two transports that are distinguished by
+ * a header; no transport is the fallback of another. Paths are compared byte for byte, without decoding. If several patterns
+ * match, the one with the longest suffix applies.
  */
 export class RouteTable {
   readonly #exact = new Map<string, PathRoutes>();
@@ -94,7 +94,7 @@ function chosen({ plain, withHeader }: PathRoutes, req: IncomingMessage): Route 
   return withHeader?.header && req.headers[withHeader.header] !== undefined ? withHeader : plain;
 }
 
-/** What stands for the `*` of a pattern in a path; null: the path does not match. */
+/** The part of a path that matches the `*` of a pattern; null: the path does not match. */
 function starOf({ prefix, suffix }: Pattern, path: string): string | null {
   const end = path.length - suffix.length;
   return end >= prefix.length && path.startsWith(prefix) && path.endsWith(suffix)
@@ -102,7 +102,7 @@ function starOf({ prefix, suffix }: Pattern, path: string): string | null {
     : null;
 }
 
-/** The path of a request's target as it came, without the query. */
+/** The path of a request's target as it was received, without the query. */
 export function pathOf({ url = "/" }: IncomingMessage): string {
   const query = url.indexOf("?");
   return query === -1 ? url : url.slice(0, query);
@@ -119,8 +119,8 @@ const maxAgeSeconds = "600";
 const allowedMethods = "GET, POST, DELETE, OPTIONS";
 
 /**
- * Cross-origin requests of browsers (CORS-1 to CORS-5). `origins` as browsers send them, or `*`; empty: CORS is off. The
- * headers are added to every answer, errors and streams included: without them a browser hides even the status.
+ * The headers for cross-origin requests of browsers (CORS-1 to CORS-5). `origins`: values of the Origin header, or `*`;
+ * empty: CORS is off. They are added to every answer, also to errors and streams: without them a browser hides the status.
  */
 export function createCors(origins: readonly string[]) {
   const allowsAll = origins.includes("*");

@@ -3,27 +3,27 @@ import type { AbortFlag } from "../../lib/abort-source.js";
 import { drained } from "./answer.js";
 import type { Call, Exchange } from "./call.js";
 
-/** Start and end of an event. Data is one line: clients with a parser of their own expect exactly this. */
+/** Start and end of an event. Its data is one line: clients with their own SSE parser expect exactly this form. */
 export const sseEventStart = "data: ";
 export const sseEventEnd = "\n\n";
 
 /** The last event of a successful stream. */
 export const sseDone = sseEvent("[DONE]");
 
-/** One line feed, no blank line: with a blank line, decoders that dispatch on it see an empty event and fail. */
+/** Ends with one line feed, not a blank line: some decoders would dispatch an empty event at a blank line and fail. */
 export const sseKeepAliveComment = ": keep-alive\n";
 
-/** An event; `data` has no line feed, as JSON.stringify writes it. */
+/** An event; `data` must not have a line feed. JSON.stringify writes none. */
 export function sseEvent(data: string): string {
   return sseEventStart + data + sseEventEnd;
 }
 
-/** Characters that are collected before they are written without waiting for the tick to end. */
+/** Number of collected characters at which text is written immediately, before the tick of the event loop ends. */
 const collectedMax = 16 * 1024;
 
 /**
- * Writes events to a response: text of one tick of the event loop is sent in one write, and nothing is written while the
- * reader is behind. Callers of `write` must await `drained` whenever `isBehind`.
+ * Writes events to a response. The events of one tick of the event loop are sent in one write, and nothing is written while
+ * the reader is behind. Callers of `write` must await `drained` whenever `isBehind` is true.
  */
 export class SseWriter {
   readonly #res: ServerResponse;
@@ -52,7 +52,7 @@ export class SseWriter {
     });
   }
 
-  /** Writes what `event` returns, only when nothing else waits and the reader is not behind. */
+  /** Writes the result of `event`, but only if no other event waits to be written and the reader is not behind. */
   keepAlive(event: () => string): void {
     if (this.#collected === "" && !this.#res.writableNeedDrain) this.write(event());
   }
@@ -83,7 +83,7 @@ export class SseWriter {
 /** Data sent on a silent stream (SSE-9). */
 export type KeepAlive = "comment" | "chunk" | "off";
 
-/** The events of one stream in the form of an API family. Each text is whole events, or empty. */
+/** Writes the events of one stream in the form of an API family. Each returned text is whole events, or empty. */
 export interface StreamFrames<M> {
   /** The events before the first item. Absent: none. */
   begin?(): string;
@@ -106,8 +106,8 @@ const eventStream: readonly string[] = [
 ];
 
 /**
- * Writes a committed answer as server-sent events. From here on a failure is an event in the stream, and the stream
- * then ends without its end marker (SERR-1, SERR-4).
+ * Writes an answer that can no longer become an HTTP error, as server-sent events. A failure becomes an event in the
+ * stream, which then ends without its end marker (SERR-1, SERR-4).
  */
 export async function streamAnswer<M>(
   call: Call,

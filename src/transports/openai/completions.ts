@@ -40,8 +40,8 @@ export const completionFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The union of `prompt` and `input`: a text, texts, one list of token ids, or lists of token ids. All items
- * must have the type of the first. One of the two lists in the result is empty.
+ * Reads `prompt` or `input`: one text, a list of texts, one list of token ids, or several lists of token ids. All items
+ * must have the type of the first. At least one of the two lists in the result is empty.
  */
 export function readTextOrTokens(
   body: JsonObject,
@@ -79,7 +79,7 @@ export function completionJson(completion: Completion): string {
   );
 }
 
-/** The events of one text completion stream: no role and no delta (CMPL-6). */
+/** The writer of the events of one text completion stream, whose choices have no role and no delta (CMPL-6). */
 export function completionFrames(includeUsage: boolean): ChunkFrames<AnyChoice> {
   const emptyJson = (index: number): string => completionChoiceJson({ text: "", index });
   return new ChunkFrames("text_completion", includeUsage, completionChoiceJson, emptyJson);
@@ -92,16 +92,16 @@ interface AnyChoice {
   readonly finishReason?: string | undefined;
 }
 
-/** A choice of a chunk or of a whole text completion: both have the same form. */
+/** The JSON of a choice of a chunk or of a whole text completion; both have the same form. */
 function completionChoiceJson({ text, index, logprobs, finishReason }: AnyChoice): string {
   const logprobsJson = logprobs === undefined ? "null" : completionLogprobsJson(logprobs);
   const reason = finishReason === undefined ? "null" : jsonString(finishReason);
   return `{"text":${jsonString(text)},"index":${index},"logprobs":${logprobsJson},"finish_reason":${reason}}`;
 }
 
-/** Log probabilities in the form of text completions: four lists of equal length. Concatenated, as there can be thousands. */
+/** Log probabilities in the form of text completions: four lists of equal length. Concatenated for speed: lists are long. */
 function completionLogprobsJson({ tokens, tokenLogprobs, topLogprobs, textOffset }: CompletionLogprobs): string {
-  // Not a number: the first token of an echoed prompt has no probability (CMPL-8).
+  // The core sets NaN for the first token of an echoed prompt, which has no probability (CMPL-8).
   const isFirst = (i: number): boolean => Number.isNaN(tokenLogprobs[i]);
   const logprobs = tokenLogprobs.map((value, i) => (isFirst(i) ? "null" : finite(value)));
   const alternatives = topLogprobs.map((top, i) => (isFirst(i) ? "null" : alternativesJson(top.logprobs)));

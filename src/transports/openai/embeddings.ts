@@ -45,16 +45,16 @@ export const embeddingFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Numbers that are written in one step: about a millisecond of work, whatever the length of the vectors. In base64 a number
- * costs a fraction of that.
+ * Numbers that are written in one step, which takes about a millisecond for vectors of any length. In base64 a number costs
+ * a fraction of its cost in decimals.
  */
 const numbersPerSlice = { float: 8_192, base64: 131_072 };
 const bytesPerNumber = 4;
 const comma = ",".charCodeAt(0);
 
 /**
- * Writes the vectors slice by slice (EMB-11): 2,048 vectors are tens of megabytes of text, and writing them in one piece
- * would delay all other requests. The core has checked that all numbers are finite (EMB-5).
+ * Writes the vectors in slices, with other work of the event loop between them (EMB-11): 2,048 vectors are tens of megabytes
+ * of text, which would delay all other requests. The core has checked that all numbers are finite (EMB-5).
  */
 export async function writeEmbeddings(
   call: Call,
@@ -117,7 +117,7 @@ function floatRow({ index, vector }: Embedding): string {
 /** Bytes that `writeFloat32` needs at most. JavaScript prints numbers in up to 24 characters, a sign and an exponent included. */
 export const float32CharsMax = 24;
 
-/** A float32 keeps any decimal of 6 digits, and 9 digits always identify one. */
+/** A float32 represents every decimal of 6 digits, and 9 digits always suffice to identify a float32. */
 const digitsMin = 6;
 const digitsMax = 9;
 

@@ -24,7 +24,7 @@ import { chatCompletionJson, chatFrames } from "./write-chat.js";
 
 type WithRest = { [Name in Operation]: (typeof operations)[Name] extends { rest: object } ? Name : never }[Operation];
 
-/** The operations that REST serves. */
+/** Name of an operation that REST serves. */
 export type RestOperation = WithRest | "get_version";
 
 export interface HandlerDeps extends BodyDeps {

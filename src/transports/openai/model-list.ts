@@ -1,7 +1,7 @@
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { isSameList } from "../../lib/collections.js";
 
-/** A model with OpenAI's four fields and ours beside them (MODEL-10). */
+/** A model with OpenAI's four fields and the additional fields of this service (MODEL-10). */
 export function modelToJson(model: Model): object {
   return {
     id: model.id,
@@ -15,7 +15,7 @@ export function modelToJson(model: Model): object {
   };
 }
 
-/** Lists that are kept: most callers see all models, others those of their keys. */
+/** Number of written lists that are kept: most callers see all models, others see only the models of their keys. */
 const writtenMax = 8;
 
 interface WrittenList {
@@ -24,8 +24,8 @@ interface WrittenList {
 }
 
 /**
- * Returns the function that writes the list of models. Clients poll it, and writing 2,000 models takes milliseconds, so the
- * last lists are kept as bytes, as long as they consist of the same messages (E-35).
+ * Returns the function that writes the list of models. Clients poll the list, and writing 2,000 models takes milliseconds.
+ * So the last written lists are kept as bytes, and used again for a list of the same model objects (E-35).
  */
 export function createModelListWriter(): (models: readonly Model[]) => Buffer {
   let written: readonly WrittenList[] = [];

@@ -57,7 +57,7 @@ export function readChat(body: JsonObject): Streaming & { readonly params: ChatC
   return { params, stream, includeUsage };
 }
 
-/** Refuses fields on which the caller relies, where ignoring them would change the answer silently. */
+/** Refuses unsupported fields that the caller relies on, because ignoring them would change the answer silently. */
 function refuseUnsupported(body: JsonObject): void {
   refuseField(body, "functions", "Use 'tools' and 'tool_choice' instead.");
   refuseField(body, "function_call", "Use 'tools' and 'tool_choice' instead.");
@@ -84,7 +84,7 @@ function refuseAudio(param: string): never {
   refuse("unsupported_value", param, `Unsupported value in '${param}': answers are text, not audio.`);
 }
 
-/** Fields that readSampling reads. */
+/** Names of the fields that `readSampling` reads. */
 export const samplingFields = [
   "model",
   "temperature",
@@ -102,7 +102,7 @@ export const samplingFields = [
   "repetition_penalty",
 ] as const;
 
-/** Fields that readStreaming reads. */
+/** Names of the fields that `readStreaming` reads. */
 export const streamingFields = ["stream", "stream_options"] as const;
 
 /** Fields of the body that are known: read, refused, or accepted without effect (CHAT-19, CHAT-27). */
@@ -148,7 +148,7 @@ const allowedModes: ReadonlyMap<string, Mode> = new Map([
   ["required", Mode.REQUIRED],
 ]);
 
-/** The tools that are offered; an empty list is none (TOOL-2). */
+/** Reads the tools that the model may call. An empty list means no tools (TOOL-2). */
 function readTools(body: JsonObject): Tool[] {
   return (body.objects("tools") ?? []).map((tool) => {
     refuseOtherKinds(tool, ["function"]);
@@ -164,7 +164,7 @@ function readTools(body: JsonObject): Tool[] {
   });
 }
 
-/** Which tools may or must be called. The core checks that the named ones are offered. */
+/** Reads which tools may or must be called. The core checks that the named tools are in `tools`. */
 function readToolChoice(body: JsonObject): ToolChoice | undefined {
   const value = body.value("tool_choice");
   if (typeof value === "string") return choiceOf({ case: "mode", value: readMode(modes, value, "tool_choice") });
@@ -195,7 +195,7 @@ function readMode(among: ReadonlyMap<string, Mode>, name: string, path: string):
   return mode;
 }
 
-/** The `type` of a tool or choice. Custom tools are known, but not offered here (TOOL-7). */
+/** Reads the `type` of a tool or choice. Custom tools exist in OpenAI's API, but are not supported here (TOOL-7). */
 function refuseOtherKinds(tool: JsonObject, supported: readonly string[]): string {
   const type = tool.requiredString("type");
   if (supported.includes(type)) return type;
@@ -228,7 +228,7 @@ function readFormat(format: JsonObject): FormatInit {
   }
 }
 
-/** llama.cpp's form puts a schema right beside `json_object` (RF-7). */
+/** Also reads llama.cpp's form, where `schema` is a member of the same object as the type `json_object` (RF-7). */
 function readJsonObject(format: JsonObject): NonNullable<FormatInit["format"]> {
   const schemaJson = format.objectAsText("schema");
   if (schemaJson === undefined) return { case: "jsonObject", value: {} };
@@ -248,8 +248,8 @@ function readJsonSchema(schema: JsonObject): NonNullable<FormatInit["format"]> {
 }
 
 /**
- * The fields that chat and text completions share, for both protobuf messages. Only types are checked: ranges are checked
- * by the core, for all protocols.
+ * Reads the fields that chat and text completions have in common. Checks only their types: the core checks the ranges, for
+ * all protocols.
  */
 export function readSampling(body: JsonObject) {
   return {
@@ -270,7 +270,7 @@ export function readSampling(body: JsonObject) {
   };
 }
 
-/** How the answer is sent. Only REST has it in the body: elsewhere it is the choice of the RPC. */
+/** How the answer is sent. Only REST has these fields in the body; in other protocols the called RPC decides. */
 export interface Streaming {
   readonly stream: boolean;
   /** Whether the stream ends with a chunk of usage (STRM-10). */
@@ -279,7 +279,7 @@ export interface Streaming {
 
 export function readStreaming(body: JsonObject): Streaming {
   const options = body.object("stream_options");
-  // Accepted without effect: chunks are not padded (CHAT-19).
+  // The type is checked, but the field has no effect: chunks are not padded (CHAT-19).
   options?.boolean("include_obfuscation");
   return {
     stream: body.boolean("stream") ?? false,

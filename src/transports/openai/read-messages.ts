@@ -19,7 +19,7 @@ const roles: ReadonlyMap<string, Role> = new Map([
   ["function", Role.FUNCTION],
 ]);
 
-/** The conversation. The core checks the order of roles and the ids of tool calls. */
+/** Reads the conversation. The core checks the order of roles and the ids of tool calls. */
 export function readMessages(body: JsonObject): Message[] {
   const messages = body.objects("messages") ?? missingField("messages");
   /** The legacy call that the next message may answer. */
@@ -33,7 +33,7 @@ export function readMessages(body: JsonObject): Message[] {
     // A literal: a conversation has many messages, and `create` would visit every field of each.
     const result: Message = {
       $typeName: "unified.inference.v1.Message",
-      // A legacy call and its result are read as a tool call and its result, which have ids.
+      // A legacy function call and its result become a tool call and its result, which need ids.
       role: answered === undefined ? role : Role.TOOL,
       content: readMessageContent(message, role),
       toolCalls: legacyCall === undefined ? toolCalls : [...toolCalls, legacyCall],
@@ -53,7 +53,7 @@ function readRole(message: JsonObject): Role {
   return role;
 }
 
-/** SDKs send an answer back as the next message, with a refusal in a field of its own. */
+/** Reads the content and, of an assistant's message, the `refusal`: SDKs send an answer back with all its fields. */
 function readMessageContent(message: JsonObject, role: Role): ContentPart[] {
   const content = readContent(message);
   const refusal = role === Role.ASSISTANT ? message.string("refusal") : undefined;
@@ -81,14 +81,14 @@ function readLegacyCall(message: JsonObject, index: number): ToolCall | undefine
   return create(ToolCallSchema, { id: `call_legacy_${index}`, function: readFunctionCall(call) });
 }
 
-/** Arguments stay text: they are the model's output and need not be JSON (MSG-6). */
+/** Keeps arguments as text, because the model may have written invalid JSON (MSG-6). */
 function readFunctionCall(call: JsonObject) {
   return { name: call.requiredString("name"), argumentsJson: call.requiredString("arguments") };
 }
 
 type ContentInit = MessageInitShape<typeof ContentPartSchema>;
 
-/** The content of a message: a text is a list of one part; absent is a list of none. */
+/** Reads the content of a message. A text becomes one part; absent content becomes an empty list. */
 export function readContent(message: JsonObject): ContentPart[] {
   const content = message.value("content");
   if (content === undefined) return [];
@@ -97,13 +97,13 @@ export function readContent(message: JsonObject): ContentPart[] {
   if (!Array.isArray(content)) wrongType(path, "a string or an array of parts", content);
   const parts = message.objects("content") ?? [];
   if (parts.length === 0) {
-    // Refused here: the protobuf message has no difference between it and absent content, which is legal beside tool calls.
+    // Refused here because protobuf cannot distinguish an empty list from absent content, which tool calls allow.
     refuse("empty_array", path, `Invalid '${path}': at least 1 part is needed, but the array is empty.`);
   }
   return parts.map((part) => create(ContentPartSchema, { part: readPart(part) }));
 }
 
-/** A literal, because nearly every message is one text. */
+/** A literal, not `create`, for speed: nearly every message is one text. */
 function textPart(text: string): ContentPart {
   return { $typeName: "unified.inference.v1.ContentPart", part: { case: "text", value: text } };
 }

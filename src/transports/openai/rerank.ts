@@ -14,7 +14,7 @@ export function readRerank(body: JsonObject): RerankParams {
   });
 }
 
-/** A text, or an object with a `text`, whose other fields are ignored. */
+/** Reads a document: a text, or an object with a `text`, whose other fields are ignored. */
 function readDocument(item: unknown, path: string): string {
   if (typeof item === "string") return item;
   if (typeof item !== "object" || item === null || Array.isArray(item)) {
@@ -27,7 +27,7 @@ function readDocument(item: unknown, path: string): string {
 /** Fields of the body that are known. */
 export const rerankFields: ReadonlySet<string> = new Set(["model", "query", "documents", "top_n", "return_documents"]);
 
-/** The JSON of a ranking (RANK-2). `meta` is Cohere's, and its clients reject an answer without it (RANK-8). */
+/** The JSON of a ranking (RANK-2). `meta` is a field of Cohere's API; Cohere's clients reject an answer without it (RANK-8). */
 export function rankingJson({ id, model, results, usage }: Ranking): object {
   const { promptTokens = 0, totalTokens = 0 } = usage ?? {};
   return {

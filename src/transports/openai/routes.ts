@@ -10,9 +10,9 @@ import { createHandlers, type HandlerDeps, type RestOperation } from "./handlers
 interface OpenAiDeps extends ApiDeps, HandlerDeps {
   readonly core: HandlerDeps["core"];
   readonly log: HandlerDeps["log"];
-  /** Pages outside of `/v1` by path, for GET and HEAD. They get the target of the request. */
+  /** Pages outside of `/v1` by path, for GET and HEAD. Each function gets the request's target: path and query. */
   readonly pages: ReadonlyMap<string, (target: string) => Page>;
-  /** Paths of other API families below `/v1`, for the list of all routes. */
+  /** Paths of other API families below `/v1`; they are shown in the list of all routes. */
   readonly otherPaths: readonly { readonly method: string; readonly path: string }[];
 }
 
@@ -40,7 +40,7 @@ const rows = (Object.entries(operations) as [RestOperation, OperationRow][]).fla
   rest === undefined ? [] : [{ name, method: rest.method as string, path: rest.path }],
 );
 
-/** What `/v1` shows in a browser (CONN-8). */
+/** The page at `/v1`, for people who open the base URL in a browser (CONN-8). */
 function rootPage(otherPaths: OpenAiDeps["otherPaths"]): Page {
   const routes = [...rows, ...otherPaths].map(({ method, path }) => `${method} ${path}`);
   const documentation = "docs/README.md of the package unified-inference";
@@ -72,7 +72,7 @@ const endpoints = rows
   .flatMap(({ path }) => (path.includes("{id}") ? [] : [path.slice("/v1".length)]))
   .sort((a, b) => b.length - a.length);
 
-/** The error for a path that does not exist: it names the path that was probably meant (GEN-2). */
+/** The error for a path that does not exist. It suggests the path that was probably meant (GEN-2). */
 export function unknownUrl(method: string, path: string): ServiceError {
   return new ServiceError("unknown_url", `Unknown request URL: ${method} ${quote(path)}. ${advice(path)}`);
 }

@@ -11,7 +11,10 @@ const groups: ReadonlyMap<string, UsageGroup> = new Map([
   ["operation", "operation"],
 ]);
 
-/** The query of `/v1/usage`, with OpenAI's names. Lists are commas or repeats, also with `[]`. Throws ServiceError. */
+/**
+ * Reads the query of `/v1/usage`, which has OpenAI's names. A list is separated by commas, or its parameter is repeated, also
+ * with the suffix `[]`. Throws ServiceError.
+ */
 export function readUsageQuery(url: string): UsageQuery {
   const query = queryOf(url);
   return {
@@ -25,7 +28,7 @@ export function readUsageQuery(url: string): UsageQuery {
   };
 }
 
-/** Unix seconds. */
+/** Reads Unix seconds and returns milliseconds. */
 function readTime(query: URLSearchParams, name: string): number | null {
   const seconds = readInteger(query, name);
   return seconds === null ? null : seconds * 1_000;

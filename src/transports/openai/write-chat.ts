@@ -12,12 +12,12 @@ import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
 import { JsonText, jsonString, rememberLast } from "../../lib/json-string.js";
 import { type StreamFrames, sseDone, sseEventEnd, sseEventStart } from "../http/sse.js";
 
-/** Most answers were created in the same second as the one before. */
+/** Converts `created` to text; the last result is kept, because successive answers are often created in the same second. */
 const digitsOf = rememberLast((number: bigint) => String(number));
 
 /**
- * The JSON of a whole chat completion. Which fields are absent, null or empty is part of the interface (RESP-*).
- * Concatenated by hand, as the chunks of a stream are: objects for JSON.stringify would double the cost of an answer.
+ * The JSON of a whole chat completion. Which fields are absent, null or empty is part of the interface (RESP-*). The text
+ * is concatenated by hand: JSON.stringify, and the objects for it, would double the cost of an answer.
  */
 export function chatCompletionJson(completion: ChatCompletion): JsonText {
   const { usage, serviceTier: tier, systemFingerprint: fingerprint } = completion;
@@ -66,12 +66,12 @@ function toolCallToJson(call: ToolCall): object {
   };
 }
 
-/** The events of one chat stream. */
+/** The writer of the events of one chat stream. */
 export function chatFrames(includeUsage: boolean): ChunkFrames<ChatChunkChoice> {
   return new ChunkFrames("chat.completion.chunk", includeUsage, choiceJson, (index) => deltaJson(index, "{}"));
 }
 
-/** Nearly all chunks are plain text, which is concatenated by hand. */
+/** The JSON of a choice. Nearly all choices are plain text, whose JSON is concatenated by hand. */
 function choiceJson(choice: ChatChunkChoice): string {
   const { delta } = choice;
   if (delta === undefined || !isPlainText(delta) || choice.logprobs !== undefined) {
@@ -100,7 +100,7 @@ function deltaJson(index: number, delta: string, finishReason?: string): string 
   return `{"index":${index},"delta":${delta},"logprobs":null,"finish_reason":${reason}}`;
 }
 
-/** Unchanged keys are absent (STRM-17), except the content of a first delta that is not text (STRM-2). */
+/** A delta has only the keys that change (STRM-17). The delta with the role always has a content, possibly null (STRM-2). */
 function deltaToJson(delta: ChatDelta): object {
   return {
     ...(delta.role !== undefined && { role: "assistant", content: null }),
@@ -111,7 +111,7 @@ function deltaToJson(delta: ChatDelta): object {
   };
 }
 
-/** Id, type and name in the first delta of a call only: clients concatenate repeated values (STRM-7). */
+/** Only the first delta of a call has id, type and name, because clients concatenate repeated values (STRM-7). */
 function toolCallDeltaToJson(call: ToolCallDelta): object {
   const args = call.argumentsJson ?? "";
   if (call.id === undefined) return { index: call.index, function: { arguments: args } };
@@ -125,14 +125,14 @@ interface AnyChunk<C> {
   readonly model: string;
   readonly systemFingerprint: string;
   readonly serviceTier?: string | undefined;
-  /** At most one; none in the chunk with the usage. */
+  /** At most one choice; the chunk with the usage has none. */
   readonly choices: readonly C[];
   readonly usage?: Usage | undefined;
 }
 
 /**
- * Turns the chunks of one stream into SSE events. Everything around the choice is equal in all chunks of a stream and is
- * built once, so that a token costs the escaping of its text and two concatenations (performance 6).
+ * Turns the chunks of one stream into SSE events. The JSON before and after the choice is equal in all chunks and is built
+ * once, so that a token costs only the escaping of its text and two concatenations (performance 6).
  */
 export class ChunkFrames<C extends { readonly index: number; readonly finishReason?: string | undefined }>
   implements StreamFrames<AnyChunk<C>>
@@ -141,14 +141,14 @@ export class ChunkFrames<C extends { readonly index: number; readonly finishReas
   readonly #includeUsage: boolean;
   readonly #choiceJson: (choice: C) => string;
   readonly #emptyJson: (index: number) => string;
-  /** Up to the opening bracket of `choices`, inclusive; empty before the first chunk. */
+  /** JSON of a chunk up to and with the opening bracket of `choices`; empty before the first chunk. */
   #prefix = "";
-  /** From the closing bracket on: with usage requested, every chunk but the last has `null` (STRM-10, STRM-11). */
+  /** JSON from the closing bracket of `choices` on. With usage requested, it is null in all but the last (STRM-10, STRM-11). */
   readonly #suffix: string;
   /** Index of an unfinished choice; undefined before the first chunk and after a finish. */
   #openChoice: number | undefined;
 
-  /** `emptyJson` is a choice without text. */
+  /** `emptyJson` returns the JSON of a choice without text. */
   constructor(
     object: string,
     includeUsage: boolean,
@@ -162,7 +162,7 @@ export class ChunkFrames<C extends { readonly index: number; readonly finishReas
     this.#suffix = `]${includeUsage ? ',"usage":null' : ""}}${sseEventEnd}`;
   }
 
-  /** The event of a chunk; empty for usage that was not requested. The core always ends with the usage. */
+  /** The event of a chunk. Empty for the usage, which always ends the core's stream, if it was not requested. */
   frame(chunk: AnyChunk<C>): string {
     if (this.#prefix === "") this.#prefix = prefixOf(chunk, this.#object);
     const [choice] = chunk.choices;
@@ -210,7 +210,7 @@ export function usageJson(usage: Usage): string {
   );
 }
 
-/** Log probabilities in the form of chat; all keys on every item. Null when none were requested. */
+/** Log probabilities in the form of chat; every item has all keys. Null when none were requested. */
 function chatLogprobsToJson(logprobs: Logprobs | undefined): object | null {
   if (logprobs === undefined) return null;
   return {
@@ -226,7 +226,7 @@ function tokenToJson({ token, logprob, utf8Bytes }: Omit<TopLogprob, "$typeName"
   return { token, logprob: finite(logprob), bytes: utf8Bytes === undefined ? null : [...utf8Bytes] };
 }
 
-/** OpenAI's value for minus infinity, which JSON lacks; clients reject null in its place (RESP-9). */
+/** OpenAI's replacement for minus infinity, which JSON cannot express. Clients reject null there (RESP-9). */
 const never = -9999;
 
 export function finite(logprob: number): number {

@@ -8,7 +8,7 @@ interface OpsListenerDeps {
   readonly ready: () => Promise<{ readonly ready: boolean; readonly detail: object }>;
   readonly debugState: () => Promise<object>;
   readonly metrics: { readonly contentType: string; render(): Promise<string> };
-  /** Bearer credential for everything but health and readiness; null: none is required. */
+  /** Bearer token for all pages except health and readiness; null: no token is required. */
   readonly token: Secret | null;
   readonly log: Logger;
 }
@@ -25,9 +25,9 @@ interface Page {
 }
 
 interface Endpoint {
-  /** Whether it is answered without the token. */
+  /** Whether the page needs no token. */
   readonly isOpen: boolean;
-  /** `isTrusted`: no token is required, or the request has it. */
+  /** `isTrusted`: no token is configured, or the request has it. */
   readonly page: (isTrusted: boolean) => Promise<Page>;
 }
 
@@ -47,8 +47,8 @@ const noToken: Page = {
 };
 
 /**
- * The listener for operators: `/health`, `/ready` with detail, `/metrics` and `/debug/state`. With a token, `/health`
- * stays open, `/ready` states only its status without it, and all else requires it.
+ * The listener for operators: `/health`, `/ready` with detail, `/metrics` and `/debug/state`. If a token is configured,
+ * `/health` does not require it, `/ready` shows only its status to requests without it, and all other pages require it.
  */
 export function createOpsListener({ ready, debugState, metrics, token, log }: OpsListenerDeps) {
   let required = token;
@@ -122,15 +122,15 @@ export function createOpsListener({ ready, debugState, metrics, token, log }: Op
   };
 }
 
-/** Compares digests, so that the time depends neither on the token nor on its length. */
+/** Compares digests, so that the duration depends neither on the token nor on its length. */
 function hasToken(authorization: string | undefined, token: Secret): boolean {
   const [, credential = ""] = /^Bearer +(\S+)$/i.exec(authorization ?? "") ?? [];
   return isSameDigest(new Secret(credential).digest, token.digest);
 }
 
 /**
- * Protects pages without a token against DNS rebinding: a web page can give its own host name this machine's address, but
- * its requests then have that name as their host.
+ * Protects pages without a token against DNS rebinding: the owner of a web page can make its host name resolve to this
+ * machine, but requests of the page then have that name in their Host header.
  */
 function isSafeHost(host: string): boolean {
   const name = host.replace(/:\d+$/, "");

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { type EgressTrap, startEgressTrap } from "../../support/egress-trap.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
-/** The task of the script: a command writes the note, a second one reads it, then the model says that it is done. */
+/** The scripted task: one command writes the note, a second one reads it, then the model answers that it is done. */
 export const task = {
   prompt: "Write a note and read it back.",
   write: "printf 'two steps' > note.txt",
@@ -22,7 +22,7 @@ export function taskScript(tool: string, argumentsOf: (command: string) => objec
   return { text: task.said, tool_rounds: [round(task.write), round(task.read)] };
 }
 
-/** An agent's working folder and home, and a service whose models `coder` and `qwen3-0.6b` play a script. */
+/** An agent's working folder and home, and a service whose models `coder` and `qwen3-0.6b` answer by a script. */
 export interface AgentScene {
   readonly service: RunningService;
   readonly trap: EgressTrap;
@@ -66,7 +66,7 @@ export async function setAgentScene(script: object, command: string, program: re
         cwd: folder,
         env: { PATH: path, HOME: home, TERM: "dumb", ...trap.env, ...env },
         stdio: ["ignore", "pipe", "pipe"],
-        // A group of its own, so that its children end with it.
+        // A separate process group, so that child processes can be ended together with the agent.
         detached: true,
       });
       const timer = setTimeout(() => process.kill(-Number(child.pid), "SIGKILL"), runMs);

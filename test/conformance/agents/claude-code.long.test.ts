@@ -9,7 +9,7 @@ describe("Claude Code", () => {
   let scene: AgentScene;
   beforeAll(async () => {
     const modules = await npmPackages("test/conformance/agents/claude-code");
-    // The package's own command is put in place by its install script, which is not run.
+    // The package's install script would create its command, but install scripts are not run.
     const program = [process.execPath, join(modules, "@anthropic-ai/claude-code/cli-wrapper.cjs")];
     const script = taskScript("Bash", (command) => ({ command, description: "A step of the task" }));
     scene = await setAgentScene(script, "claude", program);

@@ -13,7 +13,7 @@ import { type RunningService, startService } from "../../support/start-service.j
 const run = promisify(execFile);
 const said = "It is 12 degrees in Oslo.";
 const scripted = { text: said, tool_call: { name: "weather", arguments: { city: "Oslo" } } };
-/** Modules of the repository are found from here. */
+/** Folder inside the repository, so that the program finds the repository's node_modules. */
 const folder = resolve(".cache/agents-page");
 const node24 = resolve("test/node24/node_modules");
 
@@ -30,7 +30,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Runs the program in the page's block with this info string, in a file of this name, and returns its output. */
+/** Runs the program in the page's code block with this info string, in a file of this name. Returns its output. */
 async function output(program: string, information: string, file: string): Promise<string> {
   await writeFile(file, blockOf("docs/agents.md", information, service));
   const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], ...trap.env };
@@ -38,7 +38,7 @@ async function output(program: string, information: string, file: string): Promi
 }
 
 let seen = 0;
-/** The model's requests since the last call. */
+/** The requests to the model since the last call of this function. */
 function newRequests(): number {
   const total = service.logs.filter((line) => line["model"] === "qwen3-0.6b").length;
   const count = total - seen;

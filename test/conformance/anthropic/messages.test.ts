@@ -14,7 +14,7 @@ const scripted = (id: string, options: object, more: object = {}) => ({
   ...more,
 });
 
-/** Calls the tool in its first answer, and says a text in all later ones: the deployment of the text fails once. */
+/** Calls the tool in its first answer, because the deployment with the text fails once, and writes the text afterwards. */
 const agent = (id: string) => ({
   id,
   deployments: [
@@ -69,7 +69,7 @@ async function chargesOf(api: Api): Promise<readonly Charge[]> {
   return json.data[0].results;
 }
 
-/** What clients see of an answer, whatever the API. */
+/** The parts of an answer that clients of every API see. */
 interface Seen {
   readonly text: string;
   readonly calls: readonly (readonly [name: string, args: unknown])[];
@@ -197,7 +197,7 @@ describe("POST /v1/messages", () => {
     expect(text).toContain('"delta":{"stop_reason":"stop_sequence","stop_sequence":","}');
   });
 
-  it("limits max_tokens to what the context has left (ANT-1)", async () => {
+  it("limits max_tokens to the remaining tokens of the context (ANT-1)", async () => {
     const { status, json } = await createApi(service).post(
       "/v1/messages",
       message({ model: "short", max_tokens: 32_000 }),
@@ -216,7 +216,7 @@ describe("POST /v1/messages", () => {
     expect(text).toMatch(/"error":\{"type":"api_error","message":"[^"]+"\},"request_id":"req_[0-9a-f]{32}"\}\n\n$/);
   });
 
-  it("answers an overload with 529 and a wait, and a passed deadline with 504 (ANT-5)", async () => {
+  it("answers an overload with 529 and a retry delay, and a passed deadline with 504 (ANT-5)", async () => {
     const api = createApi(service);
     const busy = await api.post("/v1/messages", message({ model: "busy" }));
     expect([busy.status, busy.json.error.type]).toEqual([529, "overloaded_error"]);
@@ -227,7 +227,7 @@ describe("POST /v1/messages", () => {
     expect([vectors.status, vectors.json.error.type]).toEqual([400, "invalid_request_error"]);
   });
 
-  it("tells the limits in Anthropic's headers with every answer (ANT-5)", async () => {
+  it("sends the rate limits in Anthropic's headers with every answer (ANT-5)", async () => {
     const { api } = await newAccount({ requestsPerMinute: 1, tokensPerMinute: 1_000 });
     for (const status of [200, 429]) {
       const reply = await api.post("/v1/messages", message());
@@ -238,7 +238,7 @@ describe("POST /v1/messages", () => {
     }
   });
 
-  it("a refused key leaves no trace of itself in the log, and counts on Anthropic's paths alone (ANT-1, SEC-18)", async () => {
+  it("writes no refused key to the log, and reads x-api-key only on Anthropic's paths (ANT-1, SEC-18)", async () => {
     const send = (path: string, headers: Record<string, string>) =>
       createApi(service).post(path, message(), { authorization: "", ...headers });
     const bad = "sk-uis-this-key-is-not-valid-0123456789";
@@ -268,7 +268,7 @@ describe("POST /v1/messages", () => {
 });
 
 describe("POST /v1/messages/count_tokens", () => {
-  it("counts what a message is charged for, as a request without tokens or an event (ANT-6)", async () => {
+  it("returns the input tokens of a message, and is charged as a request without tokens and without an event (ANT-6)", async () => {
     const { api } = await newAccount({ requestsPerMinute: 4, tokensPerMinute: 1_000 });
     const { max_tokens: _, ...prompt } = message({ system: "Be brief, please." });
     const counted = await api.post("/v1/messages/count_tokens", prompt);
@@ -282,13 +282,13 @@ describe("POST /v1/messages/count_tokens", () => {
       { operation: "count_tokens", num_model_requests: 1, input_tokens: 0, output_tokens: 0, cost_nano_dollars: 0 },
       { operation: "messages", num_model_requests: 1 },
     ]);
-    // The query for usage counted as a request, too.
+    // The query for usage also counts as a request.
     expect((await api.post("/v1/messages/count_tokens", prompt)).status).toBe(200);
     expect((await api.post("/v1/messages/count_tokens", prompt)).status).toBe(429);
     expect((await service.debugState()).live_leases).toBe(0);
   });
 
-  it("checks the request as a message's, without max_tokens (ANT-6)", async () => {
+  it("validates the request like a message, but does not require max_tokens (ANT-6)", async () => {
     const api = createApi(service);
     const count = (fields: object) =>
       api.post("/v1/messages/count_tokens", { model: "test-chat", messages: [user], ...fields });
@@ -321,7 +321,7 @@ describe("Anthropic's SDK", () => {
     expect(streamed.usage).toMatchObject({ ...created.usage });
   });
 
-  it("runs a loop of tools, whose call ids come back (ANT-1, ANT-4)", async () => {
+  it("runs a loop of tool calls, whose results refer to the ids of the calls (ANT-1, ANT-4)", async () => {
     const asked: unknown[] = [];
     const weather = {
       type: "custom" as const,
@@ -348,7 +348,7 @@ describe("Anthropic's SDK", () => {
     expect(await sdk.models.retrieve("short")).toMatchObject({ id: "short", max_input_tokens: 40 });
   });
 
-  it("raises the error of the status (ANT-5)", async () => {
+  it("raises the error class of the status (ANT-5)", async () => {
     const sdk = sdkOf(service.key);
     const failure = (fields: object, client = sdk) =>
       client.messages.create({ ...params, ...fields }).then(

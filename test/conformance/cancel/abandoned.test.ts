@@ -18,11 +18,11 @@ const stages = ["in the queue", "before the first token", "in mid-stream"] as co
 /** Time within which the server's slot is free for 99.5 % of the requests; a short run allows five times as much. */
 const aimMs = 250;
 const boundMs = byTier({ ci: 5 * aimMs, long: aimMs });
-/** Of each stage, kind and protocol: 1,008 requests in all, or 72. */
+/** Requests for each stage, kind and protocol: 1,008 requests in total, or 72 in a short run. */
 const rounds = byTier({ ci: 3, long: 42 });
 const slots = 2;
 const contextLength = 8_192;
-/** Takes seconds to evaluate. */
+/** Length of a prompt that the model takes seconds to evaluate. */
 const longPromptWords = 500;
 
 // Needs python3 with venv, which not every machine has.
@@ -66,7 +66,7 @@ describe.skipIf(!hasPython)("requests to llama.cpp's own server that their clien
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** No two prompts share a beginning, so that the server has nothing of them in its cache. */
+  /** No two prompts have the same beginning, so that the server's prompt cache is never used. */
   function send(name: string, model: string, kind: (typeof kinds)[number], words = 1): Sent {
     sentCount += 1;
     const way = ways.get(name);
@@ -76,7 +76,7 @@ describe.skipIf(!hasPython)("requests to llama.cpp's own server that their clien
 
   const busySlots = async (): Promise<readonly number[]> => server.busySlots();
 
-  /** Waits until exactly one request is generated, and has that many tokens at least. */
+  /** Waits until the server generates exactly one request, and has produced at least this number of tokens. */
   const untilGenerated = (tokens: number): Promise<void> =>
     eventually(async () => {
       const [decoded = -1, ...others] = await busySlots();
@@ -99,7 +99,7 @@ describe.skipIf(!hasPython)("requests to llama.cpp's own server that their clien
       await running.firstItem;
       const queued = send(name, "one-slot", kind);
       await eventually(async () => (await service.debugState()).requests.waiting === 1, "a request in the queue");
-      // The one that waits leaves first, and must not take the slot that becomes free.
+      // The waiting request is abandoned first, and must not get the slot that becomes free.
       return await leave(queued, running);
     },
     async "before the first token"(name, kind) {
@@ -119,7 +119,7 @@ describe.skipIf(!hasPython)("requests to llama.cpp's own server that their clien
 
   describe.each(wayNames)("over %s", (name) => {
     it.each(stages.flatMap((stage) => kinds.map((kind) => [kind, stage] as const)))(
-      "%s, %s: the slot is free at once (REL-2)",
+      "frees the slot immediately: %s, %s (REL-2)",
       { timeout: 600_000 },
       async (kind, stage) => {
         const own: number[] = [];
@@ -134,7 +134,7 @@ describe.skipIf(!hasPython)("requests to llama.cpp's own server that their clien
     );
   });
 
-  it("99.5 % of all slots are free in time, and every request is logged as cancelled (REL-2)", () => {
+  it("free 99.5 % of their slots in time, and are all logged as cancelled (REL-2)", () => {
     figures["all"] = figuresOf(latenciesMs);
     process.stdout.write(`abandoned: ${JSON.stringify(figures["all"])}\n`);
     expect(latenciesMs).toHaveLength(rounds * wayNames.length * kinds.length * stages.length);

@@ -22,7 +22,7 @@ const stages: readonly Stage[] = [
   { name: "in embeddings", model: "slow-embed", kind: "embeddings" },
   { name: "in a ranking", model: "slow-rerank", kind: "rerank" },
 ];
-/** Stages of operations that only REST has. */
+/** Stages of requests for operations that only REST has. */
 const restStages: readonly Stage[] = [
   { name: "in the queue of a response", model: "busy", kind: "response" },
   { name: "in a streamed response", model: "endless", kind: "streamed response" },
@@ -77,7 +77,7 @@ async function modelState(id: string) {
   return model;
 }
 
-/** Brings a request to its stage. */
+/** Sends a request and waits until it has reached its stage. */
 async function reach(stage: Stage, sent: Sent, producedBefore: number): Promise<void> {
   switch (stage.name) {
     case "in the queue":
@@ -129,7 +129,7 @@ function stagesOf(name: (typeof wayNames)[number]): readonly Stage[] {
 
 describe.each(wayNames)("a client that disconnects over %s", (name) => {
   it.each(stagesOf(name))(
-    "$name cancels the work at once, and the tokens produced are counted (REL-2, SSE-14, RETRY-6)",
+    "cancels the work immediately, and the produced tokens are charged: $name (REL-2, SSE-14, RETRY-6)",
     { timeout: 600_000 },
     async (stage) => {
       const way = wayOf(name);
@@ -153,7 +153,7 @@ describe.each(wayNames)("a client that disconnects over %s", (name) => {
     },
   );
 
-  it("a client's own deadline cancels the work and is counted as a deadline (REL-7)", async () => {
+  it("at its own deadline cancels the work, and the request is counted as ended by the deadline (REL-7)", async () => {
     const way = wayOf(name);
     const kinds = ["stream", "unary"] as const;
     for (const kind of name === "REST" ? ([...kinds, "streamed response", "response"] as const) : kinds) {

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { expect } from "vitest";
 
-/** Aimed time from an abort to the engine; the test allows five times as much for a busy machine. */
+/** Target for the time from an abort until the engine stops; the test allows five times as much on a busy machine. */
 const aim = { p50Ms: 50, p995Ms: 250, maxMs: 1_000 };
 const slack = 5;
 
@@ -25,7 +25,7 @@ export function expectQuick(figures: Figures): void {
   expect(figures.maxMs).toBeLessThan(aim.maxMs * slack);
 }
 
-/** Writes the figures of a run next to the test reports. */
+/** Writes the measured times of a run to the folder of the test reports. */
 export function writeFigures(figures: Readonly<Record<string, Figures>>, name = "cancellation"): void {
   mkdirSync("test-results/figures", { recursive: true });
   writeFileSync(`test-results/figures/${name}-${process.version}.json`, `${JSON.stringify(figures, null, 2)}\n`);

@@ -5,7 +5,7 @@ import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { RunningService } from "../../support/start-service.js";
 
-/** The shapes of a request. Responses are of REST only. */
+/** The kinds of requests. Only REST has responses. */
 export type Kind = "stream" | "unary" | "response" | "streamed response" | "embeddings" | "rerank";
 
 /** A request in flight that its client can cancel. */
@@ -27,7 +27,7 @@ export interface SendOptions {
   readonly timeoutMs?: number;
 }
 
-/** One protocol as its clients use it. */
+/** Sends requests in one protocol with a usual client of that protocol. */
 export interface Way {
   readonly name: string;
   send(options: SendOptions): Sent;
@@ -122,7 +122,7 @@ function rpcWay(name: string, transport: Transport): Way {
         else if (kind === "rerank") await client.rerank({ params: { model, ...ranked } }, options);
         else for await (const _ of client.streamChatCompletion({ params }, options)) gotFirst();
       };
-      // The client's own error is ignored: these tests check what the service did.
+      // The client's own error is ignored: these tests check the effect on the service.
       return { firstItem, leave: () => abort.abort(), over: run().catch(() => {}) };
     },
   };

@@ -1,7 +1,7 @@
 import { describeThroughGateway } from "./suites.js";
 
-// Not `rpc/system`, `rpc/overview` and `rpc/failed-calls`: the status is that of the process that answers, and a gateway pulls
-// no models (docs/fleet.md). `openai/cors`, `documents` and `security-headers`, and the webhook services, reach no core.
+// Without `rpc/system`, `rpc/overview` and `rpc/failed-calls`: a gateway answers with its own status, and it pulls
+// no models (docs/fleet.md). The tests of `openai/cors`, `documents`, `security-headers` and webhooks call no core.
 describeThroughGateway([
   "../integration/upstream/native.test.ts",
   "anthropic/messages.test.ts",

@@ -18,8 +18,8 @@ async function filesIn(folder: string, extension: string): Promise<string[]> {
 }
 
 // Needs javac, protoc and Java's protobuf runtime.
-describe.skipIf(!canCompile)("Java", () => {
-  it("the code generated from every message compiles", { timeout: 300_000 }, async () => {
+describe.skipIf(!canCompile)("Java code from the protobuf files", () => {
+  it("compiles for every message", { timeout: 300_000 }, async () => {
     const folder = await mkdtemp(join(tmpdir(), "uis-java-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     const protos = await filesIn("proto/unified", ".proto");

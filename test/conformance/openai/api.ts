@@ -7,7 +7,7 @@ export interface Reply {
   readonly headers: Headers;
   readonly text: string;
   /** The parsed body. Loosely typed on purpose: the tests assert its content. */
-  // biome-ignore lint/suspicious/noExplicitAny: the view of a client that trusts no type
+  // biome-ignore lint/suspicious/noExplicitAny: a client sees untyped JSON
   readonly json: any;
 }
 
@@ -20,7 +20,7 @@ export interface Api {
   post(path: string, body: object, changes?: Changes): Promise<Reply>;
   /** `POST /v1/chat/completions` for the model `test-chat`, unless the fields say otherwise. */
   chat(fields?: object, changes?: Changes): Promise<Reply>;
-  /** `POST /v1/responses`, likewise. */
+  /** `POST /v1/responses` for the model `test-chat`, unless the fields say otherwise. */
   response(fields?: object, changes?: Changes): Promise<Reply>;
   completion(fields?: object): Promise<Reply>;
   embeddings(fields?: object): Promise<Reply>;

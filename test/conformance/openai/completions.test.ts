@@ -71,7 +71,7 @@ describe("text completions", () => {
     });
   });
 
-  it("a flat list of token ids is one prompt, a list of lists is several (CMPL-2)", async () => {
+  it("one list of token ids is one prompt, and a list of lists is several prompts (CMPL-2)", async () => {
     expect((await api.completion({ prompt: [1, 2, 3] })).json).toMatchObject({
       choices: [{ index: 0 }],
       usage: { prompt_tokens: 3 },
@@ -109,7 +109,7 @@ describe("text completions", () => {
     }
   });
 
-  it("log probabilities are four lists of one length, unlike in chat (CMPL-7, CMPL-9)", async () => {
+  it("log probabilities are four lists of equal length, in contrast to chat (CMPL-7, CMPL-9)", async () => {
     const { logprobs } = (await api.completion({ logprobs: 2 })).json.choices[0];
     expect(Object.keys(logprobs)).toEqual(["tokens", "token_logprobs", "top_logprobs", "text_offset"]);
     expect(logprobs.tokens).toEqual(["one", " two", " three"]);
@@ -142,7 +142,7 @@ describe("text completions", () => {
     expect((await api.completion({ best_of: 2, n: 2 })).status).toBe(200);
   });
 
-  it("the fields that chat has too have the same effect (CMPL-12)", async () => {
+  it("the fields that chat also has have the same effect (CMPL-12)", async () => {
     const { choices } = (await api.completion({ stop: "two", temperature: 0, seed: 1, user: "u" })).json;
     expect(choices[0]).toMatchObject({ text: "one ", finish_reason: "stop" });
     expect((await api.completion({ max_tokens: 2 })).json.choices[0]).toMatchObject({
@@ -151,7 +151,7 @@ describe("text completions", () => {
     });
   });
 
-  it("without max_tokens the rest of the context may be used, with 16 it is 16 (DEC-3, CHAT-6)", async () => {
+  it("an answer may use the rest of the context without max_tokens, and 16 tokens with max_tokens 16 (DEC-3, CHAT-6)", async () => {
     const { json } = await api.completion({ model: "long", prompt: "a b c d e" });
     expect(json.usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 35 });
     expect(json.choices[0].finish_reason).toBe("length");

@@ -43,7 +43,7 @@ async function expectHealthy(): Promise<void> {
   }, "no request is left");
 }
 
-describe("request heads", () => {
+describe("the head of a request on a connection", () => {
   beforeAll(async () => {
     service = await startService();
     api = createApi(service);
@@ -68,7 +68,7 @@ describe("request heads", () => {
       () => post(host, key(), "Content-Type: application/json", `Content-Length: ${chatBody.length}`),
     ],
     [
-      "length and chunks at once",
+      "Content-Length and chunks in one request",
       () => post(host, key(), "Content-Type: application/json", "Transfer-Encoding: chunked"),
     ],
     ["an unknown transfer encoding", () => get(host, key(), "Transfer-Encoding: xchunked")],
@@ -81,13 +81,13 @@ describe("request heads", () => {
     ["a target with a foreign host", () => `GET http://evil.example/v1/models HTTP/1.1\r\n${host}\r\n${key()}\r\n\r\n`],
     ["another protocol", () => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
     ["no HTTP at all", () => "\x16\x03\x01\x00\xf0hello\r\n\r\n"],
-  ])("%s is 400 and closes the connection, and requests after it are not answered (SEC-4, ERR-1)", async (_, text) => {
+  ])("is answered with 400, and later requests are not answered: %s (SEC-4, ERR-1)", async (_, text) => {
     const answer = await exchange(text(), get(host, key()));
     expectRawError(answer, 400, "invalid_value");
     expect(answer.answers).toBe(1);
   });
 
-  it("a rejected head never reaches the core, and requests after it do not either (SEC-4)", async () => {
+  it("does not reach the core if it is rejected, and neither do later requests (SEC-4)", async () => {
     const before = service.logs.length;
     await exchange(get(host, key(), key()) + get(host, key()));
     const next = (await api.chat()).headers.get("x-request-id");
@@ -96,7 +96,7 @@ describe("request heads", () => {
     expect(served().map((line) => line["request_id"])).toEqual([next]);
   });
 
-  it("30 KiB of headers pass and 40 KiB are 431 (HDR-7, SEC-5, ERR-1)", async () => {
+  it("may have 30 KiB of headers; 40 KiB are answered with 431 (HDR-7, SEC-5, ERR-1)", async () => {
     const filler = (bytes: number) => Array.from({ length: bytes / 1024 }, (_, i) => `X-${i}: ${"a".repeat(1010)}`);
     const served = await exchange(get(host, key(), "Connection: close", ...filler(30 * 1024)));
     expect(served.status).toBe(200);
@@ -108,14 +108,14 @@ describe("request heads", () => {
     );
   });
 
-  it("100 header lines pass and 101 are 431, without dropping one silently (SEC-5)", async () => {
+  it("may have 100 header lines, of which none is dropped; 101 are answered with 431 (SEC-5)", async () => {
     const lines = (count: number) =>
       get(host, key(), "Connection: close", ...Array.from({ length: count - 3 }, (_, i) => `X-${i}: 1`));
     expect((await exchange(lines(100))).status).toBe(200);
     expectRawError(await exchange(lines(101)), 431, "request_headers_too_large");
   });
 
-  it("a URL of 8 KiB passes and a longer one is 431 (SEC-5)", async () => {
+  it("may have a URL of 8 KiB; a longer one is answered with 431 (SEC-5)", async () => {
     const path = (bytes: number) => `/v1/models?${"a".repeat(bytes - 11)}`;
     const ask = (bytes: number) =>
       exchange(`GET ${path(bytes)} HTTP/1.1\r\n${host}\r\n${key()}\r\nConnection: close\r\n\r\n`);
@@ -123,12 +123,12 @@ describe("request heads", () => {
     expectRawError(await ask(8 * 1024 + 1), 431, "request_headers_too_large");
   });
 
-  it("an unknown path is 404 whatever else is wrong with the head, without checking a key", async () => {
+  it("is answered with 404 for an unknown path, even with other faults and without a check of the key", async () => {
     const answer = await exchange(["GET /nothing HTTP/1.1", host, "Connection: close", "", ""].join("\r\n"));
     expectRawError(answer, 404, "unknown_url");
   });
 
-  it("an unknown expectation is 400", async () => {
+  it("is answered with 400 for an unknown expectation", async () => {
     expectRawError(
       await exchange(post(host, key(), "Content-Type: application/json", "Expect: miracles")),
       400,
@@ -136,7 +136,7 @@ describe("request heads", () => {
     );
   });
 
-  it("100-continue is honoured (CONN-6)", async () => {
+  it("with Expect: 100-continue is answered with 100 Continue (CONN-6)", async () => {
     const connection = await connectRaw(service.http);
     const whole = postText(chatPath, `Bearer ${service.key}`, chatBody, ["Expect: 100-continue", "Connection: close"]);
     connection.send(whole.slice(0, -chatBody.length));
@@ -145,7 +145,7 @@ describe("request heads", () => {
     expect(await connection.closed()).toContain("HTTP/1.1 200 OK");
   });
 
-  it("a rejected client does not get 100-continue: bad key, too large, wrong type (CONN-6)", async () => {
+  it("is not answered with 100 Continue for a bad key, a large body or a wrong type (CONN-6)", async () => {
     const expecting = (changes: { key?: string; length?: number; type?: string }) =>
       [
         `POST ${chatPath} HTTP/1.1`,
@@ -168,7 +168,7 @@ describe("request heads", () => {
     }
   });
 
-  it("bodies may arrive in chunks, split anywhere (CONN-6)", async () => {
+  it("may announce a body in chunks, which may be split anywhere (CONN-6)", async () => {
     const pieces = Array.from(chatBody, (character) => `1\r\n${character}\r\n`);
     const head = [
       `POST ${chatPath} HTTP/1.1`,
@@ -183,7 +183,7 @@ describe("request heads", () => {
     expect((await exchange(head.join("\r\n"), ...pieces, "0\r\n\r\n")).status).toBe(200);
   });
 
-  it("a chunk with an invalid size is 400 (SEC-4)", async () => {
+  it("is answered with 400 if a chunk of its body has an invalid size (SEC-4)", async () => {
     const head = [
       `POST ${chatPath} HTTP/1.1`,
       host,
@@ -196,7 +196,7 @@ describe("request heads", () => {
     expectRawError(await exchange(head.join("\r\n"), "zz\r\n{}\r\n"), 400, "invalid_value");
   });
 
-  it("a connection is kept alive, announces 65 s, and serves the next request (CONN-1)", async () => {
+  it("is answered with a keep-alive of 65 s, and the connection serves the next request (CONN-1)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(get(host, key()));
     await connection.until('"data"');
@@ -206,7 +206,7 @@ describe("request heads", () => {
   });
 });
 
-describe("body sizes", () => {
+describe("the size of a REST body", () => {
   const limit = 64 * 1024;
 
   beforeAll(async () => {
@@ -245,7 +245,7 @@ describe("body sizes", () => {
     expectRawError(await exchange(head, chunk.repeat(17)), 413, "request_too_large");
   });
 
-  it("a client that sends everything before it reads still reads the rejection (CONN-5)", async () => {
+  it("a client that sends its whole body before it reads receives the rejection (CONN-5)", async () => {
     const connection = await connectRaw(service.http);
     connection.pause();
     connection.send(postText(chatPath, `Bearer ${service.key}`, " ".repeat(20 * 1024 * 1024)));
@@ -254,7 +254,7 @@ describe("body sizes", () => {
     expectRawError(parseAnswer(await connection.closed()), 413, "request_too_large");
   });
 
-  it("a body beyond the bound for all bodies is 503, and succeeds when there is room again (ERR-24)", async () => {
+  it("a body that exceeds the budget of all bodies is 503, and is accepted when bytes were released (ERR-24)", async () => {
     const holders = await Promise.all(Array.from({ length: 4 }, () => connectRaw(service.http)));
     // One account may hold half of the budget.
     for (const [i, holder] of holders.entries()) {
@@ -293,7 +293,7 @@ describe("slow clients", () => {
 
   const slowly = (text: string) => postText(chatPath, `Bearer ${service.key}`, text);
 
-  it("a head that does not end in time is 408, while others are served (SEC-6, ERR-14)", async () => {
+  it("get 408 if their head does not end in time, while other clients are served (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(`GET /v1/models HTTP/1.1\r\nHost: localhost\r\n`);
     const beside = Promise.all(Array.from({ length: 20 }, () => api.chat()));
@@ -301,20 +301,20 @@ describe("slow clients", () => {
     expect((await beside).every(({ status }) => status === 200)).toBe(true);
   });
 
-  it("a body that arrives too slowly is 408, while others are served (SEC-6, ERR-14)", async () => {
+  it("get 408 if their body arrives too slowly, while other clients are served (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     // The rest of the body would take minutes to arrive.
     connection.send(slowly(chatBody + " ".repeat(10_000)).slice(0, -10_000));
     const drops = setInterval(() => connection.send(" "), 20);
     const beside = Promise.all(Array.from({ length: 20 }, () => api.chat()));
     await connection.until("request_timeout");
-    // Bytes that arrive after the connection is closed would reset it, and with it an answer that is not read yet.
+    // Bytes that arrive after the connection is closed would reset it, and an answer that is not read yet would be lost.
     clearInterval(drops);
     expectRawError(parseAnswer(await connection.closed()), 408, "request_timeout");
     expect((await beside).every(({ status }) => status === 200)).toBe(true);
   });
 
-  it("a body that is fast enough but never ends is 408 too (SEC-6, ERR-14)", async () => {
+  it("get 408 if their body is fast enough but never ends (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(slowly(" ".repeat(10_000_000)).slice(0, 1_000));
     const stream = setInterval(() => connection.send(" ".repeat(2_000)), 20);
@@ -323,7 +323,7 @@ describe("slow clients", () => {
     connection.destroy();
   });
 
-  it("an answer that takes longer than the header timeout is sent complete, and nothing is sent before it (CONN-9, CONN-3)", async () => {
+  it("get a complete answer, and nothing before it, if it takes longer than the header timeout (CONN-9, CONN-3)", async () => {
     const connection = await connectRaw(service.http);
     const body = JSON.stringify({ model: "slow", messages: [user] });
     connection.send(postText(chatPath, `Bearer ${service.key}`, body, ["Connection: close"]));
@@ -332,19 +332,19 @@ describe("slow clients", () => {
     expect(answer.body.startsWith('{"id"')).toBe(true);
   });
 
-  it("the limit on slow heads does not cut an idle connection (CONN-1)", async () => {
+  it("keep an idle connection longer than the limit on slow heads (CONN-1)", async () => {
     const connection = await connectRaw(service.http);
     const ask = `GET /health HTTP/1.1\r\nHost: localhost\r\n`;
     connection.send(`${ask}\r\n`);
     await connection.until('"ok"');
     const body = JSON.stringify({ model: "slow", messages: [user] });
-    // One slow answer serves as the clock: it takes longer than every limit on receiving.
+    // One slow answer is used as a timer: it takes longer than every limit on receiving.
     expect((await api.send("POST", chatPath, body)).status).toBe(200);
     connection.send(`${ask}Connection: close\r\n\r\n`);
     expect((await connection.closed()).split("HTTP/1.1 200 OK")).toHaveLength(3);
   });
 
-  it("connections are accepted and served while an engine works (CONN-4)", async () => {
+  it("are accepted and served while an engine works (CONN-4)", async () => {
     const work = Promise.all(Array.from({ length: 4 }, () => api.chat({ model: "slow" })));
     const startedAtMs = performance.now();
     expect((await api.get("/v1/models")).status).toBe(200);
@@ -360,7 +360,7 @@ describe("allowed hosts", () => {
   });
   afterAll(() => service.close());
 
-  it("an unlisted Host is 400 (SEC-4)", async () => {
+  it("reject a Host that is not in the list with 400 (SEC-4)", async () => {
     const ask = (name: string) => exchange(`GET /health HTTP/1.1\r\nHost: ${name}\r\nConnection: close\r\n\r\n`);
     expect((await ask("api.example")).status).toBe(200);
     expect((await ask("API.example:8080")).status).toBe(200);

@@ -39,7 +39,7 @@ describe("cross-origin requests", () => {
   });
   afterAll(() => Promise.all(started.map((service) => service.close())));
 
-  it("without a list no response has a cross-origin header (CORS-1)", async () => {
+  it("get no cross-origin headers if no origins are configured (CORS-1)", async () => {
     const replies = [await preflight(closed, "/v1/models", origin), await closed.chat({}, { origin })];
     expect(replies.map(({ status }) => status)).toEqual([401, 200]);
     for (const { headers } of replies) {
@@ -48,7 +48,7 @@ describe("cross-origin requests", () => {
   });
 
   it.each(paths)(
-    "a preflight of %s is 204 without a key and allows the requested headers (CORS-2, CORS-3, HDR-1)",
+    "get 204 without a key for a preflight of %s, which allows the requested headers (CORS-2, CORS-3, HDR-1)",
     async (path) => {
       const { status, text, headers } = await preflight(api, path, origin);
       expect(status).toBe(204);
@@ -63,14 +63,14 @@ describe("cross-origin requests", () => {
     },
   );
 
-  it("an origin that is not listed gets no cross-origin headers (CORS-1)", async () => {
+  it("get no cross-origin headers for an origin that is not configured (CORS-1)", async () => {
     for (const other of ["https://evil.example", "https://app.example.evil.example", "http://app.example", "null"]) {
       const replies = [await preflight(api, "/v1/models", other), await api.chat({}, { origin: other })];
       for (const { headers } of replies) expect(headers.get("access-control-allow-origin")).toBeNull();
     }
   });
 
-  it("every listed origin is returned by itself, and * allows all (CORS-1)", async () => {
+  it("get their own origin back if it is configured, and * allows all origins (CORS-1)", async () => {
     const second = "http://localhost:5173";
     expect((await api.chat({}, { origin: second })).headers.get("access-control-allow-origin")).toBe(second);
     const { headers } = await open_.chat({}, { origin: "https://any.example" });
@@ -78,7 +78,7 @@ describe("cross-origin requests", () => {
     expect(headers.get("access-control-allow-credentials")).toBeNull();
   });
 
-  it("answers, errors and streams all have the cross-origin headers (CORS-4, CORS-5)", async () => {
+  it("get cross-origin headers in answers, errors and streams (CORS-4, CORS-5)", async () => {
     const replies = await Promise.all([
       api.chat({}, { origin }),
       api.chat({ stream: true }, { origin }),
@@ -108,7 +108,7 @@ describe("cross-origin requests", () => {
     );
   });
 
-  it("a rejection by the listener also has the cross-origin headers (CORS-5)", async () => {
+  it("get cross-origin headers in a rejection by the listener (CORS-5)", async () => {
     const { status, headers } = await api.get(`/v1/models?${"x".repeat(9_000)}`, { origin });
     expect(status).toBe(431);
     expect(headers.get("access-control-allow-origin")).toBe(origin);

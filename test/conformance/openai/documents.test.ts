@@ -65,7 +65,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.created).toBeLessThan(before + 60);
   });
 
-  it("its headers contain the type, the organization and the duration (RESP-14, HDR-1, HDR-2, HDR-3, HDR-6)", async () => {
+  it("the headers of a chat completion contain the type, the organization and the duration (RESP-14, HDR-1, HDR-2, HDR-3, HDR-6)", async () => {
     const { headers, text } = await api.chat();
     expect(headers.get("content-type")).toBe("application/json");
     expect(headers.get("content-length")).toBe(String(Buffer.byteLength(text)));
@@ -78,7 +78,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(headers.get("content-encoding")).toBeNull();
   });
 
-  it("no two responses have the same id, nor do two requests (RESP-15, HDR-1)", async () => {
+  it("all responses have different ids, and so have all requests (RESP-15, HDR-1)", async () => {
     const replies = await Promise.all(Array.from({ length: 50 }, () => api.chat()));
     expect(new Set(replies.map(({ json }) => json.id)).size).toBe(50);
     expect(new Set(replies.map(({ headers }) => headers.get("x-request-id"))).size).toBe(50);
@@ -90,7 +90,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(await fingerprint("test-chat")).not.toBe(await fingerprint("echo"));
   });
 
-  it("calls are text, typed and each with its own id (RESP-5, RESP-6, TOOL-3, TOOL-10, TOOL-11, TOOL-12, TOOL-13, DEC-8)", async () => {
+  it("calls have arguments as text, a type and their own ids (RESP-5, RESP-6, TOOL-3, TOOL-10, TOOL-11, TOOL-12, TOOL-13, DEC-8)", async () => {
     const { json } = await api.chat({ model: "tools", tools: [weather, clock] });
     const [choice] = json.choices;
     expect(choice.finish_reason).toBe("tool_calls");
@@ -138,7 +138,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.choices[0].message.tool_calls).toHaveLength(1);
   });
 
-  it("n choices are in order; the prompt counts once, the completions are summed (CHAT-3, RESP-3, RESP-8)", async () => {
+  it("n choices are in order; usage counts the prompt once and all completions (CHAT-3, RESP-3, RESP-8)", async () => {
     const { json } = await api.chat({ n: 3, messages: [{ role: "user", content: "one two three" }] });
     expect(json.choices.map(({ index }: { index: number }) => index)).toEqual([0, 1, 2]);
     expect(json.usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 12, total_tokens: 15 });
@@ -173,7 +173,7 @@ describe("documents of /v1, byte by byte", () => {
     expect((await api.chat()).json).not.toHaveProperty("service_tier");
   });
 
-  it("parts are joined in order with nothing between them, for every role (MSG-2, MSG-10)", async () => {
+  it("parts of a message are joined in order without a separator, for every role (MSG-2, MSG-10)", async () => {
     const parts = [
       { type: "text", text: "a" },
       { type: "text", text: "b c" },

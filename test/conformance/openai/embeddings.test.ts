@@ -68,7 +68,7 @@ describe("embeddings", () => {
     );
   });
 
-  it("there is one vector per input, in order (EMB-4)", async () => {
+  it("the answer has one vector per input, in order (EMB-4)", async () => {
     const alone = (await api.embeddings({ input: "b" })).json.data[0].embedding;
     const { data } = (await api.embeddings({ input: ["a", "b", "a"] })).json;
     expect(data.map(({ index }: { index: number }) => index)).toEqual([0, 1, 2]);
@@ -95,11 +95,11 @@ describe("embeddings", () => {
     }
   });
 
-  it("the rejection of token ids names the setting (EMB-2)", async () => {
+  it("the rejection of token ids names the setting that allows them (EMB-2)", async () => {
     expect((await api.embeddings({ input: [1] })).json.error.message).toContain("check_embedding_ctx_length=False");
   });
 
-  it("2,048 texts are accepted in both encodings, and other requests are served meanwhile (EMB-11)", async () => {
+  it("2,048 texts are accepted in both encodings, and other requests are served at the same time (EMB-11)", async () => {
     const input = Array.from({ length: 2048 }, (_, i) => `text number ${i}`);
     for (const encoding of ["float", "base64"]) {
       const batch = api.embeddings({ input, encoding_format: encoding });

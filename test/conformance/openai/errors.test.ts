@@ -5,7 +5,7 @@ import { type Api, createApi, eventsOf, expectError, type Reply, user } from "./
 
 const failing = (code: string) => ({ id: code, engine: "scripted", scripted: { fail: { code } } });
 
-describe("errors of requests", () => {
+describe("errors of REST requests", () => {
   let service: RunningService;
   let api: Api;
   let reader: Api;
@@ -58,7 +58,7 @@ describe("errors of requests", () => {
     expect((await reader.get("/v1/models")).status).toBe(200);
   });
 
-  it("a wrong method is 405 with the allowed ones (ERR-13)", async () => {
+  it("a wrong method is 405 with the allowed methods (ERR-13)", async () => {
     const wrong = [
       ["GET", "/v1/chat/completions", "POST"],
       ["PUT", "/v1/embeddings", "POST"],
@@ -96,7 +96,7 @@ describe("errors of requests", () => {
     expect(reply.json.error.message).toMatch(/maximum context length is 10 tokens.*11 tokens.*5/);
   });
 
-  it("an answer that does not fit beside the prompt is truncated without an error (CHAT-6)", async () => {
+  it("an answer that is longer than the rest of the context is truncated without an error (CHAT-6)", async () => {
     const fits = { role: "user", content: "word ".repeat(7).trim() };
     const { json } = await api.chat({ model: "small", messages: [fits], max_tokens: 100 });
     expect(json.choices[0].finish_reason).toBe("length");
@@ -123,7 +123,7 @@ describe("errors of requests", () => {
     },
   );
 
-  it("an overlong prompt that only the engine notices is 400 as well (ERR-9, RETRY-3)", async () => {
+  it("a prompt whose length only the engine rejects is also 400 (ERR-9, RETRY-3)", async () => {
     expectError(await api.chat({ model: "context_length_exceeded" }), 400, "context_length_exceeded", "messages");
   });
 
@@ -137,7 +137,7 @@ describe("errors of requests", () => {
     expectError(await api.chat({}, { "x-request-timeout": "soon", authorization: "Bearer x" }), 401, "invalid_api_key");
   });
 
-  it("no slot in time is 503 with a wait, streamed or not (ERR-24, RETRY-1, SSE-12)", async () => {
+  it("a request that gets no slot in time is 503 with a retry delay, streamed or not (ERR-24, RETRY-1, SSE-12)", async () => {
     const holder = new AbortController();
     const held = fetch(`${service.api}/chat/completions`, {
       method: "POST",
@@ -207,7 +207,7 @@ describe("errors of requests", () => {
     }
   });
 
-  it("a permanent error has a status that SDKs do not retry, and no wait (RETRY-1, RETRY-3)", async () => {
+  it("a permanent error has a status that SDKs do not retry, and no retry delay (RETRY-1, RETRY-3)", async () => {
     for (const fields of [
       { temperature: 5 },
       { model: "nowhere" },
@@ -221,7 +221,7 @@ describe("errors of requests", () => {
     }
   });
 
-  it("the SDK's retry count and the client's request id are logged, and never become ours (RETRY-5, HDR-5)", async () => {
+  it("the SDK's retry count and the client's request id are logged, but the service uses its own id (RETRY-5, HDR-5)", async () => {
     const reply = await api.chat({}, { "x-stainless-retry-count": "2", "x-client-request-id": "mine-1" });
     const requestId = reply.headers.get("x-request-id");
     expect(requestId).toMatch(/^req_[0-9a-f]{32}$/);
@@ -239,7 +239,7 @@ describe("errors of requests", () => {
     expect(line).not.toHaveProperty("retry_count");
   });
 
-  it("the request id of a rejection before the body is the one in the log (HDR-1)", async () => {
+  it("a rejection before the body has the same request id in its header and in the log (HDR-1)", async () => {
     const reply = await api.chat({}, { authorization: "Bearer x" });
     const requestId = reply.headers.get("x-request-id");
     expect(service.logs.some((line) => line["request_id"] === requestId)).toBe(true);

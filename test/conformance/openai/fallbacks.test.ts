@@ -23,7 +23,7 @@ describe("fallback models on REST", () => {
   });
   afterAll(() => service.close());
 
-  it("the answer repeats the requested id, and its headers name the model and the deployment (REL-21, RESP-10)", async () => {
+  it("are named with their deployment in the headers, while the body has the requested id (REL-21, RESP-10)", async () => {
     const { status, headers, json } = await api.chat({ model: "large" });
     expect(status).toBe(200);
     expect(json).toMatchObject({ model: "large", choices: [{ message: { content: "Hello from the small one." } }] });
@@ -32,7 +32,7 @@ describe("fallback models on REST", () => {
     expect(headers.get("x-uis-attempts")).toBe("2");
   });
 
-  it("a stream has the same headers, and the request log the same route (REL-21)", async () => {
+  it("are named in the headers of a stream and in the request log (REL-21)", async () => {
     const { headers, text } = await api.chat({ model: "large", stream: true });
     expect(text).toContain("[DONE]");
     expect(headers.get("x-uis-model")).toBe("small");
@@ -48,23 +48,23 @@ describe("fallback models on REST", () => {
     });
   });
 
-  it("an answer of the requested model names no other one, and has one attempt", async () => {
+  it("are not named in an answer of the requested model, which has one attempt", async () => {
     const { headers } = await api.chat({ model: "small" });
     expect([headers.get("x-uis-deployment"), headers.get("x-uis-attempts")]).toEqual(["embedded/small", "1"]);
     expect(headers.has("x-uis-model")).toBe(false);
   });
 
-  it.each(["off", " OFF"])("x-uis-fallback: %s keeps other models from answering (REL-21)", async (value) => {
+  it.each(["off", " OFF"])("are not used with the header x-uis-fallback: %s (REL-21)", async (value) => {
     expectError(await api.chat({ model: "large" }, { "x-uis-fallback": value }), 502, "upstream_error");
   });
 
-  it("a key that may not use the fallback gets the error of the requested model (REL-21)", async () => {
+  it("are not used for a key that may not use them, which gets the error of the requested model (REL-21)", async () => {
     const created = await service.service.parts.apiKeys.create({ name: "l", scope: "read_write", models: ["large"] });
     const limited = createApi({ http: service.http, key: created.secret });
     expectError(await limited.chat({ model: "large" }), 502, "upstream_error");
   });
 
-  it("usage is that of the model that answered (REL-21)", async () => {
+  it("are recorded in the usage if they have answered (REL-21)", async () => {
     const { json } = await api.get(`/v1/usage?start_time=${Math.floor(Date.now() / 1_000) - 3_600}&group_by=model`);
     const models = json.data.flatMap(({ results }: { results: { model: string; output_tokens: number }[] }) =>
       results.filter((result) => result.output_tokens > 0).map(({ model }) => model),

@@ -5,7 +5,7 @@ import { type Api, createApi, expectError, user } from "./api.js";
 const chatPath = "/v1/chat/completions";
 const chatBody = JSON.stringify({ model: "test-chat", messages: [user] });
 
-describe("requests in general", () => {
+describe("the REST API", () => {
   let service: RunningService;
   let api: Api;
 
@@ -15,7 +15,7 @@ describe("requests in general", () => {
   });
   afterAll(() => service.close());
 
-  it("the API is served for base URLs with and without a trailing slash (GEN-1)", async () => {
+  it("is served for base URLs with and without a trailing slash (GEN-1)", async () => {
     /** Joins a base URL and a path like OpenAI's SDKs. */
     const join = (base: string, path: string) => base + (base.endsWith("/") ? path.slice(1) : path);
     for (const base of ["/v1", "/v1/"]) {
@@ -34,13 +34,13 @@ describe("requests in general", () => {
     ["/responses", "/v1/responses"],
     ["/v1/nothing", "/v1"],
     ["/.env", "/v1"],
-  ])("%s is 404 without a key, and names %s (GEN-2, ERR-6)", async (path, meant) => {
+  ])("answers %s with 404 without a key, and names %s (GEN-2, ERR-6)", async (path, meant) => {
     const reply = await api.send("POST", path, chatBody, { authorization: "" });
     expectError(reply, 404, "unknown_url");
     expect(reply.json.error.message).toContain(meant);
   });
 
-  it("every kind of wrong credential gets the same 401, whatever the body is (GEN-3, ERR-11, DEC-1, DEC-12)", async () => {
+  it("answers every kind of wrong credential with the same 401, for any body (GEN-3, ERR-11, DEC-1, DEC-12)", async () => {
     const wrong = [
       { authorization: "" },
       { authorization: "Bearer" },
@@ -64,13 +64,13 @@ describe("requests in general", () => {
     expect(bodies.size).toBe(1);
   });
 
-  it("the scheme is case-insensitive (GEN-3)", async () => {
+  it("accepts the authorization scheme in any case (GEN-3)", async () => {
     for (const scheme of ["bearer", "BEARER", "bEaReR"]) {
       expect((await api.get("/v1/models", { authorization: `${scheme} ${service.key}` })).status).toBe(200);
     }
   });
 
-  it("SDK headers and unknown query parameters have no effect (GEN-4)", async () => {
+  it("ignores SDK headers and unknown query parameters (GEN-4)", async () => {
     const headers = {
       "openai-organization": "org",
       "openai-project": "p",
@@ -83,7 +83,7 @@ describe("requests in general", () => {
     expect((await api.send("POST", `${chatPath}?api-version=1&limit=20`, chatBody, headers)).status).toBe(200);
   });
 
-  it("JSON media types are accepted with any parameters, others are 415 (GEN-6, SEC-7, ERR-17)", async () => {
+  it("accepts JSON media types with any parameters, and answers others with 415 (GEN-6, SEC-7, ERR-17)", async () => {
     for (const type of [
       "application/json",
       "application/json; charset=utf-8",
@@ -102,13 +102,13 @@ describe("requests in general", () => {
     }
   });
 
-  it("a curl command without the content type gets an error that names the header to add (GEN-6)", async () => {
+  it("answers a curl command without the content type with an error that names the header to add (GEN-6)", async () => {
     const form = { "content-type": "application/x-www-form-urlencoded" };
     const { json } = await api.send("POST", chatPath, chatBody, form);
     expect(json.error.message).toContain("-H 'Content-Type: application/json'");
   });
 
-  it("a compressed body is 415 (SEC-5, ERR-17)", async () => {
+  it("answers a compressed body with 415 (SEC-5, ERR-17)", async () => {
     expectError(
       await api.send("POST", chatPath, chatBody, { "content-encoding": "gzip" }),
       415,
@@ -117,14 +117,14 @@ describe("requests in general", () => {
     expect((await api.send("POST", chatPath, chatBody, { "content-encoding": "identity" })).status).toBe(200);
   });
 
-  it("unknown fields are ignored, and each name is logged once (GEN-10, DEC-9)", async () => {
+  it("ignores unknown fields, and logs each name once (GEN-10, DEC-9)", async () => {
     await api.chat({ field_of_the_future: 1 });
     await api.chat({ field_of_the_future: 2, another: 1 });
     const names = service.logs.map(({ field }) => field).filter((field) => field !== undefined);
     expect(names).toEqual(["field_of_the_future", "another"]);
   });
 
-  it("names of unknown fields are logged with at most 64 harmless characters (E-6)", async () => {
+  it("logs names of unknown fields with at most 64 harmless characters (E-6)", async () => {
     const before = service.logs.length;
     for (const name of ["x".repeat(100), "two\nlines", "\u001b[31m", "", "ключ", "a.b-c_D9"])
       await api.chat({ [name]: 1 });
@@ -132,7 +132,7 @@ describe("requests in general", () => {
     expect(names).toEqual(["x".repeat(64), "(unprintable)", "a.b-c_D9"]);
   });
 
-  it("a body that is not JSON is 400 with an error object, and the last one of repeated keys counts (GEN-11, ERR-7)", async () => {
+  it("answers a body that is not JSON with 400, and uses the last value of a repeated key (GEN-11, ERR-7)", async () => {
     for (const body of ["", "{", "nope", "{'a':1}", '{"model":"test-chat",}', "\u0000"]) {
       expectError(await api.send("POST", chatPath, body), 400, "invalid_json");
     }
@@ -141,7 +141,7 @@ describe("requests in general", () => {
     expect((await api.send("POST", chatPath, repeated)).status).toBe(200);
   });
 
-  it("64 levels are accepted; 65, and more tokens than the limit, are not (GEN-11, SEC-9)", async () => {
+  it("accepts JSON of 64 levels, but not of 65 or with more tokens than the limit (GEN-11, SEC-9)", async () => {
     const nested = (levels: number) =>
       chatBody.replace("{", `{"x":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)},`);
     expect((await api.send("POST", chatPath, nested(64))).status).toBe(200);
@@ -157,7 +157,7 @@ describe("requests in general", () => {
     '{"x":[{"\\u005f_proto__":1}],',
     '{"metadata":{"__proto__":"x"},',
     '{"x":{"constructor":{"prototype":{"admin":true}}},',
-  ])("%s is rejected, and the next request is served normally (SEC-11)", async (start) => {
+  ])("rejects a body with %s, and serves the next request normally (SEC-11)", async (start) => {
     const reply = await api.send("POST", chatPath, chatBody.replace("{", start));
     expectError(reply, 400, "invalid_json");
     expect(reply.json.error.message).toMatch(/__proto__|constructor/);
@@ -165,26 +165,26 @@ describe("requests in general", () => {
     expect((await api.chat()).status).toBe(200);
   });
 
-  it("a model of the wrong kind is 400 with its kind (GEN-13, ERR-8)", async () => {
+  it("answers with 400 and the model's kind if the model cannot run the operation (GEN-13, ERR-8)", async () => {
     expectError(await api.chat({ model: "test-embed" }), 400, "model_not_supported", "model");
     expectError(await api.embeddings({ model: "test-chat" }), 400, "model_not_supported", "model");
   });
 
-  it("seeds beyond 2^53 are accepted (GEN-14)", async () => {
+  it("accepts seeds beyond 2^53 (GEN-14)", async () => {
     for (const seed of ["9007199254740993", "9223372036854775807", "9223372036854775808", "-1e40"]) {
       const { status } = await api.send("POST", chatPath, chatBody.replace("{", `{"seed":${seed},`));
       expect(status).toBe(200);
     }
   });
 
-  it("schemas reach the engine unchanged, in any spelling (PROTO-4)", async () => {
+  it("passes schemas to the engine with unchanged text (PROTO-4)", async () => {
     const tool =
       '{"type":"function","function":{"name":"f","parameters":{"type":"object","maximum":9007199254740993,"2":{},"1":{}}}}';
     const { status } = await api.send("POST", chatPath, chatBody.replace("{", `{"tools":[${tool}],`));
     expect(status).toBe(200);
   });
 
-  it("the same listener serves Connect from the same core (PROTO-5)", async () => {
+  it("is served by the same listener and core as Connect (PROTO-5)", async () => {
     const rpc = "/unified.inference.v1.InferenceService/CreateChatCompletion";
     const params = { model: "test-chat", messages: [{ role: "ROLE_USER", content: [{ text: "Hi" }] }] };
     const [overRest, overConnect] = await Promise.all([api.chat(), api.post(rpc, { params })]);
@@ -193,7 +193,7 @@ describe("requests in general", () => {
     expect(said).toBe(overRest.json.choices[0].message.content);
   });
 
-  it("no path under /v1 is served as Connect, whatever the request looks like (PROTO-6)", async () => {
+  it("never serves a path under /v1 as Connect (PROTO-6)", async () => {
     const connect = { "connect-protocol-version": "1", "connect-timeout-ms": "1000" };
     for (const path of [chatPath, "/v1/completions", "/v1/embeddings", "/v1/nothing", "/v1/webhooks"]) {
       const { json, headers } = await api.send("POST", path, "{}", connect);
@@ -202,7 +202,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("/ and /v1 return a small JSON document that links to the API (CONN-8)", async () => {
+  it("has a small JSON document at / and /v1 that lists its routes (CONN-8)", async () => {
     for (const path of ["/", "/v1", "/v1/"]) {
       const { status, text, headers } = await api.get(path, { authorization: "" });
       expect(status).toBe(200);
@@ -212,7 +212,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("no answer is a redirect (CONN-7)", async () => {
+  it("answers no request with a redirect (CONN-7)", async () => {
     const paths = [
       "/",
       "/v1",
@@ -231,7 +231,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("/ leads a browser to the dashboard, and no other client (CONN-7)", async () => {
+  it("redirects only browsers from / to the dashboard (CONN-7)", async () => {
     const ask = (accept: string, method = "GET") =>
       fetch(`${service.http}/`, { method, headers: { accept }, redirect: "manual" });
     const browser = await ask("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
@@ -245,7 +245,7 @@ describe("requests in general", () => {
     for (const accept of ["*/*", "application/json"]) expect((await ask(accept)).status).toBe(200);
   });
 
-  it("/version returns the version to a caller with a credential", async () => {
+  it("returns its version at /version to a caller with a credential", async () => {
     expect((await api.get("/version")).json).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
     expectError(await api.get("/version", { authorization: "" }), 401, "invalid_api_key");
   });

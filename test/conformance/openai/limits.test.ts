@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** A new key with these limits, in its own account unless one is given. */
+/** Creates a key with these limits, in a new account unless one is given. */
 async function limited(limits: Partial<RateLimits>, account = `account-${accounts++}`) {
   const { apiKeys } = service.service.parts;
   const settings = { name: "limited", scope: "read_write", account, limits: { ...unlimited, ...limits } } as const;
@@ -54,7 +54,7 @@ describe("limit headers", () => {
     ["a ranking", (api: Api) => api.rerank({ query: "a b", documents: ["c", "d e"] }), 7],
     ["a message", (api: Api) => api.message({ max_tokens: 50 }), 51],
     ["a streamed message", (api: Api) => api.message({ max_tokens: 50, stream: true }), 51],
-  ])("%s (wire RL-1, wire RL-3, wire RL-4, state RL-5, state RL-11)", async (_what, ask, reserved) => {
+  ])("are sent for %s (wire RL-1, wire RL-3, wire RL-4, state RL-5, state RL-11)", async (_what, ask, reserved) => {
     const { api } = await limited({ requestsPerMinute: 10, tokensPerMinute: 10_000 });
     const reply = await ask(api);
     expect(reply.status).toBe(200);
@@ -87,7 +87,7 @@ describe("limit headers", () => {
     expect(limitHeaders(await createApi(service).chat())).toEqual({});
   });
 
-  it("describe the tighter one of key and account (state RL-11)", async () => {
+  it("have the values of the key's or the account's limit, whichever is stricter (state RL-11)", async () => {
     const { account } = await limited({});
     const admin = service.service.parts.state.limits;
     const owner = { kind: "account", id: account } as const;
@@ -111,7 +111,7 @@ describe("limit headers", () => {
 });
 
 describe("a request limit", () => {
-  it("rejects with its figures, the wait and the window's headers (ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1)", async () => {
+  it("rejects with its values, the retry delay and the window's headers (ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1)", async () => {
     const { api } = await limited({ requestsPerMinute: 1 });
     expect((await api.chat()).status).toBe(200);
     const reply = await api.chat();
@@ -160,7 +160,7 @@ describe("a request limit", () => {
 });
 
 describe("a token limit", () => {
-  it("a request larger than the limit is marked as not retryable and costs nothing (ERR-20, state RL-8, wire RL-5, RETRY-3)", async () => {
+  it("marks a request larger than the limit as not retryable and charges nothing (ERR-20, state RL-8, wire RL-5, RETRY-3)", async () => {
     const { api } = await limited({ tokensPerMinute: 100, requestsPerMinute: 2 });
     const reply = await api.chat({ max_tokens: 500 });
     expectError(reply, 429, "rate_limit_exceeded");
@@ -175,17 +175,17 @@ describe("a token limit", () => {
     });
   });
 
-  it("unused reserved tokens are returned at the end (wire RL-6, state RL-6)", async () => {
+  it("returns unused reserved tokens at the end of a request (wire RL-6, state RL-6)", async () => {
     const { api } = await limited({ tokensPerMinute: 1_000 });
     expect(await remainingTokens(api.chat({ max_tokens: 500 }))).toBe(499);
     // The answer used one prompt token and four completion tokens.
     expect(await remainingTokens(api.chat({ max_tokens: 10 }))).toBe(1_000 - 5 - 11);
-    // Another five tokens. The query is reserved once for each document, and the engine counts it once.
+    // Another five tokens. The query is reserved once for each document, but the engine counts it once.
     const ranking = () => remainingTokens(api.rerank({ query: "a b", documents: ["c", "d e"] }));
     expect([await ranking(), await ranking()]).toEqual([1_000 - 10 - 7, 1_000 - 10 - 5 - 7]);
   });
 
-  it("a stream whose client disconnects costs its prompt and the tokens produced until then (state RL-7)", async () => {
+  it("charges a stream whose client disconnects for its prompt and the produced tokens (state RL-7)", async () => {
     const { secret, api } = await limited({ tokensPerMinute: 1_000 });
     const abort = new AbortController();
     const response = await fetch(`${service.api}/chat/completions`, {
@@ -201,7 +201,7 @@ describe("a token limit", () => {
     expect(await remainingTokens(api.embeddings({ input: "a" }))).toBe(1_000 - 3 - 1);
   });
 
-  it("an engine that fails before the first token keeps the request charged and returns reserved tokens (state RL-14)", async () => {
+  it("returns reserved tokens if the engine fails before the first token, but the request stays charged (state RL-14)", async () => {
     const { api } = await limited({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
     expect((await api.chat({ model: "fails", max_tokens: 500 })).status).toBe(500);
     expect(limitHeaders(await api.embeddings({ input: "a" }))).toMatchObject({
@@ -212,7 +212,7 @@ describe("a token limit", () => {
 });
 
 describe("a concurrency limit", () => {
-  it("counts running requests, and has room again when one ends (state RL-1, state RL-18, RETRY-1)", async () => {
+  it("counts running requests, and admits another one when one ends (state RL-1, state RL-18, RETRY-1)", async () => {
     const { secret, api } = await limited({ concurrency: 1 });
     const abort = new AbortController();
     await fetch(`${service.api}/chat/completions`, {
@@ -241,7 +241,7 @@ describe("limits of a running service", () => {
     expect(limitHeaders(await api.chat())).toEqual({});
   });
 
-  it("are shown by OpenAI's SDK, which raises at once where a retry is useless (wire RL-1, RETRY-3)", async () => {
+  it("are shown by OpenAI's SDK, which raises immediately if a retry is useless (wire RL-1, RETRY-3)", async () => {
     const { secret } = await limited({ tokensPerMinute: 100 });
     let attempts = 0;
     const client = new OpenAI({
@@ -266,13 +266,13 @@ describe("limits of a running service", () => {
   });
 });
 
-/** The wait in the message, in milliseconds. */
+/** The retry delay in the message, in milliseconds. */
 function waitOf(message: string): number {
   const [, minutes = "0", seconds = "0"] = /Try again in (?:(\d+)m)?([\d.]+)s\.$/.exec(message) ?? [];
   return Number(minutes) * 60_000 + Math.round(Number(seconds) * 1_000);
 }
 
-/** Expects the message's wait in the headers; SDKs are advised against waits of more than a minute (RETRY-1, RETRY-2). */
+/** Expects the message's delay in the headers; for more than a minute SDKs are advised not to retry (RETRY-1, RETRY-2). */
 function expectAdvice({ headers, json }: Reply): void {
   const waitMs = waitOf(json.error.message);
   expect(waitMs).toBeGreaterThan(0);

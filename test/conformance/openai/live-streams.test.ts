@@ -25,7 +25,7 @@ async function streamFrom(service: RunningService, model: string, fields: object
   return connection;
 }
 
-/** A streamed response, which is the same answer as that of a chat. */
+/** Starts a streamed response with the same answer as a chat. */
 async function responseFrom(service: RunningService, model: string): Promise<RawConnection> {
   const connection = await connectRaw(service.http);
   const sent = JSON.stringify({ model, input: "Hi", stream: true });
@@ -50,7 +50,7 @@ describe("streams while they run", () => {
   });
   afterAll(() => service.close());
 
-  it("headers and each event are sent as soon as they exist (SSE-10, SSE-13)", async () => {
+  it("send headers and each event as soon as they exist (SSE-10, SSE-13)", async () => {
     const connection = await streamFrom(service, "paced");
     await connection.until('"content":"a"');
     expect(connection.received).not.toContain('" c"');
@@ -59,7 +59,7 @@ describe("streams while they run", () => {
     expect(await connection.closed()).toContain("data: [DONE]\n\n");
   });
 
-  it("for a silent engine, the status is sent at the commit time, then only comments (SSE-8, SSE-13, CONN-2)", async () => {
+  it("send the status of a silent engine's stream at the commit time, then only comments (SSE-8, SSE-13, CONN-2)", async () => {
     const connection = await streamFrom(service, "silent");
     await connection.until((received) => received.split(": keep-alive\n").length > 2);
     const { status, headers } = parseAnswer(connection.received);
@@ -70,7 +70,7 @@ describe("streams while they run", () => {
     await expectIdle(service);
   });
 
-  it("for a silent engine, a response begins at the commit time (SSE-13, RSP-7)", async () => {
+  it("send the first events of a silent engine's response at the commit time (SSE-13, RSP-7)", async () => {
     const connection = await responseFrom(service, "silent");
     await connection.until((received) => received.split(": keep-alive\n").length > 2);
     expect(connection.received.match(/^event: .*$/gm)).toEqual([
@@ -81,7 +81,7 @@ describe("streams while they run", () => {
     await expectIdle(service);
   });
 
-  it("comments are sent between events, with one line feed, and do not change the stream (SSE-8)", async () => {
+  it("send comments between events, with one line feed, which do not change the stream (SSE-8)", async () => {
     const connection = await streamFrom(service, "late");
     const { body: text } = parseAnswer(await connection.closed());
     expect(text).toMatch(/^(: keep-alive\n)+data: /);
@@ -89,7 +89,7 @@ describe("streams while they run", () => {
     expect(eventsOf(text).at(-1)).toBe("[DONE]");
   });
 
-  it("nothing is sent while a request waits for a slot (SSE-13)", async () => {
+  it("send nothing while the request waits for a slot (SSE-13)", async () => {
     const holder = await streamFrom(service, "one-slot");
     await holder.until('"content":"a"');
     const waiting = await streamFrom(service, "one-slot");
@@ -104,7 +104,7 @@ describe("streams while they run", () => {
   });
 
   it.each(["hangs", "silent", "late"])(
-    "a client that disconnects from a stream of %s stops the engine and frees its slot (SSE-14, RETRY-6)",
+    "stop the engine and free its slot if the client of the model %s disconnects (SSE-14, RETRY-6)",
     async (model) => {
       const connection = await streamFrom(service, model);
       await eventually(async () => ((await service.debugState()).models.find(({ id }) => id === model)?.busy ?? 0) > 0);
@@ -113,7 +113,7 @@ describe("streams while they run", () => {
     },
   );
 
-  it("the output produced before a disconnect is counted (SSE-14)", async () => {
+  it("are charged for the output that was produced before a disconnect (SSE-14)", async () => {
     const connection = await streamFrom(service, "hangs");
     await connection.until('"content":"a"');
     const requestId = parseAnswer(connection.received).headers["x-request-id"];
@@ -124,7 +124,7 @@ describe("streams while they run", () => {
     expect(line()).toMatchObject({ outcome: "client_left", prompt_tokens: 1, completion_tokens: 1 });
   });
 
-  it("a stalled reader is disconnected after the stall time, and its slot is free (REL-1)", async () => {
+  it("are ended after the stall time if their reader has stalled, and their slot is freed (REL-1)", async () => {
     const connection = await streamFrom(service, "endless");
     connection.pause();
     await eventually(
@@ -135,7 +135,7 @@ describe("streams while they run", () => {
     connection.destroy();
   });
 
-  it("a key that is revoked while its stream runs ends it with the reason (SERR-1, SERR-4)", async () => {
+  it("end with the reason if their key is revoked (SERR-1, SERR-4)", async () => {
     const { apiKeys } = service.service.parts;
     const { record, secret } = await apiKeys.create({ name: "short-lived", scope: "read_write" });
     const connection = await streamFrom({ ...service, key: secret }, "hangs");
@@ -149,7 +149,7 @@ describe("streams while they run", () => {
 });
 
 describe("configured keep-alives", () => {
-  it.each(["chunk", "off"])("the setting %s (SSE-9)", async (keepAlive) => {
+  it.each(["chunk", "off"])("have the form of the setting %s (SSE-9)", async (keepAlive) => {
     const service = await startService({
       config: { models, sse: { keep_alive: keepAlive }, limits: { sse_keep_alive: "50ms" } },
     });
@@ -172,7 +172,7 @@ describe("configured keep-alives", () => {
 });
 
 describe("streams of a service that stops", () => {
-  it("streams that cannot finish in time end with server_shutting_down, others finish (SERR-7, SERR-5, RSP-10)", async () => {
+  it("finish if they can in time, and end with server_shutting_down otherwise (SERR-7, SERR-5, RSP-10)", async () => {
     const service = await startService({ config: { models, limits: { drain: "600ms" } } });
     const [hanging, response, finishing] = await Promise.all([
       streamFrom(service, "hangs"),

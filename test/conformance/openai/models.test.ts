@@ -3,7 +3,7 @@ import { connectRaw, parseAnswer } from "../../support/raw-connection.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { type Api, createApi, expectError } from "./api.js";
 
-describe("models", () => {
+describe("the REST API of models", () => {
   let service: RunningService;
   let api: Api;
   let onlyOrg: Api;
@@ -67,7 +67,7 @@ describe("models", () => {
     expect((await getRaw(path)).json.id).toBe("org/name:tag");
   });
 
-  it("a path is decoded once, and an invalid escape is rejected with an error object (MODEL-4)", async () => {
+  it("a path is percent-decoded once, and an invalid escape is rejected with an error object (MODEL-4)", async () => {
     expect((await getRaw("/v1/models/org%252Fname:tag")).json.error.message).toContain("org%2Fname:tag");
     for (const id of ["100%", "%E2%82", "%"]) {
       expect(await getRaw(`/v1/models/${id}`)).toMatchObject({
@@ -87,7 +87,7 @@ describe("models", () => {
     expectError(await api.get(`/v1/models/${"x".repeat(129)}`), 404, "model_not_found", "model");
   });
 
-  it("unknown and hidden models are the same 404, on every route (MODEL-7, GEN-13, ERR-5)", async () => {
+  it("unknown and hidden models get the same 404 on every route (MODEL-7, GEN-13, ERR-5)", async () => {
     const shape = ({ json }: { json: object }, id: string) => JSON.stringify(json).replaceAll(id, "ID");
     const hidden = await onlyOrg.get("/v1/models/Plain");
     expectError(hidden, 404, "model_not_found", "model");
@@ -109,7 +109,7 @@ describe("models", () => {
     expect(reply.headers.get("allow")).toBe("GET, HEAD");
   });
 
-  it("a read key may list, and sees the models that it may use (MODEL-9)", async () => {
+  it("a key with the scope read may list the models that it may use (MODEL-9)", async () => {
     const { status, json } = await onlyOrg.get("/v1/models");
     expect(status).toBe(200);
     expect(json.data.map(({ id }: { id: string }) => id)).toEqual(["org/name:tag"]);

@@ -31,7 +31,7 @@ const bad: readonly (readonly [title: string, fields: object, code: ErrorCode, p
   ["a chat model (GEN-13)", { model: "test-chat" }, "model_not_supported", "model"],
 ];
 
-describe("rerank", () => {
+describe("the REST API of rerank", () => {
   let service: RunningService;
   let api: Api;
 
@@ -84,7 +84,7 @@ describe("rerank", () => {
     expect([await count(1), await count(3), await count(4), await count(null)]).toEqual([1, 3, 3, 3]);
   });
 
-  it("documents are left out on request (RANK-5)", async () => {
+  it("the answer omits documents on request (RANK-5)", async () => {
     const { results } = (await api.rerank({ return_documents: false })).json;
     expect(results).toEqual([{ index: 0, relevance_score: 0.5 }]);
   });
@@ -112,7 +112,7 @@ describe("rerank", () => {
     expect(results[0]).toEqual({ index: 999, relevance_score: 1, document: { text: "needle" } });
   });
 
-  it("paths of other services are 404 with the path here (GEN-2)", async () => {
+  it("paths of other services are 404 with the path of this service (GEN-2)", async () => {
     for (const path of ["/rerank", "/v2/rerank"]) {
       const reply = await api.post(path, {});
       expectError(reply, 404, "unknown_url");
@@ -120,7 +120,7 @@ describe("rerank", () => {
     }
   });
 
-  it("needs a key that may write (KEY-7)", async () => {
+  it("a key with the scope read_write is required (KEY-7)", async () => {
     const reader = createApi({ http: service.http, key: service.readKey });
     expectError(await reader.rerank(), 403, "insufficient_permissions");
   });

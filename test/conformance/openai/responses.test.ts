@@ -97,14 +97,14 @@ describe("/v1/responses", () => {
     expect(new Set(output.flatMap(({ id, call_id }: Record<string, string>) => [id, call_id])).size).toBe(4);
   });
 
-  it("a cut answer is incomplete, streamed or not (RSP-10)", async () => {
+  it("an answer of the maximum length is incomplete, streamed or not (RSP-10)", async () => {
     const cut = { status: "incomplete", incomplete_details: { reason: "max_output_tokens" } };
     expect((await api.response({ max_output_tokens: 1 })).json).toMatchObject({ ...cut, max_output_tokens: 1 });
     const last = (await streamed({ max_output_tokens: 1 })).at(-1);
     expect(last).toMatchObject({ type: "response.incomplete", response: cut });
   });
 
-  it("a fault in mid-stream is one error event at the end, a rejection a failed response (RSP-10)", async () => {
+  it("a fault in the middle of a stream is one error event, and a late rejection is a failed response (RSP-10)", async () => {
     const faulty = await streamed({ model: "breaks" });
     expect(faulty.at(-2).type).toBe("response.output_text.delta");
     expect(faulty.at(-1)).toMatchObject({
@@ -119,7 +119,7 @@ describe("/v1/responses", () => {
     expectError(await api.response({ model: "breaks" }), 502, "upstream_error");
   });
 
-  it("errors of the core name this API's fields (RSP-1, GEN-12)", async () => {
+  it("errors of the core name the fields of the Responses API (RSP-1, GEN-12)", async () => {
     const refused: [object, Parameters<typeof expectError>[2], string][] = [
       [{ temperature: 3 }, "decimal_above_max_value", "temperature"],
       [{ max_output_tokens: 0 }, "integer_below_min_value", "max_output_tokens"],
@@ -137,7 +137,7 @@ describe("/v1/responses", () => {
     expectError(await api.response({ model: "nowhere" }), 404, "model_not_found", "model");
   });
 
-  it("a request of Codex is served, and what it lacks here is left out of the answer (RSP-3)", async () => {
+  it("a request of Codex is served, and its unsupported tools are omitted from the answer (RSP-3)", async () => {
     const { status, json } = await api.response({
       ...{ instructions: "You are an agent.", store: false, parallel_tool_calls: false, client_metadata: { a: "b" } },
       ...{ include: ["reasoning.encrypted_content"], prompt_cache_key: "k", reasoning: { effort: "low" } },
@@ -171,7 +171,7 @@ describe("/v1/responses", () => {
       expect(next.output_text).toBe("And?");
     });
 
-    it("streams into the same response, and raises a fault (RSP-7, RSP-8, RSP-9, RSP-10)", async () => {
+    it("builds the same response from a stream, and raises the error of a fault (RSP-7, RSP-8, RSP-9, RSP-10)", async () => {
       const text = client.responses.stream({ model: "test-chat", input: "Hi" });
       const deltas: string[] = [];
       text.on("response.output_text.delta", ({ delta }) => deltas.push(delta));

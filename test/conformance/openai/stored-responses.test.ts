@@ -39,7 +39,7 @@ function lastResponse({ text }: Reply): string {
 const textOf = (response: Reply["json"]): string => response.output.at(-1).content[0].text;
 
 describe("stored responses", () => {
-  it("are returned as they were answered, whole and streamed, also to a key that only reads (RSP-20, RSP-21)", async () => {
+  it("are returned unchanged, whole and streamed, also to a key with the scope read (RSP-20, RSP-21)", async () => {
     const whole = await create({ input: "Hi", metadata: { "2": "b", "1": "ä\n" } });
     expect(whole.json).toMatchObject({ store: true, previous_response_id: null, status: "completed" });
     const got = await reader.get(`${path}/${whole.json.id}`);
@@ -51,7 +51,7 @@ describe("stored responses", () => {
     expect((await api.send("HEAD", `${path}/${id}`, undefined, { "content-type": "" })).status).toBe(200);
   });
 
-  it("are not stored with store: false, nor above 1 MiB, and the answer says so (RSP-20)", async () => {
+  it("do not include answers with store: false or above 1 MiB, whose `store` is false (RSP-20)", async () => {
     for (const fields of [{ input: "Hi", store: false }, { input: "a".repeat(600_000) }]) {
       const whole = await create(fields);
       const streamed = JSON.parse(lastResponse(await create({ ...fields, stream: true })));
@@ -64,7 +64,7 @@ describe("stored responses", () => {
     }
   });
 
-  it("are continued as if all items were sent again, without the instructions (RSP-23)", async () => {
+  it("are continued with all earlier items, but without the earlier instructions (RSP-23)", async () => {
     const first = await create({ input: "one two three", instructions: "be very brief and polite" });
     const turns = [
       { role: "user", content: "one two three" },
@@ -83,7 +83,7 @@ describe("stored responses", () => {
     expect(previous_response_id).toBe(second.json.id);
   });
 
-  it("give the output of a call to the response that made it, and name the item at fault (RSP-23)", async () => {
+  it("can be continued with the output of a call, and errors name the item at fault (RSP-23)", async () => {
     const first = await create({ input: [{ role: "user", content: "a" }, call, result] });
     const next = { previous_response_id: first.json.id };
     expectError(await create({ ...next, input: [result] }, 400), 400, "invalid_tool_messages", "input[0].call_id");
@@ -135,7 +135,7 @@ describe("stored responses", () => {
     }
   });
 
-  it("are deleted once, with a key that may write, and then nothing is left of them (KEY-7, RSP-21)", async () => {
+  it("are deleted completely with a key of the scope read_write, and only once (KEY-7, RSP-21)", async () => {
     const { id } = (await create({ input: "one" })).json;
     const next = (await create({ input: "two", previous_response_id: id })).json;
     expectError(await remove(reader, id), 403, "insufficient_permissions");
@@ -150,7 +150,7 @@ describe("stored responses", () => {
     expect((await reader.get(`${path}/${next.id}/input_items`)).json.data).toHaveLength(1);
   });
 
-  it("of another account are answered with the same bytes as those that do not exist (SEC-22)", async () => {
+  it("of another account are answered with the same bytes as missing ones (SEC-22)", async () => {
     const { id } = (await create({ input: "mine" })).json;
     const asStranger = async () => [
       (await stranger.get(`${path}/${id}`)).text,
@@ -180,7 +180,7 @@ describe("stored responses", () => {
     await expect(continued).rejects.toThrow(OpenAI.BadRequestError);
   });
 
-  it("are not streamed, and an id of another form is not found", async () => {
+  it("cannot be streamed, and an id of another form gets 404", async () => {
     const { id } = (await create({ input: "one" })).json;
     expectError(await api.get(`${path}/${id}?stream=true`), 400, "unsupported_parameter", "stream");
     for (const unknown of ["", "resp_none", `${id}/x`, "a%2Fb", "%E2%82%AC"]) {
@@ -200,7 +200,7 @@ describe("stored responses", () => {
   });
 });
 
-it("without responses.keep nothing is stored, and errors name the setting (RSP-24)", async () => {
+it("responses are not stored without responses.keep, and errors name the setting (RSP-24)", async () => {
   const off = await startService({ config: { models } });
   const { get, post, send } = createApi(off);
   const answered = await post(path, { model: "echo", input: "Hi", store: true });

@@ -54,7 +54,7 @@ describe("streams of /v1, byte by byte", () => {
   const streamed = async (fields: object) => (await api.chat({ stream: true, ...fields })).text;
   const chunksOf = async (fields: object) => eventsOf(await streamed(fields)).slice(0, -1);
 
-  it("the headers of a stream (SSE-1, SSE-11, HDR-1)", async () => {
+  it("a stream has the headers of server-sent events (SSE-1, SSE-11, HDR-1)", async () => {
     const { status, headers } = await api.chat({ stream: true }, { "accept-encoding": "gzip, deflate" });
     expect(status).toBe(200);
     expect(headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
@@ -135,7 +135,7 @@ describe("streams of /v1, byte by byte", () => {
     expect(chunks[0]).toMatchObject({ object: "chat.completion.chunk", model: "test-chat" });
   });
 
-  it("a stream consists of data lines and empty lines, whatever the text contains (SSE-2, SSE-6, SSE-7)", async () => {
+  it("a stream consists of data lines and empty lines for any text (SSE-2, SSE-6, SSE-7)", async () => {
     const content = "line one\nline two\r\n\r\nevent: x\nid: 1\nretry: 5\ndata: [DONE]\n\n\u2028\ud83d\ude00 end";
     const text = await streamed({ model: "echo", messages: [{ role: "user", content }] });
     for (const line of text.split("\n")) expect(line === "" || line.startsWith("data: ")).toBe(true);
@@ -185,7 +185,7 @@ describe("streams of /v1, byte by byte", () => {
     expect(held.map(({ choices }) => choices[0].delta.content ?? "").join("")).toBe("one STO");
   });
 
-  it("a failure after two chunks is one plain event, then the end (SERR-1, SERR-2, SERR-3, SERR-4, SERR-5)", async () => {
+  it("a failure after two chunks is sent as one plain event at the end (SERR-1, SERR-2, SERR-3, SERR-4, SERR-5)", async () => {
     const text = settled(await streamed({ model: "breaks" })).replaceAll("breaks", "MODEL");
     const [role, first, second] = [
       chunk(delta('{"role":"assistant","content":""}')),

@@ -152,7 +152,7 @@ describe("GET /v1/usage", () => {
     }
   });
 
-  it("a stream whose client disconnects counts the tokens produced, once (state RL-7, USE-1)", async () => {
+  it("counts the produced tokens of a stream whose client disconnects once (state RL-7, USE-1)", async () => {
     const { secret } = await keyOf("left");
     const leave = new AbortController();
     const response = await post("chat/completions", chat("slow", { stream: true }), secret, leave.signal);
@@ -166,7 +166,7 @@ describe("GET /v1/usage", () => {
     expect(used?.output_tokens).toBeLessThan(8);
   });
 
-  it("a failed request counts, a rejected one does not (USE-1)", async () => {
+  it("counts a failed request, but not a rejected one (USE-1)", async () => {
     const { secret } = await keyOf("failed");
     expect((await post("chat/completions", chat("fails"), secret)).status).toBeGreaterThanOrEqual(500);
     expect((await post("chat/completions", chat("chat", { temperature: 9 }), secret)).status).toBe(400);
@@ -180,7 +180,7 @@ describe("GET /v1/usage", () => {
     expect(await today("", b.secret)).toMatchObject([{ num_model_requests: 1 }]);
   });
 
-  it("pages: has_more and next_page lead through the whole range", async () => {
+  it("returns the whole range in pages by has_more and next_page", async () => {
     const start = Math.floor(Date.now() / 1_000) - 9 * 86_400;
     const first = await get(`?start_time=${start}&limit=4`);
     expect(first.body["has_more"]).toBe(true);

@@ -313,7 +313,7 @@ const cases = rows.map((row) => [`${row.field} (${row.rules}, GEN-7, GEN-8, ERR-
 
 const isSame = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** A value that the contract accepts, and its error where the model cannot do it. */
+/** A value that the contract accepts, and its error if the model does not support it. */
 export interface Unavailable {
   readonly field: string;
   readonly value: unknown;
@@ -327,7 +327,7 @@ export interface ValuesOptions {
   readonly beside?: object;
 }
 
-/** Values of every field for the model `test-chat` of the service: accepted ones, and rejected ones with their error. */
+/** Tests the values of every field with the model `test-chat` of the service: accepted and rejected ones. */
 export function describeChatValues(
   start: () => Promise<RunningService>,
   { unavailable = [], beside: always = {} }: ValuesOptions = {},

@@ -15,17 +15,17 @@ const good: readonly (readonly [title: string, messages: readonly object[]])[] =
   ["function (MSG-1, DEC-4)", [{ role: "function", name: "f", content: "x" }]],
   ["tool (MSG-1, MSG-7)", [calls("a"), result("a")]],
   [
-    "parts for every role (MSG-2)",
+    "messages of every role with parts (MSG-2)",
     ["developer", "system", "user", "assistant"].map((role) => ({ role, content: [{ type: "text", text: "x" }] })),
   ],
   ["parts for a tool (MSG-2)", [calls("a"), { ...result("a"), content: [{ type: "text", text: "42" }] }]],
   [
-    "a breakpoint of a cache on a part (MSG-3)",
+    "a part that has a cache breakpoint (MSG-3)",
     [parts({ type: "text", text: "x", prompt_cache_breakpoint: { a: 1 } })],
   ],
   ["a refusal of the assistant (MSG-3)", [{ role: "assistant", content: [{ type: "refusal", refusal: "no" }] }]],
-  ["null content beside calls (MSG-5)", [calls("a"), result("a")]],
-  ["absent content beside calls (MSG-5)", [{ role: "assistant", tool_calls: [call("a")] }, result("a")]],
+  ["null content with calls (MSG-5)", [calls("a"), result("a")]],
+  ["absent content with calls (MSG-5)", [{ role: "assistant", tool_calls: [call("a")] }, result("a")]],
   [
     "empty content (MSG-5)",
     [
@@ -44,7 +44,7 @@ const good: readonly (readonly [title: string, messages: readonly object[]])[] =
     ],
   ],
   [
-    "system messages anywhere (MSG-10)",
+    "system messages at any position (MSG-10)",
     [user, { role: "system", content: "x" }, user, { role: "system", content: "y" }],
   ],
   ["reasoning sent back (MSG-12)", [{ role: "assistant", content: "x", reasoning_content: "r", reasoning: "r" }, user]],
@@ -59,7 +59,7 @@ const bad: readonly (readonly [title: string, messages: readonly unknown[], code
   ["no parts (MSG-2)", [parts()], "empty_array", "messages[0].content"],
   ["content of another type (MSG-2)", [{ role: "user", content: 5 }], "invalid_type", "messages[0].content"],
   [
-    "content of one part (MSG-2)",
+    "content that is one part instead of a list (MSG-2)",
     [{ role: "user", content: { type: "text", text: "x" } }],
     "invalid_type",
     "messages[0].content",
@@ -67,7 +67,7 @@ const bad: readonly (readonly [title: string, messages: readonly unknown[], code
   ["a user without content (MSG-5)", [{ role: "user" }], "missing_required_parameter", "messages[0].content"],
   ["a user with null (MSG-5)", [{ role: "user", content: null }], "missing_required_parameter", "messages[0].content"],
   [
-    "an assistant with neither (MSG-5)",
+    "an assistant message with neither content nor calls (MSG-5)",
     [{ role: "assistant", content: null }],
     "missing_required_parameter",
     "messages[0].content",
@@ -105,13 +105,13 @@ const bad: readonly (readonly [title: string, messages: readonly unknown[], code
     "messages[0].content[0].image_url.url",
   ],
   [
-    "an image by value, which this model cannot see (MSG-4)",
+    "an image as data, which this model does not support (MSG-4)",
     [parts({ type: "image_url", image_url: { url: "data:image/png;base64,AA==" } })],
     "unsupported_value",
     "messages[0].content[0]",
   ],
   [
-    "an image by address (MSG-4)",
+    "an image by URL (MSG-4)",
     [user, parts({ type: "text", text: "x" }, { type: "image_url", image_url: { url: "http://127.0.0.1:9/x" } })],
     "unsupported_value",
     "messages[1].content[1]",
@@ -155,7 +155,7 @@ const bad: readonly (readonly [title: string, messages: readonly unknown[], code
   ],
   ["a call without answer (MSG-7)", [user, calls("a"), user], "invalid_tool_messages", "messages[1].tool_calls"],
   [
-    "one of two calls without answer (MSG-7)",
+    "two calls of which one has no result (MSG-7)",
     [calls("a", "b"), result("a")],
     "invalid_tool_messages",
     "messages[0].tool_calls",
@@ -163,13 +163,13 @@ const bad: readonly (readonly [title: string, messages: readonly unknown[], code
   ["an answer to nothing (MSG-7)", [user, result("a")], "invalid_tool_messages", "messages[1].tool_call_id"],
   ["an answer to another call (MSG-7)", [calls("a"), result("b")], "invalid_tool_messages", "messages[1].tool_call_id"],
   [
-    "an answer without id (MSG-7)",
+    "a tool result without id (MSG-7)",
     [calls("a"), { role: "tool", content: "x" }],
     "missing_required_parameter",
     "messages[1].tool_call_id",
   ],
   [
-    "an answer without content (MSG-7)",
+    "a tool result without content (MSG-7)",
     [calls("a"), { role: "tool", tool_call_id: "a" }],
     "missing_required_parameter",
     "messages[1].content",

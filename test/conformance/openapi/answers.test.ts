@@ -43,7 +43,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** Expects a documented answer with this status. */
+/** Expects an answer with this status that matches docs/openapi.json. */
 function expectDocumented(operationId: string, status: number, reply: Reply): void {
   expect([reply.status, reply.text]).toEqual([status, reply.text]);
   expect(documented.faults(operationId, reply)).toEqual([]);
@@ -116,13 +116,13 @@ describe("responses match docs/openapi.json", () => {
     expectDocumented("createEmbeddings", 200, await api.embeddings({ encoding_format: "base64" }));
   });
 
-  it("for a ranking with documents and without (RANK-2, RANK-5)", async () => {
+  it("for rerank, with and without documents (RANK-2, RANK-5)", async () => {
     expectDocumented("rerank", 200, await api.rerank({ documents: ["a", { text: "b" }] }));
     expectDocumented("rerank", 200, await api.rerank({ return_documents: false }));
     expectDocumented("rerank", 400, await api.rerank({ top_n: 0 }));
   });
 
-  it("for messages, whole and streamed, and their count (ANT-2, ANT-5, ANT-6)", async () => {
+  it("for messages, whole and streamed, and for token counts (ANT-2, ANT-5, ANT-6)", async () => {
     const tools = [{ name: "weather", input_schema: { type: "object" } }];
     for (const fields of [{}, { model: "calls", tools }]) {
       expectDocumented("createMessage", 200, await api.message(fields));
@@ -208,7 +208,7 @@ describe("responses match docs/openapi.json", () => {
     expect(refused.headers.get("x-ratelimit-remaining-requests")).toBe("0");
   });
 
-  it("every documented success response was received", () => {
+  it("for every documented success response", () => {
     expect(documented.unseenSuccesses()).toEqual([]);
   });
 });

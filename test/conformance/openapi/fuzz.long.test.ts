@@ -14,7 +14,7 @@ const here = "test/conformance/openapi";
 const requestsPerOperation = 400;
 const runLimitMs = 900_000;
 
-/** Existing names, so that generated requests get beyond a 404, and a URL that needs no DNS lookup. */
+/** Existing names, so that generated requests are not all answered with 404, and a URL that needs no DNS lookup. */
 const known = {
   ChatCompletionRequest: { model: "test-chat" },
   CompletionRequest: { model: "test-chat" },
@@ -56,7 +56,7 @@ describe.skipIf(!hasPython)("random requests that are generated from docs/openap
     await rm(folder, { recursive: true });
   });
 
-  /** The output of the run. Rejects with the output if it found a fault. */
+  /** Resolves with the output of the run. Rejects with the output if Schemathesis found a fault. */
   async function runSchemathesis(document: OpenApiDocument, ...more: readonly string[]): Promise<string> {
     await writeFile(join(folder, "openapi.json"), JSON.stringify(document));
     const config = resolve(here, "schemathesis.toml");
@@ -83,12 +83,12 @@ describe.skipIf(!hasPython)("random requests that are generated from docs/openap
     expect(service.logs.filter(({ level }) => level === "error" || level === "fatal")).toEqual([]);
   });
 
-  it("would detect an undocumented response", { timeout: runLimitMs }, async () => {
+  it("make the run fail at an undocumented response", { timeout: runLimitMs }, async () => {
     const search = runSchemathesis(documentWithFault(), "--include-path", "/health", "--max-examples", "1");
     await expect(search).rejects.toThrow("Response violates schema");
   });
 
-  it("leave nothing behind", async () => {
+  it("leave no running requests and streams", async () => {
     const { requests, streams } = await service.debugState();
     expect({ requests, streams }).toMatchObject({ requests: { running: 0, waiting: 0 }, streams: 0 });
   });

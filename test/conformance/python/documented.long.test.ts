@@ -11,7 +11,7 @@ import { type RunningService, startService } from "../../support/start-service.j
 const run = promisify(execFile);
 const page = readFileSync("docs/grpc.md", "utf8");
 
-/** The code of the page's block with this info string. */
+/** The code in the page's code block with this info string. */
 function blockOf(information: string): string {
   const [, code = ""] = new RegExp(`^\`\`\`${information}\\n([\\s\\S]*?)^\`\`\`$`, "m").exec(page) ?? [];
   return code;
@@ -34,7 +34,7 @@ describe.skipIf(!hasPython)("the Python program of docs/grpc.md", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("streams an answer with code that its command line generates (GRPC-19)", async () => {
+  it("streams an answer with the code that the documented command generates (GRPC-19)", async () => {
     const path = `${dirname(python)}:${process.env["PATH"]}`;
     const env = { PATH: path, UIS_API_KEY: service.key, UIS_GRPC: service.grpc, UIS_MODEL: "test-chat" };
     await run("sh", ["-c", blockOf("sh python-generate")], { cwd: folder, env });

@@ -36,7 +36,7 @@ def streamed(model, **fields):
 
 
 def failure(call):
-    """What a call that must fail says of it."""
+    """The error of a call that must fail."""
     try:
         call()
     except grpc.RpcError as error:

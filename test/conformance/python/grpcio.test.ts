@@ -24,7 +24,7 @@ const config = {
   ],
 };
 
-// biome-ignore lint/suspicious/noExplicitAny: what another program printed
+// biome-ignore lint/suspicious/noExplicitAny: output of another program
 type Seen = any;
 
 // Needs python3 with venv, which not every machine has.
@@ -97,7 +97,7 @@ describe.skipIf(!hasPython)("the C-core gRPC client", () => {
     expect(seen["deadline"].seconds).toBeLessThan(2);
   });
 
-  it("leaves nothing running after a cancelled stream or a deadline", async () => {
+  it("leaves no running request after a cancelled stream or a deadline", async () => {
     expect(seen["cancel"].code).toBe("CANCELLED");
     await eventually(async () => {
       const { requests, models } = await service.debugState();

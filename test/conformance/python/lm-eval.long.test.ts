@@ -20,7 +20,7 @@ const capitals =
   "Peru Lima Poland Warsaw Spain Madrid";
 const words = capitals.split(" ");
 const items = 20;
-/** Items whose answer, as the task has it, is not the model's. */
+/** Items whose expected answer in the task differs from the model's answer. */
 const wrong = new Set([2, 3, 5, 8, 13]);
 
 interface Item {
@@ -31,7 +31,7 @@ interface Item {
 
 function itemOf(i: number): Item {
   const city = (of: number): string => words[(2 * of + 1) % words.length] ?? "";
-  // The last choice is no word of the vocabulary: it has many tokens.
+  // The last choice is not one word of the vocabulary but many tokens.
   const choices = [city(i), city(i + 1), city(i + 2), "Nowhere-upon-Sea"];
   const first = i % 4;
   const order = choices.map((_, at) => choices[(at + 4 - first) % 4] ?? "");
@@ -53,7 +53,7 @@ const task = (items: string): string =>
     "",
   ].join("\n");
 
-/** A line of the samples that lm-eval writes. */
+/** A line of the file with samples that lm-eval writes. */
 interface Sample {
   readonly doc: Item;
   readonly acc: number;

@@ -92,11 +92,11 @@ describe.each(wayNames)("access over %s", (name) => {
     way.close();
     await service.close();
   });
-  it("every RPC of the table is served, and no other (SEC-2)", () => {
+  it("is possible for every RPC of the table of operations, and for no other (SEC-2)", () => {
     expect(methods.map(grpcPath).toSorted()).toEqual([...operationByRpcPath.keys()].toSorted());
   });
 
-  it("every RPC accepts exactly the callers that the table of operations names (SEC-2)", async () => {
+  it("is granted by every RPC to exactly the callers that the table of operations names (SEC-2)", async () => {
     const credentials = {
       none: () => ({ authorization: null }),
       read: () => ({ authorization: bearer(service.readKey) }),
@@ -118,7 +118,7 @@ describe.each(wayNames)("access over %s", (name) => {
     }
   });
 
-  it("a malformed, unknown, revoked or expired key is rejected by every RPC that needs one (SEC-2, KEY-4)", async () => {
+  it("is refused to a malformed, unknown, revoked or expired key by every RPC that needs a key (SEC-2, KEY-4)", async () => {
     const kinds = ["malformed", "unknown", "revoked", "expired"] as const;
     const pairs = kinds.flatMap((kind) => methods.map((method) => ({ kind, method })));
     // A service answers 60 failed authentications of an address in a minute.
@@ -138,7 +138,7 @@ describe.each(wayNames)("access over %s", (name) => {
     }
   });
 
-  it("the administrator creates a key, which works until it is revoked; its running stream ends, too (KEY-7, KEY-9)", async () => {
+  it("is granted to a new key until the administrator revokes it, which also ends its running stream (KEY-7, KEY-9)", async () => {
     const authorization = bearer(service.adminToken);
     const created = await way.call(
       ApiKeyService.method.createApiKey,
@@ -161,11 +161,11 @@ describe.each(wayNames)("access over %s", (name) => {
     expect((await way.call(createChatCompletion, chatOf("a"), own)).failure?.code).toBe(status.UNAUTHENTICATED);
   });
 
-  it("rotation without overlap, expiry and narrowed models end running calls and watches within a second (E-17)", async () => {
+  it("ends for running calls and watches within a second of a rotation without overlap, an expiry or fewer models (E-17)", async () => {
     const { apiKeys } = service.service.parts;
     const startedAtMs = performance.now();
     let begun = 0;
-    /** Calls with a new key; resolves to the error's reason and its time after the start of this test. */
+    /** Calls with a new key. Resolves with the error's reason and its time since the start of this test. */
     const running = async <M extends DescMethod>(
       method: M,
       request: MessageInitShape<M["input"]>,
@@ -198,11 +198,11 @@ describe.each(wayNames)("access over %s", (name) => {
     for (const { id } of [narrowed, watching]) await apiKeys.update(id, { models: ["a"] });
     const ends = await Promise.all([expiring, rotated, narrowed, watching].map(({ end }) => end));
     expect(ends.map(({ reason }) => reason)).toEqual(ends.map(() => "INVALID_API_KEY"));
-    // The aim is a second after the change; machines with other work get five times as long.
+    // The target is a second after the change; a busy machine may need five times as long.
     for (const { tookMs } of ends) expect(tookMs).toBeLessThan(lifeMs + 5_000);
   });
 
-  it("no cache stores a response with a new secret; other responses are not marked (E-18)", async () => {
+  it("to a new secret has `no-store` in its response; other responses do not have it (E-18)", async () => {
     const authorization = bearer(service.adminToken);
     const cachingOf = async <M extends DescMethod>(method: M, request: MessageInitShape<M["input"]>) => {
       const { messages, head, failure } = await way.call(method, request, { authorization });
@@ -224,7 +224,7 @@ describe.each(wayNames)("access over %s", (name) => {
     expect(others.map(({ caching }) => caching)).toEqual([undefined, undefined]);
   });
 
-  it("a rejected request of the key service names its field", async () => {
+  it("to the key service names the field of a rejected request", async () => {
     const authorization = bearer(service.adminToken);
     const { failure } = await way.call(ApiKeyService.method.createApiKey, { scope: Scope.READ }, { authorization });
     expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, param: "name", fields: ["name"] });
@@ -232,7 +232,7 @@ describe.each(wayNames)("access over %s", (name) => {
     expect(unknown.failure).toMatchObject({ code: status.NOT_FOUND, reason: "NOT_FOUND" });
   });
 
-  it("a key sees its models only; other models look as if they did not exist (KEY-8, MODEL-7)", async () => {
+  it("is limited to the models of a key; other models are answered like unknown ones (KEY-8, MODEL-7)", async () => {
     const { apiKeys } = service.service.parts;
     const { secret } = await apiKeys.create({ name: "only a", scope: "read_write", models: ["a"] });
     const own = { authorization: bearer(secret) };
@@ -251,7 +251,7 @@ describe.each(wayNames)("access over %s", (name) => {
     expect(used).toMatchObject({ code: status.NOT_FOUND, reason: "MODEL_NOT_FOUND", param: "model" });
   });
 
-  it("a watch that the client ends leaves nothing behind", async () => {
+  it("leaves no running call after the client has ended a watch", async () => {
     await way.call(CatalogService.method.watchModels, {}, { stopAfter: 1 });
     await eventually(async () => {
       const { requests, streams } = await service.debugState();

@@ -16,7 +16,7 @@ const cpuMsMax = 250;
 
 const filled = (piece: string | Uint8Array, bytes: number): Buffer => Buffer.alloc(bytes, piece);
 
-/** A length-delimited field 1: the params of every chat request. */
+/** Encodes field 1 with a length, which is `params` in every chat request. */
 function paramsOf(content: Buffer): Buffer {
   const length: number[] = [];
   for (let rest = content.length; rest > 0; rest = Math.floor(rest / 128)) length.push((rest % 128) | 0x80);
@@ -65,7 +65,7 @@ describe("bounds of messages", () => {
   }
 
   it.each(Object.entries(protobufBombs))(
-    "millions of objects in protobuf are rejected before they are decoded, on every protocol: %s (SEC-9, E-1)",
+    "reject millions of objects in protobuf before they are decoded, on every protocol: %s (SEC-9, E-1)",
     async (_name, bomb) => {
       const invalid = { reason: "INVALID_VALUE" };
       const unary = await cheaply(() =>
@@ -92,7 +92,7 @@ describe("bounds of messages", () => {
   );
 
   it.each(Object.entries(jsonBombs))(
-    "millions of objects in JSON are rejected before they are parsed, on REST and RPCs: %s (SEC-9, E-1)",
+    "reject millions of objects in JSON before they are parsed, on REST and RPCs: %s (SEC-9, E-1)",
     async (_name, bomb) => {
       const json = authorized(service.key, "application/json");
       const rest = await cheaply(() => request(`${service.api}/chat/completions`, json, bomb));
@@ -107,7 +107,7 @@ describe("bounds of messages", () => {
     },
   );
 
-  it("a key that may only read cannot make the service decode millions of unknown fields (SEC-9, E-1)", async () => {
+  it("reject millions of unknown fields from a key with the scope read (SEC-9, E-1)", async () => {
     const bomb = protobufBombs["unknown fields"];
     const list = grpcPath(CatalogService.method.listModels);
     const headers = authorized(service.readKey, "application/proto");
@@ -116,7 +116,7 @@ describe("bounds of messages", () => {
     );
   });
 
-  it("RPCs of sessions, which need no credential, accept at most 16 KiB on every protocol (SEC-9, SEC-5)", async () => {
+  it("allow at most 16 KiB for RPCs of sessions, which need no credential, on every protocol (SEC-9, SEC-5)", async () => {
     const tooLarge = { reason: "REQUEST_TOO_LARGE" };
     const { signIn, completeSetup, changePassword } = SessionService.method;
     const raw = new RawGrpc(service.grpc);
@@ -145,7 +145,7 @@ describe("bounds of messages", () => {
     raw.close();
   });
 
-  it("health and reflection, which need no credential, accept at most 16 KiB (SEC-5)", async () => {
+  it("allow at most 16 KiB for health and reflection, which need no credential (SEC-5)", async () => {
     const raw = new RawGrpc(service.grpc);
     const check = "/grpc.health.v1.Health/Check";
     const name = Buffer.concat([Buffer.from("0a8180", "hex"), Buffer.from([0x01]), filled("x", 16 * 1024 + 1)]);
@@ -154,14 +154,14 @@ describe("bounds of messages", () => {
     raw.close();
   });
 
-  it("a caller without a valid key is rejected before its message arrives, on every protocol (SEC-5, GRPC-5)", async () => {
+  it("reject a caller without a valid key before its message arrives, on every protocol (SEC-5, GRPC-5)", async () => {
     const raw = new RawGrpc(service.grpc);
     const stream = raw.start(chat, { authorization: "Bearer wrong" });
     expect(errorFacts(statusOf(await answerOf(stream))).reason).toBe("INVALID_API_KEY");
     raw.close();
   });
 
-  it("unknown fields of a good request are ignored on every codec (DEC-9)", async () => {
+  it("ignore unknown fields of a valid request in every codec (DEC-9)", async () => {
     const raw = new RawGrpc(service.grpc);
     const { authorization } = authorized(service.readKey, "");
     const list = grpcPath(CatalogService.method.listModels);
@@ -203,7 +203,7 @@ describe("bodies that are being received", () => {
     return (await answer).status;
   }
 
-  it("share one budget over all protocols, and release it with their stream (SEC-9, E-2)", async () => {
+  it("share one byte budget over all protocols, and release it when their stream ends (SEC-9, E-2)", async () => {
     expect(await chatOverRest()).toBe(200);
     const raw = new RawGrpc(service.grpc);
     const stream = raw.start(grpcPath(createChatCompletion), { authorization: `Bearer ${service.key}` });
@@ -215,7 +215,7 @@ describe("bodies that are being received", () => {
     raw.close();
   });
 
-  it("are ended on gRPC as on REST if they make no progress (SEC-6, E-2)", async () => {
+  it("are rejected on gRPC and REST if they make no progress (SEC-6, E-2)", async () => {
     const raw = new RawGrpc(service.grpc);
     const stream = raw.start(grpcPath(createChatCompletion), { authorization: `Bearer ${service.key}` });
     const answer = answerOf(stream);

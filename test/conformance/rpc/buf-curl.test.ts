@@ -61,7 +61,7 @@ describe("buf curl", () => {
     }
   });
 
-  it("with grpc.reflection it needs no schema (SEC-28, GRPC-18)", async () => {
+  it("needs no schema if grpc.reflection is on (SEC-28, GRPC-18)", async () => {
     const list = await curl(...overGrpc, "--list-methods", grpcUrl(service, ""));
     expect(list.stderr).toBe("");
     expect(list.stdout).toContain("unified.inference.v1.InferenceService/StreamChatCompletion");
@@ -81,13 +81,13 @@ describe("buf curl", () => {
     expect(JSON.parse(answer.stdout).completion.usage.totalTokens).toBeGreaterThan(0);
   });
 
-  it("without grpc.reflection nothing is listed (SEC-28, GRPC-18)", async () => {
+  it("cannot list services if grpc.reflection is off (SEC-28, GRPC-18)", async () => {
     const list = await curl(...overGrpc, "--list-methods", grpcUrl(closed, ""));
     expect(list.code).not.toBe(0);
     expect(list.stdout).not.toContain("unified");
   });
 
-  it("an error has its details (GRPC-9)", async () => {
+  it("shows the details of an error (GRPC-9)", async () => {
     const unknown = chat.replace("test-chat", "none");
     const answer = await curl(
       ...overGrpc,

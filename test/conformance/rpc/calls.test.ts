@@ -23,7 +23,7 @@ const models = [
   { id: "slow", engine: "scripted", scripted: { text: "One two three four five.", token_delay_ms: 40 } },
 ];
 const requestId = /^req_[0-9a-f]{32}$/;
-/** Five times the aimed time from a client's disconnect to the abort of its engine. */
+/** Five times the target for the time from a client's disconnect to the abort of its engine. */
 const abortBoundMs = 250;
 
 describe.each(wayNames)("calls over %s", (name) => {
@@ -47,7 +47,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     return (await service.debugState()).models.find((model) => model.id === id)?.busy ?? 0;
   }
 
-  it("unary: a response with its usage and the request id (GRPC-2, GRPC-22)", async () => {
+  it("return a unary response with its usage and the request id (GRPC-2, GRPC-22)", async () => {
     const { messages, requestId: id, failure } = await way.call(createChatCompletion, chatOf("m"));
     expect(failure).toBeNull();
     expect(messages[0]?.completion).toMatchObject({
@@ -58,7 +58,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     expect(id).toMatch(requestId);
   });
 
-  it("stream: the role first, then the text, then the finish reason, and the usage in a chunk of its own (GRPC-2, GRPC-22)", async () => {
+  it("stream first the role, then the text, then the finish reason, and the usage in a separate chunk (GRPC-2, GRPC-22)", async () => {
     const { messages, requestId: id, failure } = await way.call(streamChatCompletion, chatOf("m"));
     expect(failure).toBeNull();
     expect(id).toMatch(requestId);
@@ -70,7 +70,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     expect(new Set(chunks.map((chunk) => chunk?.id)).size).toBe(1);
   });
 
-  it("text completions and embeddings also work (GRPC-2)", async () => {
+  it("return text completions and embeddings (GRPC-2)", async () => {
     const request = { params: { model: "m", prompt: ["Go on."] } };
     const whole = await way.call(createCompletion, request);
     expect(whole.messages[0]?.completion?.choices[0]?.text).toBe("One two three.");
@@ -80,7 +80,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     expect(messages[0]?.embeddings?.data[0]?.vector).toHaveLength(4 * 4);
   });
 
-  it("rerank works, and rejects wrong values with the field (GRPC-2, RANK-1, RANK-4)", async () => {
+  it("return rankings, and reject wrong values of rerank with the field (GRPC-2, RANK-1, RANK-4)", async () => {
     const params = { model: "r", query: "a b", documents: ["a", "b a"] };
     const { messages } = await way.call(rerank, { params });
     expect(messages[0]?.ranking?.results.map(({ index }) => index)).toEqual([1, 0]);
@@ -100,13 +100,13 @@ describe.each(wayNames)("calls over %s", (name) => {
   });
 
   for (const method of chatMethods) {
-    it(`deadline: ${method.localName} ends as DEADLINE_EXCEEDED and frees its slot (GRPC-4)`, async () => {
+    it(`end ${method.localName} with DEADLINE_EXCEEDED at the deadline, and free its slot (GRPC-4)`, async () => {
       const { failure } = await way.call(method, chatOf("hangs"), { timeoutMs: 150 });
       expect(failure?.code).toBe(status.DEADLINE_EXCEEDED);
       await eventually(isIdle, "nothing is left");
     });
 
-    it(`cancel: ${method.localName} frees its slot immediately (GRPC-3, GRPC-7)`, async () => {
+    it(`free the slot of a cancelled ${method.localName} immediately (GRPC-3, GRPC-7)`, async () => {
       const leave = new AbortController();
       const outcome = way.call(method, chatOf("hangs"), { signal: leave.signal });
       await eventually(async () => (await busySlots("hangs")) === 1, "the engine runs");
@@ -119,7 +119,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     });
   }
 
-  it("cancel: a client that waits for a slot leaves the queue (GRPC-7)", async () => {
+  it("leave the queue if they are cancelled while they wait for a slot (GRPC-7)", async () => {
     const holders = new AbortController();
     const held = [1, 2, 3, 4].map(() => way.call(createChatCompletion, chatOf("hangs"), { signal: holders.signal }));
     await eventually(async () => (await busySlots("hangs")) === 4, "all slots are taken");
@@ -134,7 +134,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     await eventually(isIdle, "nothing is left");
   });
 
-  it("drain: running calls finish, late ones end with SERVER_SHUTTING_DOWN, new ones are rejected (REL-10, GRPC-11, GRPC-16)", async () => {
+  it("finish during a drain; late ones end with SERVER_SHUTTING_DOWN, new ones are rejected (REL-10, GRPC-11, GRPC-16)", async () => {
     const slow = way.call(streamChatCompletion, chatOf("slow"));
     const hung = chatMethods.map((method) => way.call(method, chatOf("hangs")));
     await eventually(async () => (await busySlots("slow")) + (await busySlots("hangs")) === 3, "all run");

@@ -61,13 +61,13 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
       return delivery?.state === state && delivery.attemptsMade === attempts;
     }, `${id} is ${state} after ${attempts} attempts`);
 
-  /** Creates one more event whose delivery ends; returns its id. */
+  /** Creates one more event and waits until its delivery has ended. Returns the delivery's id. */
   async function deliver(answer: typeof good, end: string, attempts: number): Promise<string> {
     receiver.answerWith(answer);
     const known = new Set((await list()).map(({ id }) => id));
     expect((await new ServiceClient(service.http, service.key).chat("test-chat")).status).toBe(200);
     let made: string | undefined;
-    // Deliveries are created from the event of the request a moment after its answer.
+    // Deliveries are created shortly after the answer, from the event of the request.
     await eventually(async () => {
       made = (await list()).find(({ id }) => !known.has(id))?.id;
       return made !== undefined;
@@ -116,7 +116,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     expect(listed?.attempts.map(({ headers }) => headers)).toEqual([{}, {}]);
   });
 
-  it("retries a failed delivery by hand or on a new schedule, and a successful one only on request (WH-46, WH-47)", async () => {
+  it("retries a failed delivery once or on a new schedule, and a successful one only if the request says so (WH-46, WH-47)", async () => {
     const id = await deliver(bad, "permanently_failed", 2);
     expect((await retry(id)).failure).toBeNull();
     await until(id, "permanently_failed", 3);
@@ -139,7 +139,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     expect(new Set(bodies).size).toBe(1);
   });
 
-  it("replays what failed since a time, once for repeated requests, and returns the progress (WH-48)", async () => {
+  it("replays the deliveries that failed since a time, once for repeated requests, and returns the progress (WH-48)", async () => {
     const fromMs = Date.now();
     const ids = [await deliver(bad, "permanently_failed", 2), await deliver(bad, "permanently_failed", 2)];
     const arrived = await deliver(good, "delivered", 1);
@@ -162,7 +162,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     for (const id of ids) await until(id, "delivered", 4);
   });
 
-  it("rejects with a remedy: an unknown delivery, one of a disabled endpoint, an invalid filter (WH-46)", async () => {
+  it("rejects an unknown delivery, a disabled endpoint and an invalid filter with a remedy in the message (WH-46)", async () => {
     const id = await deliver(good, "delivered", 1);
     const unknown = `dlv_${"0".repeat(32)}`;
     for (const { failure } of [await retry(unknown), await way.call(getDelivery, { id: "dlv_1" }, administrator())]) {
@@ -179,7 +179,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     expect(badly).toMatchObject({ code: status.INVALID_ARGUMENT, param: "state" });
   });
 
-  it("needs the administrator (SEC-2)", async () => {
+  it("requires the administrator (SEC-2)", async () => {
     const calls = (settings: CallSettings) => [
       way.call(listDeliveries, {}, settings),
       way.call(getDelivery, { id: "dlv_1" }, settings),
@@ -191,7 +191,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     for (const { failure } of nobody) expect(failure?.code).toBe(status.UNAUTHENTICATED);
   });
 
-  it("leaves a record of each retry and replay (KEY-23)", async () => {
+  it("leaves an audit record of each retry and replay (KEY-23)", async () => {
     const { messages } = await way.call(SystemService.method.listAuditRecords, {}, administrator());
     const acts = messages[0]?.records.map(({ action }) => action) ?? [];
     expect(acts).toEqual(expect.arrayContaining(["delivery.retry", "delivery.replay", "webhook_endpoint.create"]));

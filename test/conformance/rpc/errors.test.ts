@@ -64,7 +64,7 @@ const cases: readonly Case[] = [
     model: "short",
     text: "one two three four five six seven eight nine ten",
   },
-  { title: "a fault of ours (ERR-22)", code: "internal_error", grpc: status.INTERNAL, model: "internal_error" },
+  { title: "an internal error (ERR-22)", code: "internal_error", grpc: status.INTERNAL, model: "internal_error" },
   { title: "an engine that dies (ERR-23)", code: "upstream_error", grpc: status.UNAVAILABLE, model: "upstream_error" },
   {
     title: "no capacity (ERR-24)",
@@ -102,7 +102,7 @@ describe.each(wayNames)("errors over %s", (name) => {
 
   for (const method of chatMethods) {
     for (const { title, code, grpc, param, model, fields, text } of cases) {
-      it(`${title}: ${method.localName} (GRPC-9)`, async () => {
+      it(`have code, reason and field for ${title}: ${method.localName} (GRPC-9)`, async () => {
         const { messages, failure, requestId: id } = await way.call(method, chatOf(model, fields, text));
         expectFailure(failure, code, grpc, param);
         expect(messages).toHaveLength(0);
@@ -110,7 +110,7 @@ describe.each(wayNames)("errors over %s", (name) => {
       });
     }
 
-    it(`one answer for every kind of bad credential: ${method.localName} (GRPC-9, ERR-11, KEY-4, KEY-5, KEY-17)`, async () => {
+    it(`are the same for every kind of bad credential: ${method.localName} (GRPC-9, ERR-11, KEY-4, KEY-5, KEY-17)`, async () => {
       const revoked = await service.service.parts.apiKeys.create({ name: "gone", scope: "read_write" });
       await service.service.parts.apiKeys.revoke(revoked.record.id);
       const credentials = [null, "", "Bearer sk-uis-nothing", `Basic ${service.key}`, `Bearer ${revoked.secret}`];
@@ -123,13 +123,13 @@ describe.each(wayNames)("errors over %s", (name) => {
       expect(messages.size).toBe(1);
     });
 
-    it(`a key whose scope is too small: ${method.localName} (ERR-12, KEY-7, KEY-17)`, async () => {
+    it(`have code and reason for a key without the needed scope: ${method.localName} (ERR-12, KEY-7, KEY-17)`, async () => {
       const { failure } = await way.call(method, chatOf("m"), { authorization: `Bearer ${service.readKey}` });
       expectFailure(failure, "insufficient_permissions", status.PERMISSION_DENIED);
     });
   }
 
-  it("error texts name enum values and no REST path (ERR-7)", async () => {
+  it("name enum values and no REST path (ERR-7)", async () => {
     const role = {
       params: { model: "m", messages: [{ content: [{ part: { case: "text" as const, value: "Hi" } }] }] },
     };
@@ -141,7 +141,7 @@ describe.each(wayNames)("errors over %s", (name) => {
     }
   });
 
-  it("no capacity: the wait is in a detail and in metadata (RETRY-1, GRPC-10)", async () => {
+  it("have the retry delay in a detail and in metadata if there is no capacity (RETRY-1, GRPC-10)", async () => {
     for (const method of chatMethods) {
       const { failure } = await way.call(method, chatOf("server_is_overloaded"));
       expect(failure?.retryDelayMs).toBeGreaterThan(0);
@@ -150,7 +150,7 @@ describe.each(wayNames)("errors over %s", (name) => {
     }
   });
 
-  it("an engine that dies in mid-stream: its output, then the error (ERR-23)", async () => {
+  it("follow the output of an engine that fails in the middle of a stream (ERR-23)", async () => {
     const { messages, failure } = await way.call(streamChatCompletion, chatOf("dies"));
     expectFailure(failure, "upstream_error", status.UNAVAILABLE);
     const said = messages.map(({ chunk }) => chunk?.choices[0]?.delta?.content ?? "").join("");

@@ -71,7 +71,7 @@ describe.each(wayNames)("calls that fail over %s", (name) => {
   });
   afterAll(() => way.close());
 
-  it.each(refusals)("$title is logged and counted with its outcome", async (refusal) => {
+  it.each(refusals)("are logged and counted with their outcome: $title", async (refusal) => {
     const { method, request, route, code } = refusal;
     const before = await countsOf(route);
     const { failure, requestId } = await way.call(method, request, administrator());
@@ -80,13 +80,13 @@ describe.each(wayNames)("calls that fail over %s", (name) => {
     expect(await countsOf(route)).toEqual({ ...before, [code]: (before[code] ?? 0) + 1 });
   });
 
-  it("a successful call is logged as successful", async () => {
+  it("do not affect the log of a successful call", async () => {
     const { failure, requestId } = await way.call(SystemService.method.getSystem, {}, administrator());
     expect(failure).toBeNull();
     expect(await logOf(requestId)).toMatchObject([{ outcome: "completed", error: null }]);
   });
 
-  it("a cancelled stream is logged as cancelled, not as failed", async () => {
+  it("do not include a cancelled stream, which is logged as cancelled", async () => {
     const { requestId } = await way.call(SystemService.method.watchOverview, {}, { ...administrator(), stopAfter: 1 });
     expect(await logOf(requestId)).toMatchObject([
       { operation: "watch_overview", outcome: "client_left", error: null },
@@ -94,7 +94,7 @@ describe.each(wayNames)("calls that fail over %s", (name) => {
   });
 });
 
-it("a rejection on REST is also logged with its outcome", async () => {
+it("a rejected REST call is logged with its outcome", async () => {
   const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
   const response = await fetch(`${service.api}/webhooks`, { method: "POST", headers, body: '{"url":"no address"}' });
   const { error } = (await response.json()) as { error: { code: string } };

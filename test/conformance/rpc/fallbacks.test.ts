@@ -31,7 +31,7 @@ describe.each(wayNames)("fallback models over %s", (name) => {
   });
   afterAll(() => service.close());
 
-  it("the metadata name the model and the deployment, and the answer the requested id (REL-21)", async () => {
+  it("are named with their deployment in the metadata, while the answer has the requested model (REL-21)", async () => {
     const way = openWay(name, service);
     const route = { "x-uis-model": "small", "x-uis-deployment": "embedded/small", "x-uis-attempts": "2" };
     const unary = await way.call(createChatCompletion, { params });
@@ -43,7 +43,7 @@ describe.each(wayNames)("fallback models over %s", (name) => {
     way.close();
   });
 
-  it("x-uis-fallback: off keeps other models from answering (REL-21)", async () => {
+  it("are not used with the header x-uis-fallback: off (REL-21)", async () => {
     const way = openWay(name, service);
     const { failure } = await way.call(createChatCompletion, { params }, { headers: { "x-uis-fallback": "off" } });
     expect(failure?.reason).toBe("UPSTREAM_ERROR");

@@ -6,7 +6,7 @@ import { openWay, wayNames } from "./ways.js";
 
 const models = [{ id: "hangs", engine: "scripted", scripted: { text: "One two three.", hang_after_tokens: 2 } }];
 
-describe("a service that is killed", () => {
+describe("a service that is killed in the middle of streams", () => {
   let served: ServiceFolder;
   let running: ServiceProcess;
   beforeAll(async () => {
@@ -15,7 +15,7 @@ describe("a service that is killed", () => {
   });
   afterAll(() => served.remove());
 
-  it("in mid-stream every client gets an error and no response that looks complete (GRPC-15)", async () => {
+  it("leaves every client with an error and no response that looks complete (GRPC-15)", async () => {
     const service = { http: running.http, grpc: running.line.grpc, key: running.key };
     let streaming = 0;
     const outcomes = wayNames.map((name) =>

@@ -28,7 +28,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     await service.close();
   });
 
-  /** A new key with these limits in its own account. */
+  /** Creates a key with these limits in a new account. */
   const limited = async (limits: Partial<RateLimits> = {}) => {
     const account = `account-${accounts++}`;
     const settings = { name: "limited", scope: "read_write", account, limits: { ...unlimited, ...limits } } as const;
@@ -54,7 +54,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     const { settings } = await limited({ tokensPerMinute: 1_000 });
     const { head } = await way.call(createEmbeddings, { params: { model: "embed", input: ["a b"] } }, settings);
     expect(head.get("x-ratelimit-remaining-tokens")).toBe("998");
-    // Two tokens for the first request, and the query counts once for each document.
+    // Two tokens for the first request; for the second, the query counts once for each document.
     const ranked = await way.call(
       rerank,
       { params: { model: "rank", query: "a b", documents: ["c", "d e"] } },
@@ -63,7 +63,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     expect(ranked.head.get("x-ratelimit-remaining-tokens")).toBe("991");
   });
 
-  it("reject with RESOURCE_EXHAUSTED and the figures, also before the body is read (state RL-8, state RL-9, wire RL-1)", async () => {
+  it("reject with RESOURCE_EXHAUSTED and the limit's values, also before the body is read (state RL-8, state RL-9, wire RL-1)", async () => {
     for (const method of chatMethods) {
       const { settings } = await limited({ requestsPerMinute: 1, tokensPerMinute: 100 });
       const large = await way.call(method, chatOf("chat", { maxTokens: 500 }, "Hi"), settings);
@@ -84,7 +84,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     }
   });
 
-  it("are set, read with their use and removed by the administrator (state RL-15, state RL-22)", async () => {
+  it("can be set, read with their usage, and removed by the administrator (state RL-15, state RL-22)", async () => {
     const { account, settings } = await limited();
     const owner = { owner: { case: "account", value: account } } as const;
     const set = await way.call(updateLimits, { owner, limits: { requestsPerMinute: 2n } }, administrator());
@@ -103,7 +103,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     expect(after.head.has("x-ratelimit-remaining-requests")).toBe(false);
   });
 
-  it("a key whose window was reset is admitted immediately (state RL-22)", async () => {
+  it("admit a key immediately after its window was reset (state RL-22)", async () => {
     const { id, settings } = await limited({ requestsPerMinute: 1 });
     const ask = async () => (await way.call(createChatCompletion, chatOf("chat"), settings)).failure?.code ?? status.OK;
     expect([await ask(), await ask(), await ask()]).toEqual([0, status.RESOURCE_EXHAUSTED, status.RESOURCE_EXHAUSTED]);
@@ -115,14 +115,14 @@ describe.each(wayNames)("limits over %s", (name) => {
     expect(records).toMatchObject([{ action: "limits.reset_window", target: id, actor: { kind: "admin_token" } }]);
   });
 
-  it("need the administrator (SEC-2)", async () => {
+  it("can be changed only by the administrator (SEC-2)", async () => {
     const owner = { owner: { case: "account", value: "default" } } as const;
     for (const method of [getLimits, updateLimits, resetWindow]) {
       expect((await way.call(method, { owner })).failure?.code).toBe(status.PERMISSION_DENIED);
     }
   });
 
-  it("are rejected without an owner, naming the field", async () => {
+  it("are rejected without an owner, and the error names the field", async () => {
     const { failure } = await way.call(getLimits, {}, administrator());
     expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, param: "owner", fields: ["owner"] });
   });

@@ -27,7 +27,7 @@ async function chat(): Promise<number> {
 }
 
 describe("SystemService.WatchOverview", () => {
-  it("over every protocol it sends everything first, then only the time until something changes", async () => {
+  it("sends everything first, then only the time until something changes, over every protocol", async () => {
     const heard = new Map<string, number>();
     let asked: Promise<number> | null = null;
     const watched = await Promise.all(
@@ -62,7 +62,7 @@ describe("SystemService.WatchOverview", () => {
     expect([failure?.code, messages.length]).toEqual([grpcStatus.PERMISSION_DENIED, 0]);
   });
 
-  it("it ends with the session that watches (SEC-19)", async () => {
+  it("ends with the session that watches (SEC-19)", async () => {
     const { sessions } = service.service.parts;
     const { token, record } = await sessions.begin("admin", { address: "127.0.0.1", userAgent: "test" });
     const client = createClient(SystemService, createConnectTransport({ baseUrl: service.http, httpVersion: "1.1" }));
@@ -78,7 +78,7 @@ describe("SystemService.WatchOverview", () => {
     expect([looks, error]).toEqual([1, Code.Unauthenticated]);
   });
 
-  it("a stop of the service ends it immediately (REL-10)", async () => {
+  it("ends immediately when the service stops (REL-10)", async () => {
     const other = await startService({ config: { offline: true, models: [{ id: "m", engine: "scripted" }] } });
     const way = openWay("connect json", other);
     let stopped = Promise.resolve();
@@ -100,7 +100,7 @@ describe("SystemService.WatchOverview", () => {
 });
 
 describe("SystemService.RunDoctor", () => {
-  it("over every protocol it returns the findings of `uis doctor` that a running service can have", async () => {
+  it("returns the findings of `uis doctor` that a running service can have, over every protocol", async () => {
     const outcomes = await Promise.all(
       wayNames.map(async (name) => {
         const way = openWay(name, service);

@@ -15,7 +15,7 @@ const rubbish = Buffer.from("ffffffffffffffff", "hex");
 const tokens = 64 * 128;
 const sixtyFourMebibytes = Array.from({ length: tokens }, () => "x".repeat(8 * 1024 - 1)).join(" ");
 
-describe("malformed requests that no library sends", () => {
+describe("malformed requests that client libraries do not send", () => {
   let service: RunningService;
   beforeAll(async () => {
     service = await startService();
@@ -23,7 +23,7 @@ describe("malformed requests that no library sends", () => {
   afterAll(() => service.close());
   const authorized = (type: string) => ({ authorization: `Bearer ${service.key}`, "content-type": type });
 
-  it("a message that cannot be decoded is rejected on gRPC (GRPC-13)", async () => {
+  it("are rejected on gRPC for a message that cannot be decoded (GRPC-13)", async () => {
     const raw = new RawGrpc(service.grpc);
     for (const method of chatMethods) {
       const { authorization } = authorized("");
@@ -34,7 +34,7 @@ describe("malformed requests that no library sends", () => {
     raw.close();
   });
 
-  it("a message that cannot be decoded is rejected on Connect (GRPC-13)", async () => {
+  it("are rejected on Connect for a message that cannot be decoded (GRPC-13)", async () => {
     const unary = service.http + grpcPath(createChatCompletion);
     for (const [type, body] of [
       ["application/json", "{"],
@@ -54,13 +54,13 @@ describe("malformed requests that no library sends", () => {
     expect(connectErrorOf(streamed).code).toBe(status.INVALID_ARGUMENT);
   });
 
-  it("a message that cannot be decoded is rejected on gRPC-Web (GRPC-13)", async () => {
+  it("are rejected on gRPC-Web for a message that cannot be decoded (GRPC-13)", async () => {
     const url = service.http + grpcPath(createChatCompletion);
     const { headers } = await request(url, authorized("application/grpc-web+proto"), envelope(rubbish));
     expect(headers["grpc-status"]).toBe(String(status.INTERNAL));
   });
 
-  it("afterwards nothing is left running, and a valid request is served (GRPC-13)", async () => {
+  it("leave no running call, and a valid request is served afterwards (GRPC-13)", async () => {
     const { requests, streams, timers } = await service.debugState();
     expect({ requests, streams, timers }).toMatchObject({
       requests: { running: 0, waiting: 0 },
@@ -116,7 +116,7 @@ describe("streams whose client does not read", () => {
   }
 
   it.each(Object.keys(ways))(
-    "%s: the engine waits, and after limits.stall the stream is cut (REL-1, GRPC-14)",
+    "pause the engine, and are reset after limits.stall: %s (REL-1, GRPC-14)",
     async (name) => {
       const ended = () => service.logs.filter(({ msg, outcome }) => msg === "request" && outcome === "stalled").length;
       const before = ended();

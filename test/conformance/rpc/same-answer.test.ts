@@ -22,7 +22,7 @@ interface Answer {
   readonly usage: { readonly prompt: number; readonly completion: number; readonly total: number };
 }
 
-describe("one chat over every protocol", () => {
+describe("the answer to a request", () => {
   let service: RunningService;
   let ways: readonly RpcWay[];
   beforeAll(async () => {
@@ -135,7 +135,7 @@ describe("one chat over every protocol", () => {
     }
   });
 
-  it("embeddings have the same vectors over REST, gRPC, Connect and gRPC-Web (GRPC-2, PROTO-7)", async () => {
+  it("has the same vectors of embeddings over REST, gRPC, Connect and gRPC-Web (GRPC-2, PROTO-7)", async () => {
     const inputs = ["one", "two three"];
     const { data, usage } = await (await post("/embeddings", { model: "e", input: inputs })).json();
     const expected = data.map(({ embedding }: { embedding: number[] }) => embedding.map(Math.fround));
@@ -148,7 +148,7 @@ describe("one chat over every protocol", () => {
     }
   });
 
-  it("the count of a prompt is the same over REST, gRPC, Connect and gRPC-Web (GRPC-2, ANT-6)", async () => {
+  it("has the same token count of a prompt over REST, gRPC, Connect and gRPC-Web (GRPC-2, ANT-6)", async () => {
     const body = { model: "m", messages: restBody.messages };
     expect(await (await post("/messages/count_tokens", body)).json()).toEqual({ input_tokens: 2 });
     for (const way of ways) {
@@ -160,7 +160,7 @@ describe("one chat over every protocol", () => {
     }
   });
 
-  it("a ranking is the same over REST, gRPC, Connect and gRPC-Web (GRPC-2, RANK-3, RANK-4, RANK-5, RANK-6)", async () => {
+  it("has the same ranking of documents over REST, gRPC, Connect and gRPC-Web (GRPC-2, RANK-3, RANK-4, RANK-5, RANK-6)", async () => {
     const documents = ["one", "two three", "three", "four"];
     const query = "two three";
     const { results, usage } = await (

@@ -12,7 +12,7 @@ import { openWay, type RpcWay, wayNames } from "./ways.js";
 
 const mebibyte = 1024 * 1024;
 
-describe("sizes", () => {
+describe("size limits of RPC messages and metadata", () => {
   let service: RunningService;
   let ways: readonly RpcWay[];
   beforeAll(async () => {
@@ -28,7 +28,7 @@ describe("sizes", () => {
   /** A prompt of one token with any number of bytes. */
   const longWord = (bytes: number) => chatOf("test-chat", {}, "x".repeat(bytes));
 
-  it.each(wayNames)("%s accepts a message of 5 MiB and rejects one above 20 MiB (SEC-5, GRPC-12)", async (name) => {
+  it.each(wayNames)("allow a message of 5 MiB and reject one above 20 MiB over %s (SEC-5, GRPC-12)", async (name) => {
     const way = wayOf(name);
     for (const method of chatMethods) {
       expect((await way.call(method, longWord(5 * mebibyte))).failure, method.localName).toBeNull();
@@ -38,13 +38,13 @@ describe("sizes", () => {
     expect((await way.call(createChatCompletion, chatOf("test-chat"))).failure).toBeNull();
   });
 
-  it("a message that is too large differs from a rate limit by its reason (SEC-5, GRPC-12)", async () => {
+  it("reject a large message with another reason than a rate limit (SEC-5, GRPC-12)", async () => {
     const { failure } = await wayOf("grpc").call(createChatCompletion, longWord(20 * mebibyte));
     expect(failure?.reason).toBe("REQUEST_TOO_LARGE");
     expect(failure?.retryDelayMs).toBeNull();
   });
 
-  it("40 KiB of metadata are rejected with a status, and another client is served (SEC-5)", async () => {
+  it("reject 40 KiB of metadata with a status, and another client is served (SEC-5)", async () => {
     const large = { "x-large": "a".repeat(40 * 1024) };
     const grpc = wayOf("grpc");
     const { failure } = await grpc.call(createChatCompletion, chatOf("test-chat"), { headers: large });
@@ -59,7 +59,7 @@ describe("sizes", () => {
     expect(response.status).toBe(431);
   });
 
-  it("a message above the limit after decompression is rejected, and another client is served (SEC-5, GRPC-12)", async () => {
+  it("reject a message that is above the limit after decompression, and another client is served (SEC-5, GRPC-12)", async () => {
     const request = create(CreateChatCompletionRequestSchema, longWord(200 * mebibyte));
     const bomb = grpcFrame(gzipSync(toBinary(CreateChatCompletionRequestSchema, request)), true);
     expect(bomb.length).toBeLessThan(mebibyte);

@@ -42,7 +42,7 @@ const portOf = (address: string): number => Number(new URL(address).port);
 const modelOf = ({ models }: System, id: string) => models.find((model) => model.id === id);
 
 describe("SystemService.GetSystem", () => {
-  it.each(wayNames)("over %s it returns the status of the process and its store", async (name) => {
+  it.each(wayNames)("returns the status of the process and its store over %s", async (name) => {
     const system = await systemBy(name);
     expect(system).toMatchObject({
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
@@ -69,7 +69,7 @@ describe("SystemService.GetSystem", () => {
     expect(failure?.code).toBe(grpcStatus.PERMISSION_DENIED);
   });
 
-  it("a risky configuration is listed with its remedy (WH-41)", async () => {
+  it("lists a risky configuration with its remedy (WH-41)", async () => {
     const { warnings } = await systemBy("grpc");
     expect(warnings).toContainEqual(expect.stringContaining("webhooks.allow_http"));
     expect(warnings.filter((warning) => /memory/.test(warning))).toHaveLength(1);
@@ -95,7 +95,7 @@ describe("SystemService.GetSystem", () => {
 });
 
 describe("SystemService.GetHistory", () => {
-  it.each(wayNames)("over %s it returns what happened since the start, and its sum", async (name) => {
+  it.each(wayNames)("returns the history since the start and its sum over %s", async (name) => {
     expect((await chat("test-chat")).status).toBe(200);
     const { counters } = await systemBy("grpc");
     const way = openWay(name, service);

@@ -53,7 +53,7 @@ async function chat(secret: string): Promise<{ status: number; code: string | nu
 const codeOf = (error: unknown) => ConnectError.from(error).code;
 
 describe("UsageService", () => {
-  it("a key reads the usage of its own account, the administrator that of any (USE-10, SEC-22)", async () => {
+  it("returns the usage of a key's own account, and to the administrator that of any account (USE-10, SEC-22)", async () => {
     const { id, secret } = await keyOf("asks");
     await chat(secret);
     const own = await usageOf(secret).queryUsage({ groupBy: [UsageGroup.KEY], pageSize: 1 });
@@ -67,7 +67,7 @@ describe("UsageService", () => {
     expect(String(first)).toBe(String(second));
   });
 
-  it("a watch sends the current day immediately and after a change (USE-10)", async () => {
+  it("sends the current day to a watch immediately and after each change (USE-10)", async () => {
     const { secret } = await keyOf("watched");
     const stop = new AbortController();
     const told: bigint[] = [];
@@ -109,7 +109,7 @@ describe("ThresholdService", () => {
     expect(codeOf(again)).toBe(Code.NotFound);
   });
 
-  it("a budget rejects requests beyond it until its period ends, and shows its usage (ERR-21, USE-7)", async () => {
+  it("creates budgets that reject further requests until their period ends, and that show their usage (ERR-21, USE-7)", async () => {
     const { id: apiKeyId, secret } = await keyOf("budget");
     const { threshold } = await thresholds().createThreshold({
       threshold: { apiKeyId, metric: Metric.REQUESTS, period: Period.DAY, limit: 2n, action: Action.REFUSE },

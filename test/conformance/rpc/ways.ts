@@ -15,7 +15,7 @@ import { grpcDefinition } from "../../../src/lib/grpc-definition.js";
 import { errorFacts, GrpcClient, metadataOf } from "../../support/grpc-client.js";
 import type { RunningService } from "../../support/start-service.js";
 
-/** An error as a client reads it, the same on every protocol. */
+/** An error that a client has received, in a form that is the same for every protocol. */
 export interface RpcFailure {
   /** gRPC status code; Connect has the same numbers. */
   readonly code: number;
@@ -31,7 +31,7 @@ export interface RpcFailure {
 }
 
 export interface RpcOutcome<O> {
-  /** One message for a successful unary call, all received ones for a stream. */
+  /** All received messages; a successful unary call has one. */
   readonly messages: readonly O[];
   readonly requestId: string | null;
   /** Metadata received before the answer; empty for a rejected call. */
@@ -96,7 +96,7 @@ class GrpcWay implements RpcWay {
     const input = create(method.input, request);
     const metadata = metadataOf(headersOf(settings, this.#authorization));
     const options = settings.timeoutMs === undefined ? {} : { deadline: Date.now() + settings.timeoutMs };
-    // A unary call is sent as a stream of a single message: both have the same bytes.
+    // A unary call is sent as a stream with a single message: both have the same bytes.
     const call = this.#client(method).stream(method.localName, input, metadata, options);
     settings.signal?.addEventListener("abort", () => call.cancel());
     let requestId: string | null = null;

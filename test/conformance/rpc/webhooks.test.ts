@@ -34,7 +34,7 @@ afterAll(async () => {
   await receiver.close();
 });
 
-/** The content of an object: protobuf's JSON omits empty fields, and the fraction of a time if it is zero. */
+/** Normalizes an object: protobuf JSON omits empty fields, and the fraction of a time if it is zero. */
 function saidOf(object: Readonly<Record<string, unknown>>): object {
   const said = Object.entries(object).filter(([, value]) => value !== null && value !== "");
   return Object.fromEntries(
@@ -76,7 +76,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     expect(await list()).toEqual([]);
   });
 
-  it("a key with the scope read can read but not change; without a credential both fail (WH-3, KEY-7, KEY-17)", async () => {
+  it("allows reading but no changes with the scope read, and nothing without a credential (WH-3, KEY-7, KEY-17)", async () => {
     const { id } = await make();
     expect((await list(readOnly())).map((each) => each.id)).toEqual([id]);
     const change = { id, status: "disabled" };
@@ -101,13 +101,13 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     ["events", { events: ["request.failed", "request.failed"] }],
     ["status", { status: "paused" }],
     ["max_in_flight", { maxInFlight: 65 }],
-  ])("a bad %s is named: %j (WH-3)", async (param, fields) => {
+  ])("names an invalid %s: %j (WH-3)", async (param, fields) => {
     const webhookEndpoint = { url: receiver.url, events, ...fields };
     const { failure } = await way.call(createWebhookEndpoint, { webhookEndpoint });
     expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, param, fields: [param] });
   });
 
-  it("an update changes the given fields only (WH-2)", async () => {
+  it("updates only the given fields (WH-2)", async () => {
     const { made, id } = await make();
     const disabled = await way.call(updateWebhookEndpoint, {
       id,
@@ -132,7 +132,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     await way.call(deleteWebhookEndpoint, { id });
   });
 
-  it("a rotation returns the new secret and the old one's expiry; a third is 409 with a time (WH-7)", async () => {
+  it("returns the new secret of a rotation and the old one's expiry; a third secret is 409 with a time (WH-7)", async () => {
     const { id, secret } = await make();
     const beginMs = Date.now();
     const rotate = (overlapMs?: number) =>
@@ -141,7 +141,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     expect(first?.secret).not.toBe(secret);
     expect(first?.webhookEndpoint?.secretHint).toBe(first?.secret.slice(-4));
     const oldExpiresAt = first?.oldExpiresAt;
-    if (oldExpiresAt === undefined) throw new Error("the end of the old secret is told");
+    if (oldExpiresAt === undefined) throw new Error("the response has no expiry of the old secret");
     expect(first?.webhookEndpoint?.previousSecretExpiresAt).toEqual(oldExpiresAt);
     expect(Math.abs(timestampMs(oldExpiresAt) - beginMs - dayMs)).toBeLessThan(60_000);
     await rotate(7 * dayMs);
@@ -155,7 +155,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     await way.call(deleteWebhookEndpoint, { id });
   });
 
-  it("a test event arrives once, signed, and only the administrator reads the receiver's response (WH-43, WH-49)", async () => {
+  it("sends a signed test event once, and shows the receiver's response only to the administrator (WH-43, WH-49)", async () => {
     const { id, secret } = await make();
     const before = receiver.requests.length;
     const toKey = (await way.call(sendTestEvent, { id, eventType: "request.failed" })).messages[0];
@@ -172,7 +172,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     await way.call(deleteWebhookEndpoint, { id });
   });
 
-  it("the administrator names the account; a key that names another one, or its endpoint, gets the same 404 (SEC-22)", async () => {
+  it("takes the account from the administrator; a key that names another account or its endpoint gets 404 (SEC-22)", async () => {
     const { id } = await make({ account: "elsewhere" }, administrator());
     expect((await list(administrator(), "elsewhere")).map((each) => each.id)).toEqual([id]);
     expect(await list()).toEqual([]);

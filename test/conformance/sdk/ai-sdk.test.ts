@@ -90,7 +90,7 @@ describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, v
     expect(await result.usage).toMatchObject(usage);
   });
 
-  it("a tool is called and its result answered, streamed or not (TOOL-10, TOOL-12, TOOL-13)", async () => {
+  it("a tool is called and the model answers after its result, streamed or not (TOOL-10, TOOL-12, TOOL-13)", async () => {
     const round = () => {
       const asked: string[] = [];
       const weather = tool({
@@ -149,7 +149,7 @@ describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, v
   });
 });
 
-it("responses of @ai-sdk/openai take earlier answers with store: false, and the error without it says so (RSP-2)", async () => {
+it("@ai-sdk/openai can send back earlier responses with store: false, and the error without it names it (RSP-2)", async () => {
   const model = openAi()("org/chat:tag");
   const { response } = await generateText({ model, prompt, maxRetries: 0 });
   const messages = [{ role: "user", content: prompt } as const, ...response.messages];
@@ -159,7 +159,7 @@ it("responses of @ai-sdk/openai take earlier answers with store: false, and the 
   await expect(generateText(next)).rejects.toThrow("providerOptions.openai.store: false");
 });
 
-it("log probabilities pass the schema of @ai-sdk/openai (RESP-9)", async () => {
+it("@ai-sdk/openai accepts the log probabilities (RESP-9)", async () => {
   const { providerMetadata } = await generateText({
     model: openAi().chat("org/chat:tag"),
     prompt,

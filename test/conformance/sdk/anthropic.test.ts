@@ -49,7 +49,7 @@ describe("npm @anthropic-ai/sdk", () => {
     expect(message.usage).toMatchObject({ input_tokens: 6, output_tokens: 6 });
   });
 
-  it("a stop sequence and a full answer are named (ANT-4)", async () => {
+  it("stop_reason names a stop sequence and an answer of the maximum length (ANT-4)", async () => {
     const stopped = await client.messages.create({ ...params, stop_sequences: [" capital"] });
     expect(stopped).toMatchObject({ stop_reason: "stop_sequence", stop_sequence: " capital" });
     expect(stopped.content).toMatchObject([{ type: "text", text: "Paris is the" }]);

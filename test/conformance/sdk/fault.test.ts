@@ -72,12 +72,12 @@ describe.each(codes)("an engine that fails with $code ($rule)", ({ code, type, s
     expect(await failure(client.completions.create({ model, ...legacy, stream: true }))).toEqual(asStatus);
   });
 
-  it("in mid-answer without a stream returns a status and no partial text (ERR-30)", async () => {
+  it("in the middle of an answer without a stream returns a status and no partial text (ERR-30)", async () => {
     expect(await failure(client.chat.completions.create({ model: `amid-${code}`, ...chat }))).toEqual(asStatus);
     expect(await failure(client.completions.create({ model: `amid-${code}`, ...legacy }))).toEqual(asStatus);
   });
 
-  it("in mid-stream returns the text first and then an error with its code (SERR-1, SERR-2, SERR-5)", async () => {
+  it("in the middle of a stream returns the text first and then an error with its code (SERR-1, SERR-2, SERR-5)", async () => {
     const model = `amid-${code}`;
     let text = "";
     const chatStream = await client.chat.completions.create({ model, ...chat, stream: true });
@@ -95,7 +95,7 @@ describe.each(codes)("an engine that fails with $code ($rule)", ({ code, type, s
 });
 
 describe("an engine that fails", () => {
-  it("in a tool call reports no finished call in the stream (SERR-1, STRM-5)", async () => {
+  it("in a tool call does not let the client see a finished call (SERR-1, STRM-5)", async () => {
     const stream = await client.chat.completions.create({ model: "in-call", ...chat, tools: [...tools], stream: true });
     const seen: string[] = [];
     const read = async () => {
@@ -107,7 +107,7 @@ describe("an engine that fails", () => {
     expect(seen.join("")).toBe('{"city": "Oslo",');
   });
 
-  it("on embeddings is a status (ERR-23)", async () => {
+  it("on embeddings returns a status (ERR-23)", async () => {
     const request = client.embeddings.create({ model: "no-vectors", input: "red" });
     expect(await failure(request)).toMatchObject({ status: 502, code: "upstream_error" });
   });

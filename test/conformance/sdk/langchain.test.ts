@@ -53,7 +53,7 @@ describe("@langchain/openai", () => {
     expect(streamed.invalid_tool_calls).toEqual([]);
   });
 
-  it("tool results are answered", async () => {
+  it("the model answers after the results of tools", async () => {
     const model = chat("agent").bindTools([weather]);
     const asked = new HumanMessage(question);
     const called = await model.invoke([asked]);
@@ -84,7 +84,7 @@ describe("@langchain/openai", () => {
       }
     });
 
-    it("bound tools are called and their results answered, streamed or not (RSP-2, RSP-5, RSP-8)", async () => {
+    it("bound tools are called and the model answers after their results, streamed or not (RSP-2, RSP-5, RSP-8)", async () => {
       const model = responses("agent").bindTools([weather]) as ChatOpenAI;
       const invoked = (messages: BaseMessage[]) => model.invoke(messages);
       for (const ask of [invoked, (messages: BaseMessage[]) => streamed(model, messages)]) {
@@ -137,7 +137,7 @@ describe("@langchain/openai", () => {
     for (const { message } of errors) expect(message).not.toContain("sk-uis-");
   });
 
-  it("an overlong prompt is recognised as such (ERR-9)", async () => {
+  it("LangChain recognises the error of a prompt that is too long (ERR-9)", async () => {
     const error: unknown = await chat("org/chat:tag")
       .invoke("word ".repeat(5_000))
       .catch((e: unknown) => e);

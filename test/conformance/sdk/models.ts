@@ -28,12 +28,12 @@ const scripted = (id: string, options: object, settings: object = {}) => ({
 
 const weatherCall = { name: "weather", arguments: { city: "Oslo" } };
 
-/** The models of the SDK tests. Those that fail a number of times need a separate service. */
+/** The models of the SDK tests. Models that fail a number of times need a separate service for each test. */
 export const sdkModels: readonly object[] = [
   scripted("org/chat:tag", { text: sayings.chat }),
   scripted("json", { text: sayings.json }),
   scripted("tools", { tool_calls: [weatherCall, { name: "clock" }] }),
-  // Calls the tool, and answers its result with the text.
+  // Calls the tool, and writes the text after its result.
   scripted("agent", { text: sayings.afterTools, tool_call: weatherCall }),
   scripted("endless", { text: "on and", tokens: 1_000_000, token_delay_ms: 5 }),
   scripted("one-slot", { text: "Holding on", hang_after_tokens: 1 }, { slots: 1, queue_max: 0 }),

@@ -16,7 +16,7 @@ const placeFormat = {
   },
 } as const;
 
-/** Chats through plain calls and helpers. Results are plain values that can be sent to another process. */
+/** Chat scenarios with plain calls and helpers. Results are plain values that can be sent to another process. */
 export const chatScenarios = {
   async create(context: OpenAiContext) {
     const completion = await context.client().chat.completions.create({ model, messages });
@@ -56,7 +56,7 @@ export const chatScenarios = {
     return { deltas, content: await runner.finalContent() };
   },
 
-  /** Headers and query parameters that other services use. */
+  /** Sends headers and query parameters that other services use. */
   async ignoredExtras(context: OpenAiContext) {
     const client = context.client({
       organization: "org-1",

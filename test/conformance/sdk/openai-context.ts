@@ -16,8 +16,8 @@ export interface RaisedError {
 }
 
 /**
- * What a scenario works with. The class comes from outside, so that one scenario runs with every major version. This
- * file and the scenarios import types only: Node 24 runs them as they stand.
+ * Context of a scenario. The SDK class is passed in, so that a scenario runs with every major version. This
+ * file and the scenarios import only types, so that Node 24 runs them without a build.
  */
 export interface OpenAiContext {
   readonly target: Target;
@@ -25,7 +25,7 @@ export interface OpenAiContext {
   client(options?: ClientOptions): OpenAI;
   /** A client that counts its HTTP requests. */
   counting(options?: ClientOptions): { readonly client: OpenAI; attempts(): number };
-  /** The error of a promise that must reject. */
+  /** Returns the error of a promise that must reject. */
   raised(promise: Promise<unknown>): Promise<RaisedError>;
 }
 

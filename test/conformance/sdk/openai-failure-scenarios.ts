@@ -6,7 +6,7 @@ const model = "org/chat:tag";
 const ask = (content: string): ChatCompletionMessageParam[] => [{ role: "user", content }];
 const messages = ask("Hi");
 
-/** How the SDK raises rejections, and how often it retries. */
+/** Scenarios of errors: which classes the SDK raises, and how often it retries. */
 export const failureScenarios = {
   async refusals(context: OpenAiContext) {
     const chat = (change: object, options: ClientOptions = {}) =>

@@ -9,7 +9,7 @@ export const otherScenarios = {
     return { listed, retrieved: await client.models.retrieve("org/chat:tag") };
   },
 
-  /** The same inputs in the SDK's default encoding, as numbers, and as undecoded text. */
+  /** Requests embeddings of the same inputs in the SDK's default encoding, as numbers, and as undecoded text. */
   async embeddings(context: OpenAiContext) {
     const client = context.client();
     const params = { model: "vectors", input: ["red", "green", "blue"] };

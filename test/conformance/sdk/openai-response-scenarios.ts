@@ -35,7 +35,7 @@ const placeFormat: ResponseFormatTextJSONSchemaConfig = {
   },
 };
 
-/** `/v1/responses` through plain calls and helpers. */
+/** Scenarios of `/v1/responses` with plain calls and helpers. */
 export const responseScenarios = {
   async response(context: OpenAiContext) {
     const response = await context.client().responses.create({ model, input });
@@ -57,7 +57,7 @@ export const responseScenarios = {
     const text = { format: placeFormat };
     const response = await context.client().responses.parse({ model: "json", input, text });
     const runner = context.client().responses.stream({ model: "json", input, text });
-    // Without the parser of a schema library the helper leaves streamed text as it is.
+    // Without the parser of a schema library the helper does not parse streamed text.
     const streamed = JSON.parse((await runner.finalResponse()).output_text) as unknown;
     return { whole: response.output_parsed, streamed };
   },
@@ -69,7 +69,7 @@ export const responseScenarios = {
     const calledWith: string[] = [];
     for (let round = 0; round < 5; round++) {
       const request = { model: "agent", input: items, tools: [weather] };
-      // Streamed and not, in turns.
+      // Every second request is streamed.
       const response: Response =
         round % 2 === 0
           ? await client.responses.create(request)
@@ -107,7 +107,7 @@ export const responseScenarios = {
     };
   },
 
-  /** An engine that fails after some text: the error of the iterated stream and of the helper. */
+  /** The errors of the iterated stream and of the helper, with an engine that fails after some text. */
   async responseDeathInStream(context: OpenAiContext) {
     const params = { model: "dies-late", input } as const;
     let text = "";

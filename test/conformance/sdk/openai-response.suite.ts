@@ -5,7 +5,7 @@ import type { RunScenario } from "./openai-scenarios.js";
 const requestId = expect.stringMatching(/^req_[0-9a-f]{32}$/);
 const callId = expect.stringMatching(/^call_[A-Za-z0-9]{24}$/);
 
-/** `/v1/responses` as the openai package for Node uses it; the same for all versions of the package. */
+/** Tests of `/v1/responses` with the openai package for Node, the same for all its versions. */
 export function describeResponses(run: RunScenario): void {
   describe("responses", () => {
     it("responses.create returns a complete typed response (RSP-4, RSP-5)", async () => {

@@ -14,7 +14,7 @@ export interface SdkHarness {
 const requestId = expect.stringMatching(/^req_[0-9a-f]{32}$/);
 const callId = expect.stringMatching(/^call_[A-Za-z0-9]{24}$/);
 
-/** The service as the openai package for Node uses it; the same for all versions of the package. */
+/** Tests of the service with the openai package for Node, the same for all its versions. */
 export function describeOpenAiSdk(name: string, start: (target: Target) => Promise<SdkHarness>): void {
   describe(name, () => {
     let service: RunningService;
@@ -245,7 +245,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(refusals.tooLong.message).toMatch(/maximum context length is 4096 tokens.*5000/);
     });
 
-    it("a full queue is 503 with a wait (ERR-24, RETRY-1)", async () => {
+    it("a full queue is answered with 503 and a retry delay (ERR-24, RETRY-1)", async () => {
       const error = await run("fullQueue");
       expect(error).toMatchObject({ name: "InternalServerError", status: 503, code: "server_is_overloaded" });
       expect(error.retryAfter).toMatch(/^([1-9]|[1-5]\d|60)$/);

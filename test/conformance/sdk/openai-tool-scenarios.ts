@@ -11,7 +11,7 @@ const tools: ChatCompletionFunctionTool[] = [
   { type: "function", function: { name: "clock" } },
 ];
 
-/** The tool in the form that `runTools` needs: with its function. */
+/** The tool in the form that `runTools` needs, which includes its function. */
 function runnableWeather(asked: string[]): RunnableToolFunctionWithParse<{ city: string }> {
   return {
     type: "function",

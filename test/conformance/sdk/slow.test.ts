@@ -10,7 +10,7 @@ import { collect } from "./collect.js";
 const said = "One two three.";
 const messages = [{ role: "user", content: "Hi" }] as const;
 
-/** How @ai-sdk/openai classifies an error event before any output, by its code. */
+/** The status as which @ai-sdk/openai classifies an error event before any output, by the error's code. */
 const failures = [
   { code: "internal_error", status: 500 },
   { code: "upstream_error", status: 500 },
@@ -31,7 +31,7 @@ const models = [
 /** Far shorter than the defaults, so that a second contains many keep-alives. */
 const hasty = { sse_keep_alive: "50ms", commit: "100ms" };
 
-/** Clients that read a slow stream to its end. */
+/** Clients, each of which reads a slow stream to its end. */
 const clients: Readonly<Record<string, (service: RunningService) => Promise<string>>> = {
   "npm openai": async (service) => {
     const stream = await openAi(service).chat.completions.create({
@@ -84,11 +84,11 @@ describe.each(["comment", "chunk", "off"] as const)("a slow stream with keep-ali
   });
   afterAll(() => service.close());
 
-  it.concurrent.each(Object.entries(clients))("%s reads the whole text (SSE-8, SSE-9)", async (_, read) => {
+  it.concurrent.each(Object.entries(clients))("is read completely by %s (SSE-8, SSE-9)", async (_, read) => {
     expect(await read(service)).toBe(said);
   });
 
-  it.concurrent("keep-alives are sent only between events, in the configured form (SSE-8, SSE-9)", async () => {
+  it.concurrent("has keep-alives only between events, in the configured form (SSE-8, SSE-9)", async () => {
     const text = await (await postChat(service, "slow")).text();
     expect(text).toMatch(/^(: keep-alive\n|data: [^\n]+\n\n)+$/);
     const lines = text.match(/: keep-alive\n|data: [^\n]+\n\n/g) ?? [];
@@ -106,13 +106,13 @@ describe.each(["comment", "chunk", "off"] as const)("a slow stream with keep-ali
   });
 });
 
-/** A comment, or a chunk without text and finish reason. */
+/** Whether a line is a keep-alive: a comment, or a chunk without text and finish reason. */
 function isKeepAlive(line: string): boolean {
   return line.startsWith(":") || /"delta":\{\},"logprobs":null,"finish_reason":null/.test(line);
 }
 
 describe("a stream without output yet", () => {
-  it("gets its headers two seconds after its slot, and keep-alives from then on (SSE-13, CONN-2)", async () => {
+  it("gets its headers two seconds after it got a slot, and keep-alives from then on (SSE-13, CONN-2)", async () => {
     const service = await startService({ config: { models, limits: { sse_keep_alive: "200ms" } } });
     const leave = new AbortController();
     const askedAtMs = performance.now();
@@ -127,7 +127,7 @@ describe("a stream without output yet", () => {
     await service.close();
   });
 
-  it("has no status while it waits for a slot, so that a timeout can still be a status (SSE-12, SSE-13, ERR-24)", async () => {
+  it("has no status while it waits for a slot, so that a timeout can still be answered with 503 (SSE-12, SSE-13, ERR-24)", async () => {
     const service = await startService({ config: { models, limits: { ...hasty, queue_wait: "500ms" } } });
     const leave = new AbortController();
     const holder = await postChat(service, "silent", leave.signal);
@@ -138,7 +138,7 @@ describe("a stream without output yet", () => {
     await service.close();
   });
 
-  it("that fails then is recognised by @ai-sdk/openai, which may retry (SERR-6)", async () => {
+  it("may fail after its headers, and @ai-sdk/openai then recognises the error as retryable (SERR-6)", async () => {
     const service = await startService({ config: { models, limits: hasty } });
     const provider = createOpenAI({ baseURL: service.api, apiKey: service.key });
     const outcomes = failures.map(async ({ code }) => {

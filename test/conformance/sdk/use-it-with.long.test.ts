@@ -12,7 +12,7 @@ const models = [
   { id: "qwen3-0.6b", engine: "scripted", scripted: { text: "Hello from the script." } },
   { id: "all-minilm-l6-v2", engine: "scripted", scripted: { dimensions: 8 } },
 ];
-/** Modules are found from here. */
+/** Folder inside the repository, so that the program finds the repository's node_modules. */
 const folder = resolve(".cache/use-it-with");
 
 let service: RunningService;
@@ -25,7 +25,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Writes the program in the page's block with this info string, with the URL and the key of this service. */
+/** Writes the program in the page's code block with this info string, with the URL and the key of this service. */
 async function programOf(information: string, name: string): Promise<string> {
   const file = join(folder, name);
   await writeFile(file, blockOf("docs/use-it-with.md", information, service));

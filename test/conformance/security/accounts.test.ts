@@ -90,7 +90,7 @@ interface Turn {
   readonly number: number;
 }
 
-/** The response to the tenant, or to the administrator about it. It must not name the other tenant. */
+/** Returns the response to the tenant, or to the administrator about the tenant. It must not name the other tenant. */
 type Operation = (turn: Turn) => Promise<ClientAnswer>;
 
 function countAnswered(tenant: Tenant, model: string): void {
@@ -207,7 +207,7 @@ async function listWebhooks({ tenant, client }: Turn): Promise<ClientAnswer> {
   return answer;
 }
 
-/** Changes one of the tenant's own endpoints; without one, an endpoint that does not exist. */
+/** Changes one of the tenant's endpoints, or tries to change a missing one if the tenant has none. */
 async function changeWebhook({ tenant, client, pick }: Turn): Promise<ClientAnswer> {
   const id = tenant.webhooks[pick(tenant.webhooks.length)];
   const change = { id: id ?? "we_none", status: pick(2) === 0 ? "enabled" : "disabled" };
@@ -281,7 +281,7 @@ const operations: Readonly<Record<string, Operation>> = {
     admin("UsageService/QueryUsage", { account: tenant.account, groupBy: ["USAGE_GROUP_KEY", "USAGE_GROUP_MODEL"] }),
 };
 
-/** Without it, the last bucket of usage ends now, and two responses can differ by a second. */
+/** End of queried usage. Without an end, the last bucket ends at the time of the request, so two responses may differ. */
 const usageEndSeconds = Math.floor(Date.now() / 1_000);
 
 /** Requests of the tenant for an object of the other tenant, by its name. */
@@ -341,7 +341,7 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
       const [tenant, other] = pick(2) === 0 ? [a, b] : [b, a];
       for (let step = 0; step < operationsPerSequence; step++) {
         const key = tenant.keys[pick(tenant.keys.length)];
-        // The client's own request id is only a label, so both tenants use the same ones.
+        // The client's own request id is only a label, so both tenants use the same ids.
         const number = sequence * operationsPerSequence + step;
         const label = { "x-client-request-id": `label-${pick(10)}` };
         const client = new ServiceClient(service.http, key?.secret ?? "", label);
@@ -356,9 +356,9 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
   });
 
   it.each(Object.entries(probes))(
-    "another account's object returns the same response as an unknown one: %s (SEC-22)",
+    "get the same response for another account's object as for an unknown one: %s (SEC-22)",
     async (_, probe) => {
-      // A name of the same length, so that nothing else differs.
+      // A name of the same length, so that the responses can only differ in the name.
       const nobody = "nobody-canary";
       expect(nobody).toHaveLength(b.account.length);
       const client = new ServiceClient(service.http, a.keys[0]?.secret ?? "");
@@ -368,7 +368,7 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
   );
 
   it.each(Object.entries(webhookProbes))(
-    "another account's endpoint returns the same response as a missing one, and is not changed: %s (SEC-22)",
+    "get the same response for another account's endpoint as for a missing one, and cannot change it: %s (SEC-22)",
     async (_, probe) => {
       const owner = new ServiceClient(service.http, b.keys[0]?.secret ?? "");
       const { json } = await owner.post("/v1/webhooks", endpointOf(b));

@@ -4,7 +4,7 @@ import { rounds } from "../../support/tier.js";
 
 const inputs = 2_048;
 const dimensions = 1_024;
-/** Aimed wait of another request beside large answers; a busy machine gets five times as long. */
+/** Target for the wait of another request while large answers are written; a busy machine may need five times as long. */
 const waitAimMs = 50;
 const slack = 5;
 
@@ -32,7 +32,7 @@ describe("large answers", () => {
     return bytes;
   }
 
-  it("are written in slices, and other requests are answered meanwhile (REL-3, EMB-11)", async () => {
+  it("are written in slices, and other requests are answered at the same time (REL-3, EMB-11)", async () => {
     let writing = true;
     const big = Promise.all(Array.from({ length: rounds(10) }, embedAll)).finally(() => {
       writing = false;

@@ -2,7 +2,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import { type HttpAnswer, request } from "../../support/connect-http.js";
 import type { RunningService } from "../../support/start-service.js";
 
-/** The browser of a dashboard user: keeps its cookie and sends its origin. */
+/** Acts like the browser of a dashboard user: keeps cookies and sends its origin. */
 export class DashboardClient {
   readonly #service: Pick<RunningService, "http">;
   readonly #localAddress: string | undefined;
@@ -11,13 +11,13 @@ export class DashboardClient {
   /** The cookie of a browser that has signed in before. */
   browserCookie: string | null = null;
 
-  /** `localAddress`: address that it connects from, any of 127.0.0.0/8. */
+  /** `localAddress`: source address of its connections, any of 127.0.0.0/8. */
   constructor(service: Pick<RunningService, "http">, localAddress?: string) {
     this.#service = service;
     this.#localAddress = localAddress;
   }
 
-  /** One RPC in Connect's JSON; `more` are headers in addition, or in the place of its own. */
+  /** Calls one RPC in Connect's JSON. `more`: headers that are added or replace the default ones. */
   async call(rpc: string, message: object = {}, more: OutgoingHttpHeaders = {}): Promise<HttpAnswer> {
     const { http } = this.#service;
     const headers = {

@@ -3,7 +3,7 @@ import { connectRaw } from "../../support/raw-connection.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { type Api, createApi, user } from "../openai/api.js";
 
-/** What would tell a stranger what runs here, where, and how. */
+/** Texts that would reveal the software, its paths or its addresses. */
 const tells = [
   /node\.?js|connect-es|express|fastify/i,
   /\bat .+:\d+:\d+/,
@@ -29,7 +29,7 @@ describe("information in responses", () => {
   });
   afterAll(() => service.close());
 
-  it("no error reveals software, a stack trace, a path or an address (SEC-32, ERR-2)", async () => {
+  it("includes no software name, stack trace, path or address in any error (SEC-32, ERR-2)", async () => {
     const answers = [
       ...(await Promise.all(
         [
@@ -51,7 +51,7 @@ describe("information in responses", () => {
     }
   });
 
-  it("the response to malformed HTTP reveals none of these either (SEC-32)", async () => {
+  it("includes no software name, stack trace, path or address for malformed HTTP (SEC-32)", async () => {
     const connection = await connectRaw(service.http);
     connection.send("GARBAGE\r\n\r\n");
     const answer = await connection.closed();
@@ -59,7 +59,7 @@ describe("information in responses", () => {
   });
 });
 
-describe("places of credentials", () => {
+describe("credentials in wrong places of a request", () => {
   let service: RunningService;
   beforeAll(async () => {
     service = await startService();
@@ -75,7 +75,7 @@ describe("places of credentials", () => {
     ],
     ["Basic", (key: string) => ({ headers: { authorization: `Basic ${key}` }, query: "" })],
     ["the query", (key: string) => ({ headers: {}, query: `?api_key=${key}&key=${key}` })],
-  ])("a key in %s is ignored (KEY-6, ERR-11, DEC-12)", async (_, place) => {
+  ])("are ignored: a key in %s (KEY-6, ERR-11, DEC-12)", async (_, place) => {
     const { headers, query } = place(service.key);
     const response = await fetch(`${service.api}/models${query}`, { headers: headers as Record<string, string> });
     expect(response.status).toBe(401);

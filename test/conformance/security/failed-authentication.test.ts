@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-/** Every address of 127.0.0.0/8 is this machine's: a number stands for one of them. */
+/** Lists models from one of the addresses of 127.0.0.0/8, which all belong to this machine. `host`: its lower 24 bits. */
 function listModels(authorization: string | null, host: number): Promise<Answer> {
   const startedAtMs = performance.now();
   const localAddress = `127.${(host >> 16) & 255}.${(host >> 8) & 255}.${host & 255}`;
@@ -51,7 +51,7 @@ function listModels(authorization: string | null, host: number): Promise<Answer>
 }
 
 describe("failed authentication", () => {
-  it("every kind of bad key gets the same response, byte for byte (SEC-1, KEY-5)", async () => {
+  it("gets the same response for every kind of bad key, byte for byte (SEC-1, KEY-5)", async () => {
     const answers = await Promise.all(Object.values(bad).map((authorization) => listModels(authorization, 2)));
     for (const { status: code, body, headers } of answers) {
       expect(code).toBe(401);
@@ -60,7 +60,7 @@ describe("failed authentication", () => {
     }
   });
 
-  it("the 61st bad key of an address within a minute is 429, while valid keys from there are served (KEY-19, SEC-1)", async () => {
+  it("gets 429 for the 61st bad key of an address within a minute; valid keys from there are served (KEY-19, SEC-1)", async () => {
     const host = 3;
     for (let tries = 0; tries < 60; tries++) {
       expect((await listModels(`Bearer guess-number-${tries}`, host)).status).toBe(401);
@@ -75,7 +75,7 @@ describe("failed authentication", () => {
     expect((await listModels("Bearer guess-number-62", host + 1)).status).toBe(401);
   });
 
-  it("all transports share one count (KEY-19)", async () => {
+  it("is counted over all transports together (KEY-19)", async () => {
     const other = await startService();
     const [grpc, connect] = [openWay("grpc", other), openWay("connect json", other)];
     const guess = (number: number) => ({ authorization: `Bearer guess-number-${number}` });
@@ -93,11 +93,11 @@ describe("failed authentication", () => {
   });
 });
 
-describe("timing of rejections", () => {
-  it("the time of a rejection does not depend on what is wrong with a key (SEC-1)", { timeout: 600_000 }, async () => {
+describe("the duration of a rejected authentication", () => {
+  it("does not depend on the kind of the bad key (SEC-1)", { timeout: 600_000 }, async () => {
     const kinds = ["malformed", "mistyped", "unknown", "revoked"] as const;
     const times: Record<(typeof kinds)[number], number[]> = { malformed: [], mistyped: [], unknown: [], revoked: [] };
-    // Fifty of an address at most, so that none is over its limit.
+    // At most fifty requests per address, so that no address exceeds its limit.
     for (let round = 0; round < rounds(5_000); round++) {
       for (const kind of kinds) {
         const { status: code, tookMs } = await listModels(bad[kind], 0x010000 + Math.floor(round / 10));
@@ -106,13 +106,13 @@ describe("timing of rejections", () => {
       }
     }
     const means = kinds.map((kind) => meanOfQuickest(times[kind]));
-    // Few rounds on a busy machine tell little; the full count is judged by what a guesser could measure.
+    // With few rounds on a busy machine the means differ more. The bound of the full count is what an attacker could measure.
     const differMsMax = byTier({ ci: 1, long: 0.05 });
     expect(Math.max(...means) - Math.min(...means)).toBeLessThan(differMsMax);
   });
 });
 
-/** Mean of the quickest quarter: other work of the machine can only add time, and hardly does in these. */
+/** Mean of the quickest quarter, which other work of the machine affects least. */
 function meanOfQuickest(values: number[]): number {
   const quickest = values.toSorted((a, b) => a - b).slice(0, Math.ceil(values.length / 4));
   return quickest.reduce((sum, value) => sum + value, 0) / quickest.length;

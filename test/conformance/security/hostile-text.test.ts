@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { type Api, createApi, eventsOf, user } from "../openai/api.js";
 
-/** What a model could say to break out of its frame, a header or a terminal. */
+/** Texts by which a model could try to break out of an SSE event, a header or a terminal. */
 const hostile = [
   "a\n\ndata: [DONE]\n\ndata: {}\n\n",
   "line\r\nevent: done\r\nid: 1\r\n\r\n",
@@ -13,7 +13,7 @@ const hostile = [
   '"}}]}\n\n{"error":',
 ];
 
-describe("hostile text of a model", () => {
+describe("hostile text of a model or a caller", () => {
   let service: RunningService;
   let api: Api;
   beforeAll(async () => {
@@ -23,7 +23,7 @@ describe("hostile text of a model", () => {
   });
   afterAll(() => service.close());
 
-  it.each(hostile)("stays content of a stream, whatever it contains (%j) (SEC-24)", async (text) => {
+  it.each(hostile)("stays content of a stream (%j) (SEC-24)", async (text) => {
     const { text: raw } = await api.chat({ model: "echo", stream: true, messages: [{ ...user, content: text }] });
     const lines = raw.split("\n");
     expect(lines.filter((line) => line !== "" && !line.startsWith("data: {"))).toEqual(["data: [DONE]"]);
@@ -38,7 +38,7 @@ describe("hostile text of a model", () => {
     expect(json.choices[0].message.content).toBe(text);
   });
 
-  it("text of a caller never gets into a header (SEC-24)", async () => {
+  it("does not get into a header if a caller sends it as the name of a model (SEC-24)", async () => {
     const { status, headers } = await api.chat({ model: "x\r\nset-cookie: a=b" }, { "x-client-request-id": "plain" });
     expect(status).toBe(404);
     expect(headers.get("set-cookie")).toBeNull();

@@ -31,7 +31,7 @@ describe.each(["none", "every-write"] as const)("the life of a key with durabili
   };
   const isRunning = async () => (await service.debugState()).requests.running > 0;
 
-  it("a revocation rejects the next request and ends the key's running stream, and affects no other key (KEY-9, KEY-13)", async () => {
+  it("ends with its revocation, which rejects the next request, ends the running stream and affects no other key (KEY-9, KEY-13)", async () => {
     const [revoked, spared] = [await newKey(), await newKey()];
     const running = stream(revoked.secret, "test-hang");
     await eventually(isRunning, "the stream runs");
@@ -44,7 +44,7 @@ describe.each(["none", "every-write"] as const)("the life of a key with durabili
     expect(await stream(spared.secret, "test-chat")).toContain("[DONE]");
   });
 
-  it("a new list of models applies from the next request (KEY-8, KEY-9)", async () => {
+  it("includes new lists of models, which apply from the next request (KEY-8, KEY-9)", async () => {
     const { record, secret } = await newKey();
     const seen = async () => ((await (await listModels(secret)).json()) as { data: { id: string }[] }).data;
     expect(await seen()).toHaveLength(2);
@@ -52,7 +52,7 @@ describe.each(["none", "every-write"] as const)("the life of a key with durabili
     expect((await seen()).map(({ id }) => id)).toEqual(["test-chat"]);
   });
 
-  it("a rotated key is valid until the overlap ends, and rejected from then on (KEY-16)", async () => {
+  it("ends after a rotation when the overlap ends (KEY-16)", async () => {
     const old = await newKey();
     expect(await statusOf(old.secret)).toBe(200);
     const next = await keys().rotate({ id: old.record.id, overlapMs: 1_000, expiresAtMs: null });
@@ -62,7 +62,7 @@ describe.each(["none", "every-write"] as const)("the life of a key with durabili
       const fromMs = Date.now();
       answered.push({ status: await statusOf(old.secret), fromMs, toMs: Date.now() });
     } while (answered.at(-1)?.status === 200);
-    // The answer was decided between its two instants.
+    // The service decided the answer at a time between `fromMs` and `toMs`.
     for (const { status, fromMs, toMs } of answered) {
       if (toMs < oldExpiresAtMs) expect(status).toBe(200);
       if (fromMs >= oldExpiresAtMs) expect(status).toBe(401);
@@ -70,7 +70,7 @@ describe.each(["none", "every-write"] as const)("the life of a key with durabili
     expect(await statusOf(next.secret)).toBe(200);
   });
 
-  it("the time of last use is stored to the minute (KEY-3, KEY-15)", async () => {
+  it("includes a time of last use, which is stored to the minute (KEY-3, KEY-15)", async () => {
     const { record, secret } = await newKey();
     const beforeMs = Date.now();
     await statusOf(secret);

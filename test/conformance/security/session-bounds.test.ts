@@ -44,7 +44,7 @@ describe("a dashboard session with the default settings", () => {
   const { pullModel, importModel } = ModelAdminService.method;
   const { createBackup } = SystemService.method;
 
-  it("makes the service connect to no private address, and learns nothing of the machine's files (E-16)", async () => {
+  it("cannot make the service connect to a private address or reveal which files exist (E-16)", async () => {
     const { port } = local.address() as AddressInfo;
     const refusedPull = async (source: string) =>
       (await way.call(pullModel, { source, id: "m" }, session)).failure?.message;
@@ -66,7 +66,7 @@ describe("a dashboard session with the default settings", () => {
     expect((await way.call(importModel, { path: file, id: "m" }, token)).failure?.message).toContain("GGUF");
   });
 
-  it("backs up into the folder of backups only (E-16)", async () => {
+  it("can write backups only to the folder of backups (E-16)", async () => {
     const elsewhere = join(folder, "copy.db");
     const refused = await way.call(createBackup, { path: elsewhere }, session);
     expect(refused.failure).toMatchObject({ reason: "INVALID_VALUE", param: "path" });
@@ -78,7 +78,7 @@ describe("a dashboard session with the default settings", () => {
     expect((await way.call(createBackup, { path: elsewhere }, token)).failure).toBeNull();
   });
 
-  it("an import of a named pipe by the command line ends at once (E-16)", async () => {
+  it("an import of a named pipe by the command line is refused immediately (E-16)", async () => {
     const pipe = join(folder, "pipe.gguf");
     execFileSync("mkfifo", [pipe]);
     const { failure } = await way.call(importModel, { path: pipe, id: "pipe" }, token);

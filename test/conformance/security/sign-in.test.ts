@@ -26,7 +26,7 @@ async function signedIn(): Promise<DashboardClient> {
 
 /** Hashing a password takes some tenths of a second of a free core. */
 describe("signing in to the dashboard", { timeout: 60_000 }, () => {
-  it("a setup link sets the password and sets a cookie that scripts and other sites cannot use (KEY-20, KEY-22)", async () => {
+  it("begins with a setup link that sets the password, and a cookie that scripts and other sites cannot use (KEY-20, KEY-22)", async () => {
     const client = new DashboardClient(service);
     const token = await newToken();
     const done = await client.call("SessionService/CompleteSetup", { token, password });
@@ -42,7 +42,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await client.call("ApiKeyService/ListApiKeys")).status).toBe(200);
   });
 
-  it("the password signs in, signing out ends the session, and a stolen cookie is invalid then (KEY-21, KEY-22)", async () => {
+  it("works with the password until signing out, which also makes a stolen cookie invalid (KEY-21, KEY-22)", async () => {
     await signedIn();
     const client = new DashboardClient(service);
     expect((await client.call("SessionService/SignIn", { user: "admin", password })).status).toBe(200);
@@ -54,7 +54,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect(codeOf(await client.call("SessionService/ListSessions"))).toBe(status.UNAUTHENTICATED);
   });
 
-  it("sessions are listed and revocable (KEY-22)", async () => {
+  it("creates sessions that are listed and can be revoked (KEY-22)", async () => {
     const first = await signedIn();
     const second = new DashboardClient(service);
     await second.call("SessionService/SignIn", { user: "admin", password }, { "user-agent": "another browser" });
@@ -69,7 +69,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await first.call("SessionService/ListSessions")).status).toBe(200);
   });
 
-  it("a change requires the server's own origin, and a foreign page is always rejected (KEY-22)", async () => {
+  it("allows changes only from the server's own origin, and rejects other pages always (KEY-22)", async () => {
     const client = await signedIn();
     const name = "made by a session";
     const create = (origin: string | undefined) =>
@@ -89,7 +89,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await create(service.http)).status).toBe(200);
   });
 
-  it("two session cookies are rejected, since one may have been injected (KEY-22)", async () => {
+  it("rejects two session cookies, since one may have been injected (KEY-22)", async () => {
     const client = await signedIn();
     const cookie = `${client.cookie}; ${client.cookie}`;
     expect(codeOf(await client.call("ApiKeyService/ListApiKeys", {}, { cookie }))).toBe(status.UNAUTHENTICATED);
@@ -97,7 +97,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await client.call("ApiKeyService/ListApiKeys", {}, { cookie: beside })).status).toBe(200);
   });
 
-  it("/v1 and gRPC ignore cookies altogether (KEY-22)", async () => {
+  it("has no effect on /v1 and gRPC, which ignore cookies (KEY-22)", async () => {
     const client = await signedIn();
     const headers = { cookie: client.cookie ?? "", origin: service.http };
     expect((await request(`${service.api}/models`, headers, "", "GET")).status).toBe(401);
@@ -110,7 +110,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     grpc.close();
   });
 
-  it("a new password ends all other sessions (KEY-21)", async () => {
+  it("with a new password ends all other sessions (KEY-21)", async () => {
     const first = await signedIn();
     const second = new DashboardClient(service);
     await second.call("SessionService/SignIn", { user: "admin", password });
@@ -120,7 +120,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect(codeOf(await second.call("SessionService/ListSessions"))).toBe(status.UNAUTHENTICATED);
   });
 
-  it("sign-ins, failures and sign-outs are recorded with the address and without the password (KEY-23)", async () => {
+  it("leaves audit records of sign-ins, failures and sign-outs with the address and without the password (KEY-23)", async () => {
     const client = await signedIn();
     const wrong = "not the password at all";
     await client.call("SessionService/SignIn", { user: "admin", password: wrong });
@@ -151,7 +151,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
 });
 
 describe("sign-in limits", { timeout: 60_000 }, () => {
-  it("the 6th wrong attempt within a minute is 429 with Retry-After, from this address only; there is no default password (KEY-21, E-13)", async () => {
+  it("reject the 6th wrong attempt of an address within a minute with 429; there is no default password (KEY-21, E-13)", async () => {
     const other = await startService();
     const client = new DashboardClient(other);
     const signIn = (caller: DashboardClient, user: string, text: string) =>
@@ -170,13 +170,13 @@ describe("sign-in limits", { timeout: 60_000 }, () => {
     await other.service.parts.administrator.setPassword(password);
     const elsewhere = new DashboardClient(other, "127.0.0.2");
     expect((await signIn(elsewhere, "admin", password)).status).toBe(200);
-    // The browser that has signed in before is served also at the address of the wrong attempts.
+    // A browser that has signed in before is served even from the address of the wrong attempts.
     client.browserCookie = elsewhere.browserCookie;
     expect((await signIn(client, "admin", password)).status).toBe(200);
     await other.close();
   });
 
-  it("UIS_ADMIN_PASSWORD is the password from the first start (KEY-20)", async () => {
+  it("allow UIS_ADMIN_PASSWORD as the password from the first start (KEY-20)", async () => {
     const other = await startService({ env: { UIS_ADMIN_PASSWORD: password } });
     const client = new DashboardClient(other);
     expect((await client.call("SessionService/SignIn", { user: "admin", password })).status).toBe(200);

@@ -20,7 +20,7 @@ describe("secrets of webhook endpoints", () => {
     await receiver.close();
   });
 
-  /** What anybody may ever see of the service, but for the answers that make a secret. */
+  /** All output of the service that anybody may see, except the answers that create a secret. */
   async function everythingSaid(id: string): Promise<string> {
     const own = new ServiceClient(service.http, service.key);
     const administrator = new ServiceClient(service.http, service.adminToken);
@@ -61,14 +61,14 @@ describe("secrets of webhook endpoints", () => {
     expect(said).toContain(id);
     expect(kept).toContain(id);
     for (const each of secrets) {
-      // Not its bytes either: an encoder may have left out the first or the last of them.
+      // The bytes of the secret must not appear either: an encoder may have omitted the first or the last of them.
       const core = each.slice("whsec_".length, -4);
       for (const place of [said, kept]) expect(place).not.toContain(core);
     }
     expect(said).not.toContain("whsec_");
   });
 
-  it("every operation on an endpoint leaves one record with its key (KEY-23, SEC-30)", async () => {
+  it("every operation on an endpoint leaves one audit record with the caller's key (KEY-23, SEC-30)", async () => {
     const own = new ServiceClient(service.http, service.key);
     const created = await own.post("/v1/webhooks", { url: `${receiver.url}?token=hush`, events: ["request.failed"] });
     const { id } = created.json as { id: string };

@@ -1,4 +1,4 @@
-// A fault for the canary of the slow-reader test: every response claims that its reader keeps up.
+// A fault for the canary of the slow-reader test: every response reports that its reader is not behind.
 import { ServerResponse } from "node:http";
 
 Object.defineProperty(ServerResponse.prototype, "writableNeedDrain", { get: () => false });

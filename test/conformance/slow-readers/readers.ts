@@ -16,12 +16,12 @@ export function requestText(port: number, key: string, model: string): string {
 /** A client that sends its request and never reads. */
 export function stuckReader(port: number, key: string, model: string): Socket {
   const socket = connect(port, "127.0.0.1", () => socket.write(requestText(port, key, model)));
-  // What a cut connection reports is of no interest here.
+  // Errors of a closed connection are ignored.
   socket.on("error", () => {});
   return socket.pause();
 }
 
-/** Time from sending a request to the first byte of content, over a connection of its own. */
+/** Time from sending a request to the first byte of content, over a new connection. */
 export function timeToFirstToken(port: number, key: string, model: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const startedMs = performance.now();
@@ -43,7 +43,7 @@ export async function timesToFirstToken(count: number, port: number, key: string
   return timesMs.sort((a, b) => a - b);
 }
 
-/** Reads one whole stream as fast as it comes; resolves with its bytes. */
+/** Reads one whole stream without pauses. Resolves with its number of bytes. */
 export function readAll(port: number, key: string, model: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(requestText(port, key, model)));

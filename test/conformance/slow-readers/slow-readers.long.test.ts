@@ -5,7 +5,7 @@ import { eventually } from "../../support/eventually.js";
 import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
 import { readAll, stuckReader, timesToFirstToken } from "./readers.js";
 
-/** A fault: every response claims that its reader keeps up. */
+/** A fault in the service: every response reports that its reader is not behind. */
 const ignoreDrain = new URL("./ignore-drain.mjs", import.meta.url).href;
 
 const readers = 200;
@@ -14,13 +14,13 @@ const tokens = 8192;
 const streamBytes = tokens * 8 * 1024;
 const growthMaxBytes = 100 * 1024 * 1024;
 const stallMs = 8_000;
-/** Aim: a healthy client's p99 beside stuck readers is at most twice what it is alone; a busy machine may triple that. */
+/** Target: with stuck readers, a healthy client's p99 is at most twice its p99 alone; a busy machine gets five times more. */
 const slowdownAim = 2;
 const slack = 5;
 
 /**
- * Node 24 lets the heap's young generation grow to 96 MiB under such a load, whatever the readers hold; with Node 20's
- * size the growth that is measured is theirs.
+ * Under such a load Node 24 lets the heap's young generation grow to 96 MiB for any readers. With the size of Node 20
+ * the measured growth is that of the readers' data.
  */
 const youngGeneration = "--max-semi-space-size=16";
 
@@ -46,7 +46,7 @@ beforeEach(async () => {
 });
 afterEach(() => served.remove());
 
-/** Lets 200 clients ask for a flood and read nothing, until the engine has stopped producing for them. */
+/** Starts 200 clients that request long streams and read nothing. Waits until the engine produces nothing for them. */
 async function floodUntilStill(running: ServiceProcess) {
   const stuck = Array.from({ length: readers }, () => stuckReader(running.port, running.key, "flood"));
   let produced = -1;
@@ -69,7 +69,7 @@ describe("200 clients that never read", () => {
     const { port, key } = service;
     await timesToFirstToken(100, port, key, "healthy");
     const alone = p99(await timesToFirstToken(200, port, key, "healthy"));
-    // The heap of a process that has carried a flood once is what stuck readers are measured against.
+    // The growth is measured from the heap after one such load, because the first load also grows caches.
     expect(await readAll(port, key, "flood")).toBeGreaterThan(streamBytes);
     const rssBefore = service.rssBytes();
 
@@ -89,7 +89,7 @@ describe("200 clients that never read", () => {
     expect(growth).toBeLessThan(growthMaxBytes);
     expect(beside).toBeLessThan(Math.max(alone, 1) * slowdownAim * slack);
 
-    // Only the service can tell: a client that does not read sees neither the end nor the reset of its connection.
+    // Only the service shows it: a client that does not read notices neither the end nor the reset of its connection.
     const cutWithinMs = stallMs * slack;
     await eventually(
       async () => {
@@ -102,7 +102,7 @@ describe("200 clients that never read", () => {
     for (const socket of stuck) socket.destroy();
   });
 
-  it("canary: the same test fails if the service ignores backpressure", { timeout: 60_000 }, async () => {
+  it("make the same test fail if the service ignores backpressure (canary)", { timeout: 60_000 }, async () => {
     const running = await served.start(config, { env, nodeArgs: [youngGeneration, "--import", ignoreDrain] });
     const rssBefore = running.rssBytes();
     const stuck = Array.from({ length: readers }, () => stuckReader(running.port, running.key, "flood"));

@@ -24,7 +24,7 @@ import {
 } from "../rpc/chat-requests.js";
 import { openWay, type RpcWay, wayNames } from "../rpc/ways.js";
 
-/** One token for each word, and one that ends the answer, which llama.cpp counts. */
+/** The model generates one token for each word, and one that ends the answer, which llama.cpp counts. */
 const text = "Once upon a time 河の水 ran down; 🦊🙂 drank, said “good” and слово.";
 const words = text.split(" ").length;
 const calls = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo 🙂"}}\n</tool_call>';
@@ -72,7 +72,7 @@ describe.skipIf(!hasPython)("llama.cpp's own server through every protocol", () 
     await service?.close();
   });
 
-  /** The suites close what they started; this service is shared. */
+  /** The suites close their service at the end, so `close` does nothing: they share this one. */
   const shared = async () => ({ ...service, close: async () => {} });
   const forced = [
     "required",
@@ -80,7 +80,7 @@ describe.skipIf(!hasPython)("llama.cpp's own server through every protocol", () 
     { type: "allowed_tools", allowed_tools: { mode: "required", tools: [tool("f"), tool("g")] } },
   ];
   describe("values of a chat request", () =>
-    // Random tokens would satisfy most formats for long.
+    // Answers in a required format are random tokens, which would continue for a long time.
     describeChatValues(shared, {
       beside: { max_tokens: 8 },
       unavailable: forced.map((value) => ({ field: "tool_choice", value, status: 502, code: "upstream_error" })),
@@ -148,7 +148,7 @@ describe.skipIf(!hasPython)("llama.cpp's own server through every protocol", () 
     }
   });
 
-  it("a forced call that does not come is 502, never 200 with text, on every protocol (TOOL-5)", async () => {
+  it("a forced tool call that the model does not generate is 502, never 200 with text, on every protocol (TOOL-5)", async () => {
     const maxCompletionTokens = 100;
     for (const stream of [false, true]) {
       const fields = { tools: [weather], tool_choice: "required", max_tokens: maxCompletionTokens, stream };
@@ -171,7 +171,7 @@ describe.skipIf(!hasPython)("llama.cpp's own server through every protocol", () 
     }
   });
 
-  it("a call that comes is parsed, forced or not, streamed or not (TOOL-3, TOOL-5, TOOL-10)", async () => {
+  it("a generated tool call is parsed, forced or not, streamed or not (TOOL-3, TOOL-5, TOOL-10)", async () => {
     for (const fields of [{}, { tool_choice: "required" }, { tool_choice: tool("get_weather") }]) {
       for (const answer of await both({ model: "calls", tools: [weather], ...fields })) {
         expect(answer).toMatchObject({ content: "", finishReason: "tool_calls" });
@@ -189,7 +189,7 @@ describe.skipIf(!hasPython)("llama.cpp's own server through every protocol", () 
       expect(JSON.parse(content)).toBe("日本語 🙂");
   });
 
-  it("constraints of an answer are kept in the server's own fields (E-5, CHAT-30)", async () => {
+  it("constraints of an answer are sent in the server's own fields and kept (E-5, CHAT-30)", async () => {
     const choices = ["yes", 'no "really"', "日本"];
     for (const { content } of await both({ guided_choice: choices })) expect(choices).toContain(content);
     for (const { content } of await both({ grammar: 'root ::= "a" [0-9]{3}' })) expect(content).toMatch(/^a[0-9]{3}$/);
@@ -206,7 +206,7 @@ describe.skipIf(!hasPython)("llama.cpp's own server through every protocol", () 
     expectError(await api.chat({ guided_regex: "a+" }), 400, "unsupported_parameter", "guided_regex");
   });
 
-  it("log probabilities and echo of a completion are of its text alone (CMPL-7, CMPL-8)", async () => {
+  it("log probabilities and echo of a completion have its text only, without an end token (CMPL-7, CMPL-8)", async () => {
     const { choices } = (await api.completion({ logprobs: 2, max_tokens: 100 })).json;
     expect(choices[0].logprobs.tokens.join("")).toBe(text);
     expect(choices[0].logprobs.tokens).toHaveLength(words);
@@ -241,12 +241,12 @@ describe.skipIf(!hasPython)("llama.cpp's own server through every protocol", () 
     ["embeddings of a chat model", "embeddings", { model: "test-chat" }, "model"],
     ["a chat of an embedding model", "chat", { model: "test-embed" }, "model"],
     ["a ranking", "rerank", { model: "test-chat" }, "model"],
-  ] as const)("%s is refused with its field", async (_, operation, fields, param) => {
+  ] as const)("%s is rejected with the name of its field", async (_, operation, fields, param) => {
     const reply = await api[operation](fields);
     expect([reply.status, reply.json?.error?.param, reply.text]).toEqual([400, param, reply.text]);
   });
 
-  it("a prompt that is too long is refused with the numbers, on every protocol (ERR-26, CHAT-6)", async () => {
+  it("a prompt that is too long is rejected with the context length in the message, on every protocol (ERR-26, CHAT-6)", async () => {
     const content = "#".repeat(2 * contextLength);
     const words = `maximum context length is ${contextLength} tokens`;
     for (const fields of [{}, { stream: true }]) {

@@ -27,7 +27,7 @@ afterAll(async () => {
   await receiver.close();
 });
 
-/** The delivery of the request, as the receiver got it. */
+/** The delivery of the request, in the form that the receiver got. */
 function received() {
   const [request] = receiver.requests;
   if (request === undefined) throw new Error("nothing was delivered");
@@ -36,7 +36,7 @@ function received() {
 }
 
 describe("a delivery of the service", () => {
-  it("is accepted by our helper, and rejected if any byte is changed (WH-15, WH-17)", () => {
+  it("is accepted by the helper of this package, and rejected if any byte is changed (WH-15, WH-17)", () => {
     const { headers, rawBody } = received();
     const header = headers["service-signature"];
     expect(verifyWebhook({ secret, header, body: rawBody })).toMatchObject({ valid: true });

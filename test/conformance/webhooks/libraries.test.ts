@@ -28,7 +28,7 @@ async function accepts(check: () => unknown): Promise<boolean> {
   }
 }
 
-/** `check` throws, or rejects, for what it refuses. */
+/** `check` throws or rejects for a delivery that it refuses. */
 async function expectVerdicts(check: (one: Case) => unknown): Promise<void> {
   const all = cases();
   const answers = await Promise.all(all.map(async (one) => [one.what, await accepts(() => check(one))]));

@@ -7,7 +7,7 @@ const facts = { requestId: "req_1", model: "модель-é-😀", promptTokens:
 export const { id, body } = requestCompleted(facts, Date.UTC(2026, 10, 21));
 export const nowS = () => Math.floor(Date.now() / 1000);
 
-/** A delivery as a receiver gets it while its secret is rotated, and what the receiver must say to it. */
+/** A delivery that a receiver gets while its secret is rotated, and whether the receiver must accept it. */
 export interface Case {
   readonly what: string;
   readonly secret: string;

@@ -6,7 +6,7 @@ import { snippetUnder } from "./snippets.js";
 
 const here = "test/conformance/webhooks";
 
-/** Writes the documented snippet into `folder`, beside the program that runs it; resolves with its folder. */
+/** Writes the documented snippet and the program that runs it to a folder in `folder`. Resolves with that folder. */
 export async function snippetProject(
   folder: string,
   language: string,
@@ -20,7 +20,7 @@ export async function snippetProject(
   return home;
 }
 
-/** Runs a program. Rejects with what the program says when it fails. */
+/** Runs a program. Rejects with its stderr when it fails. */
 export async function run(cwd: string, [program = "", ...args]: readonly string[], input = ""): Promise<string> {
   const child = spawn(program, args, { cwd });
   child.stdin.end(input);

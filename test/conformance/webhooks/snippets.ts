@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 const page = readFileSync("docs/webhooks.md", "utf8");
 
-/** The code of `docs/webhooks.md` under a heading of the third level, as people copy it. */
+/** The code in `docs/webhooks.md` under a heading of the third level. */
 export function snippetUnder(heading: string): string {
   const [, section] = page.split(`\n### ${heading}\n`);
   const [, code] = /^```[a-z]+\n([\s\S]*?)^```$/m.exec(section ?? "") ?? [];

@@ -18,13 +18,13 @@ export const { vectors } = JSON.parse(readFileSync("docs/webhooks/vectors.json",
   readonly vectors: readonly Vector[];
 };
 
-/** As the programs around the snippets read them: a line `secret,header,body,now` each, the first three in hex. */
+/** Input of the programs around the snippets: a line `secret,header,body,now` for each vector, the first three in hex. */
 export const vectorLines = vectors
   .map(({ secret, header, body, now }) => [...[secret, header, body].map(hex), now].join(","))
   .join("\n")
   .concat("\n");
 
-/** What these programs must print. */
+/** Expected output of these programs. */
 export const expectedLines = vectors.map(({ valid }) => `${valid}\n`).join("");
 
 function hex(text: string): string {

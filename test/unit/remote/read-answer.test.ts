@@ -12,7 +12,7 @@ import {
 import { readFailure, readGoDuration, readHead } from "../../../src/remote/read-answer.js";
 import { grpcStatus } from "../../../src/transports/grpc/call.js";
 
-describe("the failure of a core", () => {
+describe("readFailure, for a failed call to a core", () => {
   const limits = {
     requests: { owner: { kind: "key", id: "k" }, limit: 10, remaining: 0, resetMs: 61_000 },
   } as const;
@@ -28,7 +28,7 @@ describe("the failure of a core", () => {
     new ServiceError("rate_limit_exceeded", "Far too many.", { retryAfterMs: 90_000, limits }),
     new ServiceError("insufficient_quota", "Used up."),
     new ServiceError("upstream_error", "It broke."),
-  ])("is the error that the core would answer itself (REL-24)", (error) => {
+  ])("restores the error that the core itself would send to a client (REL-24)", (error) => {
     const { error: read, isGone } = readFailure(grpcStatus(error, null, "req_1"));
     expect(isGone).toBe(false);
     const again = (one: ServiceError) => grpcStatus(one, null, "req_1");
@@ -43,13 +43,13 @@ describe("the failure of a core", () => {
     { code: status.DEADLINE_EXCEEDED, isGone: false, answer: "upstream_timeout" },
     { code: status.RESOURCE_EXHAUSTED, isGone: false, answer: "request_too_large" },
     { code: status.INTERNAL, isGone: false, answer: "internal_error" },
-  ])("without a reason is read by its status $code, and shows no address (REL-25)", ({ code, isGone, answer }) => {
+  ])("maps status $code without a reason to an error without addresses (REL-25)", ({ code, isGone, answer }) => {
     const failure = readFailure({ code, details: "connect ECONNREFUSED 10.0.0.5:50051", metadata: new Metadata() });
     expect(failure).toMatchObject({ isGone, error: { code: answer } });
     expect(failure.error.message).not.toContain("10.0.0.5");
   });
 
-  it("is a rejection that the gateway can cache where the core names the limit (REL-24)", () => {
+  it("restores a rejection that the gateway can cache, if the core names the limit (REL-24)", () => {
     const owner = { kind: "key", id: "k" } as const;
     const refusal = { which: "requests", owner, limit: 10, used: 10, requested: 1, retryAfterMs: 61_000 } as const;
     const refused = errorOfRefusal({ refusal, snapshot: limits, degraded: false });
@@ -63,19 +63,19 @@ describe("the failure of a core", () => {
     expect(refusalText(errorOfRefusal({ refusal, degraded: true }))).toBeNull();
   });
 
-  it("lets another core serve the call when this one is stopping (REL-25)", () => {
+  it("marks the call as repeatable on another core when this core is stopping (REL-25)", () => {
     const stopping = new ServiceError("server_shutting_down", "It stops.", { retryAfterMs: 1_000 });
     expect(readFailure(grpcStatus(stopping, null, "req_1")).isGone).toBe(true);
   });
 });
 
-it("durations of limits are read as they were written", () => {
+it("readGoDuration reads the durations that the headers of limits contain", () => {
   for (const ms of [0, 1, 999, 1_000, 7_660, 60_000, 360_000, 3_600_000, 86_400_123]) {
     expect(readGoDuration(goDuration(ms))).toBe(ms);
   }
 });
 
-it("the head of an answer names its deployment and model, also with other letters (REL-24)", () => {
+it("readHead decodes names of deployments and models, also with characters outside ASCII (REL-24)", () => {
   const metadata = new Metadata();
   metadata.set("x-uis-deployment", encodeURI("gpu/größer"));
   metadata.set("x-uis-attempts", "2");

@@ -18,7 +18,7 @@ interface AnswerDeps {
   readonly keepAlive: KeepAlive;
 }
 
-/** Answers `POST /v1/responses` with the chat completion of its messages. Rejects with ServiceError before the head. */
+/** Answers `POST /v1/responses` by a chat completion. Rejects with ServiceError only before the answer's head is written. */
 export async function answerResponse(
   deps: AnswerDeps,
   call: Call,
@@ -48,7 +48,7 @@ export async function answerResponse(
   }
 }
 
-/** Stores a finished response before it is answered; afterwards its JSON says whether it is stored. */
+/** Stores a finished response before it is sent, so that its JSON can state whether it is stored. */
 async function storeResponse(
   { storedResponses, ids }: AnswerDeps,
   { ctx }: Call,

@@ -9,29 +9,29 @@ import {
 import { quote, refuse } from "../../../domain/call/service-error.js";
 import { type JsonObject, missingField, unknownValue, wrongType } from "../../http/json-object.js";
 
-/** Where a message comes from in the request, for the `param` of errors. */
+/** Place in the request from which a message was read, for the `param` of errors. */
 interface MessageSource {
-  /** `input[2]`; `input` and `instructions` where they are one text. */
+  /** Path such as `input[2]`; `input` or `instructions` for a text. */
   readonly path: string;
   /** The item's field with the content; empty for a text. */
   readonly contentField: "content" | "output" | "";
-  /** Paths of the items of its calls. */
+  /** Paths of the items from which the message's calls were read. */
   readonly calls: string[];
 }
 
 const itemTypes = ["message", "function_call", "function_call_output", "reasoning"];
 
 /**
- * The chat messages of `instructions` and of input items (RSP-2). Items are added in order; items of earlier responses
- * come before those of the request. In chat the results of calls follow the message with the calls, so messages between
- * a call and its output are moved behind the output.
+ * Builds chat messages from `instructions` and input items (RSP-2). Items are added in order, those of earlier responses
+ * before those of the request. In chat the results of calls must directly follow the message with the calls, so messages
+ * between a call and its output are moved behind the output.
  */
 export class Conversation {
   readonly messages: Message[] = [];
   readonly #sources: MessageSource[] = [];
-  /** Path of the item of each call that has no output yet, by its id. */
+  /** Item paths of the calls that have no output yet, by the call's id. */
   readonly #openCalls = new Map<string, string>();
-  /** The assistant message with the open calls. */
+  /** Index of the assistant message with the open calls. */
   #caller = -1;
   readonly #held: JsonObject[] = [];
 
@@ -45,9 +45,9 @@ export class Conversation {
     this.#addText(Role.USER, text, "input");
   }
 
-  /** Throws ServiceError. */
+  /** Adds an item of the input or of an earlier response. Throws ServiceError. */
   addItem(item: JsonObject): void {
-    // A message may lack its type.
+    // The type is optional for messages.
     const type = item.string("type") ?? "message";
     switch (type) {
       case "message":
@@ -77,7 +77,7 @@ export class Conversation {
     refuse("invalid_tool_messages", param, sentence);
   }
 
-  /** The path in the request of a path in the messages: `messages[1].tool_call_id` is `input[2].call_id`. */
+  /** Converts a path in the chat messages to its path in the request: `messages[1].tool_call_id` to `input[2].call_id`. */
   pathOf(messagePath: string): string {
     const [, digits, rest = ""] = /^messages\[(\d+)\](.*)$/.exec(messagePath) ?? [];
     const source = this.#sources[Number(digits)];
@@ -108,7 +108,7 @@ export class Conversation {
     this.#add(role, readContent(item, role), { path: item.path, contentField: "content", calls: [] });
   }
 
-  /** Calls in a row belong to one message, together with the text of the assistant before them. */
+  /** Adds a call. Successive calls become one message, together with the text of the assistant before them. */
   #addCall(item: JsonObject): void {
     const id = item.requiredString("call_id");
     if (this.#openCalls.size === 0) {
@@ -168,7 +168,7 @@ function readRole(item: JsonObject): Role {
   return role;
 }
 
-/** An answer that was cut before its first part is sent back without parts. */
+/** Reads the content. An assistant's message may have none: clients send back an answer that was cut before its first part. */
 function readContent(item: JsonObject, role: Role): ContentPart[] {
   const content = item.value("content");
   if (role === Role.ASSISTANT && Array.isArray(content) && content.length === 0) return [textPart("")];
@@ -187,7 +187,7 @@ function readParts(item: JsonObject, field: "content" | "output"): ContentPart[]
   return (item.objects(field) ?? []).map(readPart);
 }
 
-/** A literal, because nearly every part is text. */
+/** A literal, not `create`, for speed: nearly every part is text. */
 function textPart(text: string): ContentPart {
   return { $typeName: "unified.inference.v1.ContentPart", part: { case: "text", value: text } };
 }
@@ -223,7 +223,7 @@ function readImage(part: JsonObject): ContentPart {
   const detail = part.string("detail");
   const url = part.requiredString("image_url");
   return create(ContentPartSchema, {
-    // The largest size is one that chat has no word for.
+    // Chat has no value for the original size; `high` is its largest.
     part: { case: "imageUrl", value: { url, detail: detail === "original" ? "high" : detail } },
   });
 }

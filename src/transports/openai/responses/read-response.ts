@@ -11,7 +11,7 @@ import { type Translated, translate } from "../../http/native.js";
 import { Conversation } from "./conversation.js";
 import { type OfferedTools, readTools } from "./read-tools.js";
 
-/** What an error says about a request. */
+/** The parts of an error that name fields of a request. */
 interface Fault {
   /** The field at fault; null: none. */
   readonly param: string | null;
@@ -22,15 +22,15 @@ interface Fault {
 export interface ResponseRequest {
   readonly params: ChatCompletionParams;
   readonly stream: boolean;
-  /** The input as it was read: one text, or items. */
+  /** The input before its translation: one text, or items. */
   readonly input: string | readonly JsonObject[];
-  /** Members of the answer that repeat the request or its defaults: JSON on one line, without braces. */
+  /** Members of an answer that is not stored which repeat the request or its defaults: JSON on one line, without braces. */
   readonly repeatedJson: string;
-  /** The same of an answer that is stored; null: it is not to be stored. */
+  /** `repeatedJson` of an answer that is stored; null: the answer is not to be stored. */
   readonly storedJson: string | null;
-  /** The stored response that it continues; null: none. */
+  /** Id of the stored response that the request continues; null: none. */
   readonly previousId: string | null;
-  /** An error of the core, which names chat's fields, with the names of this API. */
+  /** Replaces the names of chat's fields in an error of the core by the names of this API. */
   renamed<F extends Fault>(fault: F): F;
 }
 
@@ -41,14 +41,14 @@ export const responseFields: ReadonlySet<string> = new Set([
   ...["truncation", "top_logprobs", "previous_response_id", "conversation", "background", "prompt", "moderation"],
   ...["user", "safety_identifier", "prompt_cache_key", "service_tier", "max_tool_calls", "client_metadata"],
   ...["prompt_cache_options", "prompt_cache_retention", "context_management"],
-  // Extensions that chat completions have, too.
+  // Extensions of OpenAI's API that chat completions also have.
   ...["frequency_penalty", "presence_penalty", "seed", "stop", "top_k", "min_p", "repetition_penalty"],
   "chat_template_kwargs",
 ]);
 
 /**
- * Translates the body of `POST /v1/responses`, beside the original for upstreams that have this API. A response that is stored
- * here, or continues one that is, has no original. Parameters and errors as for `readResponse`.
+ * Translates the body of `POST /v1/responses`, and keeps the original for upstreams that support this API. A response that is
+ * stored here or continues a stored one has no original. Parameters and errors are those of `readResponse`.
  */
 export function translateResponse(
   body: JsonObject,
@@ -83,7 +83,7 @@ export function readResponse(body: JsonObject, earlier: readonly JsonObject[] | 
   const format = text?.object("format");
   const { logprobs, topLogprobs } = readLogprobs(body);
   const reasoning = body.object("reasoning");
-  // Where nothing is stored, the answer's `store` says so, as for chat.
+  // If no responses are stored, the answer's `store` is false, whatever was requested.
   const isStored = (body.boolean("store") ?? true) && earlier !== null;
   body.object("stream_options")?.boolean("include_obfuscation");
   const params: ChatCompletionParams = {
@@ -130,7 +130,7 @@ export function readResponse(body: JsonObject, earlier: readonly JsonObject[] | 
   };
 }
 
-/** What OpenAI's API repeats, with its defaults. */
+/** The members of a response that repeat the request, with the defaults of OpenAI's API. */
 function repeatedJson(
   body: JsonObject,
   params: ChatCompletionParams,
@@ -160,12 +160,12 @@ function orNull(text: string | undefined): string {
   return text === undefined ? "null" : jsonString(text);
 }
 
-/** A client's JSON on one line, as an event needs it. JSON has line ends between its tokens only. */
+/** Puts a client's JSON on one line, as SSE requires. Valid JSON has line ends only between its tokens. */
 function onOneLine(json: string): string {
   return json.replaceAll(/[\r\n]+/g, " ");
 }
 
-/** The messages of a request. Throws ServiceError. */
+/** Translates the messages of a request to chat. Throws ServiceError. */
 function conversationOf(
   instructions: string | undefined,
   earlier: readonly JsonObject[],
@@ -188,7 +188,7 @@ function readInput(body: JsonObject): string | readonly JsonObject[] {
   return body.objects("input") ?? [];
 }
 
-/** Refuses fields on which the caller relies, where ignoring them would change the answer silently (RSP-3). */
+/** Refuses unsupported fields that the caller relies on, because ignoring them would change the answer silently (RSP-3). */
 function refuseUnsupported(body: JsonObject, isStoring: boolean): void {
   if (!isStoring) {
     const why = "No responses are stored: the setting responses.keep is off. Send all items.";
@@ -208,7 +208,7 @@ function refuseField(body: JsonObject, field: string, why: string): void {
 
 const withLogprobs = "message.output_text.logprobs";
 
-/** What an answer may include; all but the log probabilities have no effect here. */
+/** Allowed values of `include`. Only the log probabilities have an effect here. */
 const includable = [
   withLogprobs,
   "reasoning.encrypted_content",
@@ -221,7 +221,7 @@ const includable = [
 ];
 const topLogprobsMax = 20;
 
-/** `top_logprobs` alone has no effect, as in OpenAI's API. */
+/** Reads the log probabilities. `top_logprobs` has no effect without the matching `include`, as in OpenAI's API. */
 function readLogprobs(body: JsonObject): { logprobs: boolean | undefined; topLogprobs: number | undefined } {
   const include = body.strings("include") ?? [];
   for (const [i, name] of include.entries()) {
@@ -234,7 +234,7 @@ function readLogprobs(body: JsonObject): { logprobs: boolean | undefined; topLog
     : { logprobs: undefined, topLogprobs: undefined };
 }
 
-/** The form of the text; the fields of a schema are flat here. */
+/** Reads the format of the text. In this API the fields of a schema are members of the format itself. */
 function readFormat(format: JsonObject): ResponseFormat {
   const type = format.requiredString("type");
   switch (type) {
@@ -278,10 +278,10 @@ function nameHere(name: string, conversation: Conversation, { positions }: Offer
   );
 }
 
-/** A field as messages quote it. */
+/** A field name in the quotes of an error message. */
 const quotedField = /'([a-z_]+(?:\[\d+\]|\.[a-z_]+)*)'/g;
 
-/** The same error with other names, in `param` and in its message. */
+/** Replaces the names of fields in an error's `param` and in its message. */
 function renamed<F extends Fault>(fault: F, nameOf: (name: string) => string): F {
   if (fault.param === null) return fault;
   const message = fault.message.replace(quotedField, (_, name: string) => `'${nameOf(name)}'`);

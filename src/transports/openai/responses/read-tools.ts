@@ -10,23 +10,23 @@ import { refuse } from "../../../domain/call/service-error.js";
 import { jsonString } from "../../../lib/json-string.js";
 import { type JsonObject, unknownValue, wrongType } from "../../http/json-object.js";
 
-/** The tools of a request that the model gets, and which of them may or must be called. */
+/** The tools of a request that the model may see, and which of them it may or must call. */
 export interface OfferedTools {
   readonly tools: Tool[];
-  /** Position of each of `tools` in the request, where skipped tools count. */
+  /** Index in the request of each of `tools`; the request also has skipped tools. */
   readonly positions: readonly number[];
   readonly toolChoice: ToolChoice | undefined;
-  /** JSON of both, as the answer repeats them. */
+  /** JSON of the tools and of the tool choice for the answer, which repeats them. */
   readonly toolsJson: string;
   readonly toolChoiceJson: string;
 }
 
-/** Tools that run elsewhere and that agents list in every request: the model does not see them (RSP-3). */
+/** Tools that agents list in every request, but that do not run on this service. They are hidden from the model (RSP-3). */
 const skippedTypes = /^(?:custom|namespace|local_shell|web_search(?:_preview)?(?:_\d{4}_\d{2}_\d{2})?)$/;
-/** Tools that the service would have to run itself; leaving one out would change the answer silently. */
+/** Tools that the service would have to run itself. They are refused: omitting one would change the answer silently. */
 const refusedTypes = /^(?:file_search|computer(?:_use(?:_preview)?)?|code_interpreter|image_generation|mcp)$/;
 
-/** Reads `tools` and `tool_choice`, whose entries are flat in this API. Throws ServiceError. */
+/** Reads `tools` and `tool_choice`. In this API a tool has its fields directly, without `function`. Throws ServiceError. */
 export function readTools(body: JsonObject): OfferedTools {
   const sent = body.objects("tools") ?? [];
   const offered = sent.flatMap((tool, position) => (isOffered(tool) ? [{ tool, position }] : []));
@@ -41,7 +41,7 @@ export function readTools(body: JsonObject): OfferedTools {
   };
 }
 
-/** False for a skipped tool. Throws for one that cannot be left out. */
+/** Whether the model sees a tool: false for a skipped one. Throws for a tool that must not be omitted. */
 function isOffered(tool: JsonObject): boolean {
   const type = tool.requiredString("type");
   if (type === "function") return true;
@@ -55,7 +55,7 @@ function refuseTool(path: string, type: string, why: string): never {
   refuse("unsupported_value", path, `Unsupported value '${type}' for '${path}': ${why}.`);
 }
 
-/** The parameters keep their source text: printing a parsed schema could change it. */
+/** Reads a function. The parameters keep their source text, because serializing a parsed schema could change it. */
 function readFunction(tool: JsonObject): { readonly message: Tool; readonly json: string } {
   const name = tool.requiredString("name");
   const description = tool.string("description");
@@ -82,7 +82,7 @@ const allowedModes: ReadonlyMap<string, Mode> = new Map([
 
 type Choice = NonNullable<MessageInitShape<typeof ToolChoiceSchema>["choice"]>;
 
-/** The core checks that named functions are offered. `skipped` are the tools that a choice must not force. */
+/** Reads `tool_choice`, which must not force a tool of `skipped`. The core checks that named functions are in `tools`. */
 function readChoice(body: JsonObject, skipped: readonly JsonObject[], hasTools: boolean): ToolChoice | undefined {
   const value = body.value("tool_choice");
   if (value === undefined) return undefined;
@@ -107,7 +107,7 @@ function readChoiceObject(choice: JsonObject, skipped: readonly JsonObject[]): C
   return unknownValue(path, type, ["function", "allowed_tools"]);
 }
 
-/** Skipped tools may be among the allowed ones while the model is free to call none of them. */
+/** Reads the allowed tools. Skipped tools may be among them unless the model must call one of the tools. */
 function readAllowed(choice: JsonObject, skipped: readonly JsonObject[]): Choice {
   const mode = readMode(allowedModes, choice.requiredString("mode"), choice.pathOf("mode"));
   const allowed = choice.objects("tools") ?? [];
@@ -120,7 +120,7 @@ function readAllowed(choice: JsonObject, skipped: readonly JsonObject[]): Choice
   return { case: "allowed", value: { mode, names } };
 }
 
-/** Names the skipped tool of the request, or the choice itself where the request has no such tool. */
+/** Refuses a choice that forces a skipped tool. The error names that tool, or the choice if `tools` does not have it. */
 function refuseForced(forced: JsonObject, skipped: readonly JsonObject[]): never {
   const type = forced.requiredString("type");
   const tool = skipped.find((other) => other.string("type") === type) ?? forced;

@@ -18,7 +18,7 @@ import {
   textPartJson,
 } from "./response-object.js";
 
-/** The text that grows in an item, by kind: the item's prefix, the name of its events and the field of its `done` event. */
+/** Kinds of text with delta events. For each: the prefix of the item's id, the event name and the field of its `done` event. */
 const partKinds = {
   text: { item: "msg", event: "response.output_text", field: "text" },
   refusal: { item: "msg", event: "response.refusal", field: "refusal" },
@@ -28,16 +28,16 @@ const partKinds = {
 
 type PartKind = keyof typeof partKinds;
 
-/** The part that is being written. What surrounds each delta is built once (performance 6). */
+/** The part that is being written. The JSON around each delta is built once (performance 6). */
 interface OpenPart {
   readonly kind: PartKind;
-  /** Members of its events that say which part it is. */
+  /** Members of its events that identify the part. */
   readonly place: string;
-  /** A delta event up to its sequence number, from there up to its text, and after the text. */
+  /** A delta event in three pieces: up to its sequence number, from there up to its text, and after its text. */
   readonly start: string;
   readonly middle: string;
   readonly end: string;
-  /** Its deltas so far. */
+  /** The deltas that were written so far. */
   readonly texts: string[];
   /** JSON of the log probabilities so far, without brackets. */
   logprobs: string;
@@ -47,7 +47,7 @@ interface OpenPart {
 interface OpenItem {
   readonly prefix: "msg" | "fc" | "rs";
   readonly id: string;
-  /** JSON of its finished parts; of a call, its arguments. */
+  /** JSON of the finished parts; for a call, of its arguments. */
   readonly parts: string[];
   readonly called: CalledFunction;
 }
@@ -67,8 +67,8 @@ interface ErrorEnvelope {
 const noCall: CalledFunction = { callId: "", name: "" };
 
 /**
- * Turns the chunks of a chat stream into the events of one response (RSP-6 to RSP-12). Items follow each other: a new one
- * closes the one before it. A token costs the escaping of its text and a few concatenations.
+ * Turns the chunks of a chat stream into the events of one response (RSP-6 to RSP-12). Only one item is open: a new item
+ * closes the previous one. A token costs only the escaping of its text and a few concatenations.
  */
 export class ResponseFrames implements StreamFrames<AnswerChunk> {
   readonly #response: ResponseObject;
@@ -84,7 +84,7 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
   #finishReason = "stop";
   #usage: Usage | undefined;
 
-  /** `renamed` gives an error the names of this API; `store` stores the finished response, null: it is not stored. */
+  /** `renamed` gives an error the field names of this API. `store` stores the finished response; null: it is not stored. */
   constructor(
     response: ResponseObject,
     renamed: ResponseRequest["renamed"],
@@ -109,7 +109,7 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
       return "";
     }
     const { delta, logprobs, finishReason } = choice;
-    // Nearly all chunks are more text of the open part.
+    // Nearly all chunks continue the text of the open part.
     const part = this.#part;
     if (part?.kind === "text" && delta !== undefined && isPlainText(delta) && logprobs === undefined) {
       part.texts.push(delta.content);
@@ -128,12 +128,12 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
     return finishReason === undefined ? events : events + this.#finish(finishReason);
   }
 
-  /** Stores the response before its last event, which says whether it is stored. */
+  /** Stores the response before its last event, which states whether it is stored. */
   async beforeEnd(): Promise<void> {
     await this.#store?.(this.#finishedJson());
   }
 
-  /** The whole response, after the usage. */
+  /** The last event of a stream without failure. It has the whole response, with its usage. */
   end(): string {
     return this.#responseEvent(endOf(this.#finishReason).status, this.#finishedJson());
   }
@@ -151,8 +151,9 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
   }
 
   /**
-   * The last event of a response that failed (RSP-10). A rejection of the request is the response's failure. A fault of
-   * the service is an error of the stream, which client libraries raise: flat for OpenAI's, nested for others.
+   * The last event of a response that failed (RSP-10). An error of the request (400) is written as `response.failed`. All
+   * other errors are `error` events, which client libraries raise as exceptions. Their fields are present twice: flat for
+   * OpenAI's libraries, and nested in `error` for others.
    */
   failed(envelope: object): string {
     this.#response.notStored();
@@ -186,14 +187,14 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
     return `${begun},"logprobs":[${logprobs}]}\n\n`;
   }
 
-  /** A call begins with its id; its arguments follow. */
+  /** The events of a call's delta. The first delta of a call has its id; further ones have its arguments. */
   #callDelta({ id, name = "", argumentsJson = "" }: ToolCallDelta): string {
     const opening =
       id === undefined ? "" : this.#closeItem("completed") + this.#openPart("arguments", { callId: id, name });
     return argumentsJson === "" ? opening : opening + this.#delta("arguments", argumentsJson);
   }
 
-  /** Opens a part in the open item, or in a new one. */
+  /** Opens a part in the open item, or in a new item if the open one has another type. */
   #openPart(kind: PartKind, called: CalledFunction): string {
     const { item: prefix, event } = partKinds[kind];
     let events = this.#item?.prefix === prefix ? this.#closePart() : this.#closeItem("completed");
@@ -254,7 +255,7 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
     return events + this.#event("response.output_item.done", `${place},"item":${json}`);
   }
 
-  /** An answer without calls has a text, possibly an empty one, unless it was cut in its reasoning. */
+  /** Closes the last item. An answer without calls gets a text, possibly an empty one, unless it was cut in its reasoning. */
   #finish(reason: string): string {
     this.#finishReason = reason;
     const { status } = endOf(reason);

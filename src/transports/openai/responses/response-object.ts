@@ -3,24 +3,24 @@ import type { Logprobs, TopLogprob } from "../../../../gen/unified/inference/v1/
 import type { Usage } from "../../../../gen/unified/inference/v1/usage_pb.js";
 import { jsonString } from "../../../lib/json-string.js";
 
-/** State of a response; of its items only the first three. */
+/** Status of a response. Items cannot be `failed`. */
 type ResponseStatus = "in_progress" | "completed" | "incomplete" | "failed";
 export type ItemStatus = Exclude<ResponseStatus, "failed">;
 
-/** What changes in a response while it is generated. */
+/** The members of a response that change while it is generated. */
 interface ResponseState {
   readonly status: ResponseStatus;
   /** JSON of the finished items. */
   readonly items: readonly string[];
   readonly usage?: Usage | undefined;
   readonly error?: { readonly code: string; readonly message: string };
-  /** Why it is incomplete. */
+  /** Reason of an incomplete response. */
   readonly reason?: string;
 }
 
-/** The JSON of one response (RSP-4), at every stage. Members that repeat the request are the same in all. */
+/** Writes the JSON of one response (RSP-4) at every stage. Members that repeat the request are the same at all stages. */
 export class ResponseObject {
-  /** `resp_` and 24 characters, which the ids of its items have, too. */
+  /** `resp_` and 24 characters, which are also part of the ids of its items. */
   readonly id: string;
   readonly #unique: string;
   readonly #head: string;
@@ -40,7 +40,7 @@ export class ResponseObject {
     return this.#storedJson !== null;
   }
 
-  /** The response says from now on that it is not stored. */
+  /** From now on the JSON states that the response is not stored. */
   notStored(): void {
     this.#storedJson = null;
   }
@@ -61,21 +61,21 @@ export class ResponseObject {
   }
 }
 
-/** The end of a response with a finish reason of chat. */
+/** The final status of a response whose chat completion has this finish reason. */
 export function endOf(finishReason: string): { readonly status: "completed" | "incomplete"; readonly reason?: string } {
   if (finishReason === "length") return { status: "incomplete", reason: "max_output_tokens" };
   if (finishReason === "content_filter") return { status: "incomplete", reason: "content_filter" };
   return { status: "completed" };
 }
 
-/** A whole response: reasoning, then the message, then the calls. A request has one choice. */
+/** The JSON of a whole response. Its items are the reasoning, the message and the calls of the only choice. */
 export function wholeResponseJson(response: ResponseObject, { choices, usage }: ChatCompletion): string {
   const [choice] = choices;
   const end = endOf(choice?.finishReason ?? "stop");
   return response.json({ ...end, items: choice === undefined ? [] : outputItems(response, choice, end.status), usage });
 }
 
-/** The last item is incomplete in an incomplete response. */
+/** The JSON of all items. `last`: status of the last item; all other items are completed. */
 function outputItems(response: ResponseObject, { message, logprobs }: ChatChoice, last: ItemStatus): string[] {
   const { content, refusal, reasoningContent, toolCalls = [] } = message ?? {};
   const writers: ((index: number, status: ItemStatus) => string)[] = [];
@@ -102,7 +102,7 @@ function outputItems(response: ResponseObject, { message, logprobs }: ChatChoice
   return writers.map((write, index) => write(index, index === writers.length - 1 ? last : "completed"));
 }
 
-/** The function of a call, and the id that the call's output refers to (RSP-5). */
+/** The called function, and the id by which the call's output refers to the call (RSP-5). */
 export interface CalledFunction {
   readonly callId: string;
   readonly name: string;
@@ -113,19 +113,19 @@ export function messageItemJson(id: string, status: ItemStatus, parts: readonly 
   return `{"id":"${id}","type":"message","status":"${status}","role":"assistant","content":[${parts.join(",")}]}`;
 }
 
-/** `argumentsJson` is a JSON string. */
+/** A function call. `argumentsJson` is a JSON string. */
 export function callItemJson(id: string, status: ItemStatus, called: CalledFunction, argumentsJson: string): string {
   const callId = jsonString(called.callId);
   const name = jsonString(called.name);
   return `{"id":"${id}","type":"function_call","status":"${status}","call_id":${callId},"name":${name},"arguments":${argumentsJson}}`;
 }
 
-/** `parts` are JSON. */
+/** A reasoning item; `parts` are JSON. */
 export function reasoningItemJson(id: string, status: ItemStatus, parts: readonly string[]): string {
   return `{"id":"${id}","type":"reasoning","status":"${status}","summary":[],"content":[${parts.join(",")}]}`;
 }
 
-/** A part of an item; `text` is a JSON string, `entries` are log probabilities without the brackets of their list. */
+/** A text part. `text` is a JSON string; `entries` are log probabilities without the brackets of their list. */
 export function textPartJson(text: string, entries: string): string {
   return `{"type":"output_text","text":${text},"annotations":[],"logprobs":[${entries}]}`;
 }
@@ -145,7 +145,7 @@ export function logprobEntriesJson({ content }: Logprobs): string {
     .join(",");
 }
 
-/** JSON lacks minus infinity; -9999 is OpenAI's value in its place (RESP-9). */
+/** JSON cannot express minus infinity; OpenAI's replacement is -9999 (RESP-9). */
 function entryOf({ token, logprob, utf8Bytes }: Omit<TopLogprob, "$typeName">): object {
   return { token, logprob: Math.max(logprob, -9999), bytes: utf8Bytes === undefined ? null : [...utf8Bytes] };
 }

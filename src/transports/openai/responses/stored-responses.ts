@@ -6,13 +6,13 @@ import { JsonObject } from "../../http/json-object.js";
 import { JsonSource } from "../../http/json-scan.js";
 import { queryOf } from "../../http/routes.js";
 
-/** What is said where `responses.keep` is 0. */
+/** Error message when the setting `responses.keep` is 0. */
 const isOff = "This service does not store responses: responses.keep is 0.";
 
 /** Handles one operation on a stored response. */
 type Handler = (call: Call, exchange: Exchange, id: string) => Promise<void>;
 
-/** The handlers of stored responses; null: none are stored. */
+/** The handlers of stored responses. `stored` null: this service stores no responses. */
 export function createStoredResponseHandlers(
   stored: StoredResponses | null,
 ): Record<"get" | "delete" | "list", Handler> {
@@ -47,7 +47,7 @@ export function createStoredResponseHandlers(
 interface ListQuery {
   readonly limit: number;
   readonly isNewestFirst: boolean;
-  /** Id of the last item of the page before; null for the first page. */
+  /** Id of the last item of the previous page; null: the first page is requested. */
   readonly after: string | null;
 }
 
@@ -64,7 +64,7 @@ function readListQuery(query: URLSearchParams): ListQuery {
   return { limit: Number(limit), isNewestFirst: order === "desc", after: query.get("after") };
 }
 
-/** `items` are the oldest first. */
+/** One page of a list. `items`: all items, oldest first. */
 function pageOf(items: readonly ResponseItem[], { limit, isNewestFirst, after }: ListQuery): object {
   const ordered = isNewestFirst ? items.toReversed() : items;
   const last = after === null ? -1 : ordered.findIndex(({ id }) => id === after);
@@ -81,7 +81,7 @@ function pageOf(items: readonly ResponseItem[], { limit, isNewestFirst, after }:
 
 const previousId = "previous_response_id";
 
-/** The items of the responses that a request continues, the oldest first; none without `previous_response_id`. */
+/** The items of the responses that a request continues, oldest first; empty without `previous_response_id`. */
 export async function readEarlierItems(
   stored: StoredResponses,
   body: JsonObject,
@@ -91,7 +91,7 @@ export async function readEarlierItems(
   if (id === undefined) return [];
   const input = body.value("input");
   const items = await stored.itemsBefore(id, Array.isArray(input) ? input.length : 1, caller);
-  // Errors name an item by its place in this list.
+  // An object whose path is `previous_response_id[n]`: errors name an item by its index in this list.
   const list = { [previousId]: items };
   return JsonObject.ofBody(list, () => new JsonSource(JSON.stringify(list))).objects(previousId) ?? [];
 }
@@ -104,8 +104,8 @@ const idPrefixes: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 /**
- * The input of a request as it is stored: a list of items with `type` and `id`, in which texts are parts, as OpenAI lists
- * them. `input` was read before, so its items have valid types.
+ * The form in which the input of a request is stored, which is OpenAI's form of a list of input items: each has a `type` and
+ * an `id`, and texts are parts. `input` was validated before, so its items have valid types.
  */
 export function storedInput(input: string | readonly ResponseItem[], ids: IdSource): readonly ResponseItem[] {
   const items = typeof input === "string" ? [{ role: "user", content: input }] : input;

@@ -26,7 +26,7 @@ def stream(client):
 
 
 def stream_helper(client):
-    """The accumulator adds up strings and numbers of all deltas, so whatever is sent twice shows."""
+    """The helper concatenates strings and adds numbers of all deltas, so a value that is sent twice is visible."""
     completions = client.chat.completions if hasattr(client.chat.completions, "stream") else client.beta.chat.completions
     with completions.stream(model="tools", messages=HI, tools=TOOLS, stream_options={"include_usage": True}) as events:
         for _ in events:
@@ -63,7 +63,7 @@ class Place(pydantic.BaseModel):
 
 
 def responses(client):
-    """Nothing for versions without the API."""
+    """Returns None for versions without the API."""
     if not hasattr(client, "responses"):
         return None
     with client.responses.stream(model=CHAT, input="Hi") as events:
@@ -101,7 +101,7 @@ def response_tools(client):
 
 
 def raised(call):
-    """What a failing call tells its caller."""
+    """The properties of the error of a failing call."""
     try:
         call()
     except openai.APIError as error:

@@ -18,7 +18,7 @@ const ids = createRandomIds();
 const request = { model: "m", max_tokens: 10, messages: [{ role: "user", content: "Hi" }] };
 const body = JSON.stringify(request);
 
-/** Stands for OpenAI's route of a path that both APIs have. */
+/** Replaces OpenAI's route of a path that both APIs have. */
 const other = (path: string): Route => ({ path, handle: (_req, res) => res.writeHead(200).end('{"object":"list"}') });
 
 async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, keepAlive: "comment" | "off" = "comment") {
@@ -66,7 +66,7 @@ describe("the Messages API", () => {
     const all = { "x-api-key": "good", "content-type": "application/json", ...headers };
     const response = await fetch(base + path, { method, headers: all, body: sent });
     const text = await response.text();
-    // biome-ignore lint/suspicious/noExplicitAny: the view of a client that trusts no type
+    // biome-ignore lint/suspicious/noExplicitAny: a client sees untyped JSON
     const json: any = text.startsWith("{") ? JSON.parse(text) : null;
     return { status: response.status, headers: response.headers, text, json };
   }
@@ -85,7 +85,7 @@ describe("the Messages API", () => {
     return reply.json.error.message;
   }
 
-  it("takes the key from x-api-key or from authorization, which wins (ANT-1)", async () => {
+  it("takes the key from x-api-key or authorization; authorization takes precedence (ANT-1)", async () => {
     expect((await send()).status).toBe(200);
     expect(core.last.caller).toMatchObject({ authorization: "Bearer good", transport: "anthropic" });
     expect(core.last.operation).toBe("create_message");
@@ -148,19 +148,19 @@ describe("the Messages API", () => {
     await expectError(send({}, body, "/v1/messages/count_tokens"), status, type);
   });
 
-  it("a thread is refused with the code after which SDKs send the whole conversation (ANT-5)", async () => {
+  it("a request with `thread` is refused with the code that makes SDKs send the whole conversation (ANT-5)", async () => {
     const { status, json } = await send({}, JSON.stringify({ ...request, thread: { type: "create" } }));
     expect([status, json.error.details]).toEqual([400, { error_code: "thread_unsupported_request" }]);
   });
 
-  it("an overload names the wait (ANT-5)", async () => {
+  it("an answer for overload has a retry-after header (ANT-5)", async () => {
     core.beforeOpen = () => {
       throw new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 2_000 });
     };
     expect((await send()).headers.get("retry-after")).toBe("2");
   });
 
-  it("the limits are in headers of Anthropic's form, with the time of the reset (ANT-5)", async () => {
+  it("the rate limits are sent in Anthropic's headers, with the time of the reset (ANT-5)", async () => {
     const owner = { kind: "key", id: "key_1" } as const;
     const limits = {
       requests: { owner, limit: 10, remaining: 0, resetMs: 60_000 },
@@ -193,7 +193,7 @@ describe("the Messages API", () => {
     expect(headers.get("x-ratelimit-limit-requests")).toBe("10");
   });
 
-  it("what is refused before the body is read has this API's form, too (ANT-5)", async () => {
+  it("errors that occur before the body is read have Anthropic's form (ANT-5)", async () => {
     await listener.close();
     ({ listener, base } = await open(core, { bodyBytesMax: 1_000 }));
     await expectError(send({}, "x".repeat(1_001)), 413, "request_too_large");
@@ -207,7 +207,7 @@ describe("the Messages API", () => {
     await expectError(Promise.resolve(refused), 405, "invalid_request_error");
   });
 
-  it("a second x-api-key is refused, as a second authorization is (SEC-4, ANT-5)", async () => {
+  it("a request with two x-api-key headers is refused (SEC-4, ANT-5)", async () => {
     const connection = await connectRaw(base);
     const head = ["POST /v1/messages HTTP/1.1", "Host: a", "X-Api-Key: good", "X-Api-Key: better", "Content-Length: 0"];
     connection.send(`${head.join("\r\n")}\r\n\r\n`);
@@ -217,7 +217,7 @@ describe("the Messages API", () => {
     expect(core.calls).toEqual([]);
   });
 
-  it("a failure in the middle of a stream is one error event and the end (ANT-5)", async () => {
+  it("a failure in the middle of a stream is sent as one error event, and the stream ends (ANT-5)", async () => {
     core.chunks = async function* () {
       yield textChunk("Hel");
       throw new ServiceError("server_is_overloaded", "No slot.");
@@ -233,7 +233,7 @@ describe("the Messages API", () => {
     });
   });
 
-  it("a silent stream gets pings after message_start, whatever sse.keep_alive says but off (ANT-2, ANT-3)", async () => {
+  it("a silent stream gets pings after message_start unless sse.keep_alive is off (ANT-2, ANT-3)", async () => {
     await listener.close();
     ({ listener, base } = await open(core, { sseKeepAliveMs: 30 }));
     core.chunks = (_, ctx) => silentUntilAborted(ctx.signal);
@@ -248,7 +248,7 @@ describe("the Messages API", () => {
     connection.destroy();
   });
 
-  it("the models have this API's shape when anthropic-version is sent, and no other's (ANT-6)", async () => {
+  it("models have Anthropic's form if anthropic-version is sent, and OpenAI's form otherwise (ANT-6)", async () => {
     const version = { "anthropic-version": "2023-06-01" };
     const models = await send(version, null, "/v1/models", "GET");
     expect(models.json).toEqual({
@@ -264,7 +264,7 @@ describe("the Messages API", () => {
     await expectError(send(version, "{}", "/v1/models"), 405, "invalid_request_error");
   });
 
-  it("a count is the number of input tokens (ANT-6)", async () => {
+  it("count_tokens returns the number of input tokens (ANT-6)", async () => {
     const { status, json } = await send({}, body, "/v1/messages/count_tokens");
     expect([status, json]).toEqual([200, { input_tokens: 3 }]);
     expect(core.last.operation).toBe("count_tokens");
@@ -274,7 +274,7 @@ describe("the Messages API", () => {
 describe("a route table", () => {
   const route = (path: string, header: string | null): Route => ({ path, header, handle: () => {} });
 
-  it("has no two routes with the same path and header, and none with a header alone", () => {
+  it("refuses two routes with the same path and header, and a route with a header whose path has no plain route", () => {
     const table = (...routes: Route[]) => new RouteTable(routes, () => {});
     expect(() => table(route("/a", null), route("/a", null))).toThrow("two routes have the path /a");
     expect(() => table(route("/a", null), route("/a", "x"), route("/a", "y"))).toThrow("two routes with a header");

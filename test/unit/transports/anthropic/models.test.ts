@@ -29,16 +29,16 @@ describe("a page of models", () => {
     ["?limit=2&before_id=c", "ab", false],
     ["?after_id=bb", "cde", false],
     ["?beta=true", "abcde", false],
-  ])("%s has %s (ANT-6)", (query, ids, hasMore) => {
+  ])("for the query '%s' has the ids %s (ANT-6)", (query, ids, hasMore) => {
     const at = { first_id: ids.at(0), last_id: ids.at(-1) };
     expect(page(query)).toEqual({ data: ids, has_more: hasMore, ...at });
   });
 
-  it("without a model has no ids (ANT-6)", () => {
+  it("without models has null as first and last id (ANT-6)", () => {
     expect(page("?after_id=e")).toEqual({ data: "", has_more: false, first_id: null, last_id: null });
   });
 
-  it("shows a model with the time in RFC 3339 and its context (ANT-6)", () => {
+  it("has each model's creation time in RFC 3339 and its context length (ANT-6)", () => {
     const { data } = modelPageJson(models, readModelPage("/v1/models?limit=1")) as { data: object[] };
     expect(data).toEqual([
       { type: "model", id: "a", display_name: "a", created_at: "2026-01-01T00:00:00.000Z", max_input_tokens: 4_096 },

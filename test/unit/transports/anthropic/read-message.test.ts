@@ -24,7 +24,7 @@ const converse = (...messages: object[]) => read({ messages });
 
 const roleNames = new Map<number, string>(Object.entries(Role).map(([name, role]) => [role, name]));
 
-/** The messages as the core gets them, in few words. */
+/** A short form of the messages that the core gets. */
 const shown = (fields: object) =>
   read(fields).params.messages.map(({ role, content, toolCalls, toolCallId }) => ({
     role: roleNames.get(role),
@@ -33,7 +33,7 @@ const shown = (fields: object) =>
     ...(toolCallId !== undefined && { answers: toolCallId }),
   }));
 
-/** Code of the error, and the message as the client gets it. */
+/** Code of the error, and the message that the client gets. */
 function refusal(fields: object): { code: ErrorCode; message: string } {
   try {
     const { params, sources } = read(fields);
@@ -56,12 +56,12 @@ const userBlock = (block: object) => ({ messages: [{ role: "user", content: [blo
 const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBO" } };
 
 describe("a request of the Messages API", () => {
-  it("every optional field may be null (ANT-1, GEN-7)", () => {
+  it("is accepted if every optional field is null (ANT-1, GEN-7)", () => {
     const nulls = Object.fromEntries([...messageFields].map((name) => [name, null]));
     expect(read({ ...nulls, model: "m", max_tokens: 10, messages: [user] })).toEqual(read({}));
   });
 
-  it("reads every field (ANT-1)", () => {
+  it("is translated with every field (ANT-1)", () => {
     const { params, stream } = read({
       system: "Be brief.",
       max_tokens: 32_000,
@@ -94,7 +94,7 @@ describe("a request of the Messages API", () => {
     expect(() => validateChatCompletion(params, defaultLimits)).not.toThrow();
   });
 
-  it("reads system and content as text or as blocks (ANT-1)", () => {
+  it("may have system and content as text or as blocks (ANT-1)", () => {
     const cached = { cache_control: { type: "ephemeral" } };
     expect(
       shown({
@@ -117,7 +117,7 @@ describe("a request of the Messages API", () => {
     ]);
   });
 
-  it("reads documents of plain text after their title (ANT-1)", () => {
+  it("may have documents of plain text, which follow their title (ANT-1)", () => {
     const text = { type: "document", title: "Notes", source: { type: "text", media_type: "text/plain", data: "One." } };
     const blocks = { type: "document", source: { type: "content", content: [{ type: "text", text: "Two." }] } };
     expect(shown({ messages: [{ role: "user", content: [text, blocks] }] })).toEqual([
@@ -125,7 +125,7 @@ describe("a request of the Messages API", () => {
     ]);
   });
 
-  it("results of tools become messages of their own, before the rest of the message (ANT-1)", () => {
+  it("may have tool results, which become separate messages before the rest of the message (ANT-1)", () => {
     const calls = [
       { type: "thinking", thinking: "Hm.", signature: "s" },
       { type: "redacted_thinking", data: "x" },
@@ -163,7 +163,7 @@ describe("a request of the Messages API", () => {
     ]);
   });
 
-  it("a result without content and an assistant message of thinking alone are empty texts (ANT-1)", () => {
+  it("may have a tool result without content or an assistant message with only thinking: they become empty texts (ANT-1)", () => {
     const thought = { role: "assistant", content: [{ type: "thinking", thinking: "Hm.", signature: "" }] };
     const call = { role: "assistant", content: [{ type: "tool_use", id: "t", name: "f", input: {} }] };
     const result = { role: "user", content: [{ type: "tool_result", tool_use_id: "t" }] };
@@ -174,7 +174,7 @@ describe("a request of the Messages API", () => {
     ]);
   });
 
-  it("whatever Claude Code sends is accepted (ANT-1)", () => {
+  it("is accepted with all fields that Claude Code sends (ANT-1)", () => {
     const fields = {
       system: [{ type: "text", text: "You are an agent.", cache_control: { type: "ephemeral", ttl: "1h" } }],
       messages: [
@@ -203,7 +203,7 @@ describe("a request of the Messages API", () => {
       { type: "tool", name: "weather" },
       { case: "function", value: "weather" },
     ],
-  ])("tool_choice %j (ANT-1)", (choice, expected) => {
+  ])("with tool_choice %j is translated to the core's tool choice (ANT-1)", (choice, expected) => {
     expect(read({ tools: [weather], tool_choice: choice }).params.toolChoice?.choice).toEqual(expected);
   });
 
@@ -216,11 +216,11 @@ describe("a request of the Messages API", () => {
     [{ type: "enabled", budget_tokens: 1_024 }, undefined, "low"],
     [{ type: "enabled", budget_tokens: 32_000 }, undefined, "high"],
     [{ type: "enabled", budget_tokens: 32_000 }, { effort: "medium" }, "medium"],
-  ])("thinking %j with %j is the effort %s (ANT-1)", (thinking, output_config, effort) => {
+  ])("with thinking %j and output_config %j has the reasoning effort %s (ANT-1)", (thinking, output_config, effort) => {
     expect(read({ thinking, output_config }).params.reasoningEffort).toBe(effort);
   });
 
-  it("output_config.format is a strict schema (ANT-1)", () => {
+  it("with output_config.format has a strict JSON schema as response format (ANT-1)", () => {
     const { params } = read({ output_config: { format: { type: "json_schema", schema: { type: "object" } } } });
     expect(params.responseFormat?.format).toMatchObject({
       case: "jsonSchema",
@@ -275,13 +275,13 @@ describe("a request of the Messages API", () => {
     ["unsupported_parameter", /'mcp_servers'/, { mcp_servers: [{ type: "url", url: "https://example.com" }] }],
     ["unsupported_parameter", /'container'/, { container: "container_1" }],
     ["unsupported_parameter", /'thread'/, { thread: { type: "create" } }],
-  ])("%s has a message that matches %s (ANT-5)", (code, message, fields) => {
+  ])("is refused with %s and a message that matches %s (ANT-5)", (code, message, fields) => {
     const refused = refusal(fields);
     expect(refused.code).toBe(code);
     expect(refused.message).toMatch(message);
   });
 
-  it("a call without its result, and a result without its call, are refused in this API's words (ANT-5)", () => {
+  it("is refused for a tool call without result or a result without call, in terms of this API (ANT-5)", () => {
     const call = { role: "assistant", content: [{ type: "tool_use", id: "toolu_1", name: "f", input: {} }] };
     const result = { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_2", content: "x" }] };
     const unanswered = refusal({ messages: [user, call, user] });
@@ -291,7 +291,7 @@ describe("a request of the Messages API", () => {
     expect(converse(user, call, result).params.messages).toHaveLength(3);
   });
 
-  it("a count needs no max_tokens, and takes the fields that make up the prompt (ANT-6)", () => {
+  it("needs no max_tokens to count tokens, and is read with the fields that are part of the prompt (ANT-6)", () => {
     const fields = { system: "Be brief.", tools: [weather], max_tokens: undefined };
     const { params } = readCount(bodyOf(fields));
     expect(params).toMatchObject({ model: "m", messages: [{ role: Role.SYSTEM }, { role: Role.USER }] });

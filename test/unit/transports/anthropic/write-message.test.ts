@@ -152,7 +152,7 @@ const transcripts: readonly (readonly [name: string, choices: readonly Choice[],
   ["no content", [first, finish("stop")], start + end(stopped("end_turn"))],
 ];
 
-/** The events of a stream that arrives in pieces, as a client reads them; each is complete at a blank line. */
+/** Reads the events of a stream that arrives in pieces. Like a client, it takes an event as complete at a blank line. */
 function eventsOf(pieces: readonly Uint8Array[]): readonly string[] {
   const decoder = new TextDecoder();
   const events: string[] = [];
@@ -178,11 +178,11 @@ function parsed(event: string): ParsedEvent {
 }
 
 describe("the events of a message", () => {
-  it.each(transcripts)("%s (ANT-2, ANT-3, ANT-4, ANT-7)", (_name, choices, bytes) => {
+  it.each(transcripts)("have exactly the expected bytes: %s (ANT-2, ANT-3, ANT-4, ANT-7)", (_name, choices, bytes) => {
     expect(stream(...choices)).toBe(bytes);
   });
 
-  it.each(transcripts)("%s is read back, wherever its bytes are split (ANT-2)", (_name, choices) => {
+  it.each(transcripts)("can be read, wherever their bytes are split: %s (ANT-2)", (_name, choices) => {
     const bytes = Buffer.from(stream(...choices));
     const events = eventsOf([bytes]);
     for (const { name, type } of events.map(parsed)) expect(name).toBe(type);
@@ -192,18 +192,18 @@ describe("the events of a message", () => {
     }
   });
 
-  it("a failure in the middle is one error event, after which nothing comes (ANT-5)", () => {
+  it("end with one error event after a failure in the middle (ANT-5)", () => {
     const frames = new MessageFrames("m", answer);
     frames.frame(create(ChatCompletionChunkSchema, { choices: [text("One")] }));
     const error = { type: "error", error: { type: "api_error", message: "The engine stopped." }, request_id: "req_1" };
     expect(frames.failed(error)).toBe(`event: error\ndata: ${JSON.stringify(error)}\n\n`);
   });
 
-  it("the keep-alive is a ping (ANT-2)", () => {
+  it("include a ping as keep-alive (ANT-2)", () => {
     expect(new MessageFrames("m", answer).keepAlive()).toBe('event: ping\ndata: {"type":"ping"}\n\n');
   });
 
-  it("any text is one line of JSON that reads back (ANT-4)", () => {
+  it("contain any text as one line of JSON that parses to the same text (ANT-4)", () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: "binary", minLength: 1, maxLength: 20 }), { minLength: 1, maxLength: 5 }),
@@ -221,7 +221,7 @@ const print = (fields: MessageInitShape<typeof ChatCompletionSchema>) =>
   messageJson(create(ChatCompletionSchema, Object.assign({ id: "msg_1", model: "m", usage }, fields)));
 
 describe("a whole message", () => {
-  it("has these keys and no others (ANT-2, ANT-7)", () => {
+  it("has exactly the keys of Anthropic's API (ANT-2, ANT-7)", () => {
     const { text: json, isAscii } = print({ choices: [{ message: { content: "Hi" }, finishReason: "stop" }] });
     expect(isAscii).toBe(true);
     expect(JSON.parse(json)).toEqual({
@@ -236,7 +236,7 @@ describe("a whole message", () => {
     });
   });
 
-  it("has the blocks of its stream (ANT-2, ANT-4)", () => {
+  it("has the same blocks as its stream (ANT-2, ANT-4)", () => {
     const toolCalls = [
       { id: "call_1", function: { name: "a", argumentsJson: '{"n":12345678901234567890}' } },
       { id: "call_2", function: { name: "b" } },
@@ -263,13 +263,13 @@ describe("a whole message", () => {
     [{ finishReason: "length" }, "max_tokens", null],
     [{ finishReason: "content_filter" }, "refusal", null],
     [{ finishReason: "stop", message: { refusal: "No." } }, "refusal", null],
-  ])("%j stops with %s (ANT-4)", (choice, reason, sequence) => {
+  ])("for the choice %j has the stop reason %s (ANT-4)", (choice, reason, sequence) => {
     const { text: json, isAscii } = print({ choices: [choice] });
     expect(isAscii).toBe(sequence === null);
     expect(JSON.parse(json)).toMatchObject({ stop_reason: reason, stop_sequence: sequence });
   });
 
-  it("an empty text has no block, and thinking is part of the output tokens (ANT-7)", () => {
+  it("has no block for an empty text, and counts thinking as output tokens (ANT-7)", () => {
     const details = { completionTokensDetails: { reasoningTokens: 3 } };
     const { text: json } = print({
       choices: [{ message: { content: "" }, finishReason: "stop" }],

@@ -27,7 +27,7 @@ async function readAll(stream: AsyncIterable<StreamChatCompletionResponse>): Pro
   return texts;
 }
 
-describe.each(protocols)("%s", (protocol) => {
+describe.each(protocols)("calls with %s", (protocol) => {
   it("a unary call passes its credential to the core and returns the request id (KEY-17, GRPC-22)", async () => {
     const { core, client } = await startServer();
     let id: string | null = null;
@@ -69,7 +69,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(id).toMatch(requestId);
   });
 
-  it("names the deployment in the headers, and in the trailers of a stream the one that took over", async () => {
+  it("answers name the deployment in headers, and in the trailers of a stream the deployment that took over", async () => {
     const { core, client } = await startServer();
     const heads: (string | null)[] = [];
     const trailers: (string | null)[][] = [];
@@ -100,7 +100,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(bodies.used).toBe(0);
   });
 
-  it("an error has its code, ErrorInfo, and the path of the field from the request message (ERR-7, GRPC-9, GRPC-10, GRPC-22)", async () => {
+  it("errors have a code, ErrorInfo, and the path of the field, starting at the request message (ERR-7, GRPC-9, GRPC-10, GRPC-22)", async () => {
     const { core, client } = await startServer();
     core.chat = () => {
       throw new ServiceError("invalid_value", "'messages[0].role' is wrong.", { param: "messages[0].role" });
@@ -119,7 +119,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(error.metadata.get("x-request-id")).toBe(core.last.caller.requestId);
   });
 
-  it("a wait is sent as RetryInfo and as metadata, also when the call was not opened (RETRY-1, GRPC-10)", async () => {
+  it("a retry delay is sent as RetryInfo and as metadata, also for calls that fail before they begin (RETRY-1, GRPC-10)", async () => {
     const { core, client } = await startServer();
     const overloaded = new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
     core.chat = () => {
@@ -138,7 +138,7 @@ describe.each(protocols)("%s", (protocol) => {
     }
   });
 
-  it("a rejected stream has its error in the protocol's own form (GRPC-21)", async () => {
+  it("the error of a rejected stream has the form of the protocol (GRPC-21)", async () => {
     const { core, client } = await startServer();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -166,7 +166,7 @@ describe.each(protocols)("%s", (protocol) => {
     }
   });
 
-  it("half a surrogate pair in a message does not break the answer", async () => {
+  it("an answer is sent even if its error message has half a surrogate pair", async () => {
     const { core, client } = await startServer();
     core.chat = () => {
       throw new ServiceError("invalid_value", "not \ud800 this", { param: "\udc00" });
@@ -176,7 +176,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(error.rawMessage).toBe("not \ufffd this");
   });
 
-  it("a client that cancels in mid-stream ends its call (GRPC-3, GRPC-7)", async () => {
+  it("a client that cancels in the middle of a stream ends its call (GRPC-3, GRPC-7)", async () => {
     const { core, client } = await startServer();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
@@ -207,7 +207,7 @@ describe.each(protocols)("%s", (protocol) => {
     await failure;
   });
 
-  it("a client that disconnects while its call is opened leaves nothing behind", async () => {
+  it("a client that disconnects while its call is being authorized leaves no open context", async () => {
     const { core, client } = await startServer();
     let letIn = (): void => {};
     let caller: Caller | undefined;
@@ -233,7 +233,7 @@ describe.each(protocols)("%s", (protocol) => {
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const error = await failureOf(client(protocol).createChatCompletion({ params }, { timeoutMs: 100 }));
     expect(error.code).toBe(Code.DeadlineExceeded);
-    // Sends only the header: a client with its own timer may disconnect before the deadline of a busy server.
+    // Sends only the header: a client with its own timer may disconnect before a busy server has reached the deadline.
     const headers = protocol === "grpc-web" ? { "grpc-timeout": "100m" } : { "connect-timeout-ms": "100" };
     const leave = new AbortController();
     const left = failureOf(client(protocol).createChatCompletion({ params }, { headers, signal: leave.signal }));

@@ -54,7 +54,7 @@ function grpcWebErrorOf({ headers, body }: HttpAnswer): ConnectErrorFacts {
   return { code: error?.code, message: error?.rawMessage, reason: error?.findDetails(ErrorInfoSchema)[0]?.reason };
 }
 
-/** The protocols as raw requests. */
+/** The protocols, with raw requests. */
 const ways = [
   {
     name: "connect json",
@@ -90,10 +90,10 @@ const ways = [
   },
 ] as const;
 
-describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
+describe.each(ways)("a request with $name", ({ path, type, frame, encode, errorOf }) => {
   const headers = { "content-type": type, authorization: handCredential };
 
-  it("a client that has sent only its headers gets the rejection, and its upload is not requested (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
+  it("a client gets a rejection after its headers, and 100 Continue is not sent (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
     const { core, url } = await startServer();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -113,7 +113,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     req.destroy();
   });
 
-  it("a compressed message is rejected with the encoding to use (GRPC-13)", async () => {
+  it("a compressed message is rejected, and the error names the encoding to use (GRPC-13)", async () => {
     const { url } = await startServer();
     const encoding = path === streamPath ? "connect-content-encoding" : "content-encoding";
     const name = type.includes("grpc-web") ? "grpc-encoding" : encoding;
@@ -124,7 +124,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     });
   });
 
-  it("a requested body is read", async () => {
+  it("a body is read after 100 Continue", async () => {
     const { url } = await startServer();
     const body = frame(encode("m"));
     const { req, answer } = startRequest(url + path, {
@@ -136,7 +136,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect((await answer).status).toBe(200);
   });
 
-  it("a message of exactly the limit passes, one announced byte more is rejected before it is sent (SEC-5, GRPC-12)", async () => {
+  it("a message of the maximum size is accepted, and a larger one is rejected by its Content-Length (SEC-5, GRPC-12)", async () => {
     const { url } = await startServer({ limits: { bodyBytesMax } });
     const fits = frame(messageOf(bodyBytesMax, encode));
     expect((await request(url + path, headers, fits)).status).toBe(200);
@@ -145,7 +145,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     req.destroy();
   });
 
-  it("a body without a length is cut at the limit (SEC-5, GRPC-12)", async () => {
+  it("a body without Content-Length is rejected when it exceeds the limit (SEC-5, GRPC-12)", async () => {
     const { core, url, bodies } = await startServer({ limits: { bodyBytesMax } });
     const { req, answer } = startRequest(url + path, { ...headers, "transfer-encoding": "chunked" });
     req.on("error", () => {});
@@ -155,7 +155,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(bodies.used).toBe(0);
   });
 
-  it("bodies that are received together stay within limits.bodies", async () => {
+  it("bodies that are received at the same time stay within limits.bodies", async () => {
     const { url, bodies } = await startServer({ limits: { bodiesBytesMax: 100_000 } });
     const { req } = startRequest(url + path, { ...headers, "content-length": 95_000 });
     expect(bodies.used, "what is only announced takes nothing").toBe(0);
@@ -176,7 +176,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(errorOf(await answer)).toMatchObject({ code: Code.DeadlineExceeded, reason: "REQUEST_TIMEOUT" });
   });
 
-  it("an end while the body arrives is sent immediately (GRPC-11)", async () => {
+  it("a call that the service ends while its body arrives is answered immediately (GRPC-11)", async () => {
     const { core, url } = await startServer();
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
@@ -186,7 +186,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     await eventually(() => call.closed === 1, "the context is closed");
   });
 
-  it("a client that disconnects while its body arrives leaves nothing behind", async () => {
+  it("a client that disconnects while its body arrives leaves no open context and no charged bytes", async () => {
     const { core, url, bodies } = await startServer();
     const { req } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
@@ -197,7 +197,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(bodies.used).toBe(0);
   });
 
-  it("a message that cannot be decoded is rejected with details, and its context is closed (GRPC-9, GRPC-13)", async () => {
+  it("a message that cannot be decoded is rejected with error details, and its context is closed (GRPC-9, GRPC-13)", async () => {
     const { core, url } = await startServer();
     const answer = await request(url + path, headers, frame(Buffer.from("ffffffff", "hex")));
     const isJson = type === "application/json";
@@ -211,7 +211,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(core.last.refused).toBe(isJson ? "invalid_json" : "invalid_value");
   });
 
-  it("a deadline that passes while the operation runs ends the call with our error (ERR-25)", async () => {
+  it("a deadline that passes while the operation runs ends the call with ErrorInfo (ERR-25)", async () => {
     const { core, url } = await startServer();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     core.chunks = (_params, ctx) => silentUntilAborted(ctx.signal);
@@ -224,7 +224,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 });
 
-it("a unary call is answered without the objects of Connect's handlers, which cost more than the call (E-40)", async () => {
+it("a unary Connect call creates no Headers objects, which would cost more than the call (E-40)", async () => {
   const { url } = await startServer();
   const original = globalThis.Headers;
   let created = 0;
@@ -244,7 +244,7 @@ it("a unary call is answered without the objects of Connect's handlers, which co
   expect(created).toBe(0);
 });
 
-it("JSON that does not match the message is rejected with the field, and not as malformed JSON (GRPC-9)", async () => {
+it("Connect JSON that does not match the message is rejected by the field's name, not as malformed JSON (GRPC-9)", async () => {
   const { url } = await startServer();
   const body = '{"params":{"temperature":"warm"}}';
   const authorized = { authorization: handCredential };
@@ -258,10 +258,10 @@ it("JSON that does not match the message is rejected with the field, and not as 
   }
 });
 
-describe("requests that are not calls", () => {
+describe("Connect requests that are not valid calls", () => {
   const unknownPath = "/unified.inference.v1.InferenceService/Nothing";
 
-  it("with another path, content type or method go to the fallback", async () => {
+  it("are passed to the fallback route if they have another path, content type or method", async () => {
     const { core, url } = await startServer();
     const json = { "content-type": "application/json" };
     const answers = await Promise.all([
@@ -279,7 +279,7 @@ describe("requests that are not calls", () => {
     ["application/connect+json", 200, connectErrorOf],
     ["application/grpc-web+proto", 200, grpcWebErrorOf],
   ])(
-    "an RPC that does not exist is refused in the protocol of %s (GRPC-21, GRPC-22)",
+    "are refused in the protocol of %s for an RPC that does not exist (GRPC-21, GRPC-22)",
     async (type, status, errorOf) => {
       const { url } = await startServer();
       const answer = await request(url + unknownPath, { "content-type": type }, "{}");
@@ -289,7 +289,7 @@ describe("requests that are not calls", () => {
     },
   );
 
-  it("GET is 405 with Allow, after the credential", async () => {
+  it("get 405 with Allow for the method GET, after the check of the credential", async () => {
     const { core, url } = await startServer();
     const answer = await request(url + unaryPath, { authorization: handCredential }, "", "GET");
     expect(answer.status).toBe(405);
@@ -308,7 +308,7 @@ describe("requests that are not calls", () => {
     ["application/grpc-web-text", unaryPath],
     ["application/connect+json", unaryPath],
     ["application/json", streamPath],
-  ])("content type '%s' for %s is 415", async (type, path) => {
+  ])("get 415 for the content type '%s' of %s", async (type, path) => {
     const { core, url } = await startServer();
     const answer = await request(url + path, { "content-type": type, authorization: handCredential }, "{}");
     expect(answer.status).toBe(415);
@@ -316,14 +316,14 @@ describe("requests that are not calls", () => {
     await eventually(() => core.last.closed === 1, "the context is closed");
   });
 
-  it("a timeout that cannot be read is refused", async () => {
+  it("are refused for a timeout that cannot be parsed", async () => {
     const { url } = await startServer();
     const headers = { "content-type": "application/json", authorization: handCredential, "connect-timeout-ms": "soon" };
     const error = connectErrorOf(await request(url + unaryPath, headers, "{}"));
     expect(error).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_VALUE" });
   });
 
-  it("a timeout that no timer can hold does not end the call (GRPC-23)", async () => {
+  it("are served with a timeout that is too long for a Node timer (GRPC-23)", async () => {
     const { url } = await startServer();
     const headers = { "content-type": "application/json", authorization: handCredential };
     const long = { ...headers, "connect-timeout-ms": "9999999999" };
@@ -331,9 +331,9 @@ describe("requests that are not calls", () => {
   });
 });
 
-describe("a client that does not read", () => {
+describe("a Connect client that does not read", () => {
   it.each(["application/connect+proto", "application/grpc-web+proto"])(
-    "%s: holds the engine back and is cut after limits.stall (REL-1, GRPC-14)",
+    "pauses the engine with %s and is disconnected after limits.stall (REL-1, GRPC-14)",
     async (type) => {
       const { core, url } = await startServer({ limits: { stallMs: 200 } });
       let pieces = 0;
@@ -357,7 +357,7 @@ describe("a client that does not read", () => {
     },
   );
 
-  it("gets the error of its call when it reads again", async () => {
+  it("receives the error of its call when it reads again", async () => {
     const { core, url } = await startServer();
     let pieces = 0;
     core.chunks = async function* (_params, ctx) {

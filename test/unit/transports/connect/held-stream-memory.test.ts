@@ -14,10 +14,10 @@ import { handCredential, silentUntilAborted } from "../../../support/hand-core.j
 import { startServer } from "./start-server.js";
 
 const streamsMeasured = 100;
-/** Heap of a waiting stream with its client in this process. */
+/** Maximum heap of a waiting stream, including its raw socket in this process. */
 const heldBytesMax = 24 * 1024;
 
-/** A streamed chat over Connect. A raw socket sends it, because a client's memory would be measured, too. */
+/** A streamed chat over Connect. Sent by a raw socket: the memory of a client in this process would also be measured. */
 function streamRequest(): Buffer {
   const params = { model: "m" };
   const message = toBinary(CreateChatCompletionRequestSchema, create(CreateChatCompletionRequestSchema, { params }));
@@ -32,7 +32,7 @@ function streamRequest(): Buffer {
   return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n\r\n`), body]);
 }
 
-it("a stream that waits for the engine holds little more than its connection (E-44)", async () => {
+it("a Connect stream that waits for the engine uses little more memory than its connection (E-44)", async () => {
   const { core, url } = await startServer();
   let waiting = 0;
   core.chunks = (_params, ctx) => {

@@ -13,7 +13,7 @@ function open(headers: Record<string, string>, isSecure = false) {
 }
 
 describe("session cookie", () => {
-  it("has under TLS the name and attribute that restrict it to this host and to TLS (KEY-22)", () => {
+  it("has the prefix __Host- and the attribute Secure on a TLS connection, which restrict it to this host and TLS (KEY-22)", () => {
     const { res, browser } = open({ cookie: "uis_session=plain; __Host-uis_session=secure" }, true);
     expect(browser.sessionToken).toBe("secure");
     browser.keepSession("abc", 5_000);
@@ -22,7 +22,7 @@ describe("session cookie", () => {
     );
   });
 
-  it("has a plain name on a plain connection, where browsers reject the secure name (KEY-22)", () => {
+  it("has no prefix on a plain connection, where browsers reject __Host- (KEY-22)", () => {
     const { res, browser } = open({ cookie: "__Host-uis_session=secure;uis_session=plain" });
     expect(browser.sessionToken).toBe("plain");
     browser.keepSession(null, 0);
@@ -39,13 +39,13 @@ describe("session cookie", () => {
     );
   });
 
-  it("behind such a proxy a request of a foreign page is recognised by its session and rejected for its origin (KEY-22)", () => {
+  it("is read behind a proxy that terminates TLS from requests of other pages, which are rejected for their origin (KEY-22)", () => {
     const cookie = "__Host-uis_session=secure";
     const { browser } = open({ cookie, host: "tools.example", origin: "https://evil.example" });
     expect([browser.sessionToken, browser.isSameOrigin]).toEqual(["secure", false]);
   });
 
-  it("stands beside the cookie of a browser that has signed in before, which has the same attributes (E-13)", () => {
+  it("is separate from the cookie that marks a known browser, which has the same attributes (E-13)", () => {
     const { res, browser } = open({ cookie: "__Host-uis_browser=known; uis_browser=planted" }, true);
     expect([browser.knownToken, browser.sessionToken]).toEqual(["known", undefined]);
     browser.keepSession("abc", 5_000);
@@ -65,7 +65,7 @@ describe("session cookie", () => {
     ["xuis_session=a", undefined],
     ["uis_session=", ""],
     ["a=b; uis_session=c=d", "c=d"],
-  ])("reads of the header %j the token %j", (cookie, token) => {
+  ])("in the header %j has the token %j", (cookie, token) => {
     expect(open(cookie === undefined ? {} : { cookie }).browser.sessionToken).toBe(token);
   });
 
@@ -81,7 +81,7 @@ describe("session cookie", () => {
     ["null", false, false],
     ["", false, false],
     [undefined, false, undefined],
-  ])("Origin %j (TLS: %s) is of this server: %s (KEY-22)", (origin, isSecure, isSame) => {
+  ])("comes with the Origin %j (TLS: %s) from this server: %s (KEY-22)", (origin, isSecure, isSame) => {
     const headers = { host: "localhost:8080", ...(origin === undefined ? {} : { origin }) };
     expect(open(headers, isSecure).browser.isSameOrigin).toBe(isSame);
   });
@@ -92,12 +92,12 @@ describe("session cookie", () => {
     ["same-site", "http://localhost:8080", false],
     ["cross-site", undefined, false],
     ["none", undefined, false],
-  ])("a request from %s with the Origin %j is same-origin: %s (SEC-20)", (site, origin, isSame) => {
+  ])("comes with Sec-Fetch-Site %s and the Origin %j from this server: %s (SEC-20)", (site, origin, isSame) => {
     const headers = { host: "localhost:8080", "sec-fetch-site": site, ...(origin === undefined ? {} : { origin }) };
     expect(open(headers).browser.isSameOrigin).toBe(isSame);
   });
 
-  it("shortens a long User-Agent", () => {
+  it("comes with a User-Agent that is shortened to 256 characters", () => {
     expect(open({ "user-agent": "x".repeat(5_000) }).browser.userAgent).toHaveLength(256);
     expect(open({}).browser.userAgent).toBe("");
   });

@@ -33,7 +33,7 @@ export function clientOf(protocol: ProtocolName, baseUrl: string) {
   return createClient(InferenceService, transport);
 }
 
-/** The Connect routes on a test core behind a plain HTTP server; closed after the test. */
+/** Starts a plain HTTP server with the Connect routes and a test core. It is closed after the test. */
 export async function startServer(
   options: Partial<Omit<ConnectDeps, "limits">> & { limits?: Partial<ServiceLimits> } = {},
 ) {

@@ -43,7 +43,7 @@ async function planted(files: Readonly<Record<string, string | Uint8Array>>): Pr
   return folder;
 }
 
-/** Serves these files; a path without a route is answered with 418. */
+/** Serves these files. A path without a route is answered with 418. */
 async function serverOf(files: Partial<StaticFiles> = {}) {
   const dashboard = await readWebFolder(await planted(built));
   const routes = createStaticRoutes(
@@ -63,7 +63,7 @@ async function serverOf(files: Partial<StaticFiles> = {}) {
 }
 
 describe("static files", () => {
-  it("every answer has a content security policy for this origin only (SEC-21)", async () => {
+  it("have a content security policy that allows only this origin (SEC-21)", async () => {
     const { get } = await serverOf({ documents: await readWebFolder(await planted({ "index.html": page })) });
     const policy =
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -81,7 +81,7 @@ describe("static files", () => {
     expect((await get("/docs/")).headers["content-security-policy"]).toBe(policy);
   });
 
-  it("names with a digest are cached for a year, all others are revalidated and answered with 304", async () => {
+  it("are cached for a year if their name has a digest; all others are revalidated and answered with 304", async () => {
     const { get } = await serverOf();
     const asset = await get(`/dashboard/${hashed}`);
     expect(asset.headers["cache-control"]).toBe("public, max-age=31536000, immutable");
@@ -95,7 +95,7 @@ describe("static files", () => {
     }
   });
 
-  it("pages have the index of the dashboard, settings one with addresses for their depth", async () => {
+  it("include one index for pages of the dashboard and one for pages below settings/", async () => {
     const settings = "<!doctype html><title>settings</title>";
     const { get } = await serverOf({
       dashboard: await readWebFolder(await planted({ ...built, "settings/index.html": settings })),
@@ -110,7 +110,7 @@ describe("static files", () => {
     }
   });
 
-  it("the best encoding that the client accepts is sent, with Vary for caches", async () => {
+  it("are sent in the best encoding that the client accepts, with Vary for caches", async () => {
     const { get } = await serverOf();
     const ask = (accepted: string) => get(`/dashboard/${hashed}`, { "accept-encoding": accepted });
     const gzip = await ask("deflate, gzip;q=0.5");
@@ -126,7 +126,7 @@ describe("static files", () => {
     expect((await get(`/dashboard/${hashed}.gz`)).status).toBe(404);
   });
 
-  it("the folder's name without a slash leads the browser to the folder, below any proxy path, without a redirect (CONN-7)", async () => {
+  it("redirect a folder's path without a slash by a page with a relative address, not by HTTP (CONN-7)", async () => {
     const { get } = await serverOf();
     const { status, headers, body } = await get("/dashboard?page=keys");
     expect([status, headers.location, headers["content-type"]]).toEqual([200, undefined, "text/html; charset=utf-8"]);
@@ -134,7 +134,7 @@ describe("static files", () => {
     expect(new URL("dashboard/", "https://example.org/tools/uis/dashboard").pathname).toBe("/tools/uis/dashboard/");
   });
 
-  it("page names get the index page, and other unknown names are 404", async () => {
+  it("include the index page for page names; other unknown names get 404", async () => {
     const { get } = await serverOf();
     for (const name of ["", "keys", "sign-in", "keys?created=1"]) {
       expect((await get(`/dashboard/${name}`)).body.toString(), name).toBe(page);
@@ -143,7 +143,7 @@ describe("static files", () => {
     for (const name of none) expect((await get(`/dashboard/${name}`)).status, name).toBe(404);
   });
 
-  it("only GET and HEAD are served, and HEAD without the body", async () => {
+  it("are served for GET and HEAD only, for HEAD without the body", async () => {
     const { get } = await serverOf();
     const head = await get("/dashboard/", {}, "HEAD");
     expect([head.status, head.headers["content-length"], head.body.length]).toEqual([200, `${page.length}`, 0]);
@@ -153,7 +153,7 @@ describe("static files", () => {
     }
   });
 
-  it("a folder that was not built is 404 with the build command, and other paths have no route", async () => {
+  it("get 404 with the build command if their folder was not built; other paths have no route", async () => {
     const { table, get } = await serverOf({ dashboard: null });
     for (const path of ["/dashboard", "/dashboard/keys", "/docs/"]) {
       const { status, body } = await get(path);
@@ -164,7 +164,7 @@ describe("static files", () => {
     }
   });
 
-  it("the API description is served unchanged from the package", async () => {
+  it("include the unchanged API description of the package", async () => {
     const folder = await planted({ "openapi.json": '{"openapi":"3.1.0"}' });
     const { get } = await serverOf({ openApi: await readWebFile(join(folder, "openapi.json")) });
     const { headers, body } = await get("/openapi.json");
@@ -172,7 +172,7 @@ describe("static files", () => {
     expect(await readWebFile(join(folder, "none.json"))).toBeNull();
   });
 
-  it("a missing folder is null, and one that is too large is refused", async () => {
+  it("are null if their folder is missing; a folder that is too large is refused", async () => {
     expect(await readWebFolder("/nowhere/at/all")).toBeNull();
     expect(await readWebFolder(await planted({ "other.html": page }))).toBeNull();
     const many = Object.fromEntries(Array.from({ length: folderLimits.files + 1 }, (_, i) => [`${i}.txt`, ""]));

@@ -18,8 +18,8 @@ const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } 
 const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
 const requestId = /^req_[0-9a-f]{32}$/;
 
-describe("responses", () => {
-  it("a unary call passes the credential of its metadata to the core and returns the request id (KEY-17, GRPC-22)", async () => {
+describe("responses to gRPC calls", () => {
+  it("return the request id of a unary call, whose credential is passed to the core (KEY-17, GRPC-22)", async () => {
     const { core, client } = await startListener();
     const {
       messages,
@@ -45,7 +45,7 @@ describe("responses", () => {
     });
   });
 
-  it("a stream sends every item and the request id (GRPC-1, GRPC-22)", async () => {
+  it("contain every item of a stream and the request id (GRPC-1, GRPC-22)", async () => {
     const { client } = await startListener();
     const {
       messages,
@@ -57,7 +57,7 @@ describe("responses", () => {
     expect(headers?.get("x-request-id")[0]).toMatch(requestId);
   });
 
-  it("names the deployment in the headers, and in the trailers of a stream the one that took over", async () => {
+  it("name the deployment in headers, and in the trailers of a stream the deployment that took over", async () => {
     const { core, client } = await startListener();
     const first = { "x-uis-deployment": "m/0", "x-uis-attempts": "1" };
     const last = { "x-uis-deployment": "m/1", "x-uis-attempts": "2", "x-uis-model": "n" };
@@ -75,7 +75,7 @@ describe("responses", () => {
     expect(failed.status.metadata.getMap()).toMatchObject(last);
   });
 
-  it("a successful call closes its context once and does not count as cancelled (GRPC-3)", async () => {
+  it("close the context of a successful call once, and do not count it as cancelled (GRPC-3)", async () => {
     const { core, client } = await startListener();
     await client.unary("createChatCompletion", chat, good());
     await client.collect("streamChatCompletion", streamed, good());
@@ -83,7 +83,7 @@ describe("responses", () => {
     expect(core.calls.map((call) => core.whyEnded(call))).toEqual([null, null]);
   });
 
-  it("a request without params reaches the core as one with empty params", async () => {
+  it("are produced with empty params for a request without params", async () => {
     const { core, client } = await startListener();
     let model: string | undefined;
     core.chat = (params) => {
@@ -95,8 +95,8 @@ describe("responses", () => {
   });
 });
 
-describe("errors", () => {
-  it("an error has its code, ErrorInfo, and the path of the field from the request message (ERR-7, GRPC-9, GRPC-10, GRPC-22)", async () => {
+describe("errors of gRPC calls", () => {
+  it("have a code, ErrorInfo, and the path of the field, starting at the request message (ERR-7, GRPC-9, GRPC-10, GRPC-22)", async () => {
     const { core, client } = await startListener();
     core.chat = () => {
       throw new ServiceError("invalid_value", "'messages[0].role' is wrong.", { param: "messages[0].role" });
@@ -114,7 +114,7 @@ describe("errors", () => {
     expect(end.metadata.get("x-request-id")[0]).toBe(core.last.caller.requestId);
   });
 
-  it("a wait is sent as RetryInfo and as metadata (RETRY-1, GRPC-10)", async () => {
+  it("have a retry delay as RetryInfo and as metadata (RETRY-1, GRPC-10)", async () => {
     const { core, client } = await startListener();
     core.beforeOpen = () => {
       throw new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
@@ -126,7 +126,7 @@ describe("errors", () => {
     expect(end.metadata.get("grpc-retry-pushback-ms")).toEqual(["1500"]);
   });
 
-  it("unexpected errors are masked, before and after the first message (GRPC-8)", async () => {
+  it("do not show unexpected causes, before and after the first message of a stream (GRPC-8)", async () => {
     const { core, client } = await startListener();
     core.chat = () => {
       throw new Error("secret of the house");
@@ -144,7 +144,7 @@ describe("errors", () => {
     }
   });
 
-  it("an error in a stream comes after the items before it", async () => {
+  it("follow the items of a stream that were produced before", async () => {
     const { core, client } = await startListener();
     core.chunks = async function* () {
       yield textChunk("Hel");
@@ -155,7 +155,7 @@ describe("errors", () => {
     expect(errorFacts(end)).toMatchObject({ code: status.UNAVAILABLE, reason: "UPSTREAM_ERROR" });
   });
 
-  it("half a surrogate pair in a message does not break the status", async () => {
+  it("are sent even if their message has half a surrogate pair", async () => {
     const { core, client } = await startListener();
     core.chat = () => {
       throw new ServiceError("invalid_value", "not \ud800 this", { param: "\udc00" });
@@ -165,8 +165,8 @@ describe("errors", () => {
   });
 });
 
-describe("ends", () => {
-  it("a client that cancels in mid-stream ends its call (GRPC-3, GRPC-7)", async () => {
+describe("the end of a gRPC call", () => {
+  it("is caused by a client that cancels in the middle of a stream (GRPC-3, GRPC-7)", async () => {
     const { core, client } = await startListener();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
@@ -179,7 +179,7 @@ describe("ends", () => {
     expect(core.whyEnded(call)).toBe("client_left");
   });
 
-  it("a client that cancels while its call is opened leaves nothing behind (GRPC-3)", async () => {
+  it("leaves no open context if the client cancels while the call is being authorized (GRPC-3)", async () => {
     const { core, client } = await startListener();
     let letIn = (): void => {};
     let caller: Caller | undefined;
@@ -199,7 +199,7 @@ describe("ends", () => {
     expect(core.whyEnded(call)).toBe("client_left");
   });
 
-  it("a client's deadline ends its call as `deadline` (GRPC-4)", async () => {
+  it("has the reason `deadline` if the client's deadline has passed (GRPC-4)", async () => {
     const { core, client } = await startListener();
     // Connects first, so that the client's timer and the server's deadline start at the same time.
     await client.unary("createChatCompletion", chat, good());
@@ -211,7 +211,7 @@ describe("ends", () => {
     expect(core.whyEnded(core.last)).toBe("deadline");
   });
 
-  it("a call that the core ends fails with the core's error", async () => {
+  it("has the core's error if the core ends the call", async () => {
     const { core, client } = await startListener();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");

@@ -13,7 +13,7 @@ import { handCredential } from "../../../support/hand-core.js";
 import { grpcFrame } from "../../../support/raw-grpc.js";
 import { startListener } from "./start-listener.js";
 
-/** Makes the posted number of calls, 20 at once. A thread has its own heap, which is not measured. */
+/** Makes the posted number of calls, 20 in parallel. A worker thread has its own heap, which is not measured. */
 const client = `
   const { parentPort, workerData: { address, body, headers } } = require("node:worker_threads");
   const session = require("node:http2").connect("http://" + address);
@@ -35,12 +35,12 @@ const oldBytes = () => getHeapSpaceStatistics().find((space) => space.space_name
 /** The message of a short chat. */
 const message = create(CreateChatCompletionRequestSchema, { params: { model: "m" } });
 const callsMeasured = 400;
-/** What Node's session keeps of a stream is 3 kB, the objects of a whole call are 11. */
+/** Node's session keeps 3 kB of a closed stream. All objects of a call together are 11 kB. */
 const survivingBytesMax = 6 * 1024;
 
-it("a finished call does not survive the next collection of young objects (E-41)", async () => {
+it("the objects of a finished gRPC call are freed by the next two scavenges (E-41)", async () => {
   const { address, core } = await startListener();
-  // This core keeps all calls, unlike the service's.
+  // The test core keeps all calls, so they are removed here; the core of the service keeps none.
   core.beforeOpen = () => void core.calls.splice(0);
   const headers = {
     ":method": "POST",
@@ -57,7 +57,7 @@ it("a finished call does not survive the next collection of young objects (E-41)
     await once(worker, "message");
   };
   setFlagsFromString("--expose-gc");
-  // As in src/app/cli.ts.
+  // src/app/cli.ts sets the same flag.
   setFlagsFromString("--no-allocation-site-pretenuring");
   const collect = runInNewContext("gc") as (options?: { type: "minor" }) => void;
   await makeCalls();
@@ -70,6 +70,6 @@ it("a finished call does not survive the next collection of young objects (E-41)
     collect({ type: "minor" });
     surviving.push((oldBytes() - before) / callsMeasured);
   }
-  // The second lowest: a full collection may fall into a round, and on a busy machine calls still run at a collection.
+  // The second lowest value: a full collection may occur in a round, and on a busy machine calls may still run at its end.
   expect(surviving.toSorted((a, b) => a - b)[1]).toBeLessThan(survivingBytesMax);
 });

@@ -39,7 +39,7 @@ describe("grpc.health.v1.Health", () => {
     }
   });
 
-  it("a watch gets its closing status when NOT_SERVING was set before the drain (GRPC-17)", async () => {
+  it("ends a Watch with its final status if NOT_SERVING was set before the drain (GRPC-17)", async () => {
     const { client, listener } = await startHealth();
     const watch = client.stream("Watch", { service: "" });
     const ended = new Promise<{ code: number; details: string }>((resolve) => watch.once("status", resolve));
@@ -50,7 +50,7 @@ describe("grpc.health.v1.Health", () => {
     expect(await ended).toMatchObject({ code: status.UNAVAILABLE, details: "The service is stopping." });
   });
 
-  it("a watch receives NOT_SERVING when the server drains, and does not delay the drain (GRPC-17)", async () => {
+  it("sends NOT_SERVING to a Watch when the server drains, and the Watch does not delay the drain (GRPC-17)", async () => {
     const { client, listener } = await startHealth();
     const watch = client.stream("Watch", { service: "" });
     const seen: string[] = [];
@@ -67,7 +67,7 @@ describe("grpc.health.v1.Health", () => {
   });
 });
 
-describe("reflection", () => {
+describe("gRPC server reflection", () => {
   it.each([
     ["google.rpc.ErrorInfo", "google/rpc/error_details.proto"],
     ["google.rpc.Status", "google/rpc/status.proto"],

@@ -32,8 +32,8 @@ async function startRaw(...args: Parameters<typeof startListener>) {
   return { ...started, raw };
 }
 
-describe("before the body", () => {
-  it("a client that has sent only its headers gets the rejection (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
+describe("a gRPC call whose message has not arrived", () => {
+  it("is rejected by its metadata alone (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
     const { core, raw } = await startRaw();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -43,7 +43,7 @@ describe("before the body", () => {
     expect(statusOf(answer).metadata.get("x-request-id")[0]).toMatch(/^req_/);
   });
 
-  it("a rejected upload is not received: its stream is closed with NO_ERROR after the status (SEC-5, GRPC-5)", async () => {
+  it("is rejected without reading its message: its stream is closed with NO_ERROR after the status (SEC-5, GRPC-5)", async () => {
     const { core, raw } = await startRaw();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -63,7 +63,7 @@ describe("before the body", () => {
     expect(sent).toBeLessThan(20);
   });
 
-  it("metadata above 16 KiB is RESOURCE_EXHAUSTED with our reason, and costs no credential check", async () => {
+  it("is rejected with RESOURCE_EXHAUSTED and ErrorInfo for metadata above 16 KiB, before its credential is checked", async () => {
     const { core, client } = await startListener();
     const { status: end } = await client.unary(
       "createChatCompletion",
@@ -74,7 +74,7 @@ describe("before the body", () => {
     expect(core.calls).toHaveLength(0);
   });
 
-  it("metadata that is too long for HTTP/2 ends the call with a status, and the next call succeeds", async () => {
+  it("ends with a status if its metadata is too large for HTTP/2, and the next call succeeds", async () => {
     const { client } = await startListener();
     const request = create(CreateChatCompletionRequestSchema);
     const large = metadataOf({ ...credential, "x-large": "a".repeat(200 * 1024) });
@@ -84,8 +84,8 @@ describe("before the body", () => {
   });
 });
 
-describe("the message", () => {
-  it("a message of exactly the limit passes, one byte more is RESOURCE_EXHAUSTED with our reason (SEC-5, GRPC-12)", async () => {
+describe("the message of a gRPC call", () => {
+  it("may have the maximum size; one byte more is rejected with RESOURCE_EXHAUSTED and ErrorInfo (SEC-5, GRPC-12)", async () => {
     const { client } = await startListener({ limits: { bodyBytesMax } });
     const overhead = requestOf(bodyBytesMax).length - bodyBytesMax;
     const call = (bytes: number) =>
@@ -100,7 +100,7 @@ describe("the message", () => {
     expect(end.metadata.get("x-request-id")[0]).toMatch(/^req_/);
   });
 
-  it("the limit also holds after decompression (SEC-5, GRPC-12)", async () => {
+  it("is also limited in size after decompression (SEC-5, GRPC-12)", async () => {
     const { core, raw } = await startRaw({ limits: { bodyBytesMax } });
     const bomb = grpcFrame(gzipSync(requestOf(bodyBytesMax * 100)), true);
     expect(bomb.length).toBeLessThan(bodyBytesMax);
@@ -112,7 +112,7 @@ describe("the message", () => {
     await eventually(() => core.last.closed === 1, "the context is closed");
   });
 
-  it("a compressed message within the limit is read", async () => {
+  it("may be compressed", async () => {
     const { raw } = await startRaw();
     const answer = await raw.call(path, grpcFrame(gzipSync(requestOf(100)), true), {
       ...credential,
@@ -121,7 +121,7 @@ describe("the message", () => {
     expect(statusOf(answer).code).toBe(status.OK);
   });
 
-  it("a message that cannot be decoded is INTERNAL, and its context is closed (GRPC-9, GRPC-13)", async () => {
+  it("is rejected with INTERNAL if it cannot be decoded, and the context is closed (GRPC-9, GRPC-13)", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, grpcFrame(Buffer.from("ffffffffff", "hex")), credential);
     expect(errorFacts(statusOf(answer))).toMatchObject({
@@ -135,7 +135,7 @@ describe("the message", () => {
     expect(core.last.refused).toBe("invalid_value");
   });
 
-  it("a request without a message is rejected, and its context is closed", async () => {
+  it("must be present: otherwise the call is rejected and its context is closed", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, Buffer.alloc(0), credential);
     expect(errorFacts(statusOf(answer))).toMatchObject({
@@ -147,7 +147,7 @@ describe("the message", () => {
     expect(core.whyEnded(core.last)).toBe("failed");
   });
 
-  it("a request with two messages is rejected with one code in the status and in its details (GRPC-13)", async () => {
+  it("must be the only one: two are rejected with the same code in the status and in its details (GRPC-13)", async () => {
     const { raw } = await startRaw();
     const twice = Buffer.concat([grpcFrame(requestOf(1)), grpcFrame(requestOf(1))]);
     expect(errorFacts(statusOf(await raw.call(path, twice, credential)))).toMatchObject({
@@ -157,7 +157,7 @@ describe("the message", () => {
     });
   });
 
-  it("a message that never arrives is rejected after limits.request_timeout", async () => {
+  it("must arrive within limits.request_timeout", async () => {
     const { core, raw } = await startRaw({ limits: { requestTimeoutMs: 50 } });
     const answer = await answerOf(raw.start(path, credential));
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "REQUEST_TIMEOUT" });
@@ -167,7 +167,7 @@ describe("the message", () => {
 });
 
 describe("a gRPC call whose message is still arriving", () => {
-  it("the client's deadline ends the call with our error (ERR-25, GRPC-4)", async () => {
+  it("ends with ErrorInfo at the client's deadline (ERR-25, GRPC-4)", async () => {
     const { core, raw } = await startRaw();
     const answer = await answerOf(raw.start(path, { ...credential, "grpc-timeout": "50m" }));
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "UPSTREAM_TIMEOUT" });
@@ -175,7 +175,7 @@ describe("a gRPC call whose message is still arriving", () => {
     expect(core.whyEnded(core.last)).toBe("deadline");
   });
 
-  it("a stop of the service ends the call immediately (GRPC-11)", async () => {
+  it("is ended immediately when the service stops (GRPC-11)", async () => {
     const { core, listener, raw } = await startRaw();
     const answer = answerOf(raw.start(path, credential));
     await core.opened();
@@ -187,7 +187,7 @@ describe("a gRPC call whose message is still arriving", () => {
     await drained;
   });
 
-  it("a client that disconnects leaves nothing behind (GRPC-3)", async () => {
+  it("leaves no open context and no charged bytes when its client disconnects (GRPC-3)", async () => {
     const { core, raw } = await startRaw();
     raw.start(path, credential);
     const call = await core.opened();
@@ -197,15 +197,15 @@ describe("a gRPC call whose message is still arriving", () => {
   });
 });
 
-describe("while the operation runs", () => {
-  it("the client's deadline ends the call with our error (ERR-25, GRPC-4)", async () => {
+describe("a gRPC call whose operation runs", () => {
+  it("ends with ErrorInfo at the client's deadline (ERR-25, GRPC-4)", async () => {
     const { core, raw } = await startRaw();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const answer = await raw.call(path, grpcFrame(requestOf(1)), { ...credential, "grpc-timeout": "50m" });
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "UPSTREAM_TIMEOUT" });
   });
 
-  it.each(["99999999H", "2147484S", "3000000S"])("a timeout of %s does not end the call (GRPC-23)", async (timeout) => {
+  it.each(["99999999H", "2147484S", "3000000S"])("is not ended by a timeout of %s (GRPC-23)", async (timeout) => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, grpcFrame(requestOf(1)), { ...credential, "grpc-timeout": timeout });
     expect(statusOf(answer).code).toBe(status.OK);
@@ -223,7 +223,7 @@ describe("messages that are announced and never finished", () => {
     return { stream, answer };
   }
 
-  it("hold no more than their connection's share of the budget, and give it back with their stream (SEC-9)", async () => {
+  it("use at most their connection's share of the byte budget, and release it when their stream ends (SEC-9)", async () => {
     const { core, bodies, raw, address } = await startRaw({
       limits: { bodyBytesMax: 20_000, bodiesBytesMax: 100_000 },
     });
@@ -241,7 +241,7 @@ describe("messages that are announced and never finished", () => {
     await eventually(() => bodies.used === 0 && core.calls.every(({ closed }) => closed === 1));
   });
 
-  it("hold no more than their caller's share over all its connections (SEC-9)", async () => {
+  it("use at most their caller's share of the byte budget over all connections (SEC-9)", async () => {
     const { bodies, address } = await startListener({ limits: { bodyBytesMax: 20_000, bodiesBytesMax: 100_000 } });
     const answers: ReturnType<typeof startMessage>[] = [];
     for (let i = 1; i <= 4; i += 1) {
@@ -255,7 +255,7 @@ describe("messages that are announced and never finished", () => {
     expect(errorFacts(refused).message).toContain("from this caller");
   });
 
-  it("end when they arrive slower than the minimum, also after a fast start (SEC-6)", async () => {
+  it("are rejected when they arrive slower than the minimum rate, also after a fast start (SEC-6)", async () => {
     const { bodies, raw } = await startRaw({ limits: { bodyRateGraceMs: 100 } });
     for (const sent of [1, 60_000]) {
       const { answer } = startMessage(raw, 100_000, sent);
@@ -264,7 +264,7 @@ describe("messages that are announced and never finished", () => {
     await eventually(() => bodies.used === 0);
   });
 
-  it("a complete message holds nothing while its operation runs", async () => {
+  it("use the byte budget only until they are complete", async () => {
     const { core, bodies, client } = await startListener();
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const request = create(CreateChatCompletionRequestSchema, { params: { model: "m".repeat(10_000) } });

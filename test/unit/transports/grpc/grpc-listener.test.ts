@@ -16,13 +16,13 @@ import { good, startListener } from "./start-listener.js";
 const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } });
 const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
 
-describe("listening", () => {
-  it("a port in use is reported as EADDRINUSE", async () => {
+describe("the gRPC listener", () => {
+  it("reports a port in use as EADDRINUSE", async () => {
     const { port } = await startListener();
     await expect(startListener({ port })).rejects.toMatchObject({ code: "EADDRINUSE" });
   });
 
-  it("connections are counted", async () => {
+  it("counts its connections", async () => {
     const { client, listener } = await startListener();
     expect(listener.connections()).toBe(0);
     await client.unary("createChatCompletion", chat, good());
@@ -31,7 +31,7 @@ describe("listening", () => {
     await eventually(() => listener.connections() === 0, "the connection is gone");
   });
 
-  it("a method that does not exist is UNIMPLEMENTED, without a credential (SEC-3)", async () => {
+  it("answers a method that does not exist with UNIMPLEMENTED, without a credential check (SEC-3)", async () => {
     const { address, core } = await startListener();
     const raw = new RawGrpc(address);
     onTestFinished(() => raw.close());
@@ -47,7 +47,7 @@ describe("listening", () => {
   });
 });
 
-describe("drain", () => {
+describe("drain of the gRPC listener", () => {
   it("lets running calls finish, refuses new connections, and resolves when the last one is closed (REL-10, GRPC-16)", async () => {
     const { core, client, listener, address } = await startListener();
     let finish = (): void => {};
@@ -76,7 +76,7 @@ describe("drain", () => {
     expect(listener.connections()).toBe(0);
   });
 
-  it("calls that do not finish in time end as UNAVAILABLE with our reason (REL-10, GRPC-11, GRPC-16)", async () => {
+  it("ends calls that do not finish in time with UNAVAILABLE and ErrorInfo (REL-10, GRPC-11, GRPC-16)", async () => {
     const { core, client, listener } = await startListener();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
@@ -92,7 +92,7 @@ describe("drain", () => {
     expect(core.whyEnded(core.last)).toBe("shutting_down");
   });
 
-  it("a second drain with a shorter grace time shortens the first", async () => {
+  it("is shortened by a second drain with a shorter grace time", async () => {
     const { core, client, listener } = await startListener();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const outcome = client.unary("createChatCompletion", chat, good());
@@ -103,7 +103,7 @@ describe("drain", () => {
     expect((await outcome).status.code).toBe(status.UNAVAILABLE);
   });
 
-  it("a client that does not read its status is disconnected (GRPC-16)", async () => {
+  it("disconnects a client that does not read its status (GRPC-16)", async () => {
     const { core, listener, address } = await startListener();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("x".repeat(1024 * 1024));

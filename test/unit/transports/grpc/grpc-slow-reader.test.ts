@@ -18,7 +18,7 @@ import { good, startListener } from "./start-listener.js";
 const request = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
 const piece = "x".repeat(8 * 1024);
 
-/** An engine that would produce 64 MiB, and the number of pieces that were requested. */
+/** An engine that can produce 64 MiB, and the number of pieces that were requested from it. */
 function endless(core: HandCore, pieces = 8 * 1024) {
   const said = { pieces: 0 };
   core.chunks = async function* () {
@@ -30,7 +30,7 @@ function endless(core: HandCore, pieces = 8 * 1024) {
   return said;
 }
 
-/** A stream whose reader takes one message and then stops. A grpc-js client that never requested one would read on. */
+/** A stream whose reader takes one message and then stops. A grpc-js client that requests no message continues to read. */
 function stuckStream(client: GrpcClient) {
   const stream = client.stream("streamChatCompletion", request, good());
   stream.once("data", () => stream.pause());
@@ -47,8 +47,8 @@ async function standsStill(count: () => number): Promise<void> {
   }, "the engine is held back");
 }
 
-describe("a client that does not read", () => {
-  it("slows the engine down, and receives everything once it reads (REL-1, GRPC-6)", async () => {
+describe("a gRPC client that does not read", () => {
+  it("pauses the engine, and receives everything when it reads again (REL-1, GRPC-6)", async () => {
     const { core, client } = await startListener();
     const pieces = 512;
     const said = endless(core, pieces);
@@ -85,7 +85,7 @@ describe("a client that does not read", () => {
     expect((await ended).code).not.toBe(status.OK);
   });
 
-  it("is disconnected when it does not read the end (GRPC-14)", async () => {
+  it("is disconnected if it does not read the end of the stream (GRPC-14)", async () => {
     const clock = new FakeClock();
     const connectionClock = createSystemClock();
     const { core, address } = await startListener({ clock, connectionClock, limits: { stallMs: 30_000 } });
@@ -106,7 +106,7 @@ describe("a client that does not read", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("a silent engine does not count as a stalled reader", async () => {
+  it("is not confused with a client whose engine produces nothing", async () => {
     const clock = new FakeClock();
     const { core, client } = await startListener({ clock, limits: { stallMs: 30_000 } });
     core.chunks = async function* (_params, ctx) {

@@ -37,7 +37,7 @@ function makeIdentity(folder: string, name: string): Identity {
   return { cert: readFileSync(file("cert")), key: readFileSync(file("key")) };
 }
 
-describe("TLS", () => {
+describe("TLS of the gRPC listener", () => {
   let folder = "";
   let first: Identity;
   let second: Identity;
@@ -62,21 +62,21 @@ describe("TLS", () => {
     return (await client.unary("createChatCompletion", chat, good())).status.code;
   }
 
-  it("serves with its certificate and rejects plain text (SEC-29)", async () => {
+  it("uses the configured certificate and rejects plain text (SEC-29)", async () => {
     const { address, client } = await startListener({ tls: filesOf(first) });
     expect(await callOver(address, first)).toBe(status.OK);
     expect(await callOver(address, second)).toBe(status.UNAVAILABLE);
     expect((await client.unary("createChatCompletion", chat, good())).status.code).toBe(status.UNAVAILABLE);
   });
 
-  it("new connections get reloaded files (SEC-29)", async () => {
+  it("uses reloaded files for new connections (SEC-29)", async () => {
     const { address, listener } = await startListener({ tls: filesOf(first) });
     listener.reloadTls(filesOf(second));
     expect(await callOver(address, second)).toBe(status.OK);
     expect(await callOver(address, first)).toBe(status.UNAVAILABLE);
   });
 
-  it("unusable files are rejected, and the old ones stay in use (SEC-29)", async () => {
+  it("rejects unusable files and keeps the previous ones (SEC-29)", async () => {
     const { address, listener } = await startListener({ tls: filesOf(first) });
     expect(() => listener.reloadTls({ cert: first.cert, key: second.key, clientCa: null })).toThrow();
     expect(() => listener.reloadTls({ cert: Buffer.from("rubbish"), key: first.key, clientCa: null })).toThrow();
@@ -84,14 +84,14 @@ describe("TLS", () => {
     expect(await callOver(address, first)).toBe(status.OK);
   });
 
-  it("with a client CA, only clients with its certificates connect (SEC-29)", async () => {
+  it("with a client CA accepts only clients with certificates of that CA (SEC-29)", async () => {
     const { address } = await startListener({ tls: filesOf(first, caller.cert) });
     expect(await callOver(address, first, caller)).toBe(status.OK);
     expect(await callOver(address, first)).toBe(status.UNAVAILABLE);
     expect(await callOver(address, first, second)).toBe(status.UNAVAILABLE);
   });
 
-  it("a listener without TLS cannot switch to TLS", async () => {
+  it("cannot be switched on while the listener runs", async () => {
     const { listener } = await startListener();
     expect(() => listener.reloadTls(filesOf(first))).toThrow(/without TLS/);
   });

@@ -27,7 +27,7 @@ const requestHeaders: HeaderList = [
   ["authorization", handCredential],
 ];
 
-/** A listener on a clock that the test moves. Its streams return a first piece, and the rest after `finish`. */
+/** Starts a listener with a fake clock. Its streams return a first piece, and the rest after `finish` was called. */
 async function startOnFakeClock() {
   const clock = new FakeClock();
   const started = await startListener({ clock });
@@ -50,7 +50,7 @@ async function startOnFakeClock() {
   return { ...started, clock, finish, pass };
 }
 
-/** The same with a running stream of Node's client. */
+/** `startOnFakeClock`, with a running stream of Node's HTTP/2 client. */
 async function startStream() {
   const started = await startOnFakeClock();
   const raw = new RawGrpc(started.address);
@@ -64,7 +64,7 @@ async function startStream() {
   return { ...started, raw, goaway, answer };
 }
 
-/** The same with a stream of a client made of frames. */
+/** `startOnFakeClock`, with a running stream of a client that writes raw HTTP/2 frames. */
 async function startFrames(options: RawHttp2Options) {
   const started = await startOnFakeClock();
   const frames = new RawHttp2(started.port, options);
@@ -74,8 +74,8 @@ async function startFrames(options: RawHttp2Options) {
   return { ...started, frames };
 }
 
-describe("connection age", () => {
-  it("a stream of 11 minutes is completed, although its connection is retired after 5", async () => {
+describe("the maximum age of a gRPC connection", () => {
+  it("does not end a stream of 11 minutes, although its connection gets GOAWAY after 5", async () => {
     const { goaway, answer, finish, pass, listener } = await startStream();
     await pass(5.5 * 60);
     await goaway;
@@ -85,7 +85,7 @@ describe("connection age", () => {
     await eventually(() => listener.connections() === 0, "the old connection is closed");
   });
 
-  it("a retired connection is still pinged, and closed with its last stream", async () => {
+  it("does not stop pings: the connection is pinged after GOAWAY, and closed with its last stream", async () => {
     const { frames, finish, pass, listener } = await startFrames({ answersPings: true });
     frames.sendLast(1, grpcFrame(message));
     await pass(5.5 * 60);
@@ -98,7 +98,7 @@ describe("connection age", () => {
     await frames.closed;
   });
 
-  it("a connection without calls is closed when it is retired", async () => {
+  it("closes a connection without calls", async () => {
     const { answer, finish, pass, listener } = await startStream();
     finish();
     expect(statusOf(await answer).code).toBe(status.OK);
@@ -109,8 +109,8 @@ describe("connection age", () => {
   });
 });
 
-describe("drain", () => {
-  it("a stream that runs for a minute after the drain began is completed (REL-10, GRPC-16)", async () => {
+describe("drain of gRPC connections", () => {
+  it("lets a stream complete that runs for a minute after the drain has begun (REL-10, GRPC-16)", async () => {
     const { answer, finish, pass, listener } = await startStream();
     const drained = listener.drain(120_000);
     await pass(60);
@@ -119,7 +119,7 @@ describe("drain", () => {
     await drained;
   });
 
-  it("a stream is also completed if its client has sent GOAWAY", async () => {
+  it("lets a stream complete whose client has sent GOAWAY", async () => {
     const { raw, answer, finish, pass } = await startStream();
     raw.session.close();
     await pass(60);
@@ -128,8 +128,8 @@ describe("drain", () => {
   });
 });
 
-describe("a lost connection", () => {
-  it("is closed within a minute when its client answers no ping, and its call ends", async () => {
+describe("a lost gRPC connection", () => {
+  it("is closed within a minute if its client answers no ping, and its call ends", async () => {
     const { core, frames, pass, listener } = await startFrames({ answersPings: false });
     await pass(60);
     await frames.closed;
@@ -148,7 +148,7 @@ describe("a lost connection", () => {
   });
 });
 
-describe("the size of a header list", () => {
+describe("the maximum size of an HTTP/2 header list", () => {
   it("is announced, so that clients can fail the call and keep the connection", async () => {
     const { address } = await startListener();
     const raw = new RawGrpc(address);

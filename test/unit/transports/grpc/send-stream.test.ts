@@ -5,7 +5,7 @@ import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { sendStream } from "../../../../src/transports/grpc/handlers.js";
 import { eventually } from "../../../support/eventually.js";
 
-/** A call that accepts one message at a time, when the test allows it. */
+/** A call that accepts one message each time that the test allows it. */
 function createCall() {
   const taken: string[] = [];
   let take: (() => void) | null = null;
@@ -64,7 +64,7 @@ describe("sendStream", () => {
     expect(taken).toEqual(["a", "bcd", "!", "e"]);
   });
 
-  it("requests at most one item ahead of what can be merged (GRPC-6)", async () => {
+  it("requests at most one item after the last one that can be merged (GRPC-6)", async () => {
     const { call, taken } = createCall();
     const { asked, stream } = createItems([..."abcdefghij"], join);
     const watch = createWatch();
@@ -77,7 +77,7 @@ describe("sendStream", () => {
     await expect(sent).rejects.toThrow();
   });
 
-  it("without a merge every item is a message", async () => {
+  it("sends every item as a message if the stream has no merge function", async () => {
     const { call, taken, takeOne } = createCall();
     const sent = sendStream(call, createItems(["a", "b", "c"]).stream, createWatch());
     for (let i = 0; i < 3; i++) await takeOne();
@@ -94,7 +94,7 @@ describe("sendStream", () => {
     expect(watch.seen).toEqual(["waits", "took"]);
   });
 
-  it("an error of the items follows the items before it", async () => {
+  it("sends the items before an error of the source", async () => {
     const { call, taken, takeOne } = createCall();
     async function* items() {
       yield "a";

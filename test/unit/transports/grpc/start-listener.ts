@@ -11,7 +11,7 @@ import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-/** A gRPC listener on a test core, and its client; both are closed after the test. */
+/** Starts a gRPC listener with a test core, and a client. Both are closed after the test. */
 export async function startListener({
   port: wantedPort = 0,
   ...options

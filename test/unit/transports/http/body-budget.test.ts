@@ -7,7 +7,7 @@ function budgetOf(bodiesBytesMax: number, bodyBytesMax = 0) {
 }
 
 describe("the budget of request bodies", () => {
-  it("grants exactly its maximum, and a rejected charge holds nothing", () => {
+  it("grants exactly its maximum, and charges nothing for a rejected body", () => {
     const { budget } = budgetOf(100, 100);
     const [first, second] = [budget.charge({}, "a"), budget.charge({}, "b")];
     expect(first.add(60)).toBeNull();
@@ -18,7 +18,7 @@ describe("the budget of request bodies", () => {
     expect([budget.hasRoom(0), budget.hasRoom(1)]).toEqual([true, false]);
   });
 
-  it("follows a changed maximum, and grants nothing while more than that is held", () => {
+  it("applies a changed maximum, and grants nothing while more than the new maximum is charged", () => {
     const { limits, budget } = budgetOf(100, 1_000);
     const first = budget.charge({}, "a");
     const second = budget.charge({}, "b");
@@ -31,7 +31,7 @@ describe("the budget of request bodies", () => {
     expect(budget.charge({}, "c").add(10)).toBeNull();
   });
 
-  it("grants released bytes again, and releases a charge only once", () => {
+  it("grants released bytes again, and releases each charge only once", () => {
     const { budget } = budgetOf(100, 100);
     const charge = budget.charge({}, "a");
     charge.add(100);
@@ -41,7 +41,7 @@ describe("the budget of request bodies", () => {
     expect(budget.charge({}, "b").add(100)).toBeNull();
   });
 
-  it("grants one connection a quarter, and one caller a half over all connections", () => {
+  it("grants one connection a quarter, and one caller half of it over all connections", () => {
     const { budget } = budgetOf(1_000);
     const [one, two, three] = [{}, {}, {}];
     expect(budget.charge(one, "a").add(250)).toBeNull();
@@ -51,7 +51,7 @@ describe("the budget of request bodies", () => {
     expect(budget.charge(three, "b").add(250)).toBeNull();
   });
 
-  it("leaves room for one body of the largest size in every share", () => {
+  it("grants every connection and caller at least one body of the maximum size", () => {
     const { budget } = budgetOf(1_000, 900);
     const charge = budget.charge({}, "a");
     expect(charge.add(900)).toBeNull();

@@ -30,7 +30,7 @@ class Body {
   }
 }
 
-it("unwanted bodies of all connections together are discarded at 200 MB a second, whatever arrives (E-1)", () => {
+it("unwanted bodies of all connections together are discarded at 200 MB a second at most (E-1)", () => {
   const clock = new FakeClock();
   const pace = new DiscardPace((ms, run) => clock.after(ms, run));
   const bodies = Array.from({ length: 8 }, () => new Body(pace));

@@ -2,27 +2,27 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { JsonSource } from "../../../../src/transports/http/json-scan.js";
 
-describe("text of JSON values", () => {
-  it("numbers, key order, blanks and escapes are unchanged (PROTO-4)", () => {
+describe("source text of JSON values", () => {
+  it("keeps numbers, key order, whitespace and escapes (PROTO-4)", () => {
     const schema = '{ "z": 9007199254740993, "2":1,\n "1": 1.0e0, "e":"\\u00e9\\"]}" }';
     const source = new JsonSource(`{"tools":[{"type":"x"}, {"function" : {"parameters":${schema} }}]}`);
     expect(source.textAt("tools[1].function.parameters")).toBe(schema);
   });
 
-  it("the last one of repeated keys counts", () => {
+  it("is the text of the last value of a repeated key", () => {
     expect(new JsonSource('{"a":1,"a":[2]}').textAt("a")).toBe("[2]");
   });
 
-  it("a key that is spelled with escapes is found", () => {
+  it("is found for a key that is written with escapes", () => {
     expect(new JsonSource('{"\\u0061b":true}').textAt("ab")).toBe("true");
   });
 
-  it("returns undefined for an absent path", () => {
+  it("is undefined for an absent path", () => {
     const source = new JsonSource('{"a":[1]}');
     for (const path of ["b", "a[1]", "a[0].b", "a.x"]) expect(source.textAt(path)).toBeUndefined();
   });
 
-  it("takes one pass over the text, however deep the values are and however many are asked for (E-4)", () => {
+  it("is found in one pass over the text for any number and depth of values (E-4)", () => {
     const depth = 40;
     const padding = '"text","text",'.repeat(5_000);
     const levels = Array.from({ length: depth }, () => `{"pad":[${padding}0],"next":`);
@@ -38,7 +38,7 @@ describe("text of JSON values", () => {
     expect(costMs(`deep${".next".repeat(depth)}`)).toBeLessThan(5 * Math.max(costMs("first.a"), 1));
   });
 
-  it("finds every value of any JSON", () => {
+  it("is found for every value of any JSON", () => {
     const key = fc.string({ minLength: 1 }).filter((text) => !/[.[\]]/.test(text) && text !== "__proto__");
     const value = fc.letrec((tie) => ({
       value: fc.oneof(

@@ -10,7 +10,7 @@ describe("parseLargeJsonBody", () => {
   it.each([
     ["an object", JSON.stringify({ model: "m", text: long, nested: { list: [1, "é", null] } })],
     ["a byte order mark", `\ufeff${JSON.stringify({ text: long })}`],
-  ])("reads %s as the parser of small bodies does", async (_, text) => {
+  ])("reads %s with the same result as the parser of small bodies", async (_, text) => {
     const body = Buffer.from(text);
     expect((await parseLargeJsonBody(body, limits)).fields).toEqual(parseJsonBody(body, limits).fields);
   });
@@ -32,18 +32,18 @@ describe("parseLargeJsonBody", () => {
     ["plain text", "A queue in front of a model. ".repeat(360_000)],
     ["escapes", 'A "quoted" line\n'.repeat(600_000)],
     ["Chinese", "大型语言模型".repeat(550_000)],
-  ])("never stops the event loop for long by 10 MB of %s (REL-3)", async (_, text) => {
+  ])("blocks the event loop for less than 100 ms at a time for 10 MB of %s (REL-3)", async (_, text) => {
     const body = Buffer.from(JSON.stringify({ model: "m", messages: [{ role: "user", content: text }] }));
-    // Compiled before it is measured.
+    // A first run, so that the code is compiled before it is measured.
     await parseLargeJsonBody(body, limits);
     const ended = watchTurns();
     const { fields } = await parseLargeJsonBody(body, limits);
-    // The aim is 20 ms.
+    // The aim is 20 ms; a busy machine may need longer.
     expect(ended()).toBeLessThan(5 * 20);
     expect(fields).toEqual({ model: "m", messages: [{ role: "user", content: text }] });
   });
 
-  it("gives the source text of a schema beside long messages", async () => {
+  it("returns the source text of a schema in a body with long messages", async () => {
     const schema = '{"type":"object", "maximum": 12345678901234567890}';
     const body = `{"messages":[{"content":"${long}é"}],"t\\u006fols":[{"parameters":${schema}}],"tools2":1}`;
     const [tool] = (await parseLargeJsonBody(Buffer.from(body), limits)).objects("tools") ?? [];
@@ -51,7 +51,7 @@ describe("parseLargeJsonBody", () => {
   });
 });
 
-/** The longest time between two turns of the event loop, in milliseconds, up to the call of the result. */
+/** Measures the longest turn of the event loop, in milliseconds, until the returned function is called. */
 function watchTurns(): () => number {
   let [longestMs, lastMs, isOver] = [0, performance.now(), false];
   const turn = (): void => {
@@ -67,7 +67,7 @@ function watchTurns(): () => number {
 }
 
 describe("LargeJson", () => {
-  /** Reads JSON in steps so small that each text is cut at most of its places. */
+  /** Reads JSON in steps so small that each text is cut at most of its positions. */
   const read = (text: string, stepBytes: number): Promise<unknown> =>
     new LargeJson(Buffer.from(text), limits, stepBytes).read();
   const texts = [
@@ -82,7 +82,7 @@ describe("LargeJson", () => {
     for (const text of texts) expect(await read(text, stepBytes)).toEqual(JSON.parse(text));
   });
 
-  it.each([6, 16])("rejects what JSON.parse rejects in steps of %i bytes (SEC-9)", async (stepBytes) => {
+  it.each([6, 16])("rejects invalid JSON in steps of %i bytes, like JSON.parse (SEC-9)", async (stepBytes) => {
     for (const text of texts) {
       for (let at = 0; at <= text.length; at += 1) {
         for (const inserted of [",", ":", "]", "}", "[", "{", '"', "x", "1"]) {
@@ -99,7 +99,7 @@ describe("LargeJson", () => {
     '{"aaaaaaaaaa":1,"__proto__":{"bbbbbbbbbbbb":1,"c":2},"d":1}',
     '{"aaaaaaaaaa":1,"constructor":{"bbbbbbbbbbbb":1,"prototype":{"cccccccccc":2,"d":1},"e":1},"f":1}',
     '{"aaaaaaaaaa":1,"constructor":{"bbbbbbbbbbbb":1,"prototype":2,"e":1},"f":1}',
-  ])("refuses forbidden keys that come apart: %s (SEC-11)", async (text) => {
+  ])("refuses forbidden keys whose parts are in different steps: %s (SEC-11)", async (text) => {
     for (const stepBytes of [6, 12, 100]) {
       expect(await read(text, stepBytes).catch((error: unknown) => codeOf(error))).toBe("invalid_json");
     }

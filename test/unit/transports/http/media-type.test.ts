@@ -16,7 +16,7 @@ describe("media type of a request", () => {
     "application/json ;",
     "application/vnd.api+json",
     "text/x+json; a=b",
-  ])("%s is JSON (GEN-6, SEC-7)", (type) => {
+  ])("is accepted as JSON if it is %s (GEN-6, SEC-7)", (type) => {
     expect(() => check(type)).not.toThrow();
   });
 
@@ -36,16 +36,16 @@ describe("media type of a request", () => {
     "__proto__",
     "multipart/form-data; boundary=application/json",
     "application/json, application/json; x=y",
-  ])("%s is not (GEN-6, SEC-7)", (type) => {
+  ])("is refused if it is %s (GEN-6, SEC-7)", (type) => {
     expectRefusal(() => check(type), "unsupported_media_type", null);
   });
 
-  it("the error names the header to add to a curl command (GEN-6)", () => {
+  it("is refused with an error that names the header to add to a curl command (GEN-6)", () => {
     const { message } = expectRefusal(() => check("application/x-www-form-urlencoded"), "unsupported_media_type", null);
     expect(message).toContain("-H 'Content-Type: application/json'");
   });
 
-  it("compressed bodies are rejected (SEC-5)", () => {
+  it("is refused for a compressed body (SEC-5)", () => {
     expect(() => check("application/json", "Identity")).not.toThrow();
     for (const encoding of ["gzip", "br", "identity, gzip", ""]) {
       expectRefusal(() => check("application/json", encoding), "unsupported_media_type", null);
@@ -54,13 +54,13 @@ describe("media type of a request", () => {
 });
 
 describe("request timeout", () => {
-  it("is a number of seconds, with decimals", () => {
+  it("is a number of seconds, which may have decimals", () => {
     expect(readRequestTimeout(undefined)).toBe(Number.POSITIVE_INFINITY);
     expect(readRequestTimeout("30")).toBe(30_000);
     expect(readRequestTimeout("0.25")).toBe(250);
   });
 
-  it.each(["", "0", "0.0", "-1", "1s", "1e3", "NaN", "Infinity", "1,5", " 1"])("rejects '%s'", (header) => {
+  it.each(["", "0", "0.0", "-1", "1s", "1e3", "NaN", "Infinity", "1,5", " 1"])("cannot be '%s'", (header) => {
     expect(readRequestTimeout(header)).toMatchObject({ code: "invalid_value", param: "x-request-timeout" });
   });
 });

@@ -8,7 +8,7 @@ interface Item {
   native?: string;
 }
 
-/** Frames of a translation, in the words that its events would have. */
+/** Frames of a translated answer, with words in place of events. */
 function frames(seen: string[] = []): StreamFrames<Item> {
   return {
     begin: () => "begin ",
@@ -28,14 +28,14 @@ const original = (isOffered: boolean): NativeOriginal => ({
   isOffered,
 });
 
-describe("streams of requests that an upstream may get as they came", () => {
-  it("are those of the translation where no deployment has the API", () => {
+describe("the stream of a translated request whose original is kept", () => {
+  it("has the translated events if no deployment supports the request's API", () => {
     const own = frames();
     expect(translatedFrames(own, undefined)).toBe(own);
     expect(translatedFrames(own, original(false))).toBe(own);
   });
 
-  it("begin with the first item, and end as the translation does", async () => {
+  it("begins with the first item, and ends with the end of the translated stream", async () => {
     const seen: string[] = [];
     const stream = translatedFrames(frames(seen), original(true));
     expect(stream.begin).toBeUndefined();
@@ -49,7 +49,7 @@ describe("streams of requests that an upstream may get as they came", () => {
     expect([stream.end(), seen]).toEqual(["end", ["stored"]]);
   });
 
-  it("have nothing of the translation once an upstream answers in the API", async () => {
+  it("has no translated events after an upstream has answered in the request's API", async () => {
     const seen: string[] = [];
     const stream = translatedFrames(frames(seen), original(true));
     expect(stream.frame({ text: "", native: "event: x\n\n" })).toBe("event: x\n\n");

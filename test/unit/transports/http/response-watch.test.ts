@@ -28,7 +28,7 @@ describe("response watch", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("a reader that reads nothing for the stall time is reported once (REL-1)", () => {
+  it("reports a reader once that reads nothing for the stall time (REL-1)", () => {
     const { response, stalled, watch } = setUp();
     response.writableNeedDrain = true;
     vi.advanceTimersByTime(100);
@@ -38,7 +38,7 @@ describe("response watch", () => {
     expect(watch.size).toBe(0);
   });
 
-  it("a reader that drains at times is slow, not stalled", () => {
+  it("does not report a reader that reads slowly", () => {
     const { response, stalled } = setUp();
     response.writableNeedDrain = true;
     for (let i = 0; i < 10; i += 1) {
@@ -48,14 +48,14 @@ describe("response watch", () => {
     expect(stalled).not.toHaveBeenCalled();
   });
 
-  it("an ended answer whose last bytes are not read is stalled as well (REL-1)", () => {
+  it("reports a reader that does not read the last bytes of an ended answer (REL-1)", () => {
     const { response, stalled } = setUp();
     response.writableEnded = true;
     vi.advanceTimersByTime(300);
     expect(stalled).toHaveBeenCalledTimes(1);
   });
 
-  it("an answer that was read is never stalled", () => {
+  it("never reports an answer that was read completely", () => {
     const { response, stalled } = setUp();
     response.writableEnded = true;
     response.writableFinished = true;
@@ -63,7 +63,7 @@ describe("response watch", () => {
     expect(stalled).not.toHaveBeenCalled();
   });
 
-  it("silence is reported after each keep-alive time (SSE-8)", () => {
+  it("reports a silent stream after each keep-alive time (SSE-8)", () => {
     const { silent, watched } = setUp();
     vi.advanceTimersByTime(30);
     watched.touched();
@@ -75,7 +75,7 @@ describe("response watch", () => {
     expect(silent).toHaveBeenCalledTimes(2);
   });
 
-  it("changed times apply to responses that are watched already", () => {
+  it("applies changed times to responses that are already watched", () => {
     const { limits, response, stalled, silent } = setUp();
     Object.assign(limits, { stallMs: 40, sseKeepAliveMs: 20 });
     response.writableNeedDrain = true;

@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { describe, expect, it, vi } from "vitest";
 import { SseWriter, sseEvent, sseKeepAliveComment } from "../../../../src/transports/http/sse.js";
 
-/** A response that records writes, and whose reader is slow on demand. */
+/** A response that records writes, and whose reader is slow when the test wants it. */
 class RecordedResponse extends EventEmitter {
   readonly writes: string[] = [];
   writableNeedDrain = false;
@@ -36,7 +36,7 @@ function setUp() {
 const nextTick = () => new Promise<void>((resolve) => process.nextTick(resolve));
 
 describe("SSE writer", () => {
-  it("text of one tick is sent in one write at its end (SSE-10)", async () => {
+  it("sends the text of one tick of the event loop in one write at the end of the tick (SSE-10)", async () => {
     const { res, sse, written } = setUp();
     sse.write(sseEvent("1"));
     sse.write(sseEvent("2"));
@@ -46,7 +46,7 @@ describe("SSE writer", () => {
     expect(written).toHaveBeenCalledTimes(1);
   });
 
-  it("nothing is written to a response whose reader is behind until it has drained (REL-1)", async () => {
+  it("writes nothing while the reader is behind (REL-1)", async () => {
     const { res, sse } = setUp();
     res.writableNeedDrain = true;
     sse.write(sseEvent("1"));
@@ -60,13 +60,13 @@ describe("SSE writer", () => {
     expect(sse.isBehind).toBe(false);
   });
 
-  it("a producer that writes too much in one tick has to wait (REL-1)", () => {
+  it("makes a producer wait that writes too much in one tick (REL-1)", () => {
     const { sse } = setUp();
     for (let i = 0; i < 20; i += 1) sse.write(sseEvent("x".repeat(1_000)));
     expect(sse.isBehind).toBe(true);
   });
 
-  it.each(["abort", "close"])("waiting for a reader ends on %s", async (end) => {
+  it.each(["abort", "close"])("stops waiting for a reader on the event %s", async (end) => {
     const { res, sse } = setUp();
     const abort = new AbortController();
     res.writableNeedDrain = true;
@@ -81,7 +81,7 @@ describe("SSE writer", () => {
     expect(res.listenerCount("close")).toBe(0);
   });
 
-  it("a keep-alive is never sent before waiting text or while the reader is behind (SSE-8)", async () => {
+  it("sends no keep-alive while text waits to be written or the reader is behind (SSE-8)", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
     sse.keepAlive(() => sseKeepAliveComment);
@@ -96,7 +96,7 @@ describe("SSE writer", () => {
     expect(res.writes).toEqual([sseEvent("1"), ": keep-alive\n"]);
   });
 
-  it("the end is sent with the collected text, and nothing after it (SSE-4)", async () => {
+  it("sends the end with the collected text, and nothing after it (SSE-4)", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
     sse.end(sseEvent("[DONE]"));
@@ -106,7 +106,7 @@ describe("SSE writer", () => {
     expect(res.writes).toEqual(["data: 1\n\ndata: [DONE]\n\n"]);
   });
 
-  it("nothing is written to a closed response", async () => {
+  it("writes nothing to a closed response", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
     res.destroyed = true;

@@ -14,7 +14,7 @@ describe("upload watch", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("a body slower than the minimum is reported once (SEC-6)", () => {
+  it("reports a body once that is slower than the minimum rate (SEC-6)", () => {
     const { state, tooSlow } = setUp();
     state.bytes += 499;
     vi.advanceTimersByTime(400);
@@ -23,7 +23,7 @@ describe("upload watch", () => {
     expect(tooSlow).toHaveBeenCalledTimes(1);
   });
 
-  it("a fast start does not excuse a later stop (SEC-6)", () => {
+  it("reports a body that stops after a fast start (SEC-6)", () => {
     const { state, tooSlow } = setUp();
     state.bytes += 1_000_000;
     vi.advanceTimersByTime(500);
@@ -32,7 +32,7 @@ describe("upload watch", () => {
     expect(tooSlow).toHaveBeenCalledTimes(1);
   });
 
-  it("a body at the minimum rate is never reported", () => {
+  it("never reports a body at the minimum rate", () => {
     const { state, tooSlow } = setUp();
     for (let i = 0; i < 50; i += 1) {
       state.bytes += 100;
@@ -41,7 +41,7 @@ describe("upload watch", () => {
     expect(tooSlow).not.toHaveBeenCalled();
   });
 
-  it("a changed rate applies to bodies that are watched already", () => {
+  it("applies a changed rate to bodies that are already watched", () => {
     const { limits, state, tooSlow } = setUp();
     limits.bodyRateMin = 0;
     vi.advanceTimersByTime(500);

@@ -12,7 +12,7 @@ function responseOf(error: ServiceError) {
 }
 
 describe("error response", () => {
-  it.each(Object.keys(errors) as ErrorCode[])("%s has its status and the whole envelope (ERR-1, DEC-2)", (code) => {
+  it.each(Object.keys(errors) as ErrorCode[])("for %s has its status and all JSON fields (ERR-1, DEC-2)", (code) => {
     const { status, body } = respond(code, { param: "messages[0]" });
     expect(status).toBe(errorRow(code).http);
     expect(JSON.parse(body)).toEqual({
@@ -27,7 +27,7 @@ describe("error response", () => {
     [1_000, "1", "1000"],
     [12_500.4, "13", "12501"],
     [60_000, "60", "60000"],
-  ])("a wait of %d ms is sent in both headers (RETRY-1)", (retryAfterMs, seconds, milliseconds) => {
+  ])("has a retry delay of %d ms in both headers (RETRY-1)", (retryAfterMs, seconds, milliseconds) => {
     for (const code of ["rate_limit_exceeded", "server_is_overloaded"] as const) {
       expect(respond(code, { retryAfterMs }).headers).toEqual({
         "retry-after": seconds,
@@ -37,13 +37,13 @@ describe("error response", () => {
   });
 
   it.each(["server_is_overloaded", "model_loading", "model_not_loaded", "server_shutting_down"] as const)(
-    "%s has a default wait if no better one is known (RETRY-1)",
+    "for %s has a default retry delay if no better one is known (RETRY-1)",
     (code) => {
       expect(respond(code).headers).toEqual({ "retry-after": "1", "retry-after-ms": "1000" });
     },
   );
 
-  it("a wait above a minute is sent with the advice not to retry (RETRY-2)", () => {
+  it("has the advice not to retry with a delay above a minute (RETRY-2)", () => {
     expect(respond("rate_limit_exceeded", { retryAfterMs: 60_001 }).headers).toEqual({
       "retry-after": "61",
       "retry-after-ms": "60001",
@@ -51,7 +51,7 @@ describe("error response", () => {
     });
   });
 
-  it("an error that a retry would repeat has the advice not to retry and no wait (RETRY-3)", () => {
+  it("has the advice not to retry and no delay for an error that a retry would repeat (RETRY-3)", () => {
     expect(respond("insufficient_quota").headers).toEqual({ "x-should-retry": "false" });
     expect(respond("storage_unavailable").headers).toEqual({ "x-should-retry": "false" });
     expect(respond("upstream_error", { shouldRetry: false, retryAfterMs: 5 }).headers).toEqual({

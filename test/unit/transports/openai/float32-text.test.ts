@@ -8,7 +8,7 @@ function float32Text(value: number): string {
 }
 
 describe("text of a float32", () => {
-  it("is the shortest decimal for values between 0.000001 and 1", () => {
+  it("is the shortest decimal that parses to the same value, for values between 0.000001 and 1", () => {
     fc.assert(
       fc.property(fc.float({ min: Math.fround(1e-6), max: 1, maxExcluded: true, noNaN: true }), (value) => {
         const digits = (text: string) => text.replace(/^0\.0*/, "").length;
@@ -19,7 +19,7 @@ describe("text of a float32", () => {
     );
   });
 
-  it("reads back as the same float32, for any of them (EMB-7)", () => {
+  it("parses to the same float32, for any value (EMB-7)", () => {
     fc.assert(
       fc.property(fc.float({ noNaN: true, noDefaultInfinity: true }), (value) => {
         expect(Math.fround(Number(float32Text(value)))).toBe(value === 0 ? 0 : value);
@@ -44,7 +44,7 @@ describe("text of a float32", () => {
     [-1.1754943508222875e-38, "-1.1754944e-38"],
     [3.4028234663852886e38, "3.4028235e+38"],
     [1.401298464324817e-45, "1e-45"],
-  ])("%d is written as %s", (value, text) => {
+  ])("of %d is %s", (value, text) => {
     expect(float32Text(Math.fround(value))).toBe(text);
   });
 

@@ -8,7 +8,7 @@ const models: readonly Model[] = Array.from({ length: 2_000 }, (_, number) =>
 );
 
 describe("the list of models", () => {
-  it("is written once while its models stay the same, for each caller's models (E-35)", () => {
+  it("is serialized once for each caller's models while they do not change (E-35)", () => {
     const write = createModelListWriter();
     const all = write(models);
     const few = write(models.slice(0, 3));
@@ -17,7 +17,7 @@ describe("the list of models", () => {
     expect(JSON.parse(all.toString())).toEqual({ object: "list", data: models.map(modelToJson) });
   });
 
-  it("is written again when one of them has changed", () => {
+  it("is serialized again when a model has changed", () => {
     const write = createModelListWriter();
     const before = write(models);
     const changed = create(ModelSchema, { id: "model-\u00e9", ownedBy: "test" });
@@ -26,7 +26,7 @@ describe("the list of models", () => {
     expect(JSON.parse(after.toString()).data.at(-1)).toMatchObject({ id: "model-\u00e9" });
   });
 
-  it("keeps a bounded number of lists", () => {
+  it("is kept for a bounded number of different callers", () => {
     const write = createModelListWriter();
     const first = write(models.slice(0, 1));
     for (let count = 2; count < 20; count++) write(models.slice(0, count));

@@ -97,13 +97,13 @@ describe("a call of the REST transport", () => {
   });
   afterEach(() => listener.close());
 
-  /** Expects that each context was closed once, and that no watch, body or connection is left. */
+  /** Expects that each context was closed once, and that no response watch, charged body or connection is left. */
   async function expectNothingLeft(): Promise<void> {
     await eventually(() => core.calls.every(({ closed }) => closed === 1), "every context is closed once");
     await eventually(() => watch.size === 0 && bodies.used === 0 && listener.connections() === 0, "nothing is left");
   }
 
-  it("opens on the headers and closes its context after a successful answer, without an abort", async () => {
+  it("begins when the headers have arrived, and closes its context without an abort after a successful answer", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body, ["Connection: close"]));
     expect(parseAnswer(await connection.closed()).status).toBe(200);
@@ -116,7 +116,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it.each([body, streamBody])("names the deployment and the attempts in the headers (%#)", async (sent) => {
+  it.each([body, streamBody])("names the deployment and the attempts in headers (%#)", async (sent) => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, sent, ["Connection: close"]));
     const { headers } = parseAnswer(await connection.closed());
@@ -124,7 +124,7 @@ describe("a call of the REST transport", () => {
     expect(headers).not.toHaveProperty("x-uis-model");
   });
 
-  it("a client that disconnects during open leaves nothing running (SSE-14)", async () => {
+  it("ends if the client disconnects during the check of its credential (SSE-14)", async () => {
     const opening = createGate();
     core.beforeOpen = () => opening.pass();
     const connection = await connectRaw(base);
@@ -137,7 +137,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a client that disconnects while its body arrives ends the call (SSE-14)", async () => {
+  it("ends if the client disconnects while its body arrives (SSE-14)", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).slice(0, -10));
     const call = await core.opened();
@@ -151,7 +151,7 @@ describe("a call of the REST transport", () => {
     ["streamed chat", path, streamBody],
     ["response", responses, responseBody],
     ["streamed response", responses, streamedResponseBody],
-  ])("a client that disconnects during the answer ends the call (%s) (SSE-14, RETRY-6)", async (kind, asked, sent) => {
+  ])("ends if the client disconnects during the answer (%s) (SSE-14, RETRY-6)", async (kind, asked, sent) => {
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     core.chunks = async function* (_, ctx) {
       yield textChunk("Hel");
@@ -166,7 +166,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a pipelined request is served in order, and not at all if the client has disconnected (SSE-14)", async () => {
+  it("is served in order if it is pipelined, and not at all if the client has disconnected (SSE-14)", async () => {
     const work = createGate();
     core.chat = () => work.pass().then(() => "Done.");
     const patient = await connectRaw(base);
@@ -186,7 +186,7 @@ describe("a call of the REST transport", () => {
     expect(core.calls).toHaveLength(3);
   });
 
-  it("a client that pipelines without bound is disconnected (SEC-6)", async () => {
+  it("is disconnected with its client if that pipelines too many requests (SEC-6)", async () => {
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).repeat(100));
@@ -194,7 +194,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a disconnect at the client's own deadline counts as the deadline", async () => {
+  it("counts as ended by the deadline if the client disconnects at its own deadline", async () => {
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body, ["X-Request-Timeout: 0.02"]));
@@ -204,7 +204,7 @@ describe("a call of the REST transport", () => {
     await eventually(() => core.whyEnded(call) === "deadline");
   });
 
-  it("a call that ends while its body still arrives is answered immediately", async () => {
+  it("is answered immediately if it is ended while its body still arrives", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).slice(0, -10));
     const call = await core.opened();
@@ -217,7 +217,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("100-continue is sent only after the call was opened (CONN-6)", async () => {
+  it("gets 100 Continue only after its credential was accepted (CONN-6)", async () => {
     const opening = createGate();
     core.beforeOpen = () => opening.pass();
     const connection = await connectRaw(base);
@@ -232,7 +232,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a rejected client that waits for 100-continue does not get it (CONN-6)", async () => {
+  it("does not get 100 Continue if it is rejected (CONN-6)", async () => {
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No.");
     };
@@ -244,7 +244,7 @@ describe("a call of the REST transport", () => {
     expect(parseAnswer(raw).status).toBe(401);
   });
 
-  it("a rejection reaches a client that sends all of its body before it reads (CONN-5)", async () => {
+  it("is rejected readably even if the client reads only after it has sent its whole body (CONN-5)", async () => {
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No.");
     };
@@ -257,7 +257,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("an unexpected error is a 500 without its cause, which is in the log under the request id (ERR-22, ERR-2)", async () => {
+  it("gets 500 for an unexpected error, whose cause is only in the log with the request id (ERR-22, ERR-2)", async () => {
     await listener.close();
     const error = vi.fn();
     ({ base, listener } = await open(core, {}, { ...silentLog, error }));
@@ -274,7 +274,7 @@ describe("a call of the REST transport", () => {
     expect(error).toHaveBeenCalledWith(expect.objectContaining({ request_id: requestId }), expect.any(String));
   });
 
-  it("an unexpected error in a stream is one error event and the end (SERR-1, SERR-4)", async () => {
+  it("gets one error event at the end of its stream for an unexpected error (SERR-1, SERR-4)", async () => {
     core.chunks = async function* () {
       yield textChunk("Hel");
       throw new ServiceError("upstream_error", "The engine stopped.");
@@ -289,7 +289,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a stalled reader is disconnected after the stall time, and little was buffered for it (REL-1)", async () => {
+  it("ends after the stall time if the client does not read its stream, and little is buffered until then (REL-1)", async () => {
     await listener.close();
     ({ base, listener, watch, bodies } = await open(core, { stallMs: 100 }));
     let produced = 0;
@@ -304,13 +304,13 @@ describe("a call of the REST transport", () => {
     connection.send(postText(path, handCredential, streamBody));
     const call = await core.opened();
     await eventually(() => core.whyEnded(call) === "stalled");
-    // Kernel buffers hold megabytes; without backpressure it would be gigabytes by now.
+    // Kernel buffers hold megabytes; without backpressure gigabytes would have been produced by now.
     expect(produced).toBeLessThan(4_000);
     connection.destroy();
     await expectNothingLeft();
   });
 
-  it("a whole answer that is not read ends its connection as well (REL-1)", async () => {
+  it("ends after the stall time if the client does not read a whole answer (REL-1)", async () => {
     await listener.close();
     ({ base, listener, watch, bodies } = await open(core, { stallMs: 100 }));
     core.chat = () => "x".repeat(64 * 1024 * 1024);
@@ -323,7 +323,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a silent stream gets comments with one line feed, between events only (SSE-8, CONN-2)", async () => {
+  it("gets comments with one line feed between the events of a silent stream (SSE-8, CONN-2)", async () => {
     await listener.close();
     ({ base, listener } = await open(core, { sseKeepAliveMs: 30 }));
     const silence = createGate();
@@ -339,7 +339,7 @@ describe("a call of the REST transport", () => {
     expect(events).toMatch(/^(: keep-alive\n){2,}data: \{[^\n]*late[^\n]*\n\ndata: \[DONE\]\n\n$/);
   });
 
-  it("a silent response has begun, and its keep-alives are comments between events (SSE-8, RSP-6)", async () => {
+  it("gets the first events of a response before it waits, and then comments as keep-alives (SSE-8, RSP-6)", async () => {
     await listener.close();
     ({ base, listener } = await open(core, { sseKeepAliveMs: 30 }));
     const silence = createGate();
@@ -356,7 +356,7 @@ describe("a call of the REST transport", () => {
     expect(events).toMatch(/\n\n(: keep-alive\n){2,}event: response\.output_item\.added\n/);
   });
 
-  it("bodies beyond the budget get 503, and the next one has room again", async () => {
+  it("gets 503 if its body exceeds the byte budget, and is served when bytes were released", async () => {
     await listener.close();
     ({ base, listener, watch, bodies } = await open(core, { bodiesBytesMax: 1_000 }));
     const large = await connectRaw(base);
@@ -373,7 +373,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("draining closes idle connections immediately and others after their answer", async () => {
+  it("keeps its connection during a drain until its answer is sent; idle connections are closed immediately", async () => {
     const idle = await connectRaw(base);
     idle.send(postText(path, handCredential, body));
     await idle.until("chat.completion");

@@ -12,18 +12,18 @@ const readMessage = (message: object) => read({ messages: [message] }).params.me
 const tool = { type: "function", function: { name: "f" } };
 
 describe("chat request", () => {
-  it("every optional field may be null (GEN-7)", () => {
+  it("may have null in every optional field (GEN-7)", () => {
     const nulls = Object.fromEntries([...chatFields].map((name) => [name, null]));
     expect(read({ ...nulls, model: "m", messages: [user] })).toEqual(read({}));
   });
 
-  it("unknown fields are kept for upstream servers and change nothing else (PROTO-2)", () => {
+  it("keeps unknown fields for upstream servers, and they change nothing else (PROTO-2)", () => {
     const { params, ...streaming } = read({ whatever: { a: 1 }, frequency: "often" });
     expect(params.passThroughJson).toEqual({ whatever: '{"a":1}', frequency: '"often"' });
     expect({ params: { ...params, passThroughJson: {} }, ...streaming }).toEqual(read({}));
   });
 
-  it("reads every field of the message", () => {
+  it("is translated with every field of the protobuf message", () => {
     const { params, stream, includeUsage } = read({
       temperature: 0.5,
       top_p: 0.9,
@@ -86,7 +86,7 @@ describe("chat request", () => {
     });
   });
 
-  it("absent fields stay absent, and present ones are kept, zeros included (PROTO-3)", () => {
+  it("keeps absent fields absent and present fields present, including zeros (PROTO-3)", () => {
     expect(read({}).params.temperature).toBeUndefined();
     expect(read({ temperature: 0, n: 0, logprobs: false, user: "" }).params).toMatchObject({
       temperature: 0,
@@ -120,11 +120,11 @@ describe("chat request", () => {
     ["messages", "Hi"],
     ["chat_template_kwargs", "{}"],
     ["modalities", "text"],
-  ])("%s may not be %j (GEN-8)", (field, value) => {
+  ])("is refused if %s is %j (GEN-8)", (field, value) => {
     expectRefusal(() => read({ [field]: value }), "invalid_type", field);
   });
 
-  it("a whole float is an integer (GEN-8)", () => {
+  it("may have a float without fraction as integer (GEN-8)", () => {
     expect(readText('{"model":"m","messages":[],"n":5.0,"top_k":4e1}').params).toMatchObject({ n: 5, topK: 40 });
   });
 
@@ -138,7 +138,7 @@ describe("chat request", () => {
     expectRefusal(() => readText(`{"model":"m","messages":[],"${field}":${number}}`), code, field);
   });
 
-  it("seeds of any width are accepted and always give the same 64 bits (GEN-14)", () => {
+  it("may have a seed of any size, which always results in the same 64 bits (GEN-14)", () => {
     const seed = (number: string) => readText(`{"model":"m","messages":[],"seed":${number}}`).params.seed;
     expect(seed("-5")).toBe(-5n);
     expect(seed("9007199254740993")).toBe(seed("9007199254740993"));
@@ -163,7 +163,7 @@ describe("chat request", () => {
       { messages: [{ role: "user", content: [{ type: "text", text: "" }, { type: "text" }] }] },
     ],
     ["messages[0].tool_calls[0].id", { messages: [{ role: "assistant", tool_calls: [{ type: "function" }] }] }],
-  ])("a missing %s is named where it is missing (GEN-12)", (param, fields) => {
+  ])("is refused with the path %s of a missing field (GEN-12)", (param, fields) => {
     expectRefusal(() => read(fields), "missing_required_parameter", param);
   });
 
@@ -190,29 +190,29 @@ describe("chat request", () => {
     ],
     ["response_format.type", { response_format: { type: "xml" } }, "'json_schema'"],
     ["modalities[0]", { modalities: ["smell"] }, "'text'"],
-  ])("an unknown value at %s is rejected with the valid ones (GEN-10)", (param, fields, supported) => {
+  ])("is refused with the valid values for an unknown value at %s (GEN-10)", (param, fields, supported) => {
     expect(expectRefusal(() => read(fields), "invalid_value", param).message).toContain(supported);
   });
 
-  it.each(["functions", "function_call"])("%s is rejected with the name of its replacement (CHAT-16)", (field) => {
+  it.each(["functions", "function_call"])("is refused for %s with the name of its replacement (CHAT-16)", (field) => {
     expect(expectRefusal(() => read({ [field]: [] }), "unsupported_parameter", field).message).toContain("tools");
   });
 
-  it.each(["web_search_options", "moderation"])("%s is rejected (CHAT-27)", (field) => {
+  it.each(["web_search_options", "moderation"])("is refused for %s (CHAT-27)", (field) => {
     expectRefusal(() => read({ [field]: {} }), "unsupported_parameter", field);
   });
 
-  it("audio is rejected in every field that can request it (CHAT-26)", () => {
+  it("is refused for every field that requests audio (CHAT-26)", () => {
     expectRefusal(() => read({ modalities: ["text", "audio"] }), "unsupported_value", "modalities");
     expectRefusal(() => read({ audio: { voice: "alloy" } }), "unsupported_value", "audio");
   });
 
-  it("one text is a list of one, and an empty list is none (CHAT-7)", () => {
+  it("may have one stop sequence as a text, and an empty list is none (CHAT-7)", () => {
     expect(read({ stop: "x" }).params.stop).toEqual(["x"]);
     expect(read({ stop: [] }).params.stop).toEqual([]);
   });
 
-  it("schemas keep their source text (PROTO-4)", () => {
+  it("keeps the source text of schemas (PROTO-4)", () => {
     const schema = '{"type": "object", "maximum":9007199254740993, "2":{},"1":{}}';
     const { params } = readText(
       `{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],` +
@@ -222,7 +222,7 @@ describe("chat request", () => {
     expect(params.responseFormat?.format).toMatchObject({ case: "jsonSchema", value: { schemaJson: schema } });
   });
 
-  it("json_object with a schema is read as json_schema (RF-7)", () => {
+  it("with json_object and a schema is read as json_schema (RF-7)", () => {
     const { params } = read({ response_format: { type: "json_object", schema: { type: "object" } } });
     expect(params.responseFormat?.format).toMatchObject({
       case: "jsonSchema",
@@ -239,11 +239,11 @@ describe("chat request", () => {
       { type: "allowed_tools", allowed_tools: { mode: "required", tools: [tool] } },
       { case: "allowed", value: { mode: Mode.REQUIRED, names: ["f"] } },
     ],
-  ])("tool_choice %j is read (DEC-5)", (choice, expected) => {
+  ])("may have the tool_choice %j (DEC-5)", (choice, expected) => {
     expect(read({ tools: [tool], tool_choice: choice }).params.toolChoice?.choice).toMatchObject(expected);
   });
 
-  it("custom tools, choices and calls are refused by name (TOOL-7)", () => {
+  it("is refused for custom tools, choices and calls, which the error names (TOOL-7)", () => {
     const custom = { type: "custom", custom: { name: "c" } };
     expectRefusal(() => read({ tools: [custom] }), "unsupported_value", "tools[0].type");
     expectRefusal(() => read({ tool_choice: custom }), "unsupported_value", "tool_choice.type");
@@ -264,16 +264,16 @@ describe("messages of a chat request", () => {
     ["assistant", Role.ASSISTANT],
     ["tool", Role.TOOL],
     ["function", Role.FUNCTION],
-  ])("%s is a role (MSG-1, DEC-4)", (role, expected) => {
+  ])("may have the role %s (MSG-1, DEC-4)", (role, expected) => {
     expect(readMessage({ role, content: "x" })?.role).toBe(expected);
   });
 
-  it("a text is one part, also when it is empty, and an empty list is rejected (MSG-2)", () => {
+  it("have one part for a text, even an empty one, and are refused with an empty list (MSG-2)", () => {
     expect(readMessage({ role: "user", content: "" })?.content).toMatchObject([{ part: { case: "text", value: "" } }]);
     expectRefusal(() => readMessage({ role: "user", content: [] }), "empty_array", "messages[0].content");
   });
 
-  it("all types of parts are read (MSG-3)", () => {
+  it("may have all types of parts (MSG-3)", () => {
     const content = [
       { type: "text", text: "a", prompt_cache_breakpoint: true },
       { type: "image_url", image_url: { url: "data:image/png;base64,AA==", detail: "low" } },
@@ -290,7 +290,7 @@ describe("messages of a chat request", () => {
     ]);
   });
 
-  it("calls without content are read, and their arguments stay unchanged text (MSG-5, MSG-6)", () => {
+  it("may have calls without content, whose arguments stay unchanged text (MSG-5, MSG-6)", () => {
     const call = { id: "call_1", type: "function", function: { name: "f", arguments: "{not json" } };
     expect(readMessage({ role: "assistant", content: null, tool_calls: [call] })).toMatchObject({
       content: [],
@@ -298,7 +298,7 @@ describe("messages of a chat request", () => {
     });
   });
 
-  it("arguments that are not text are refused (TOOL-10)", () => {
+  it("are refused if the arguments of a call are not text (TOOL-10)", () => {
     const call = { id: "call_1", type: "function", function: { name: "f", arguments: {} } };
     expectRefusal(
       () => readMessage({ role: "assistant", tool_calls: [call] }),
@@ -307,7 +307,7 @@ describe("messages of a chat request", () => {
     );
   });
 
-  it("a legacy call and its result become a call and its answer (MSG-5)", () => {
+  it("may have a legacy function call and its result, which become a tool call and its result (MSG-5)", () => {
     const { messages } = read({
       messages: [
         { role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } },
@@ -319,7 +319,7 @@ describe("messages of a chat request", () => {
     expect(messages[1]).toMatchObject({ role: Role.TOOL, toolCallId: id });
   });
 
-  it("an answer can be sent back by an SDK unchanged (MSG-12)", () => {
+  it("may be an earlier answer that an SDK sends back unchanged (MSG-12)", () => {
     const answer = {
       role: "assistant",
       content: "Hi",

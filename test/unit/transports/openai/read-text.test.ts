@@ -15,7 +15,7 @@ describe("completion request", () => {
     [["a", ""], { prompt: ["a", ""], promptTokens: [] }],
     [[1, 2], { prompt: [], promptTokens: [{ ids: [1, 2] }] }],
     [[[1], [2, 3]], { prompt: [], promptTokens: [{ ids: [1] }, { ids: [2, 3] }] }],
-  ])("prompt %j is read (CMPL-1, CMPL-2)", (prompt, expected) => {
+  ])("may have the prompt %j (CMPL-1, CMPL-2)", (prompt, expected) => {
     expect(completion({ prompt }).params).toMatchObject(expected);
   });
 
@@ -32,7 +32,7 @@ describe("completion request", () => {
     expectRefusal(() => completion({ prompt }), code, param);
   });
 
-  it("the sampling fields are those of chat, and its own fields are read (CMPL-12)", () => {
+  it("has the sampling fields of chat and its own fields (CMPL-12)", () => {
     const { params, stream } = completion({
       prompt: "a",
       max_tokens: 0,
@@ -59,16 +59,16 @@ describe("embedding request", () => {
     [["a", "b"], { input: ["a", "b"], inputTokens: [] }],
     [[1, 2], { input: [], inputTokens: [{ ids: [1, 2] }] }],
     [[[1], [2]], { input: [], inputTokens: [{ ids: [1] }, { ids: [2] }] }],
-  ])("input %j is read (EMB-1)", (input, expected) => {
+  ])("may have the input %j (EMB-1)", (input, expected) => {
     expect(embedding({ input }).params).toMatchObject(expected);
   });
 
-  it("an input that is missing or an empty list is refused (EMB-1)", () => {
+  it("is refused if the input is missing or an empty list (EMB-1)", () => {
     expectRefusal(() => embedding({}), "missing_required_parameter", "input");
     expectRefusal(() => embedding({ input: [] }), "empty_array", "input");
   });
 
-  it("the encoding is float by default or base64, and no other (EMB-5, EMB-6)", () => {
+  it("may have the encoding float, which is the default, or base64 (EMB-5, EMB-6)", () => {
     expect(embedding({ input: "a" }).encoding).toBe("float");
     expect(embedding({ input: "a", encoding_format: null }).encoding).toBe("float");
     expect(embedding({ input: "a", encoding_format: "base64" }).encoding).toBe("base64");

@@ -6,7 +6,7 @@ import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { restPaths, unknownUrl } from "../../../../src/transports/openai/routes.js";
 import { expectRefusal } from "./refusal.js";
 
-/** The route that a table of all REST paths finds. */
+/** The route that a route table of all REST paths finds. */
 function findRoute(path: string): ((typeof restPaths)[number] & { readonly rawId: string }) | null {
   let found: ((typeof restPaths)[number] & { readonly rawId: string }) | null = null;
   const routes = restPaths.map((of) => ({
@@ -20,7 +20,7 @@ function findRoute(path: string): ((typeof restPaths)[number] & { readonly rawId
 }
 
 describe("router", () => {
-  it("every route of the table is found with its own operation (SEC-3)", () => {
+  it("finds the operation of every REST path (SEC-3)", () => {
     for (const [name, { rest }] of Object.entries(operations) as [string, OperationRow][]) {
       if (rest !== undefined) expect(findRoute(rest.path)?.methods.get(rest.method)).toBe(name);
     }
@@ -34,18 +34,18 @@ describe("router", () => {
     "/v1",
     "/",
     "//v1/models",
-  ])("%s is no route (SEC-3)", (path) => {
+  ])("has no route for %s (SEC-3)", (path) => {
     expect(findRoute(path)).toBeNull();
   });
 
-  it("everything after /v1/models/ is the id, slashes included, and an empty id is not the list (MODEL-3, MODEL-5)", () => {
+  it("takes all text after /v1/models/ as the id, including slashes, and an empty id is not the list (MODEL-3, MODEL-5)", () => {
     expect(findRoute("/v1/models/org/name:tag")?.rawId).toBe("org/name:tag");
     expect(findRoute("/v1/models/org%2Fname")?.rawId).toBe("org%2Fname");
     expect(findRoute("/v1/models/")?.rawId).toBe("");
     expect(findRoute("/v1/models/")?.methods.get("GET")).toBe("get_model");
   });
 
-  it("an id may also stand in the middle of a path, and then the longer path applies", () => {
+  it("finds an id in the middle of a path, where the longer route applies", () => {
     const items = findRoute("/v1/responses/resp_1/input_items");
     expect([items?.rawId, items?.methods.get("GET")]).toEqual(["resp_1", "list_response_input_items"]);
     const response = findRoute("/v1/responses/resp_1");
@@ -55,7 +55,7 @@ describe("router", () => {
     expect(findRoute("/v1/models/a/input_items")?.rawId).toBe("a/input_items");
   });
 
-  it("two routes cannot have the same path", () => {
+  it("refuses two routes with the same path", () => {
     const handle = (): void => {};
     for (const path of ["/a", "/a/*", "/a/*/b"]) {
       const twice = [path, "/b", path].map((one) => ({ path: one, handle }));
@@ -63,7 +63,7 @@ describe("router", () => {
     }
   });
 
-  it("a 405 lists all methods of a path, also those that need a higher scope than the caller has (SEC-2)", () => {
+  it("knows all methods of a path for 405, also methods that need a higher scope than the caller has (SEC-2)", () => {
     for (const path of ["/v1/webhooks", "/v1/webhooks/we_1", "/v1/responses/resp_1"]) {
       const route = findRoute(path);
       expect(route?.methods.size).toBe(2);
@@ -71,7 +71,7 @@ describe("router", () => {
     }
   });
 
-  it("an id is decoded exactly once (MODEL-4)", () => {
+  it("decodes an id exactly once (MODEL-4)", () => {
     expect(decodeId("a%2Fb")).toBe("a/b");
     expect(decodeId("a%2520b")).toBe("a%20b");
     expect(decodeId("a:b@c+d")).toBe("a:b@c+d");
@@ -88,11 +88,11 @@ describe("router", () => {
     ["/models", "/v1/models"],
     ["/responses", "/v1/responses"],
     ["/v1/v1/responses", "/v1/responses"],
-  ])("%s is answered with %s (GEN-2)", (path, meant) => {
+  ])("answers %s with the advice to use %s (GEN-2)", (path, meant) => {
     expect(unknownUrl("POST", path).message).toContain(`${meant}`);
   });
 
-  it("a path cannot put words into the message by which clients classify another error (ERR-3)", () => {
+  it("removes words from a quoted path by which clients would classify the error wrongly (ERR-3)", () => {
     expect(unknownUrl("GET", "/rate limit/maximum context length").message).not.toMatch(/rate limit|context length/);
   });
 });

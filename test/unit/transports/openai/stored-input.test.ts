@@ -5,13 +5,13 @@ import { storedInput } from "../../../../src/transports/openai/responses/stored-
 const ids = createRandomIds();
 const idOf = (prefix: string) => expect.stringMatching(`^${prefix}_[0-9A-Za-z]{24}$`);
 
-it("an input that is one text is stored as a message of the user (RSP-22)", () => {
+it("an input of one text is stored as a message of the user (RSP-22)", () => {
   expect(storedInput("Hi", ids)).toEqual([
     { id: idOf("msg"), type: "message", role: "user", content: [{ type: "input_text", text: "Hi" }] },
   ]);
 });
 
-it("items are stored as they are, with a type, an id, and texts as parts (RSP-22)", () => {
+it("input items are stored unchanged, except that type, id and parts are added where they are missing (RSP-22)", () => {
   const parts = [{ type: "input_image", image_url: "data:image/png;base64,AA==" }];
   const output = [{ type: "input_text", text: "sunny" }];
   const input = [

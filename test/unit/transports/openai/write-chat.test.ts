@@ -15,7 +15,7 @@ const chunk = (fields: MessageInitShape<typeof ChatCompletionChunkSchema>) =>
   create(ChatCompletionChunkSchema, { ...head, ...fields });
 
 describe("chat completion as JSON", () => {
-  it("a text answer has these keys and no others (RESP-1, RESP-2, RESP-3, RESP-5, RESP-6, PROTO-1)", () => {
+  it("has exactly the keys of OpenAI's API for a text (RESP-1, RESP-2, RESP-3, RESP-5, RESP-6, PROTO-1)", () => {
     const choices = [{ message: { role: Role.ASSISTANT, content: "Hi" }, finishReason: "stop" }];
     expect(print({ choices, systemFingerprint: "fp_1" })).toEqual({
       id: "chatcmpl-1",
@@ -35,7 +35,7 @@ describe("chat completion as JSON", () => {
     });
   });
 
-  it("calls have null content, a type, and arguments as text (RESP-5, TOOL-10, TOOL-11, TOOL-13)", () => {
+  it("has calls with null content, a type, and arguments as text (RESP-5, TOOL-10, TOOL-11, TOOL-13)", () => {
     const toolCalls = [
       { id: "call_1", function: { name: "f", argumentsJson: '{"a":1}' } },
       { id: "call_2", function: { name: "g" } },
@@ -51,7 +51,7 @@ describe("chat completion as JSON", () => {
     });
   });
 
-  it("details of usage and reasoning are present where they exist (RESP-8, RESP-12)", () => {
+  it("has details of usage and reasoning only if they exist (RESP-8, RESP-12)", () => {
     const printed = print({
       choices: [{ message: { content: "Hi", reasoningContent: "Hm" }, finishReason: "stop" }],
       usage: { ...usage, promptTokensDetails: { cachedTokens: 3 }, completionTokensDetails: { reasoningTokens: 1 } },
@@ -63,7 +63,7 @@ describe("chat completion as JSON", () => {
     });
   });
 
-  it("is printed as JSON.stringify prints it, with its keys in the interface's order", () => {
+  it("is the text that JSON.stringify would write, with its keys in the documented order", () => {
     const text = fc.string({ unit: "binary" });
     const orAbsent = fc.option(text, { nil: undefined });
     const call = fc.record({ id: text, function: fc.record({ name: text, argumentsJson: text }) });
@@ -88,7 +88,7 @@ describe("chat completion as JSON", () => {
     );
   });
 
-  it("every log probability has all four keys and is finite (RESP-9)", () => {
+  it("has finite log probabilities with all four keys (RESP-9)", () => {
     const logprobs = create(LogprobsSchema, {
       content: [
         {
@@ -115,7 +115,7 @@ describe("frames of a chat stream", () => {
     'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1767225600,"model":"m","choices":[';
   const text = (content: string) => chunk({ choices: [{ delta: { content } }] });
 
-  it("the first delta has role and empty content, later ones only new values (STRM-2, STRM-11, STRM-17)", () => {
+  it("have role and empty content in the first delta, and only new values in later ones (STRM-2, STRM-11, STRM-17)", () => {
     const frames = chatFrames(false);
     expect(frames.frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT, content: "" } }] }))).toBe(
       `${prefix}{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n`,
@@ -129,7 +129,7 @@ describe("frames of a chat stream", () => {
   });
 
   it.each(['"', "\\", "\n", "\r\n\r\n", "\u2028", "\ud83d\ude00", "</script>", "data: [DONE]\n\n"])(
-    "%j stays on one line and reads back (SSE-2)",
+    "have the text %j on one line that parses to the same text (SSE-2)",
     (content) => {
       const frame = chatFrames(false).frame(text(content));
       expect(frame.slice(0, -2)).not.toMatch(/[\r\n]/);
@@ -137,12 +137,12 @@ describe("frames of a chat stream", () => {
     },
   );
 
-  it("a first delta without text has null content (STRM-2)", () => {
+  it("have null content in a first delta without text (STRM-2)", () => {
     const frame = chatFrames(false).frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT } }] }));
     expect(frame).toContain('"delta":{"role":"assistant","content":null}');
   });
 
-  it("id, type and name of a call are in its first delta only, its index in all (STRM-6, STRM-7)", () => {
+  it("have id, type and name of a call only in its first delta, and its index in all (STRM-6, STRM-7)", () => {
     const frames = chatFrames(false);
     const call = (delta: object) => frames.frame(chunk({ choices: [{ delta: { toolCalls: [delta] } }] }));
     expect(call({ index: 0, id: "call_1", name: "f" })).toContain(
@@ -153,7 +153,7 @@ describe("frames of a chat stream", () => {
     );
   });
 
-  it("with usage requested all chunks have null until the last, which has no choices (STRM-10, STRM-13)", () => {
+  it("have null as usage until the last, which has no choices, if usage is requested (STRM-10, STRM-13)", () => {
     const frames = chatFrames(true);
     expect(frames.frame(text("a"))).toContain('"finish_reason":null}],"usage":null}');
     expect(frames.frame(chunk({ usage }))).toBe(
@@ -161,13 +161,13 @@ describe("frames of a chat stream", () => {
     );
   });
 
-  it("without usage requested, no chunk contains usage (STRM-11)", () => {
+  it("have no usage if it is not requested (STRM-11)", () => {
     const frames = chatFrames(false);
     expect(frames.frame(text("a"))).not.toContain("usage");
     expect(frames.frame(chunk({ usage }))).toBe("");
   });
 
-  it("a keep-alive chunk is empty, and never belongs to a finished choice (SSE-9, STRM-5)", () => {
+  it("include empty keep-alive chunks, which never belong to a finished choice (SSE-9, STRM-5)", () => {
     const frames = chatFrames(true);
     expect(frames.keepAlive()).toBeNull();
     frames.frame(text("a"));
@@ -178,7 +178,7 @@ describe("frames of a chat stream", () => {
     expect(frames.keepAlive()).toBeNull();
   });
 
-  it("a service tier that the core returns is in every chunk (CHAT-23)", () => {
+  it("have the service tier that the core returns in every chunk (CHAT-23)", () => {
     const frames = chatFrames(false);
     expect(frames.frame(chunk({ serviceTier: "default", choices: [{ delta: { content: "a" } }] }))).toContain(
       '"service_tier":"default","choices":[',

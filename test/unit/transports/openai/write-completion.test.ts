@@ -9,7 +9,7 @@ const chunk = (fields: MessageInitShape<typeof CompletionChunkSchema>) =>
   create(CompletionChunkSchema, { ...head, ...fields });
 
 describe("text completion as JSON", () => {
-  it("a document has these keys (CMPL-4, CMPL-5)", () => {
+  it("has exactly the keys of OpenAI's API (CMPL-4, CMPL-5)", () => {
     const completion = create(CompletionSchema, { ...head, usage, choices: [{ text: "is", finishReason: "stop" }] });
     expect(JSON.parse(completionJson(completion))).toEqual({
       id: "cmpl-1",
@@ -21,7 +21,7 @@ describe("text completion as JSON", () => {
     });
   });
 
-  it("log probabilities are four lists, null where a prompt's first token has none (CMPL-7, CMPL-8, CMPL-9)", () => {
+  it("has log probabilities as four lists, with null for the first token of an echoed prompt (CMPL-7, CMPL-8, CMPL-9)", () => {
     const logprobs = {
       tokens: ["a", " b"],
       tokenLogprobs: [Number.NaN, -0.5],
@@ -47,7 +47,7 @@ describe("text completion as JSON", () => {
 describe("frames of a completion stream", () => {
   const prefix = 'data: {"id":"cmpl-1","object":"text_completion","created":1767225600,"model":"m","choices":[';
 
-  it("a chunk has text and no delta (CMPL-6)", () => {
+  it("have text and no delta (CMPL-6)", () => {
     const frames = completionFrames(false);
     expect(frames.frame(chunk({ choices: [{ text: 'i"s', index: 1 }] }))).toBe(
       `${prefix}{"text":"i\\"s","index":1,"logprobs":null,"finish_reason":null}]}\n\n`,
@@ -58,7 +58,7 @@ describe("frames of a completion stream", () => {
     expect(frames.frame(chunk({ usage }))).toBe("");
   });
 
-  it("usage follows the rules of chat (CMPL-6, STRM-10)", () => {
+  it("have usage by the rules of chat (CMPL-6, STRM-10)", () => {
     const frames = completionFrames(true);
     expect(frames.frame(chunk({ choices: [{ text: "a" }] }))).toContain('],"usage":null}');
     expect(frames.frame(chunk({ usage }))).toBe(
@@ -66,7 +66,7 @@ describe("frames of a completion stream", () => {
     );
   });
 
-  it("a keep-alive chunk is an empty text of an unfinished choice (SSE-9)", () => {
+  it("include keep-alive chunks with an empty text of an unfinished choice (SSE-9)", () => {
     const frames = completionFrames(false);
     expect(frames.keepAlive()).toBeNull();
     frames.frame(chunk({ choices: [{ text: "a", index: 2 }] }));

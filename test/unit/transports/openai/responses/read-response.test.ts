@@ -13,7 +13,7 @@ const refused = (fields: object, code: Parameters<typeof expectRefusal>[1], para
 
 const roleNames = new Map<number, string>(Object.entries(Role).map(([name, role]) => [role, name.toLowerCase()]));
 
-/** Messages in short: role, text of the content, ids of the calls, id of the answered call. */
+/** A short form of messages: role, text of the content, ids of the calls, id of the answered call. */
 const shortened = (input: unknown, instructions?: string) =>
   read({ input, instructions }).params.messages.map(({ role, content, toolCalls, toolCallId }) =>
     [
@@ -30,7 +30,7 @@ const output = (id: string, text: unknown = "5") => ({ type: "function_call_outp
 const tool = (name = "f") => ({ type: "function", name });
 
 describe("response request", () => {
-  it("every optional field may be null (RSP-1, GEN-7)", () => {
+  it("may have null in every optional field (RSP-1, GEN-7)", () => {
     const nulls = Object.fromEntries([...responseFields].map((name) => [name, null]));
     const { params, stream, repeatedJson } = read({ ...nulls, model: "m", input: "Hi" });
     const absent = read({});
@@ -41,7 +41,7 @@ describe("response request", () => {
     });
   });
 
-  it("reads every field of the request (RSP-1)", () => {
+  it("is translated with every field (RSP-1)", () => {
     const { params, stream } = read({
       instructions: "Be brief.",
       max_output_tokens: 20,
@@ -93,7 +93,7 @@ describe("response request", () => {
     expect(params.messages[0]).toMatchObject({ role: Role.SYSTEM });
   });
 
-  it("the fields of a schema are flat, and the schema keeps its text (RSP-1)", () => {
+  it("has the fields of a schema directly in the format, and the schema keeps its text (RSP-1)", () => {
     const { params } = readText(
       '{"model":"m","input":"Hi","text":{"format":{"type":"json_schema","name":"s","strict":true,"schema":{"b":1, "a":9007199254740993}}}}',
     );
@@ -127,12 +127,12 @@ describe("response request", () => {
     refused(fields, code, param);
   });
 
-  it("log probabilities come only with `include` (RSP-1)", () => {
+  it("requests log probabilities only by `include` (RSP-1)", () => {
     expect(read({ top_logprobs: 3 }).params).toMatchObject({ logprobs: undefined, topLogprobs: undefined });
     expect(read({ include: ["message.output_text.logprobs"] }).params.logprobs).toBe(true);
   });
 
-  it("what needs stored state is refused, and `store` is accepted and false in the answer (RSP-3)", () => {
+  it("is refused if it needs stored data; `store` is accepted, but false in the answer (RSP-3)", () => {
     const stored = refused({ previous_response_id: "resp_1" }, "unsupported_parameter", "previous_response_id");
     expect(stored.message).toContain("responses.keep");
     refused({ conversation: "conv_1" }, "unsupported_parameter", "conversation");
@@ -141,7 +141,7 @@ describe("response request", () => {
     expect(repeated({ store: true }).store).toBe(false);
   });
 
-  it("the answer repeats the request, with OpenAI's defaults (RSP-4)", () => {
+  it("is repeated in the answer, with OpenAI's defaults (RSP-4)", () => {
     expect(repeated({})).toEqual({
       background: false,
       instructions: null,
@@ -173,7 +173,7 @@ describe("response request", () => {
     });
   });
 
-  it("a client's JSON is repeated on one line, as events need it (RSP-6)", () => {
+  it("is repeated in the answer on one line, as SSE requires (RSP-6)", () => {
     const pretty = JSON.stringify(
       {
         model: "m",
@@ -195,8 +195,8 @@ describe("response request", () => {
   });
 });
 
-describe("input items", () => {
-  it("messages have a text or parts, with or without their type (RSP-2)", () => {
+describe("input items of a response request", () => {
+  it("may be messages with a text or parts, with or without a type (RSP-2)", () => {
     expect(shortened("Hi", "Be brief.")).toEqual(["system Be brief.", "user Hi"]);
     const image = { type: "input_image", image_url: "data:image/png;base64,AA==", detail: "auto" };
     expect(
@@ -219,7 +219,7 @@ describe("input items", () => {
     ).toEqual(["system a", "developer b", "user c|imageUrl|file", "assistant d|refusal", "assistant "]);
   });
 
-  it("calls in a row are one message with the text before them, and outputs follow (RSP-2)", () => {
+  it("that are successive calls become one message with the text before them, followed by the outputs (RSP-2)", () => {
     const text = { role: "assistant", content: "Wait." };
     expect(shortened([user, text, call("a"), call("b"), output("b"), output("a"), call("c"), output("c")])).toEqual([
       "user Hi",
@@ -231,7 +231,7 @@ describe("input items", () => {
     ]);
   });
 
-  it("reasoning is ignored, also between calls (RSP-2)", () => {
+  it("of reasoning are ignored, also between calls (RSP-2)", () => {
     const reasoning = { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "x" };
     expect(shortened([user, reasoning, call("a"), reasoning, call("b"), output("a"), output("b")])).toEqual([
       "user Hi",
@@ -241,7 +241,7 @@ describe("input items", () => {
     ]);
   });
 
-  it("a message between a call and its output is moved behind the output (RSP-2)", () => {
+  it("that are messages between a call and its output are moved behind the output (RSP-2)", () => {
     expect(shortened([call("a"), user, output("a", [{ type: "input_text", text: "6" }])])).toEqual([
       "assistant  a=f({})",
       "tool 6 a",
@@ -266,7 +266,7 @@ describe("input items", () => {
     refused({ input }, code, param);
   });
 
-  it("an error of the core names this API's fields (GEN-12)", () => {
+  it("are named in this API's notation by errors of the core (GEN-12)", () => {
     const items = [user, { role: "assistant", content: "Wait." }, call("a"), call("b"), output("a"), output("b")];
     const request = read({ instructions: "Be brief.", input: items, tools: [{ type: "web_search" }, tool()] });
     const names = {
@@ -294,8 +294,8 @@ describe("input items", () => {
   });
 });
 
-describe("tools", () => {
-  it("functions are flat, and keep the text of their parameters (RSP-1)", () => {
+describe("tools of a response request", () => {
+  it("have their fields directly, without `function`, and keep the text of their parameters (RSP-1)", () => {
     const { params } = readText(
       '{"model":"m","input":"Hi","tools":[{"type":"function","name":"f","description":"d","strict":true,"parameters":{"b":1, "a":2}}]}',
     );
@@ -305,7 +305,7 @@ describe("tools", () => {
     refused({ tools: [{ type: "function", function: { name: "f" } }] }, "missing_required_parameter", "tools[0].name");
   });
 
-  it("tools that agents list in every request are skipped, and the answer lists the others (RSP-3)", () => {
+  it("are skipped if agents list them in every request, and the answer lists the others (RSP-3)", () => {
     const skipped = ["custom", "namespace", "web_search", "web_search_2025_08_26", "web_search_preview", "local_shell"];
     const tools = [...skipped.map((type) => ({ type, name: "x" })), tool()];
     expect(read({ tools }).params.tools.map((offered) => offered.function?.name)).toEqual(["f"]);
@@ -313,7 +313,7 @@ describe("tools", () => {
   });
 
   it.each(["file_search", "computer_use", "computer_use_preview", "code_interpreter", "image_generation", "mcp"])(
-    "%s is refused (RSP-3)",
+    "of the type %s are refused (RSP-3)",
     (type) => {
       refused({ tools: [tool(), { type }] }, "unsupported_value", "tools[1].type");
     },
@@ -325,12 +325,12 @@ describe("tools", () => {
     [{ tool_choice: { type: "local_shell" } }, "tool_choice.type"],
     [{ tool_choice: { type: "file_search" } }, "tool_choice.type"],
     [{ tool_choice: { type: "allowed_tools", mode: "required", tools: [{ type: "web_search" }] } }, "tools[1].type"],
-  ] as const)("a choice cannot force a skipped tool: %j (RSP-3)", (fields, param) => {
+  ] as const)("cannot be forced by a choice if they are skipped: %j (RSP-3)", (fields, param) => {
     const tools = [tool(), { type: "web_search" }, { type: "custom", name: "x" }];
     refused({ tools, ...fields }, "unsupported_value", param);
   });
 
-  it("`required` needs a tool that is not skipped (RSP-3)", () => {
+  it("must include one that is not skipped for the choice `required` (RSP-3)", () => {
     refused({ tools: [{ type: "web_search" }], tool_choice: "required" }, "unsupported_value", "tools[0].type");
   });
 
@@ -349,12 +349,12 @@ describe("tools", () => {
       { type: "allowed_tools", mode: "auto", tools: [{ type: "web_search" }] },
       { case: "mode", value: Mode.NONE },
     ],
-  ] as const)("the choice %j is flat (RSP-1)", (tool_choice, choice) => {
+  ] as const)("may be chosen with %j (RSP-1)", (tool_choice, choice) => {
     const request = read({ tools: [tool(), { type: "web_search" }], tool_choice });
     expect(request.params.toolChoice?.choice).toMatchObject(choice);
   });
 
-  it("unknown tools and choices are refused (GEN-10)", () => {
+  it("are refused if the tool or the choice is unknown (GEN-10)", () => {
     refused({ tools: [{ type: "teleport" }] }, "invalid_value", "tools[0].type");
     refused({ tool_choice: "any" }, "invalid_value", "tool_choice");
     refused({ tool_choice: { type: "teleport" } }, "invalid_value", "tool_choice.type");

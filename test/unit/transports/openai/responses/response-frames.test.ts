@@ -35,7 +35,7 @@ function written(chunks: readonly ChatCompletionChunk[], error?: ServiceError): 
   return begun + events + (error === undefined ? frames.end() : frames.failed(openAiFamily.errorToJson(error)));
 }
 
-/** The events of a stream. Their numbers and names are compared here; the digits of ids are left out. */
+/** The events of a stream. Compares their numbers and names, and removes the digits of ids. */
 function eventsOf(stream: string): string[] {
   const blocks = stream.split("\n\n");
   expect(blocks.pop()).toBe("");
@@ -64,7 +64,7 @@ const called = (id: string, status: string, callId: string, args: string) =>
   `{"id":"fc_${id}","type":"function_call","status":"${status}","call_id":"${callId}","name":"f","arguments":"${args}"}`;
 
 describe("the events of a response", () => {
-  it("text has exactly these bytes (RSP-6, RSP-7, RSP-12)", () => {
+  it("have exactly the expected bytes for a text (RSP-6, RSP-7, RSP-12)", () => {
     const object = (status: string, output: string, more: string) =>
       `{"id":"resp_${digits}","object":"response","created_at":1767225600,"status":"${status}","error":null,` +
       `"incomplete_details":null,"model":"m","tools":[],"output":[${output}],"usage":${more}}`;
@@ -89,7 +89,7 @@ describe("the events of a response", () => {
     );
   });
 
-  it("calls come one after the other, after the text (RSP-8, RSP-12, RSP-5)", () => {
+  it("contain calls one after the other, after the text (RSP-8, RSP-12, RSP-5)", () => {
     const chunks = [
       ...[role, text("Wait."), call(0, { id: "call_a", name: "f" }), call(0, { argumentsJson: '{"a":' })],
       ...[call(0, { argumentsJson: "1}" }), call(1, { id: "call_b", name: "f", argumentsJson: "{}" })],
@@ -120,7 +120,7 @@ describe("the events of a response", () => {
     ]);
   });
 
-  it("reasoning is an item of its own before the message (RSP-11)", () => {
+  it("contain reasoning as a separate item before the message (RSP-11)", () => {
     const item = (status: string, content: string) =>
       `{"id":"rs_0","type":"reasoning","status":"${status}","summary":[],"content":[${content}]}`;
     const part = '{"type":"reasoning_text","text":"Hm."}';
@@ -141,7 +141,7 @@ describe("the events of a response", () => {
     expect(events.at(-1)).toBe(`response.completed ${response("completed", items, totals)}`);
   });
 
-  it("a refusal is a part of the message (RSP-7)", () => {
+  it("contain a refusal as a part of the message (RSP-7)", () => {
     const place = '"item_id":"msg_0","output_index":0,"content_index":1';
     const part = '{"type":"refusal","refusal":"No."}';
     const events = eventsOf(written([role, text("Hm."), refusal("No"), refusal("."), finish("stop"), last]));
@@ -160,7 +160,7 @@ describe("the events of a response", () => {
   it.each([
     ["length", "max_output_tokens"],
     ["content_filter", "content_filter"],
-  ])("an answer that ends with %s is incomplete, and so is its last item (RSP-10)", (reason, why) => {
+  ])("mark an answer that ends with %s as incomplete, and also its last item (RSP-10)", (reason, why) => {
     const item = message("0", "incomplete", textPart("Par"));
     const events = eventsOf(written([role, text("Par"), finish(reason), last]));
     expect(events.slice(-2)).toEqual([
@@ -169,13 +169,13 @@ describe("the events of a response", () => {
     ]);
   });
 
-  it("a cut call keeps its arguments as they are (RSP-10, TOOL-15)", () => {
+  it("keep the arguments of a cut call unchanged (RSP-10, TOOL-15)", () => {
     const chunks = [role, call(0, { id: "call_a", name: "f", argumentsJson: '{"a' }), finish("length"), last];
     const item = called("0", "incomplete", "call_a", '{\\"a');
     expect(eventsOf(written(chunks)).at(-1)).toContain(`"output":[${item}]`);
   });
 
-  it("an empty answer has a message without text, unless it was cut in its reasoning (RSP-7)", () => {
+  it("contain a message without text for an empty answer, unless it was cut in its reasoning (RSP-7)", () => {
     const empty = eventsOf(written([role, finish("stop"), last]));
     expect(empty.at(-1)).toContain(`"output":[${message("0", "completed", textPart(""))}]`);
     const cut = eventsOf(written([role, thought("Hm"), finish("length"), last]));
@@ -183,7 +183,7 @@ describe("the events of a response", () => {
     expect(cut.at(-1)).not.toContain("msg_");
   });
 
-  it("log probabilities are in the deltas, and all of them in the part (RSP-7)", () => {
+  it("contain log probabilities in the deltas, and all of them again in the part (RSP-7)", () => {
     const logprobs = (token: string) => ({ content: [{ token, logprob: Number.NEGATIVE_INFINITY }] });
     const delta = (content: string) =>
       create(ChatCompletionChunkSchema, { choices: [{ delta: { content }, logprobs: logprobs(content) }] });
@@ -194,14 +194,14 @@ describe("the events of a response", () => {
     expect(events.at(-1)).toContain(`"annotations":[],"logprobs":[${entry("a")},${entry("b")}]`);
   });
 
-  it("a rejected request is a failed response, and nothing follows (RSP-10)", () => {
+  it("end with a failed response for a rejected request (RSP-10)", () => {
     const error = new ServiceError("context_length_exceeded", "Too long.", { param: "input" });
     const events = eventsOf(written([], error));
     const fault = '{"code":"context_length_exceeded","message":"Too long."}';
     expect(events).toEqual([...begun, `response.failed ${response("failed", "", "null", "null", fault)}`]);
   });
 
-  it("a fault of the service is an error event, flat and nested, and nothing follows (RSP-10)", () => {
+  it("end with an error event, with flat and nested fields, for a fault of the service (RSP-10)", () => {
     const events = eventsOf(written([role, text("Par")], new ServiceError("upstream_error", "It stopped.")));
     expect(events.slice(4)).toEqual([
       'response.output_text.delta {"item_id":"msg_0","output_index":0,"content_index":0,"delta":"Par","logprobs":[]}',
@@ -211,7 +211,7 @@ describe("the events of a response", () => {
   });
 
   it.each(['"', "\\", "\n", "\r\n\r\n", "\u2028", "\ud83d\ude00", "data: [DONE]\n\n"])(
-    "%j stays on one line and reads back (SSE-2, RSP-6)",
+    "contain the text %j on one line that parses to the same text (SSE-2, RSP-6)",
     (content) => {
       const stream = written([role, text(content), finish("stop"), last]);
       expect(stream).not.toContain("\r");
@@ -220,7 +220,7 @@ describe("the events of a response", () => {
     },
   );
 
-  it("keep-alive events change nothing and have numbers of their own (SSE-9, RSP-6)", () => {
+  it("include keep-alives, which change nothing and have their own sequence numbers (SSE-9, RSP-6)", () => {
     const frames = new ResponseFrames(responseOf(), (fault) => fault);
     const silent = () => frames.keepAlive() ?? "";
     const stream =
@@ -232,7 +232,7 @@ describe("the events of a response", () => {
   });
 });
 
-/** A client that gets each byte by itself. */
+/** A client that receives each byte separately. */
 function clientOf(stream: string): OpenAI {
   const bytes = new TextEncoder().encode(stream);
   let at = 0;
@@ -246,8 +246,8 @@ function clientOf(stream: string): OpenAI {
   return new OpenAI({ apiKey: "k", maxRetries: 0, fetch: async () => new Response(body, { headers }) });
 }
 
-describe("a stream that is split at every byte", () => {
-  it("is read back with its text, its reasoning and its calls (SSE-10, RSP-9)", async () => {
+describe("a response stream that is split at every byte", () => {
+  it("is read completely by OpenAI's SDK, with its text, reasoning and calls (SSE-10, RSP-9)", async () => {
     const chunks = [
       ...[role, thought("Hm\u00e9"), text("\ud83d\ude00 "), text("ok"), call(0, { id: "call_a", name: "f" })],
       ...[call(0, { argumentsJson: '{"a":"\u00e9"}' }), finish("tool_calls"), last],
@@ -264,7 +264,7 @@ describe("a stream that is split at every byte", () => {
     expect(response.usage?.total_tokens).toBe(14);
   });
 
-  it("raises the error of a fault (RSP-10)", async () => {
+  it("makes OpenAI's SDK raise the error of a fault (RSP-10)", async () => {
     const client = clientOf(written([role, text("Par")], new ServiceError("upstream_error", "It stopped.")));
     const reading = client.responses.stream({ model: "m", input: "Hi" }).finalResponse();
     await expect(reading).rejects.toMatchObject({ code: "upstream_error", type: "server_error" });

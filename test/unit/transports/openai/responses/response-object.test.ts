@@ -24,7 +24,7 @@ const whole = (message: Message, finishReason = "stop") =>
     wholeResponseJson(responseOf(), create(ChatCompletionSchema, { choices: [{ message, finishReason }], usage })),
   );
 
-/** The same answer as the last event of a stream. */
+/** The response in the last event of a stream of the same answer. */
 function streamed({ reasoningContent, content, refusal, toolCalls = [] }: Message, finishReason: string): unknown {
   const frames = new ResponseFrames(responseOf(), (fault) => fault);
   const write = (choice: object) => frames.frame(create(ChatCompletionChunkSchema, { choices: [choice] }));
@@ -41,7 +41,7 @@ function streamed({ reasoningContent, content, refusal, toolCalls = [] }: Messag
 }
 
 describe("a response that is not streamed", () => {
-  it("text has these members and no others (RSP-4, RSP-5)", () => {
+  it("has exactly the members of OpenAI's API for a text (RSP-4, RSP-5)", () => {
     expect(whole({ content: "Hi" })).toEqual({
       id: `resp_${digits}`,
       object: "response",
@@ -69,7 +69,7 @@ describe("a response that is not streamed", () => {
     });
   });
 
-  it("reasoning, text and calls are items with ids of their own (RSP-5, RSP-11, RSP-12)", () => {
+  it("has separate items with ids for reasoning, text and calls (RSP-5, RSP-11, RSP-12)", () => {
     const toolCalls = [
       { id: "call_a", function: { name: "f", argumentsJson: '{"a":1}' } },
       { id: "call_b", function: { name: "g", argumentsJson: "" } },
@@ -95,7 +95,7 @@ describe("a response that is not streamed", () => {
   it.each([
     ["length", "max_output_tokens"],
     ["content_filter", "content_filter"],
-  ])("one that ends with %s is incomplete (RSP-10)", (finishReason, reason) => {
+  ])("is incomplete if it ends with %s (RSP-10)", (finishReason, reason) => {
     const { status, incomplete_details: details, output } = whole({ content: "Par" }, finishReason);
     expect({ status, details, item: output[0].status }).toEqual({
       status: "incomplete",

@@ -5,12 +5,12 @@ import { translateResponse } from "../../../../../src/transports/openai/response
 
 const bodyOf = (fields: object) =>
   parseJsonBody(Buffer.from(JSON.stringify({ model: "m", input: "Hello", ...fields })), defaultLimits);
-/** Whether an upstream may get the request as it came. */
+/** Whether an upstream may get the original of the request. */
 const isOriginal = (fields: object, keepsResponses: boolean): boolean =>
   translateResponse(bodyOf(fields), keepsResponses ? [] : null).native !== undefined;
 
 describe("requests of /v1/responses for upstreams that have this API", () => {
-  it("are kept as they came, unless this service stores the response or continues one", () => {
+  it("are kept unchanged, unless this service stores the response or it continues a stored one", () => {
     expect([{}, { store: true }, { store: false }].map((fields) => isOriginal(fields, false))).toEqual([
       true,
       true,
@@ -24,7 +24,7 @@ describe("requests of /v1/responses for upstreams that have this API", () => {
     expect(isOriginal({ store: false, previous_response_id: "resp_1" }, true)).toBe(false);
   });
 
-  it("have all their fields but the model and the stream, and the refusal of what chat cannot express", () => {
+  it("keep all fields except model and stream, and the refusal of fields that chat cannot express", () => {
     const { native } = translateResponse(
       bodyOf({ stream: true, tools: [{ type: "computer_use" }], new_field: [1] }),
       null,
@@ -38,7 +38,7 @@ describe("requests of /v1/responses for upstreams that have this API", () => {
     expect(native?.model).toBe("m");
   });
 
-  it("are refused in the background, where no limit would apply", () => {
+  it("are refused with `background`, because no limit would apply to a background response", () => {
     expect(() => translateResponse(bodyOf({ background: true }), null)).toThrow("background");
   });
 });
