@@ -77,7 +77,7 @@ export function addLimits(program: Command, commands: CommandSet): void {
   commands.onService(show, async () => (await code()).showLimits, "uis limits show --account team-a", ofModel);
   const set = limits
     .command("set")
-    .description("set limits of an account, key or model; others stay as they are")
+    .description("set limits of an account, key or model; other limits stay unchanged")
     .addOption(accountOption("account"))
     .option("--key <id>", "id of a key", notEmpty)
     .option("--model <id>", "id of a model; the limits hold for each account", notEmpty);
@@ -121,8 +121,8 @@ export function addLogs(program: Command, commands: CommandSet): void {
   const logs = program
     .command("logs")
     .description("the last requests and their results, or one of them")
-    .argument("[id]", "id of a request: all that is kept of it")
-    .option("-f, --follow", "continue with requests as they end")
+    .argument("[id]", "id of a request; shows everything that is stored about it")
+    .option("-f, --follow", "also show new requests when they end")
     .option("--limit <number>", "maximum number of requests of the past", wholeNumber(1, 1_000), 20)
     .option("--model <id>", "only requests for this model")
     .option("--key <id>", "only requests with this API key")
@@ -145,7 +145,7 @@ export function addThresholds(program: Command, commands: CommandSet): void {
   const summary = "usage thresholds and budgets";
   const thresholds = addGroup(program, "thresholds", { summary }, addition, "uis thresholds list");
   const code = () => import("./commands/usage.js");
-  const metric = new Option("--metric <metric>", "what is counted");
+  const metric = new Option("--metric <metric>", "counted quantity");
   const period = new Option("--period <period>", "UTC period after which the count starts again");
   const action = new Option("--action <action>", "refuse makes it a budget");
   const add = thresholds

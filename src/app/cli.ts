@@ -14,8 +14,9 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
   process.exit(2);
 }
 
-// V8 allocates in the old generation what its code has often seen survive, such as objects of requests that wait for an
-// engine. Soon garbage there, they keep all that they refer to until a full collection: a gateway is a third slower.
+// V8 allocates objects in the old generation where earlier objects of the same code often lived long, such as those of
+// requests that wait for an engine. There even dead objects keep all objects to which they refer, until a full garbage
+// collection: a gateway is a third slower.
 setFlagsFromString("--no-allocation-site-pretenuring");
 
 const terminal = startTerminal();
@@ -26,7 +27,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE" && !terminal.isLost()) throw error;
 });
 
-// The last text of a closed terminal, and a closed pipe, are lost; that must not end a service.
+// Text for a closed terminal or pipe is lost; the failed write must not end a service.
 process.stderr.on("error", () => {});
 
 // Imported after the check, because an older Node could not load them.
@@ -44,5 +45,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   terminal,
 });
 
-// Normally nothing keeps the process alive here; this timer bounds any exception.
+// Normally nothing keeps the process alive here. If something does, this timer ends the process.
 setTimeout(() => process.exit(), lastWaitMs).unref();

@@ -92,7 +92,7 @@ export function addEngine(program: Command, commands: CommandSet): void {
   const code = () => import("./commands/engine.js");
   const list = engine
     .command("list")
-    .description("list the builds for this machine: installed, in use, size, and why not");
+    .description("list the builds for this machine: installed, in use, size, and the reason if not in use");
   commands.onMachine(list, async () => (await code()).listEngine, "uis engine list", "uis engine list --json");
   const install = engine
     .command("install")

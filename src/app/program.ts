@@ -16,8 +16,8 @@ import { addUpstreams } from "./upstreams-program.js";
 import { addWebhooks } from "./webhooks-program.js";
 
 /**
- * The `uis` command line. Every command loads its own code when it is called, so that a small one does not wait for the
- * whole server. Wrong use is thrown as CommanderError and not written. `setExitCode` is called unless the code is 0.
+ * The `uis` command line. Every command loads its own code when it is called, so that a small command does not load
+ * the code of the server. Wrong use is thrown as CommanderError and not written. `setExitCode` is called unless the code is 0.
  */
 export function createProgram(io: CliIo, setExitCode: (code: number) => void): Command {
   const commands = new CommandSet(io, setExitCode);
@@ -60,7 +60,7 @@ export function createProgram(io: CliIo, setExitCode: (code: number) => void): C
   return program;
 }
 
-/** Term of a command in a list: without `[options]`, which nearly all have. */
+/** Name and arguments of a command in the help. `[options]` is left out, because nearly all commands have options. */
 function nameAndArguments(command: Command): string {
   const names = command.registeredArguments.map((one) => (one.required ? `<${one.name()}>` : `[${one.name()}]`));
   return [command.name(), ...names].join(" ");
@@ -79,12 +79,12 @@ function addServe(program: Command, commands: CommandSet): void {
     .addOption(new Option("--role <role>", "role of this process").choices(["all", "core", "gateway"]))
     .option("--model <source>", "chat model instead of the default one: hf:…, https://…, pypi:… or file:…")
     .option("--upstream <server>", "also serve the models of openai (OPENAI_API_KEY), ollama, or the server at a URL")
-    .option("--new-store", "begin with an empty state where the former one is lost; its files are moved aside")
+    .option("--new-store", "start with an empty database if the former one is lost; its files are moved aside")
     .addOption(jsonOption("print exactly one line of JSON on stdout when the service is ready"));
   commands.plain(
     serve,
     async () => {
-      // Before the modules of the service are read: that opens hundreds of files at once.
+      // Checked before the modules of the service are read, which opens hundreds of files at the same time.
       connectionsWithin(openFilesLimit());
       return (await import("./commands/serve.js")).serve;
     },
@@ -145,7 +145,7 @@ function addState(program: Command, commands: CommandSet): void {
   );
   const repair = state
     .command("repair-time")
-    .summary("move times ahead of the clock back; the service must be stopped")
+    .summary("correct times that are ahead of the clock; the service must be stopped")
     .description(
       "move stored times that are ahead of this machine's clock back to the present, after the clock was wrong; the service " +
         "must be stopped",

@@ -53,7 +53,7 @@ function explain(error: unknown, io: CliIo): number {
 
 interface FoundCommand {
   readonly command: Command;
-  /** Whether `help` is before, between or after its names: `uis help keys create`. */
+  /** Whether the word `help` is before, between or after the command's names, as in `uis help keys create`. */
   readonly isHelp: boolean;
 }
 
@@ -92,7 +92,7 @@ function usageErrorOf(error: CommanderError, command: Command): UsageError {
   return new UsageError(`${printableLine(message)}; see "${pathOf(command)} --help"`, { cause: error });
 }
 
-/** `uis keys create` */
+/** Full name of a command, such as `uis keys create`. */
 export function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

@@ -69,7 +69,7 @@ function addStored(upstreams: Command, commands: CommandSet): void {
     )
     .option(
       "--native <apis>",
-      "APIs that it has itself, comma-separated: responses, messages; it gets their requests as they came",
+      "APIs that the server has, comma-separated: responses, messages; it gets their requests unchanged",
       parseList,
     )
     .option("--weight <number>", "share of requests; default: 1", wholeNumber(weight.min, weight.max))

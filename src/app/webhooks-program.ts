@@ -44,7 +44,7 @@ function addEndpoints(webhooks: Command, commands: CommandSet): void {
   commands.onService(list.addOption(endpointAccount()), async () => (await code()).listWebhooks, ...listExamples);
   const rm = ofEndpoint("rm", "delete an endpoint; its pending deliveries are cancelled");
   commands.onService(rm, async () => (await code()).removeWebhook, `uis webhooks rm ${anEndpoint}`);
-  const rotate = ofEndpoint("rotate", "create a new secret; the old one also signs for the overlap");
+  const rotate = ofEndpoint("rotate", "create a new secret; during the overlap deliveries are signed with both");
   rotate.option("--overlap <time>", "how long the old secret still signs, 0s to 7d; default: 24h");
   commands.onService(
     rotate,
@@ -75,10 +75,10 @@ function addDeliveries(webhooks: Command, commands: CommandSet): void {
   commands.onService(inspect, async () => (await code()).inspectDelivery, `uis webhooks inspect ${aDelivery}`);
   const retry = webhooks
     .command("retry")
-    .description("make one attempt now")
+    .description("retry a delivery once, immediately")
     .argument("<id>", "id of the delivery")
     .option("--restart", "restart the schedule of retries")
-    .option("--again", "also if it was delivered");
+    .option("--again", "retry it even if it was delivered");
   commands.onService(
     retry,
     async () => (await code()).retryDelivery,

@@ -1,7 +1,7 @@
 /** Public names of headers and metadata. Lower case, as Node and gRPC use them. */
 export const headers = {
   requestId: "x-request-id",
-  /** The same in Anthropic's API. */
+  /** Name of the request id in Anthropic's API. */
   anthropicRequestId: "request-id",
   clientRequestId: "x-client-request-id",
   processingMs: "openai-processing-ms",
@@ -23,11 +23,11 @@ export const headers = {
   attempts: "x-uis-attempts",
   answeringModel: "x-uis-model",
   fallback: "x-uis-fallback",
-  /** From a gateway to its cores, signed. */
+  /** From a gateway to its cores: signed data about the client. */
   forwarded: "x-uis-forwarded",
-  /** From a core to a gateway, for translated requests. */
+  /** From a core to a gateway: id and prompt tokens of the answer to a translated request. */
   answer: "x-uis-answer",
-  /** From a core to a trusted gateway, for a caller over a limit of requests. */
+  /** From a core to a trusted gateway: facts about a rejection of a caller that has reached a request limit. */
   refusal: "x-uis-refusal",
 } as const;
 

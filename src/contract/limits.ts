@@ -10,7 +10,7 @@ export const defaultLimits = {
   headerLinesMax: 100,
   /** Header list of an HTTP/2 request. */
   http2HeaderBytesMax: 16 * 1024,
-  /** Path and query. */
+  /** Path and query of a URL. */
   urlBytesMax: 8 * 1024,
   /** One request body or message, on every protocol. */
   bodyBytesMax: 20 * 1024 * 1024,
@@ -29,7 +29,7 @@ export const defaultLimits = {
   bodyRateGraceMs: 5_000,
   /** Time until an idle connection is closed. */
   keepAliveTimeoutMs: 65_000,
-  /** Silence on a stream after which a keep-alive is sent. */
+  /** Time without an event on a stream after which a keep-alive is sent. */
   sseKeepAliveMs: 15_000,
   /** How long a client may stop reading before its request is ended. */
   stallMs: 30_000,
@@ -37,7 +37,7 @@ export const defaultLimits = {
   streamBufferBytesMax: 64 * 1024,
   /** Streams per HTTP/2 connection. */
   grpcStreamsMax: 100,
-  /** Choices per prompt. */
+  /** Choices per prompt (`n`). */
   nMax: 16,
   /** Choices of one request: prompts times n. */
   choicesMax: 128,
@@ -63,7 +63,7 @@ export type ServiceLimits = { readonly [Name in keyof typeof defaultLimits]: num
 
 /** Bounds that are part of the interface and not settings. */
 export const fixedLimits = {
-  /** A request message of an RPC that needs no credential, or of sessions: a few short texts. */
+  /** A request message of an RPC about sessions or without a credential, which contains a few short texts. */
   sessionMessageBytesMax: 16 * 1024,
   modelIdCharsMax: 128,
   nameCharsMax: 512,

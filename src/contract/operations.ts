@@ -40,7 +40,7 @@ export const operations = {
     rpcs: [`${inference}/CreateChatCompletion`, `${inference}/StreamChatCompletion`],
   },
   create_response: { need: "read_write", rest: { method: "POST", path: "/v1/responses" }, rpcs: [] },
-  /** Its path stands beside the routes of Anthropic's API. */
+  /** Its path is in the table of Anthropic's routes. */
   create_message: { need: "read_write", rpcs: [] },
   create_completion: {
     need: "read_write",
@@ -162,7 +162,7 @@ export const inferenceNames: ReadonlyMap<Operation, string> = new Map([
 /** Operations to which limits and budgets apply: those that run a model. */
 export const inferenceOperations: ReadonlySet<Operation> = new Set(inferenceNames.keys());
 
-/** Those of them that read an input and generate no tokens. */
+/** Operations that run a model on an input and generate no tokens. */
 export const inputOperations: ReadonlySet<Operation> = new Set(["create_embeddings", "rerank"]);
 
 /** Size limit of an operation's request message: smaller for operations without a credential and those of sessions. */

@@ -2,7 +2,7 @@
 export interface AbortFlag {
   readonly aborted: boolean;
   readonly reason: unknown;
-  /** `run` is called once, at the abort; never when that was before. */
+  /** `run` is called once, at the abort. It is never called if the abort was earlier. */
   addEventListener(type: "abort", run: () => void): void;
   removeEventListener(type: "abort", run: () => void): void;
 }
@@ -27,7 +27,7 @@ export class AbortSource implements AbortFlag {
     return this.#controller.signal;
   }
 
-  /** The first abort counts. */
+  /** Aborts with this reason. Later calls have no effect. */
   abort(reason: unknown): void {
     if (this.aborted) return;
     this.aborted = true;

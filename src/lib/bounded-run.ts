@@ -10,8 +10,8 @@ export class RanTooLong extends Error {
 }
 
 /**
- * Runs synchronous code for `timeoutMs` (1 or more) at most, then throws RanTooLong. V8's watchdog stops whatever runs
- * below the script, so the code may close over anything of ours; it must leave no half-done change that outlives it.
+ * Runs synchronous code for `timeoutMs` (1 or more) at most, then throws RanTooLong. V8's watchdog can stop
+ * the code at any point, so it must not leave an incomplete change in an object that is used afterwards.
  */
 export function runBounded<T>(code: () => T, timeoutMs: number): T {
   const result: { value?: T } = {};

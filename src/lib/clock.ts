@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { MemberList, type Placed } from "./collections.js";
 
-/** The system's time. Its timers do not keep the process alive: the owner of work that must finish tracks it. */
+/** The system's time. Its timers do not keep the process alive: work that must finish has to be awaited elsewhere. */
 export interface SystemClock {
   now(): number;
   monotonic(): number;
@@ -10,7 +10,7 @@ export interface SystemClock {
   readonly pending: number;
 }
 
-/** Its functions need no `this`. */
+/** The functions of the returned clock can be called without `this`. */
 export function createSystemClock(): SystemClock {
   let pending = 0;
   return {
@@ -44,7 +44,7 @@ interface Sampler<T extends Placed> {
   add(member: T): void;
   delete(member: T): void;
   readonly size: number;
-  /** Forgets all members and stops the timer. */
+  /** Removes all members and stops the timer. */
   close(): void;
 }
 
@@ -68,7 +68,7 @@ export function createSampler<T extends Placed>(intervalMs: () => number, look: 
   }
 
   function tick(): void {
-    // Stopped here and not in `delete`: a server with one request at a time would start a timer per request.
+    // Stopped here and not in `delete`, because a server with one request at a time would then start a timer for each.
     if (members.size === 0) stop();
     else if (timerMs !== intervalMs()) {
       stop();
@@ -95,21 +95,21 @@ export function createSampler<T extends Placed>(intervalMs: () => number, look: 
   };
 }
 
-/** Longest lead of store time over the clock by default. */
+/** Default for how far store time may be ahead of the machine's clock. */
 export const defaultLeadMaxMs = 300_000;
 
 interface StoreTimeOptions {
   /** Newest time in the store. */
   readonly seenAtMs?: number;
-  /** A longer lead is given up. */
+  /** How far store time may be ahead of the machine's clock. If it is further ahead, it follows the clock back. */
   readonly leadMaxMs?: number;
-  /** Called for each step of the clock by more than that; negative: back. */
+  /** Called for each jump of the clock by more than `leadMaxMs`; negative: back. */
   readonly onJump?: (byMs: number) => void;
 }
 
 /**
- * Wall-clock time that follows a clock set back only where it was set back by more than `leadMaxMs` (E-22). It starts at
- * the newest stored settlement. While it is ahead of the clock it runs at half speed, so that the clock catches up.
+ * Wall-clock time that goes back only when the machine's clock is set back by more than `leadMaxMs` (E-22). It starts at the
+ * time of the newest stored settlement. While it is ahead of the clock it runs at half speed, so that the clock catches up.
  */
 export class StoreTime {
   readonly #clock: Pick<SystemClock, "now" | "monotonic">;
@@ -154,10 +154,10 @@ export class StoreTime {
   }
 }
 
-/** Time that a piece of long work may take before other work of the event loop runs. */
+/** Time that a part of long work may take before other work of the event loop runs. */
 const turnMs = 2;
 
-/** Work that waits for a turn. One piece of long work runs in each turn of the event loop, whatever the number of requests. */
+/** Long work that waits to continue. One part runs per iteration of the event loop, regardless of the number of requests. */
 const waiting: (() => void)[] = [];
 
 function startNext(): void {
@@ -165,11 +165,11 @@ function startNext(): void {
   if (waiting.length > 0) setImmediate(startNext);
 }
 
-/** Divides long work into turns of the event loop. Create one when the work begins. */
+/** Divides long work over iterations of the event loop. Create an instance when the work begins. */
 export class Turns {
   #endsAtMs = performance.now() + turnMs;
 
-  /** Call it after each step of the work, of at most about a millisecond: waits for another turn when this one is over. */
+  /** Call it after each step of at most about a millisecond. After 2 ms it waits for a later iteration of the event loop. */
   async next(): Promise<void> {
     if (performance.now() < this.#endsAtMs) return;
     await new Promise<void>((resolve) => {

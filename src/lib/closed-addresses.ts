@@ -28,7 +28,7 @@ export const closedRanges: readonly AddressRange[] = [
 
 /**
  * Whether a host is link-local or a metadata service: a name, or an address without brackets, also one that embeds such an
- * address. A name that resolves to such an address is not recognized: check what it resolves to as well.
+ * address. A name that resolves to such an address is not recognized: the resolved address must be checked as well.
  */
 export function isClosedHost(host: string): boolean {
   if (isIP(host) === 0) {
@@ -44,7 +44,7 @@ export function isIn(address: Address, ranges: readonly AddressRange[]): boolean
 }
 
 interface EmbeddingForm {
-  /** Leading bytes of the form. */
+  /** Leading bytes of addresses of this form. */
   readonly prefix: readonly number[];
   /** Positions of the bytes of the IPv4 address; several where they depend on a prefix length. */
   readonly at: readonly (readonly number[])[];

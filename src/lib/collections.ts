@@ -1,6 +1,6 @@
 /**
  * A map that never holds more than `sizeMax` entries. Entries that were read or written in the last `sizeMax / 2`
- * distinct uses are still there; older ones go, half of the map at a time.
+ * distinct uses are kept; older ones are removed, half of the map at a time.
  *
  * Two generations, because the textbook form (delete and set again on use, delete the first on overflow) leaves a hole
  * at the front of the Map for each eviction, and finding the first entry behind the holes took 28 µs with 100,000
@@ -20,7 +20,7 @@ export class BoundedMap<K, V> {
     return this.#young.size + this.#old.size;
   }
 
-  /** The value; reading it counts as a use. */
+  /** Returns the value of a key. Reading counts as a use. */
   get(key: K): V | undefined {
     const young = this.#young.get(key);
     if (young !== undefined) return young;
@@ -133,7 +133,7 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
     }
   }
 
-  /** Removes the first item; the array is cut rarely, because shift() on a long one moves all the others. */
+  /** Removes the first item. The array is rarely shortened, because shift() on a long array moves all other items. */
   #drop(): void {
     this.#first += 1;
     if (this.#first < this.#items.length) return;
@@ -153,15 +153,15 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
   }
 }
 
-/** What a MemberList writes to its members. */
+/** A member of a MemberList. */
 export interface Placed {
   /** Index in the list; written by the list only. */
   place: number;
 }
 
 /**
- * Members in no order. A member is in one list at most. For those that come and go with each request: a Set that is
- * rebuilt leaves its old table, which holds all members of that time until a full garbage collection.
+ * Unordered members, such as running requests. A member is in one list at most. A Set would be worse where members change with
+ * each request: the table that it leaves when it grows keeps all its members alive until a full garbage collection.
  */
 export class MemberList<T extends Placed> {
   readonly #members: T[] = [];
@@ -175,7 +175,7 @@ export class MemberList<T extends Placed> {
     this.#members.push(member);
   }
 
-  /** No effect for one that is not in the list. */
+  /** Removes a member. No effect if it is not in the list. */
   delete(member: T): void {
     const { place } = member;
     if (this.#members[place] !== member) return;
@@ -189,18 +189,18 @@ export class MemberList<T extends Placed> {
     this.#members.length = 0;
   }
 
-  /** The present members; they may be deleted while the array is read. */
+  /** A copy of the present members. Members may be deleted while the array is read. */
   all(): readonly T[] {
     return [...this.#members];
   }
 
-  /** No member may be added or deleted meanwhile. */
+  /** Iterates over the members. None may be added or deleted during the iteration. */
   [Symbol.iterator](): IterableIterator<T> {
     return this.#members.values();
   }
 }
 
-/** Items by key, each group in the order of the items; what `Map.groupBy` does from Node 21 on. */
+/** Groups items by key, each group in the order of the items, as `Map.groupBy` does from Node 21 on. */
 export function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   for (const item of items) {

@@ -79,14 +79,14 @@ const nonceBytes = 12;
 const tagBytes = 16;
 const headBytes = 2 + nonceBytes;
 
-/** The text was sealed with another key or for another owner, or was modified. */
+/** The text was encrypted with another key or for another record, or was modified. */
 export class UnsealError extends Error {
   override readonly name = "UnsealError";
 }
 
 /**
- * Encrypts secrets that must be readable later, with AES-256-GCM (USE-16). A secret that is sealed for one owner, the id of
- * a record, cannot be opened for another. One byte identifies the key, to detect a changed one.
+ * Encrypts secrets that must be readable later, with AES-256-GCM (USE-16). A secret that is encrypted for one owner, the id
+ * of a record, cannot be decrypted for another. One byte identifies the key, to detect a changed key.
  */
 export class SecretBox {
   readonly #key: Buffer;
@@ -99,7 +99,7 @@ export class SecretBox {
     this.#keyId = createHash("sha256").update(key).digest().readUInt8(0);
   }
 
-  /** Base64. */
+  /** Encrypts a secret for an owner; returns base64. */
   seal(secret: string, owner: string): string {
     const nonce = randomBytes(nonceBytes);
     const cipher = createCipheriv("aes-256-gcm", this.#key, nonce, { authTagLength: tagBytes });
@@ -109,7 +109,7 @@ export class SecretBox {
     return sealed.toString("base64");
   }
 
-  /** Throws UnsealError, which reveals nothing of the secret. */
+  /** Decrypts a secret. Throws UnsealError, which reveals nothing about the secret. */
   open(sealed: string, owner: string): string {
     const bytes = Buffer.from(sealed, "base64");
     if (bytes.length < headBytes + tagBytes || bytes[0] !== version) {
@@ -134,11 +134,11 @@ const blockBytes = 3072;
 
 /**
  * Ids from the system's secure random numbers. A request id begins with its time (48 bits of milliseconds, as in UUIDv7),
- * because a store writes ids that grow to few pages of its index and random ones to a page each; 80 bits are random.
+ * because ascending ids change few pages of a store's index, and random ones a page each; 80 bits are random.
  */
 export function createRandomIds(): { requestId(): string; text(prefix: string, length?: number): string } {
   const takeHex = createPool(() => randomBytes(blockBytes).toString("hex"));
-  // Each character of base64 is equally likely, and stays so among letters and digits when the other two are left out.
+  // All 64 characters of base64 are equally likely, so the 62 that remain without `+` and `/` are equally likely too.
   const takeText = createPool(() => randomBytes(blockBytes).toString("base64").replace(/[+/]/g, ""));
   let timeMs = 0;
   let timeHex = "";
@@ -155,7 +155,7 @@ export function createRandomIds(): { requestId(): string; text(prefix: string, l
   };
 }
 
-/** Returns successive parts of random text, created in blocks, because each system call is expensive. */
+/** Returns successive parts of random text. It is created in blocks, because each system call is expensive. */
 function createPool(makeBlock: () => string): (length: number) => string {
   let block = "";
   let used = 0;
@@ -199,7 +199,7 @@ export function signText(secret: string | null, text: string, context: string): 
   return `${encoded}.${secret === null ? "" : signatureOf(secret, encoded, context).toString("base64url")}`;
 }
 
-/** The text of `signText`; null where its signature is wrong. Secret null: any signature is accepted. */
+/** The text that `signText` signed; null if its signature is wrong. Secret null: any signature is accepted. */
 export function readSignedText(secret: string | null, signed: string, context: string): string | null {
   const dot = signed.indexOf(".");
   if (dot < 0) return null;
@@ -213,6 +213,6 @@ export function readSignedText(secret: string | null, signed: string, context: s
 }
 
 function signatureOf(secret: string, encoded: string, context: string): Buffer {
-  // The context follows a character that base64url does not have, so that the parts cannot be shifted.
+  // The separator does not occur in base64url, so the limit between text and context cannot be moved.
   return createHmac("sha256", secret).update(`${encoded}\n${context}`).digest();
 }

@@ -3,7 +3,7 @@ export function printable(text: string): string {
   return text.replaceAll("\r\n", "\n").replace(/(?![\t\n])[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, "");
 }
 
-/** The same on one line: line breaks become spaces. */
+/** Does the same as `printable`, and turns line breaks into spaces. */
 export function printableLine(text: string): string {
   return printable(text.replace(/[\t\n\v\f\r\u0085\u2028\u2029]+/g, " "));
 }

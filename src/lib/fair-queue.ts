@@ -10,7 +10,7 @@ interface FoundLane<T> {
   readonly lane: T[];
 }
 
-/** Round-robin queue by account and, within an account, by key: an entry that is added to its Map again comes last. */
+/** Round-robin queue by account and, within an account, by key. Each key has a lane, a list of its waiting items. */
 export class FairQueue<T> {
   readonly #accounts = new Map<string, Map<string, T[]>>();
   size = 0;
@@ -34,7 +34,7 @@ export class FairQueue<T> {
     this.size += 1;
   }
 
-  /** Removes and returns the next item that is accepted, or the next one of all; undefined if there is none. */
+  /** Removes and returns the next item, or the next one that `accepts` allows; undefined if there is none. */
   next(accepts?: (item: T) => boolean): T | undefined {
     for (const [account, keys] of this.#accounts) {
       for (const [key, lane] of keys) {

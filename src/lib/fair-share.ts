@@ -1,15 +1,15 @@
 import type { AbortFlag } from "./abort-source.js";
 import { FairQueue } from "./fair-queue.js";
 
-/** Read at each use: a changed setting also applies to what waits. */
+/** Limits of a FairShare. They are read at each use, so a changed limit also applies to waiting entries. */
 export interface FairShareLimits {
-  /** Units of all accounts together, such as slots or bytes. */
+  /** Maximum number of units of all accounts together; a unit is for example a slot or a byte. */
   readonly capacity: number;
-  /** Units of one account. What lies between this and `capacity` stays free for the accounts that come next. */
+  /** Maximum number of units of one account. The difference to `capacity` stays free for other accounts. */
   readonly accountMax: number;
-  /** Units of one account while others wait. */
+  /** Maximum number of units of one account while other accounts wait. */
   readonly contendedMax: number;
-  /** Entries that may wait, of all accounts together. */
+  /** Maximum number of waiting entries of all accounts together. */
   readonly waitingMax: number;
 }
 
@@ -40,7 +40,7 @@ export class FairShare {
     this.#limits = limits;
   }
 
-  /** Entries that wait for a unit. */
+  /** Number of entries that wait for a unit. */
   get waiting(): number {
     return this.#queue.size;
   }
@@ -50,14 +50,14 @@ export class FairShare {
     return this.#queue.has(account) ? 0 : this.#roomOf(account);
   }
 
-  /** Takes units without waiting. False: there is no room, and nothing was taken. */
+  /** Takes units without waiting. Returns false, and takes none, if not enough units are free. */
   tryTake(account: string, units = 1): boolean {
     if (units > this.roomOf(account)) return false;
     this.#take(account, units);
     return true;
   }
 
-  /** Gives units back that `tryTake` took. */
+  /** Returns units that `tryTake` took. */
   release(account: string, units = 1): void {
     this.held -= units;
     const left = (this.#heldBy.get(account) ?? 0) - units;
@@ -67,8 +67,8 @@ export class FairShare {
   }
 
   /**
-   * Waits for one unit. The returned function gives it back; it is idempotent. Rejects with the signal's reason when that
-   * aborts, and with FairShareFull when the queue is full.
+   * Waits for one unit. The returned function releases it, and may be called repeatedly. Rejects with the signal's reason
+   * when that aborts, and with FairShareFull when the queue is full.
    */
   acquire(account: string, signal: AbortFlag): Promise<() => void> {
     if (signal.aborted) return Promise.reject(signal.reason);
@@ -94,7 +94,7 @@ export class FairShare {
       const onAbort = (): void => {
         this.#queue.remove(ownerOf(account), waiter);
         reject(signal.reason);
-        // The others may hold more when this account does not wait any longer.
+        // When this account stops waiting, the others may hold more units.
         this.#dispatch();
       };
       const settled = (): void => signal.removeEventListener("abort", onAbort);

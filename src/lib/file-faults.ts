@@ -1,4 +1,4 @@
-/** Why a file cannot be used, and what the operator can do. Both are parts of a sentence. */
+/** Cause and remedy of an error of the file system. Both are parts of a sentence. */
 interface FileFault {
   /** Path of the failed call; null where the system did not name it. */
   readonly path: string | null;
@@ -11,7 +11,7 @@ type Meaning = readonly [cause: string, fix: string];
 const notOurs: Meaning = ["this user may not access it", "make the user of this process its owner"];
 const notAFolder: Meaning = ["a file is where a folder is expected", "move the file away"];
 
-/** Cause and fix by the system's code. */
+/** Cause and remedy by the system's error code. */
 const meanings: ReadonlyMap<string, Meaning> = new Map<string, Meaning>([
   ["ENOSPC", ["the disk is full", "free some space on it"]],
   ["EDQUOT", ["the disk quota is used up", "free some space, or raise the quota"]],
@@ -39,7 +39,7 @@ export function fileFaultOf(error: unknown): FileFault | null {
   const { code, path, dest } = error as SystemError;
   const meaning = typeof code === "string" ? meanings.get(code) : undefined;
   if (meaning === undefined) return null;
-  // A file is renamed onto its destination, which is what the operator sees.
+  // For a failed rename the destination is named, because the operator knows that path.
   const named = typeof dest === "string" ? dest : path;
   return { path: typeof named === "string" ? named : null, cause: meaning[0], fix: meaning[1] };
 }

@@ -22,7 +22,7 @@ export function grpcDefinition(service: DescService, decodeRequest: DecodeReques
 /** Decodes the message of a request. */
 export type DecodeRequest = (desc: DescMessage, bytes: Uint8Array) => Message;
 
-/** `/package.Service/Method`. */
+/** Path of an RPC: `/package.Service/Method`. */
 export function grpcPath(method: DescMethod): string {
   return `/${method.parent.typeName}/${method.name}`;
 }

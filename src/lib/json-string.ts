@@ -12,12 +12,12 @@ export function jsonString(text: string): string {
 }
 
 /**
- * JSON that is concatenated from parts. While all of them are ASCII, its length in bytes is that of the text, without a
- * scan of the whole, for which the parts would have to be copied into one text first.
+ * JSON that is concatenated from parts. While all parts are ASCII, its length in bytes equals the length of the text. To
+ * measure other text, V8 would first have to copy the parts into one text.
  */
 export class JsonText {
   text = "";
-  /** False also when a part was not examined. */
+  /** False if a part has other characters or was not examined. */
   isAscii = true;
 
   /** Adds JSON that is ASCII. */

@@ -7,7 +7,7 @@ export interface NpmRun {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly timeoutMs: number;
-  /** Kills npm; the promise rejects with its reason. */
+  /** Its abort kills npm; the promise rejects with its reason. */
   readonly signal: AbortSignal;
 }
 
@@ -54,7 +54,7 @@ export function runNpm(args: readonly string[], { env, cwd, timeoutMs, signal }:
   });
 }
 
-/** npm's own error lines without its prefix and its reference to a log file. */
+/** The error lines of npm, without its prefix and the reference to a log file. */
 function reasonOf(stderr: string, code: number | null): string {
   const lines = stderr.split("\n").map((line) => line.replace(/^npm (error|ERR!) ?/, "").trim());
   const said = lines.filter((line) => line !== "" && !/^npm (warn|notice)|complete log of this run|_logs/i.test(line));
@@ -81,7 +81,7 @@ export function npmCommand(
   throw new NpmError("npm was not found: install it, or put it on the PATH");
 }
 
-/** npm's program that belongs to the command in a folder of the PATH. */
+/** The JavaScript file of the command npm in a folder of the PATH; none if the folder has no npm. */
 function programIn(folder: string, isWindows: boolean): readonly string[] {
   const command = join(folder, isWindows ? "npm.cmd" : "npm");
   if (folder === "" || !existsSync(command)) return [];

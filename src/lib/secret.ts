@@ -10,7 +10,7 @@ const redacted = "[redacted]";
  * deeply equal exactly if their texts are.
  */
 export class Secret {
-  /** Keyed hash of the text, which deep comparison sees in its place. */
+  /** Keyed hash of the text: deep comparison compares it, because the text itself is private. */
   readonly digest: string;
   readonly #text: string;
 

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 
 /**
- * Starts a thread from the file beside `base` (its `import.meta.url`): the compiled `worker.js`, or in the repository
+ * Starts a thread from a file in the folder of `base` (its `import.meta.url`): the compiled `worker.js`, or in the repository
  * `worker.ts`. A new thread inherits neither vitest's nor tsx's loader (on Node 20 not even with `--import`), so a line
  * of JavaScript loads the file through tsx there.
  */

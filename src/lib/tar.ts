@@ -4,11 +4,11 @@ import { dirname, join } from "node:path";
 import { createGunzip } from "node:zlib";
 
 export interface TarBounds {
-  /** Members, folders included. */
+  /** Maximum number of files and folders. */
   readonly membersMax: number;
-  /** Bytes of all files together. */
+  /** Maximum size of all files together. */
   readonly bytesMax: number;
-  /** Stops the work; the promise rejects with its reason. */
+  /** Its abort stops the work; the promise rejects with its reason. */
   readonly signal: AbortSignal;
 }
 
@@ -22,8 +22,8 @@ const paxBytesMax = 65_536;
 
 /**
  * Unpacks a gzip-compressed tar archive, as npm writes them, into an existing folder, without the first folder of each name.
- * Files get mode 0644, folders 0755. Links, devices and names that lead out of the folder are errors. What was written before an error
- * stays: the caller removes the folder.
+ * Files get mode 0644, folders 0755. Links, devices and names that lead out of the folder are errors. Files that
+ * were written before an error remain: the caller removes the folder.
  */
 export async function unpackTarball(archive: string, folder: string, bounds: TarBounds): Promise<void> {
   const source = createReadStream(archive, { highWaterMark: 1 << 20 });
@@ -47,9 +47,9 @@ export async function unpackTarball(archive: string, folder: string, bounds: Tar
 }
 
 interface Member {
-  /** Null: its content is skipped. */
+  /** File that gets the content; null if the content is skipped. */
   readonly file: FileHandle | null;
-  /** Content that is kept in memory: the next member's attributes. */
+  /** Content that is kept in memory, because it contains attributes of the next member; null for other members. */
   readonly attributes: Buffer[] | null;
 }
 
@@ -166,7 +166,7 @@ function octal(header: Buffer, from: number, length: number): number {
 
 function requireChecksum(header: Buffer): void {
   const expected = octal(header, 148, 8);
-  // The field itself counts as spaces.
+  // The checksum is computed as if its own field consisted of spaces.
   let sum = 0;
   for (const [i, byte] of header.entries()) sum += i >= 148 && i < 156 ? 32 : byte;
   if (sum !== expected) throw new TarError("a header with a wrong checksum");

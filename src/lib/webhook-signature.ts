@@ -26,7 +26,7 @@ export interface VerifyWebhookOptions {
   readonly body: string | Uint8Array;
   /** Unix time in seconds; default: now. */
   readonly nowS?: number;
-  /** Default: 300. */
+  /** Tolerance in seconds; default: 300. */
   readonly toleranceS?: number;
 }
 
@@ -37,9 +37,9 @@ export type WebhookRefusal =
   | "malformed_timestamp"
   /** The header has no `v1`. */
   | "missing_signature"
-  /** Older than the tolerance. */
+  /** The signature is older than the tolerance. */
   | "timestamp_too_old"
-  /** Further in the future than the tolerance. */
+  /** The signature's time is further in the future than the tolerance. */
   | "timestamp_in_future"
   /** No `v1` matches this body, this `t` and one of the secrets. */
   | "signature_mismatch";
@@ -112,7 +112,7 @@ function parseHeader(header: VerifyWebhookOptions["header"]) {
   return { timestamp, signatures };
 }
 
-/** Lower-case hex. */
+/** HMAC-SHA256 in lower-case hex. */
 function signatureOf(secret: string, timestamp: string, body: string | Uint8Array): string {
   return createHmac("sha256", secret).update(`${timestamp}.`).update(body).digest("hex");
 }

@@ -9,7 +9,10 @@ import type { AddressRules } from "../lib/address-rules.js";
 import { BoundedMap } from "../lib/collections.js";
 import type { FairShare } from "../lib/fair-share.js";
 
-/** Addresses of a name that are tried, because a hostile answer can list hundreds of other people's hosts. */
+/**
+ * Maximum number of addresses of a name that are tried, because a hostile answer can list hundreds of hosts of third
+ * parties.
+ */
 const triedMax = 8;
 /** A name that failed is not looked up again within this time. */
 const failureHoldMs = 5_000;
@@ -17,7 +20,7 @@ const failuresMax = 10_000;
 
 type Addresses = readonly LookupAddress[];
 
-/** A name has an address that is not open. The error shows neither. */
+/** The name has an address that webhooks may not reach. The message contains neither the name nor the address. */
 export class BlockedAddress extends Error {
   override readonly name = "BlockedAddress";
 
@@ -28,16 +31,16 @@ export class BlockedAddress extends Error {
 
 export interface ResolverDeps {
   readonly rules: AddressRules;
-  /** Look-ups at a time, shared by account. */
+  /** Bounds how many look-ups run at the same time, shared fairly between accounts. */
   readonly share: FairShare;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
 }
 
 /**
- * Resolves names with c-ares, which needs no thread: name servers that never answer cannot use up libuv's pool, as they
- * do with `dns.lookup`. Accounts share the look-ups fairly: those beyond an account's share wait. Addresses are never cached; failures are, for
- * seconds. Concurrent look-ups of one name share one answer. Every address that it returns has passed the address rules.
+ * Resolves names with c-ares, which needs no thread: name servers that never answer cannot use up libuv's pool, as they do
+ * with `dns.lookup`. Look-ups beyond an account's fair share wait. Addresses are never cached; failures are cached for some
+ * seconds. Concurrent look-ups of one name share one query. All returned addresses have passed the address rules.
  */
 export class Resolver {
   readonly #names: NameSource;
@@ -57,9 +60,9 @@ export class Resolver {
   }
 
   /**
-   * The first eight addresses, at least one, IPv4 first. Rejects with BlockedAddress when any address of the name is
-   * closed, because the others are suspect then, and with another error when the name has none, no server answers, or the
-   * signal aborts while other look-ups of the account run.
+   * The first eight addresses, at least one, IPv4 first. Rejects with BlockedAddress when the address rules forbid any
+   * address of the name, because the others are then not trusted either. Rejects with another error when the name has no
+   * address, no server answers, or the signal aborts while other look-ups of the account run.
    */
   async addresses(name: string, account: string, signal: AbortFlag = new AbortSource()): Promise<Addresses> {
     const found = await (this.#known(name) ?? this.#start(name, account, signal));
@@ -68,8 +71,8 @@ export class Resolver {
   }
 
   /**
-   * The option `lookup` of a socket, so that the address dialled is the address checked. Node does not call it for a host
-   * that is an address. `onAnswer` is called when the look-up has succeeded.
+   * Returns the `lookup` option of a socket, so that the socket connects to an address that was checked. Node does not call
+   * it if the host is an IP address. `onAnswer` is called when the look-up has succeeded.
    */
   forSocket(account: string, signal: AbortFlag, onAnswer: () => void): LookupFunction {
     return (name, { all }, callback) => {
@@ -91,7 +94,7 @@ export class Resolver {
     this.#names.close();
   }
 
-  /** The look-up of the name that runs, or its recent failure. */
+  /** The look-up of this name that is in progress, or its recent failure. */
   #known(name: string): Promise<Addresses> | undefined {
     const failure = this.#failures.get(name);
     const hasFailed = failure !== undefined && this.#now() < failure.untilMs;
@@ -129,7 +132,7 @@ export class Resolver {
 
 /** Timeout of one query to a name server; it is sent twice. */
 const answerTimeoutMs = 1_500;
-/** Changes of the system's files take effect after this time. */
+/** Interval at which the system's files are read again, so that changes take effect. */
 const rereadMs = 5_000;
 const searchDomainsMax = 6;
 
@@ -137,7 +140,10 @@ const isWindows = process.platform === "win32";
 const hostsFile = isWindows ? join("C:", "Windows", "System32", "drivers", "etc", "hosts") : "/etc/hosts";
 const resolverFile = isWindows ? null : "/etc/resolv.conf";
 
-/** Configured name servers alone, or, like the system's own look-up, its hosts file, name servers and search domains. */
+/**
+ * Uses only the configured name servers. If none are configured, it uses the hosts file, name servers and search domains of
+ * the system, as the system's own look-up does.
+ */
 class NameSource {
   readonly #isSystem: boolean;
   #servers = new CaresResolver({ timeout: answerTimeoutMs, tries: 2 });
@@ -181,16 +187,16 @@ class NameSource {
     if (resolver === this.#resolverText) return;
     this.#resolverText = resolver;
     this.#searchDomains = parseSearchDomains(resolver);
-    // c-ares reads the servers when it is created. Look-ups under way end with the old ones.
+    // c-ares reads the servers when it is created. Look-ups in progress finish with the old servers.
     this.#servers = new CaresResolver({ timeout: answerTimeoutMs, tries: 2 });
   }
 }
 
-/** Rejects with the error of the query for IPv4 when neither family has an address. */
+/** Queries IPv4 and IPv6 addresses. If both queries fail, rejects with the error of the IPv4 query. */
 async function query(servers: CaresResolver, name: string): Promise<Addresses> {
   const [four, six] = await Promise.allSettled([servers.resolve4(name), servers.resolve6(name)]);
   if (four.status === "rejected" && six.status === "rejected") throw four.reason;
-  // IPv4 first: a host without IPv6 then does not wait for a failed connection.
+  // IPv4 addresses are first, so that a machine without IPv6 does not wait for a failed connection.
   const addresses: LookupAddress[] = [
     ...(four.status === "fulfilled" ? four.value : []).map((address) => ({ address, family: 4 })),
     ...(six.status === "fulfilled" ? six.value : []).map((address) => ({ address, family: 6 })),
@@ -199,7 +205,7 @@ async function query(servers: CaresResolver, name: string): Promise<Addresses> {
   return addresses;
 }
 
-/** The name servers report that the name does not exist, or has no address. */
+/** Whether the name servers reported that the name does not exist or has no address. */
 function isUnknownName(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? error.code : null;
   return code === "ENOTFOUND" || code === "ENODATA";
@@ -227,7 +233,7 @@ export function parseHosts(text: string): ReadonlyMap<string, Addresses> {
   return hosts;
 }
 
-/** Search domains of `resolv.conf`: the last line with `search` or `domain` counts. */
+/** Search domains of `resolv.conf`: only the last line with `search` or `domain` is used. */
 export function parseSearchDomains(text: string): readonly string[] {
   const lines = text.split("\n").map((line) => line.trim().split(/\s+/));
   const domains = lines.findLast(([word]) => word === "search" || word === "domain")?.slice(1) ?? [];

@@ -9,7 +9,7 @@ export interface Target {
   readonly host: string;
   readonly isAddress: boolean;
   readonly port: number;
-  /** Host and port as the header `Host` has them. */
+  /** Host and port in the form of the `Host` header. */
   readonly authority: string;
   /** Path and query. */
   readonly path: string;
@@ -18,7 +18,7 @@ export interface Target {
 export interface TargetRules {
   /** Whether receivers may be reached over `http:` too, and then on port 80. */
   readonly allowHttp: boolean;
-  /** Ports that are allowed besides 443 and those from 1024. */
+  /** Ports that are allowed in addition to 443 and the ports from 1024 on. */
   readonly allowPorts: readonly number[];
   readonly addresses: AddressRules;
 }
@@ -28,13 +28,14 @@ export type TargetCheck = { readonly target: Target } | { readonly refusal: stri
 
 const urlCharactersMax = 2_048;
 
-/** Zones that are never public, and names of cloud metadata services. */
+/** Domains that are never public, and names of cloud metadata services. */
 const privateNames = ["localhost", "local", "internal", "localdomain", "home.arpa", ...metadataNames];
 
 /** All checks of a URL that need no name look-up. */
 export function checkTarget(text: string, rules: TargetRules): TargetCheck {
   if (text.length > urlCharactersMax) return { refusal: "The URL has more than 2,048 characters." };
-  // The parser would remove or replace them, so that the URL shown would not be the URL called.
+  // The URL parser would remove or replace these characters, so the URL that is called would differ from the one that is
+  // shown.
   if (/[\s\\\p{Cc}]/u.test(text)) return { refusal: "The URL has a space, a backslash or a control character." };
   if (!URL.canParse(text)) return { refusal: "The URL cannot be parsed: it must look like https://example.com/path." };
   const url = new URL(text);
@@ -42,7 +43,7 @@ export function checkTarget(text: string, rules: TargetRules): TargetCheck {
   const target: Target = {
     isSecure,
     host: url.hostname.startsWith("[") ? url.hostname.slice(1, -1) : url.hostname,
-    // The parser has brought every spelling of an address into its one form.
+    // The URL parser has normalized every spelling of an IP address.
     isAddress: url.hostname.startsWith("[") || isIPv4(url.hostname),
     port: url.port === "" ? (isSecure ? 443 : 80) : Number(url.port),
     authority: url.host,

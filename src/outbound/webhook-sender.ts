@@ -17,13 +17,16 @@ export interface WebhookSenderOptions extends Omit<TargetRules, "addresses"> {
   readonly allowPrivateCidrs: readonly string[];
   /** Name servers, with or without a port; none: the system's hosts file and name servers. */
   readonly dnsServers: readonly string[];
-  /** Look-ups at a time, shared by account. Default: a share of its own. */
+  /** Bounds how many look-ups run at the same time, shared fairly between accounts. Default: a separate bound for webhooks. */
   readonly lookups?: FairShare;
   /** PEM of the certificate authorities to trust in place of Node's own list. */
   readonly ca?: string;
 }
 
-/** URLs whose check is remembered: it depends on the text and the configuration only. Names are checked at each connection. */
+/**
+ * Maximum number of URLs whose check is cached, because its result depends only on the URL and the configuration. The
+ * addresses of host names are checked at each connection.
+ */
 const checkedUrlsMax = 1_000;
 /** Time that a registration waits for the name in its URL to resolve. */
 const registrationWaitMs = 2_000;
@@ -90,9 +93,13 @@ export function createWebhookSender(options: WebhookSenderOptions): WebhookSende
   };
 }
 
-/** Many servers close idle connections after 5 s: with less, few requests meet a closing socket. */
+/**
+ * Shorter than 5 s, after which many servers close idle connections, so that few requests use a socket that is being closed.
+ */
 const idleMs = 4_000;
-/** The in-flight maximum of an endpoint, so that a steady stream of deliveries opens no new connections. */
+/**
+ * Equal to the maximum of attempts in flight to an endpoint, so that a steady stream of deliveries opens no new connections.
+ */
 const idlePerHostMax = 64;
 /** Idle sockets of one agent, over all receivers. */
 const idleMax = 256;
@@ -103,7 +110,10 @@ const addressTimeoutMs = 1_000;
 
 type Connector = ReturnType<typeof createConnector>;
 
-/** Connection pools. The caller's bound on attempts bounds the sockets; proxy variables of the environment are ignored. */
+/**
+ * Connection pools. The number of sockets is bounded by the caller, who bounds the attempts. Proxy variables of the
+ * environment are ignored.
+ */
 function createConnector(resolver: Resolver, ca: string | undefined) {
   const connection = {
     autoSelectFamily: true,
@@ -117,7 +127,7 @@ function createConnector(resolver: Resolver, ca: string | undefined) {
   const http = withBoundedIdle(new HttpAgent(pool));
   const https = withBoundedIdle(new HttpsAgent(pool));
   return {
-    /** Options of a request; `isFresh`: on a new socket, which is used once. */
+    /** Options of a request; `isFresh`: the request uses a new socket, which is not reused. */
     options: ({ isSecure }: Target, isFresh: boolean, lookup: LookupFunction) => ({
       ...(isFresh ? { ...connection, agent: false } : { agent: isSecure ? https : http }),
       lookup,
@@ -158,17 +168,18 @@ function withBoundedIdle(agent: HttpAgent): HttpAgent {
   return agent;
 }
 
-/** Bound of a response's status line and headers, and of its body. */
+/** Maximum bytes of a response's status line and headers, and of its body. */
 const partBytesMax = 16 * 1_024;
 /** Maximum number of 1xx responses before the final one. */
 const informationalMax = 100;
 const retryAfterCharactersMax = 64;
-/** One for all, because an error costs microseconds. */
+/** One object for all attempts, because creating an error takes microseconds. */
 const isOver = new Error("the wait for the look-up is over");
 
 /**
- * One POST. A single timeout covers everything from the name look-up to the last response header, which decides the
- * outcome; the rest of it is for the start of the body. A socket whose response was read to its end is reused.
+ * One POST. A single timeout covers everything from the name look-up to the last response header. The response head decides
+ * the outcome; the start of the body is read only in the remaining time. A socket whose response was read to its end is
+ * reused.
  */
 class Attempt {
   readonly #target: Target;
@@ -185,7 +196,7 @@ class Attempt {
   #informational = 0;
   #ip: string | null = null;
   #head: Pick<SendResult, "status" | "retryAfter" | "latencyMs"> | null = null;
-  /** Aborted at the end, which also ends a look-up that waits. */
+  /** Aborted when the attempt ends, which also cancels a waiting look-up. */
   readonly #over = new AbortSource();
 
   /** Starts immediately. `done` is called once, after the constructor has returned. */
@@ -268,15 +279,16 @@ class Attempt {
 
   #onError(client: ClientRequest, error: Error): void {
     if (client !== this.#client || this.#over.aborted) return;
-    // The server closed an idle socket before it saw the request (WH-24). A fresh socket is used once, so at most one retry.
+    // The server closed an idle socket before it read the request (WH-24). The retry uses a fresh socket, so there is at
+    // most one.
     const isUnseen = client.reusedSocket && client.socket?.bytesRead === this.#bytesReadBefore;
     if (this.#head === null && isUnseen) this.#client = this.#send(true);
     else this.#finish(attemptErrorOf(error, this.#phase));
   }
 
   /**
-   * Ends the attempt. Once a response head has arrived, its status is the result, not `error`. `isRead`: the socket can
-   * be reused.
+   * Ends the attempt. If a response head has arrived, its status is the result and `error` is ignored. `isRead`: the
+   * response was read to its end, so the socket can be reused.
    */
   #finish(error: AttemptError | null, isRead = false): void {
     if (this.#over.aborted) return;
@@ -301,7 +313,7 @@ const excerptBytesMax = 2_048;
 /** The beginning of a response's body. */
 export class BodyExcerpt {
   #kept = Buffer.alloc(0);
-  /** Bytes of the body so far, kept or not. */
+  /** Bytes of the body so far, including those that were not kept. */
   bytes = 0;
 
   add(chunk: Buffer): void {
@@ -310,11 +322,14 @@ export class BodyExcerpt {
     if (missing > 0) this.#kept = Buffer.concat([this.#kept, chunk.subarray(0, missing)]);
   }
 
-  /** The first 2 KiB as UTF-8 text of at most 2 KiB, without control characters and without a character that was cut. */
+  /**
+   * The first 2 KiB as UTF-8 text of at most 2 KiB, without control characters and without a character that is incomplete at
+   * the end.
+   */
   text(): string {
     if (this.bytes === 0) return "";
     const text = printable(new TextDecoder().decode(this.#kept, { stream: true }));
-    // Replacement characters take more bytes than what they replace.
+    // Replacement characters (U+FFFD) take more bytes than the bytes that they replace.
     const { read } = new TextEncoder().encodeInto(text, new Uint8Array(excerptBytesMax));
     return text.slice(0, read);
   }
@@ -334,7 +349,7 @@ export function attemptErrorOf(error: Error, phase: AttemptPhase): AttemptError 
     case "lookup":
       return error instanceof BlockedAddress ? "blocked_address" : "dns";
     case "connect":
-      // A reset right after the connection was made can be reported before it.
+      // A reset right after the connection was established can be reported before the connection itself.
       return resets.has(code) ? "reset" : "connect";
     case "handshake":
       return resets.has(code) || losses.has(code) ? "reset" : "tls";

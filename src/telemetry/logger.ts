@@ -45,7 +45,7 @@ export function createLogger({ level, sink, worker }: LoggerOptions): Logger {
   return { debug: writeAt("debug"), info: writeAt("info"), warn: writeAt("warn"), error: writeAt("error") };
 }
 
-/** The current time as a member of a line. Lines of the same millisecond share their text. */
+/** The field `time` of a line. Its text is created once per millisecond. */
 function createTimestamp(): () => string {
   let writtenMs = Number.NaN;
   let member = "";
@@ -122,7 +122,7 @@ export function withoutSecrets(line: string): string {
 }
 
 interface StderrSink extends LogSink {
-  /** Writes whole lines as they are. */
+  /** Writes complete lines unchanged. */
   writeBytes(lines: Uint8Array): void;
   /** Writes pending lines before the process ends. Gives up when the reader of stderr does not read. */
   flush(): void;
@@ -150,7 +150,8 @@ interface ByteDestination {
 
 /**
  * Writes to stderr in the background, in order. Lines are batched here because pino's destination measures its whole
- * batch again with every line; and as bytes, because joining a text of many pieces costs more the older they are.
+ * batch again with every line; as bytes, because joining many
+ * strings costs more the older they are.
  */
 export function openStderrSink(): StderrSink {
   let triesLeft = Number.POSITIVE_INFINITY;
@@ -182,7 +183,7 @@ export function openStderrSink(): StderrSink {
       if (bytesMax > batchBytes - used) writeBatch();
       if (bytesMax > batchBytes) destination.write(Buffer.from(line));
       else used += batch.write(line, used);
-      // There is no second flush: the destination writes a line after it when the process exits.
+      // After `flush` lines are passed on immediately: the destination writes them when the process exits.
       if (ending) writeBatch();
       else flushTimer ??= setTimeout(writeBatch, batchMs).unref();
     },

@@ -35,19 +35,19 @@ function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** `12:03:07` */
+/** Time of day of a timestamp: `12:03:07`. */
 function clockTime(isoTime: string): string {
   const time = new Date(isoTime);
   return [time.getHours(), time.getMinutes(), time.getSeconds()].map((part) => String(part).padStart(2, "0")).join(":");
 }
 
-/** The cause behind the message, unless the message has it already. */
+/** The text of the cause, unless the message contains it. */
 function causeText(message: string, error: Fields | null): string {
   const cause = error === null ? "" : printableLine(String(error["message"] ?? ""));
   return cause === "" || message.includes(cause) ? "" : `: ${cause}`;
 }
 
-/** The fields that people read; the JSON form has all of them. */
+/** The fields of a request that people need. The JSON form has all fields. */
 function requestText(fields: Fields): string {
   const { operation, model, outcome, error, prompt_tokens: input, completion_tokens: output, duration_ms } = fields;
   const subject = [operation, model].filter((part) => part !== null).map(String);
@@ -67,7 +67,7 @@ function pairsOf(fields: Fields, prefix = ""): readonly string[] {
   });
 }
 
-/** Errors of the language: their cause is a fault of the program. */
+/** Error classes of JavaScript: such an error is a fault of the program. */
 const programErrors: ReadonlySet<unknown> = new Set([
   "Error",
   "TypeError",
@@ -77,7 +77,7 @@ const programErrors: ReadonlySet<unknown> = new Set([
   "AssertionError",
 ]);
 
-/** Only for programming errors: the message of an error with a code, such as ECONNREFUSED, or of our own class is sufficient. */
+/** Stack lines, only for faults of the program. Errors with a code, such as ECONNREFUSED, and own classes need none. */
 function stackLines(error: Fields | null): readonly string[] {
   if (error === null || !programErrors.has(error["type"]) || "code" in error) return [];
   return String(error["stack"] ?? "")

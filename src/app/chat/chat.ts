@@ -16,9 +16,9 @@ export type AskModel = (
 interface ChatDeps {
   readonly io: CliIo;
   readonly ask: AskModel;
-  /** One sentence for an error of `ask`. */
+  /** Returns one sentence about an error of `ask`. */
   readonly explain: (error: unknown) => string;
-  /** Milliseconds. */
+  /** The time in milliseconds. */
   readonly now: () => number;
 }
 
@@ -37,7 +37,7 @@ export async function chat({ io, ask, explain, now }: ChatDeps, conversation: Co
     for (;;) {
       const message = await readMessage(editor);
       if (message === null) {
-        // The cursor stands behind the prompt.
+        // Ends the line of the prompt, behind which the cursor is.
         write("\n");
         return;
       }
@@ -75,7 +75,7 @@ const blockMark = '"""';
 /** The beginning of a message of several lines, also of a system message. */
 const blockForm = /^\s*(?<command>\/system\s+)?"""(?<first>[\s\S]*)$/;
 
-/** One line, or the lines between two marks; `interrupted` and null as from the editor. */
+/** Reads one line, or the lines between two marks. Resolves with `interrupted` or null as LineEditor.next does. */
 async function readMessage(editor: LineEditor): ReturnType<LineEditor["next"]> {
   const line = await editor.next(">>> ");
   const { command = "", first } = (typeof line === "string" ? blockForm.exec(line) : null)?.groups ?? {};
@@ -128,7 +128,7 @@ class Answer {
     this.#firstAtMs ??= this.#lastAtMs;
     if (this.#isReasoning && !isReasoning) this.#write("\n\n");
     this.#isReasoning = isReasoning;
-    // Control characters must not reach a terminal.
+    // Removes control characters, which could change the state of the terminal.
     const shown = printable(text);
     this.#write(isReasoning ? this.#paint("faint", shown) : shown);
     this.#isLineOpen = true;
@@ -146,7 +146,7 @@ class Answer {
     this.#write(figures === "" ? "\n" : `${this.#paint("faint", `[${figures}]`)}\n\n`);
   }
 
-  /** The rate is that of the tokens after the first one. */
+  /** Token count, rate and time of the first token. The first token does not count in the rate. */
   #figures(): string {
     if (this.#tokens === null || this.#firstAtMs === null) return "";
     const seconds = (this.#lastAtMs - this.#firstAtMs) / 1_000;

@@ -12,7 +12,7 @@ const roles = { system: Role.SYSTEM, user: Role.USER, assistant: Role.ASSISTANT 
 /** A conversation with a model: its messages so far, its system message and its sampling settings. */
 export class Conversation {
   readonly model: string;
-  /** Null: none. */
+  /** The system message; null if there is none. */
   system: string | null;
   sampling: Sampling;
   #turns: readonly ChatMessage[] = [];
@@ -27,7 +27,7 @@ export class Conversation {
     return this.#turns.length === 0;
   }
 
-  /** Adds a question with its answer; an answer that was stopped counts as far as it came. */
+  /** Adds a question with its answer; of a stopped answer, the part that was received. */
   add(question: string, answer: string): void {
     this.#turns = [...this.#turns, { role: "user", content: question }, { role: "assistant", content: answer }];
   }

@@ -1,8 +1,8 @@
 import { createInterface, type Interface } from "node:readline";
 
-/** Lines that Arrow Up brings back. They are kept in memory only. */
+/** Number of earlier lines that Arrow Up shows again. They are in memory only. */
 const historySize = 1_000;
-/** Lines typed ahead, while an answer is printed. */
+/** Maximum number of lines that are typed while an answer is printed; they are read afterwards. */
 const linesMax = 10_000;
 
 interface EditorOptions {
@@ -65,7 +65,7 @@ export class LineEditor {
     else if (this.#lines.length < linesMax) this.#lines.push(line);
   }
 
-  /** Deletes the text of the line, and what was typed ahead. */
+  /** Deletes the text of the line, and lines that were typed while an answer was printed. */
   #discard(): void {
     this.#lines.length = 0;
     this.#interface.write(null, { ctrl: true, name: "e" });

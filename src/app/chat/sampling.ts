@@ -1,4 +1,4 @@
-/** Sampling settings of a request, as `/set` and the options of `uis run` name them. An absent one has the model's default. */
+/** Sampling settings of a request, from `/set` or options of `uis run`. For an absent one the model's default applies. */
 export interface Sampling {
   readonly temperature?: number;
   readonly topP?: number;
@@ -10,7 +10,7 @@ type SamplingField = keyof Sampling;
 
 interface Setting {
   readonly field: SamplingField;
-  /** Of the REST API and of `/set`. */
+  /** Name of the setting in the REST API and in `/set`. */
   readonly name: string;
   readonly meaning: string;
   readonly min: number;
@@ -18,7 +18,7 @@ interface Setting {
   readonly isWhole: boolean;
 }
 
-/** The bounds of the API; the largest seed is the largest exact number. */
+/** The settings with the bounds of the API. The largest seed is the largest exact integer of JavaScript. */
 export const samplingSettings: readonly Setting[] = [
   { field: "temperature", name: "temperature", meaning: "randomness", min: 0, max: 2, isWhole: false },
   { field: "topP", name: "top_p", meaning: "share of probability that is kept", min: 0, max: 1, isWhole: false },
@@ -40,7 +40,7 @@ export const samplingSettings: readonly Setting[] = [
   },
 ];
 
-/** The setting's value; a sentence if the text is not one. */
+/** Parses a value of the setting. Returns an error sentence if the text is not a valid value. */
 export function parseSetting({ name, min, max, isWhole }: Setting, text: string): number | string {
   const form = isWhole ? /^\d{1,16}$/ : /^\d{1,3}(\.\d{1,15})?$|^\.\d{1,15}$/;
   const value = form.test(text) ? Number(text) : Number.NaN;

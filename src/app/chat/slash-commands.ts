@@ -5,7 +5,7 @@ import { nearestName } from "../config/problem.js";
 import type { Conversation } from "./conversation.js";
 import { parseSetting, samplingSettings } from "./sampling.js";
 
-/** What the chat does after a command. */
+/** The chat shows the text, or ends. */
 type Outcome = { readonly text: string } | { readonly isEnd: true };
 
 const helpText = [
@@ -21,7 +21,7 @@ const helpText = [
   "Ctrl-C stops the answer. Arrow Up brings back earlier lines.",
 ].join("\n");
 
-/** The commands, for completion. */
+/** The commands that Tab completes. */
 export const commandWords: readonly string[] = ["/bye", "/clear", "/help", "/save ", "/set ", "/system "];
 
 /** Runs the lines of a chat that begin with `/`. */
@@ -36,7 +36,7 @@ export class SlashCommands {
     this.#cwd = cwd;
   }
 
-  /** Never rejects: a wrong command is explained. */
+  /** Never rejects: for a wrong command the outcome is an explanation. */
   async run(line: string): Promise<Outcome> {
     const [, name = "", rest = ""] = /^\/(\S*)\s*([\s\S]*)$/.exec(line) ?? [];
     const text = rest.trim();

@@ -11,7 +11,7 @@ export interface TextOutput {
 
 /** Environment of a command. */
 export interface CliIo {
-  /** Read only by the commands whose help says so. */
+  /** Standard input. Only commands whose help mentions it read it. */
   readonly stdin: AsyncIterable<Uint8Array> & { readonly isTTY?: boolean | undefined };
   /** The command's answer and nothing else. */
   readonly stdout: TextOutput;
@@ -19,7 +19,7 @@ export interface CliIo {
   readonly stderr: TextOutput;
   readonly env: Variables;
   readonly cwd: string;
-  /** The process's own; absent if the command runs inside another process. */
+  /** The terminal of this process; absent if the command runs inside another program. */
   readonly terminal?: Pick<Terminal, "isLost">;
 }
 
@@ -41,7 +41,7 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** The command failed; the message says what to do. Exit code 1. */
+/** The command failed; the message states the remedy. Exit code 1. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
 }
@@ -55,7 +55,7 @@ export function print(io: CliIo, { json }: OutputOptions, document: unknown, ...
   for (const line of json ? [JSON.stringify(document)] : lines) io.stdout.write(`${line}\n`);
 }
 
-/** Prints a JSON array with `--json`, else the lines; for an empty list the text `ifNone` on stderr. */
+/** Prints a JSON array with `--json`, otherwise the lines. For an empty list it writes the text `ifNone` to stderr. */
 export function printList(
   io: CliIo,
   options: OutputOptions,

@@ -19,8 +19,8 @@ export function jsonInteger(value: bigint): number | string {
 }
 
 /**
- * A message as an object for JSON, with the field names of its schema. Unset fields are null, and so are empty ones that
- * `nullable` names.
+ * A message as an object for JSON, with the field names of its schema. Unset fields are null, as are empty fields
+ * whose names are in `nullable`.
  */
 export function toJsonObject<T extends DescMessage>(
   { fields }: T,
@@ -41,7 +41,7 @@ function toJsonValue(value: unknown): unknown {
   return isMessage(value, TimestampSchema) ? isoTime(value) : (value ?? null);
 }
 
-/** The instant of `30d`, `12h` or `90s` from now, or of a date. Throws UsageError. */
+/** The time that is `30d`, `12h` or `90s` from now, or that a date states. Throws UsageError. */
 export function parseExpiry(text: string, now: Date): Date {
   const lengthMs = parseDuration(text);
   const expiry = lengthMs === null ? parseDate(text) : new Date(now.getTime() + lengthMs);
@@ -62,7 +62,7 @@ function parseDate(text: string): Date | null {
   return Number.isNaN(date.getTime()) ? null : date;
 }
 
-/** The instant of a date. Throws UsageError with the option's name. */
+/** Parses the date of an option. Throws UsageError with the option's name. */
 export function parseInstant(option: string, text: string): Date {
   const instant = parseDate(text);
   if (instant !== null) return instant;

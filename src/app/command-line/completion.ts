@@ -23,18 +23,18 @@ interface Word {
   readonly description: string;
 }
 
-/** What may follow an option or stand for an argument. */
+/** Values of an option or an argument: fixed words, or names of files. */
 interface Values {
   readonly choices: readonly string[];
   readonly isFile: boolean;
 }
 
 interface OptionWord extends Word {
-  /** Null: the option has no value. */
+  /** Values of the option; null: it has none. */
   readonly values: Values | null;
 }
 
-/** A command or a group of commands, and what may follow its names. */
+/** A command or a group of commands, with the words that may follow its name. */
 interface Place {
   /** `keys create`; empty for the program itself. */
   readonly path: string;
@@ -83,7 +83,7 @@ function stepsOf(places: readonly Place[], separator: string): string {
   return paths.map((path) => quoted(path)).join(separator);
 }
 
-/** The values after each option that has one, as patterns `'keys create:--scope'`, grouped by what completes them. */
+/** Cases of a shell script: patterns of options such as `'keys create:--scope'`, and the action that completes their values. */
 function optionCases(places: readonly Place[], actionOf: (values: Values) => string): readonly string[] {
   const patterns = new Map<string, string[]>();
   for (const { path, options } of places) {

@@ -4,7 +4,7 @@ import { byteText } from "../../lib/display-text.js";
 /** Bytes of a download. */
 export interface Received {
   readonly receivedBytes: number;
-  /** Null while unknown. */
+  /** Size of the download; null while unknown. */
   readonly totalBytes: number | null;
 }
 
@@ -53,7 +53,7 @@ export function receivedText(received: Received): string {
   return `${percentText(received)}, ${byteText(receivedBytes)} of ${byteText(totalBytes)}`;
 }
 
-/** `37.2 of 92.9 MB`, with each unit if they differ. */
+/** `37.2 of 92.9 MB`, with two units if the units differ. */
 function amountText({ receivedBytes, totalBytes }: Received): string {
   const received = byteText(receivedBytes);
   if (totalBytes === null) return received;
@@ -66,7 +66,7 @@ function percentText({ receivedBytes, totalBytes }: Received): string {
   return `${String(Math.floor(shareOf(receivedBytes, totalBytes ?? 0) * 100)).padStart(3)} %`;
 }
 
-/** 0 to 1; the whole of nothing is complete. */
+/** Received share of a download, 0 to 1; an empty download is complete. */
 export function shareOf(receivedBytes: number, totalBytes: number): number {
   return totalBytes === 0 ? 0 : Math.min(1, receivedBytes / totalBytes);
 }

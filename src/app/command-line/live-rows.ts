@@ -3,7 +3,7 @@ import type { TextOutput } from "./cli-io.js";
 /** Width of a terminal that does not state it. */
 export const columnsDefault = 80;
 
-/** Begin of the line, and everything from there to the end of the screen erased. */
+/** Moves the cursor to the beginning of the line, and erases from there to the end of the screen. */
 const eraseBelow = "\r\u001b[J";
 
 /**

@@ -17,7 +17,7 @@ export function expiresOption(): Option {
   return new Option("--expires <time>", "30d, 12h, 90s or a date; default: never");
 }
 
-/** Adds a command that has subcommands. The list of all commands shows `summary`, its own help `description`. */
+/** Adds a command that has subcommands. The list of all commands shows `summary`, the help of the command `description`. */
 export function addGroup(
   parent: Command,
   name: string,
@@ -28,7 +28,7 @@ export function addGroup(
   return group.addHelpText("after", examples(exampleLines));
 }
 
-/** A command: resolves with its exit code; without a number it is 0. */
+/** Runs a command. Resolves with its exit code; any other result than a number means 0. */
 type Handler = (io: CliIo, ...given: never[]) => unknown;
 
 /** Completes commands with their common options, their examples and an action that loads their code. */
@@ -50,7 +50,7 @@ export class CommandSet {
     });
   }
 
-  /** A command that works on this machine. */
+  /** Completes a command that works on this machine. */
   onMachine(command: Command, load: () => Promise<Handler>, ...exampleLines: readonly string[]): void {
     this.plain(
       command.addOption(configOption()).addOption(dataDirOption()).addOption(jsonOption()),
@@ -59,21 +59,21 @@ export class CommandSet {
     );
   }
 
-  /** A command that calls the running service, or works on the data folder without one. */
+  /** Completes a command that calls the running service, or without one works on the data folder. */
   onServiceOrFolder(command: Command, load: () => Promise<Handler>, ...exampleLines: readonly string[]): void {
-    // The --url of `uis webhooks add` is that of the endpoint.
+    // For `uis webhooks add` --url is the URL of the endpoint.
     const hasOwnUrl = command.options.some(({ long }) => long === "--url");
     const flag = hasOwnUrl ? "--service-url <url>" : "--url <url>";
     command.option(flag, "address of the running service (UIS_URL)");
     this.onMachine(command, load, ...exampleLines);
   }
 
-  /** A command that calls a running service with the administrator's credential. */
+  /** Completes a command that calls a running service with the administrator's credential. */
   onService(command: Command, load: () => Promise<Handler>, ...exampleLines: readonly string[]): void {
     this.withCredential(command, "UIS_ADMIN_TOKEN,\nelse admin.token in the data folder", load, ...exampleLines);
   }
 
-  /** A command that calls a running service with one of these credentials. */
+  /** Completes a command that calls a running service with one of these credentials. */
   withCredential(
     command: Command,
     credentials: string,

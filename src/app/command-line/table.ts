@@ -7,7 +7,7 @@ export type Tone = "good" | "warning" | "bad" | "faint" | "strong";
 /** Parameters of the SGR control sequence. */
 const sgr: Readonly<Record<Tone, number>> = { good: 32, warning: 33, bad: 31, faint: 2, strong: 1 };
 
-/** Adds a colour to a text. */
+/** Adds the colour of a meaning to a text. */
 export type Paint = (tone: Tone, text: string) => string;
 
 /** Colours for a terminal; without one, or with NO_COLOR or TERM=dumb, the text stays as it is. */

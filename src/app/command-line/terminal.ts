@@ -13,7 +13,7 @@ export interface Terminal {
   release(): void;
 }
 
-/** Call it when the process starts. */
+/** Must be called when the process starts, before the terminal can close. */
 export function startTerminal(): Terminal {
   const descriptors = [0, 1, 2].filter((descriptor) => isatty(descriptor));
   const isLost = (): boolean => descriptors.some((descriptor) => !isatty(descriptor));

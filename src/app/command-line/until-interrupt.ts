@@ -1,8 +1,8 @@
 import { CommandError } from "./cli-io.js";
 
 /**
- * Runs work that Ctrl-C and SIGTERM cancel; a second Ctrl-C ends the process at once. Rejects with CommandError and
- * `consequence` after a signal, else with the error of the work.
+ * Runs work that Ctrl-C and SIGTERM cancel; a second Ctrl-C ends the process immediately. After a signal it
+ * rejects with a CommandError whose text is `consequence`, else with the error of the work.
  */
 export async function untilInterrupt<T>(consequence: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const abort = new AbortController();

@@ -69,7 +69,7 @@ function urlAndKind(url: string, kind: UpstreamKind) {
   return { url: { value: url, from }, kind: { value: kind, from } };
 }
 
-/** One setting after the other, so that an entry of that name in the file keeps its others. */
+/** One value for each setting, so that an upstream of that name in the file keeps its other settings. */
 function settings(name: string, values: Readonly<Record<string, Given>>): readonly SettingValue[] {
   return Object.entries(values).map(([setting, given]) => ({ path: ["upstreams", name, setting], ...given }));
 }

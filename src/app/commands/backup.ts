@@ -26,14 +26,14 @@ export async function backup(io: CliIo, file: string, options: CommandOptions): 
   print(io, options, { file: path }, `The state is copied to ${path}.`);
 }
 
-/** Writes a copy of the embedded state to an absolute path. Resolves with the state of the service that owns it. */
+/** Copies the embedded database to an absolute path. Resolves with whether the service that uses it is running or stopped. */
 export async function writeBackup(io: CliIo, path: string, options: CommandOptions): Promise<"running" | "stopped"> {
   if (await backUpByService(io, path, options)) return "running";
   await backUpStopped(io, path, options);
   return "stopped";
 }
 
-/** False if no service runs. A service that the operator named must run: the state of another folder is not requested. */
+/** Returns false if no service runs. Rejects if the operator named a service and it does not answer. */
 async function backUpByService(io: CliIo, path: string, options: CommandOptions): Promise<boolean> {
   const { isNamed } = await findService(io, options);
   const target = await administratorTarget(io, options).catch((error: unknown) => {

@@ -39,8 +39,8 @@ export async function doctor(io: CliIo, options: CommandOptions): Promise<number
 }
 
 /**
- * The stored upstreams, and the fallbacks that may be models of one. A running service checks them, because it holds the data
- * folder; else this process does.
+ * Checks the stored upstreams, and the fallbacks, which may be models of such an upstream. A running service does it, because
+ * the data folder is locked; otherwise this process does it.
  */
 async function checkStored(
   io: CliIo,
@@ -65,7 +65,7 @@ async function checkStored(
   }
 }
 
-/** The findings of the service that uses the data folder; none without one. */
+/** The findings of the service that uses the data folder; none if no service runs. */
 async function checkRunning(
   io: CliIo,
   options: CommandOptions,

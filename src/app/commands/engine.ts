@@ -13,7 +13,7 @@ import { type CommandOptions, loadForCommand } from "./load-for-command.js";
 
 interface Installation {
   readonly engine: EngineSettings;
-  /** Absolute. */
+  /** Absolute path. */
   readonly dataDir: string;
 }
 
@@ -63,7 +63,7 @@ function nextStep(row: BuildRow | undefined, { gpu }: EngineSettings, isNew: boo
   return row?.note ?? "it is not in use";
 }
 
-const cancelledText = "cancelled: what was fetched completely is kept; the same command goes on from there";
+const cancelledText = "cancelled: complete downloads are kept; the same command continues with the rest";
 
 function explain(error: unknown): never {
   const isExpected = error instanceof InstallError || error instanceof NpmError || error instanceof TarError;

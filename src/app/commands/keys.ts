@@ -27,7 +27,7 @@ interface UpdateOptions extends CommandOptions, LimitOptions {
   readonly priority?: PriorityName;
   readonly models?: string[];
   readonly allModels?: boolean;
-  /** A time, or `never`. */
+  /** New expiry: a time, or `never`. */
   readonly expires?: string;
 }
 
@@ -67,7 +67,7 @@ export async function listKeys(io: CliIo, options: Options): Promise<void> {
   printList(io, options, keys.map(toKeyObject), lines, ifNone);
 }
 
-/** `uis keys update`: changes what its options name. */
+/** `uis keys update`: changes only the values that its options set. */
 export async function updateKey(io: CliIo, id: string, options: UpdateOptions): Promise<void> {
   const { name, models, allModels = false, expires } = options;
   if (allModels && models !== undefined) throw new UsageError("--all-models excludes --models");
@@ -114,7 +114,7 @@ function priorityOf({ priority }: { readonly priority?: PriorityName }): { prior
   return priority === undefined ? {} : { priority: priorities[priority] };
 }
 
-/** Of a service of an earlier version, which has no priorities, it is the default. */
+/** A service of an earlier version has no priorities; the default is shown for it. */
 function priorityName(priority: Priority): PriorityName {
   if (priority === Priority.INTERACTIVE) return "interactive";
   return priority === Priority.BATCH ? "batch" : "default";

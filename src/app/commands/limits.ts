@@ -34,7 +34,7 @@ export function changedLimits(before: Limits | undefined, { rpm, tpm, concurrenc
   return limits;
 }
 
-/** `uis limits show`: of the account `default` if no owner is named. */
+/** `uis limits show`: of the account `default` if neither an account, a key nor a model is named. */
 export async function showLimits(io: CliIo, options: OwnerOptions): Promise<void> {
   const { account = "", key, model } = options;
   if (key !== undefined && (model !== undefined || account !== "")) throw new UsageError("--key excludes the others");
@@ -44,7 +44,7 @@ export async function showLimits(io: CliIo, options: OwnerOptions): Promise<void
   printReport(io, options, present((await response).report));
 }
 
-/** `uis limits set`: keeps the limits that it does not name. */
+/** `uis limits set`: limits without an option stay unchanged. */
 export async function setLimits(io: CliIo, options: OwnerOptions & LimitOptions): Promise<void> {
   const named = [options.account, options.key, options.model].filter((name) => name !== undefined);
   if (named.length !== 1) throw new UsageError("name one owner: --account ACCOUNT, --key ID or --model MODEL");
@@ -60,7 +60,7 @@ export async function setLimits(io: CliIo, options: OwnerOptions & LimitOptions)
 
 type OwnerInit = { readonly owner: LimitOwner["owner"] };
 
-/** The key, else the model, else the account. */
+/** Returns whose limits are meant: those of the key, else of the model, else of the account. */
 function ownerOf({ key, model, account }: Pick<OwnerOptions, "key" | "model" | "account">): OwnerInit {
   if (key !== undefined) return { owner: { case: "apiKeyId", value: key } };
   if (model !== undefined) return { owner: { case: "model", value: model } };
@@ -104,7 +104,7 @@ function toReportObject({ owner, account, own, configured, effective, use, updat
   };
 }
 
-/** Limits for JSON; null: not set. */
+/** Limits for JSON; a limit that is not set is null. */
 export function toLimitsObject(limits: Limits | undefined): object {
   return toJsonObject(LimitsSchema, limits ?? create(LimitsSchema));
 }

@@ -74,7 +74,7 @@ function instants({ from, to }: LogsOptions): { from?: Timestamp; to?: Timestamp
   };
 }
 
-/** Columns with their least width: rows that come later align with those before. */
+/** Columns with their minimum widths, so that later rows align with earlier ones. */
 const columns = [
   { title: "TIME", width: 20 },
   { title: "CODE", width: 12 },
@@ -155,7 +155,7 @@ function toLogObject(log: RequestLog): object {
   };
 }
 
-/** The facts of one request, its tries, and its content if that is kept. */
+/** Prints the facts of one request, its tries, and its content if that is stored. */
 function printRequest(io: CliIo, { json }: LogsOptions, log: RequestLog): void {
   const lines = json
     ? [JSON.stringify(toLogObject(log))]
@@ -185,7 +185,7 @@ function requestLines(log: RequestLog): readonly string[] {
   );
 }
 
-/** The steps of a request in the order of their begin. */
+/** The steps of a request in the order of their start times. */
 function stepLines(io: CliIo, log: RequestLog): readonly string[] {
   const tries = log.tries.map(({ deployment, beganMs, durationMs, code }): [number, readonly Cell[]] => [
     beganMs,

@@ -32,7 +32,7 @@ import { requireUnused } from "./unused-folder.js";
 
 /** A stored model for the output of commands. */
 export type ListedModel = Omit<StoredModel, "path"> & {
-  /** Whether a running service has loaded it. */
+  /** Whether a running service has loaded the model. */
   readonly loaded: boolean;
 };
 
@@ -60,15 +60,15 @@ export interface ModelAccess {
   /** Ends a pull that runs in the service. */
   cancelPull(id: string): Promise<ModelPull>;
   search(words: string, signal: AbortSignal): Promise<readonly FoundModel[]>;
-  /** `path` absolute. */
+  /** `path` is absolute. */
   import(path: string, id: string | null, signal: AbortSignal): Promise<ListedModel>;
   remove(id: string): Promise<ListedModel>;
   close(): Promise<void>;
 }
 
 /**
- * The models of the running service. If none was named and none answers, those of the data folder, so that models can be
- * downloaded before the first start.
+ * The models of the running service. If the operator named no service and none answers, the models of the data folder, so that
+ * models can be downloaded before the first start.
  */
 export async function openModels(io: CliIo, options: CommandOptions): Promise<ModelAccess> {
   const { url, isNamed, pid } = await findService(io, options);
@@ -172,7 +172,7 @@ async function servedBy(target: ServiceTarget): Promise<readonly ServedModel[]> 
   return models.map((model) => ({ model, state: states.get(model.id) ?? "loading" }));
 }
 
-/** Reads to the last message, which has the model. */
+/** Reads the stream to its last message, which contains the model. */
 async function lastOf(
   answers: AsyncIterable<PullModelResponse>,
   onProgress: (progress: PullProgress) => void,

@@ -30,7 +30,7 @@ export async function readListings(access: Pick<ModelAccess, "list" | "served">)
   return [...listings].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** The fields of `GET /v1/models`, null if it is not served; and those of its file, null if none is stored. */
+/** The fields of `GET /v1/models`, null if the model is not served; and facts of its file, null if no file is stored. */
 export function toListingObject(listing: Listing) {
   const { stored } = listing;
   return {

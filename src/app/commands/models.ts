@@ -31,7 +31,7 @@ export async function listModels(io: CliIo, options: CommandOptions): Promise<vo
   printList(io, options, listings.map(toListingObject), listingLines(io, listings), ifNone);
 }
 
-/** `uis models pull`: progress and warnings on stderr. Ctrl-C ends the command, and the download unless a service runs it. */
+/** `uis models pull`: progress and warnings on stderr. Ctrl-C ends the command, and the download if no service runs it. */
 export async function pullModel(io: CliIo, source: string, options: PullOptions): Promise<void> {
   const request = toPullRequest(io, source, options);
   const progress = createProgressText(io.stderr, () => performance.now());
@@ -140,7 +140,7 @@ async function withModels<T>(io: CliIo, options: CommandOptions, use: (access: M
   }
 }
 
-/** A source without a colon is the id of a default model, which has sources of its own; short names have one. */
+/** A source without a colon is the id of a default model, whose sources are built in; short names contain a colon. */
 function toPullRequest(io: CliIo, source: string, { id, sha256 }: PullOptions): PullRequest {
   if (!source.includes(":")) {
     if (id === undefined && sha256 === undefined) return { source: null, id: source, sha256: null };
@@ -148,14 +148,14 @@ function toPullRequest(io: CliIo, source: string, { id, sha256 }: PullOptions): 
   }
   const [, path] = /^file:(?!\/)(.+)$/.exec(source) ?? [];
   return {
-    // The working directory of the service is another one.
+    // The service has another working directory.
     source: path === undefined ? source : `file:${resolve(io.cwd, path)}`,
     id: id ?? null,
     sha256: sha256 ?? null,
   };
 }
 
-/** Downloads by pip and copies cannot be resumed. */
+/** Text after Ctrl-C. Downloads by pip and copies of files cannot be resumed. */
 function afterInterrupt(source: string): string {
   if (/^(pypi|file):/.test(source)) return "cancelled: nothing was stored";
   return "cancelled: the received part is kept; the same command resumes there";
@@ -177,13 +177,13 @@ function printAdded(
 
 interface ProgressText {
   show(progress: PullProgress): void;
-  /** Draws the last state; later text begins on a new line. */
+  /** Draws the last progress; later text begins on a new line. */
   end(): void;
 }
 
 const redrawMs = 100;
 const shareStep = 0.1;
-/** Bytes between two lines for a file of unknown size. */
+/** Received bytes between two lines of progress for a file of unknown size. */
 const unknownStepBytes = 100_000_000;
 
 /** Progress of a download: a bar that is redrawn on a terminal, else a line for each tenth. */
@@ -191,7 +191,7 @@ export function createProgressText(output: TextOutput, nowMs: () => number): Pro
   return output.isTTY === true ? progressBar(output, nowMs) : progressLines(output, nowMs);
 }
 
-/** At most ten times a second; the last state is always drawn. */
+/** A bar that is redrawn at most ten times a second; the last progress is always drawn. */
 function progressBar(output: TextOutput, nowMs: () => number): ProgressText {
   const rows = new LiveRows(output);
   const text = new DownloadText(nowMs);
@@ -225,7 +225,7 @@ function progressLines(output: TextOutput, nowMs: () => number): ProgressText {
       }
       const step =
         totalBytes === null ? receivedBytes / unknownStepBytes : shareOf(receivedBytes, totalBytes) / shareStep;
-      // A smaller step: the download restarts from another source.
+      // The step can become smaller, because a download restarts when another source is tried.
       if (Math.floor(step) === writtenStep) return;
       writtenStep = Math.floor(step);
       output.write(`fetching: ${text.line(progress)}\n`);

@@ -76,7 +76,7 @@ function askOf(target: ServiceTarget): AskModel {
 }
 
 async function streamText(io: CliIo, target: ServiceTarget, asked: Conversation, prompt: string): Promise<void> {
-  // Control characters must not reach a terminal; a file or a pipe gets the text unchanged.
+  // For a terminal control characters are removed; a file or a pipe gets the text unchanged.
   const show = io.stdout.isTTY ? printable : (text: string) => text;
   const { signal } = new AbortController();
   for await (const chunk of askOf(target)(asked.params(prompt), signal)) {
@@ -105,7 +105,7 @@ function messageOf(body: string): string | null {
     const { error } = JSON.parse(body) as { error?: { message?: unknown } };
     return typeof error?.message === "string" ? error.message : null;
   } catch {
-    // E.g. a proxy's page: the status suffices.
+    // The body is not an error of this service, e.g. a page of a proxy: the message then has only the status.
     return null;
   }
 }

@@ -13,13 +13,13 @@ interface ServeOptions extends CommandOptions {
   readonly model?: string;
   /** Server of an upstream in addition to those of the configuration. */
   readonly upstream?: string;
-  /** Begins with an empty state where the former one is lost. */
+  /** Starts with an empty database if the former one is lost. */
   readonly newStore?: boolean;
 }
 
 /** `uis serve`: resolves when the service, or this worker of it, has stopped; with the exit code of a worker. */
 export async function serve(io: CliIo, given: ServeOptions): Promise<number | undefined> {
-  // The code of each form of the process is loaded on demand: the first of several processes needs little of it.
+  // The code for a worker, a first process or an only process is loaded on demand: a first process needs little of it.
   if (cluster.isWorker)
     return await (await import("../workers/worker.js")).runWorker(io, given, createLoader(io, given));
   const settings = given.upstream === undefined ? [] : await upstreamSettings(io, given.upstream);

@@ -23,14 +23,14 @@ export interface ServiceTarget {
 }
 
 const probeTimeoutMs = 2_000;
-/** Longer: the command depends on the answer. */
+/** Longer than the other timeout, because the command cannot continue without the answer. */
 const proofTimeoutMs = 10_000;
-/** Used when the configured port is 0. */
+/** Port that is tried if the configured port is 0. */
 const defaultPort = 8080;
 
 /** Address of the service. */
 interface ServiceAddress {
-  /** Without a trailing slash. */
+  /** URL without a trailing slash. */
   readonly url: string;
   /** Whether it comes from --url or UIS_URL. */
   readonly isNamed: boolean;
@@ -130,7 +130,7 @@ export async function isServiceAt(url: string): Promise<boolean> {
     const page = await fetch(`${url}/`, { signal: AbortSignal.timeout(probeTimeoutMs) });
     return ((await page.json()) as { service?: unknown }).service === "unified-inference";
   } catch {
-    // Nothing listens there, or another program.
+    // No program listens at the address, or a program that is not this service.
     return false;
   }
 }
@@ -184,7 +184,7 @@ export function present<T>(message: T | undefined): T {
   throw new CommandError("the response lacks its content: use the same version of the service and this command");
 }
 
-/** One line that says what failed and what to do. */
+/** Turns an error of a call into one line with cause and remedy. */
 export function toCommandError(error: unknown, target: ServiceTarget): CommandError {
   const { url } = target;
   const failure = ConnectError.from(error);

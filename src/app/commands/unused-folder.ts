@@ -4,8 +4,8 @@ import { readServiceFile } from "../process/data-folder.js";
 import { isServiceAt } from "./service-client.js";
 
 /**
- * Rejects with CommandError while a service uses the data folder. Its database is locked from the beginning of its start;
- * a service with its state elsewhere is found by service.json.
+ * Rejects with CommandError while a service uses the data folder. A service with an embedded database holds its lock from the
+ * beginning of its start; a service on Redis is found by its file service.json.
  */
 export async function requireUnused(dataDir: string): Promise<void> {
   const running = await readServiceFile(dataDir);

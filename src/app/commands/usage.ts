@@ -91,7 +91,7 @@ interface UsageRow {
   readonly model: string;
   readonly key: string;
   readonly operation: string;
-  /** In the order of `sumNames`. */
+  /** Sums in the order of `sumNames`. */
   readonly sums: readonly bigint[];
 }
 

@@ -45,7 +45,7 @@ async function composeListeners(context: Context, domain: Domain) {
   const debugState = () => stateOfProcess(context, domain, { http, grpc, watch });
   const ready = () => readiness(lifecycle.phase, state, domain.spooled(), cores);
   const metrics = composeMetrics(context, domain);
-  // The pages of a worker are part of those of the first process.
+  // A worker has no listener for operators: the first process serves the pages about all workers.
   const ops = context.worker === null ? createOpsListener({ ready, debugState, metrics, token: opsToken, log }) : null;
   lifecycle.onClose("operations listener", () => ops?.close());
   return { http, grpc, ops, debugState, ready, metrics };
@@ -105,7 +105,7 @@ function composeMetrics({ observer, shares: fairShares, clock }: Context, domain
 interface Connections {
   readonly http: { connections(): number };
   readonly grpc: { connections(): number };
-  /** Responses watched for stalled readers: streams, from their request on. */
+  /** Streamed responses that are watched for clients that stop reading. */
   readonly watch: { readonly size: number };
 }
 

@@ -25,11 +25,11 @@ export interface WorkerContext extends AllWorkers {
   readonly count: number;
   /** Whether it is the first worker of a start, which creates the first key. */
   readonly isFirst: boolean;
-  /** The token in the data folder. */
+  /** The administrator's token in the data folder. */
   readonly adminToken: string;
   /** Address of the operations listener, which is in the first process: `http://127.0.0.1:9464` */
   readonly ops: string;
-  /** The ports to listen on. Resolves when they are free for the workers. */
+  /** Resolves with the ports to listen on, when the first process no longer holds them. */
   ports(): Promise<{ readonly port: number; readonly grpc_port: number }>;
 }
 
@@ -45,7 +45,7 @@ export interface ComposeInput {
   readonly folderToken: string;
   /** Credentials of the administrator. */
   readonly adminTokens: readonly string[];
-  /** The operator's own; null: the one in the data folder. */
+  /** Master key that the operator set; null: the one in the data folder is used. */
   readonly masterKey: Buffer | null;
   /** Variables of the process, for downloads and for the engine's own processes. */
   readonly environment: Variables;
@@ -57,9 +57,9 @@ export interface ComposeInput {
     readonly models: ModelStore;
     readonly signal: AbortSignal;
   }) => Promise<readonly Finding[]>;
-  /** Whether an empty embedded state replaces a lost one. */
+  /** Whether an empty embedded database replaces a lost one. */
   readonly newStore: boolean;
-  /** Null: the only process of the service. */
+  /** Null: this is the only process of the service. */
   readonly worker: WorkerContext | null;
   readonly log: Logger;
   readonly lifecycle: Lifecycle;
@@ -71,9 +71,9 @@ export type Context = Awaited<ReturnType<typeof createContext>>;
 export async function createContext(input: ComposeInput) {
   return {
     ...input,
-    /** Its pending timers are those of requests. */
+    /** Clock of requests: all its pending timers belong to requests. */
     clock: createSystemClock(),
-    /** For timers that belong to no request, such as heartbeats and polls. */
+    /** Clock of timers that belong to no request, such as heartbeats and polls. */
     backgroundClock: createSystemClock(),
     ids: createRandomIds(),
     observer: new CallMetrics(input.config.metrics.histogram_models),
@@ -82,7 +82,7 @@ export async function createContext(input: ComposeInput) {
   };
 }
 
-/** Null when traces are off or cannot be exported: endpoints are often set for a whole platform, so the start continues. */
+/** Null when traces are off or cannot be exported. The start continues: endpoints are often set for a whole platform. */
 async function openTracer({ config, environment, log, lifecycle }: ComposeInput): Promise<CallTracer | null> {
   const settings = readTraceSettings(environment);
   if (settings === null) return null;

@@ -6,18 +6,18 @@ import type { Config } from "../config/schema.js";
 import { StartError } from "../process/lifecycle.js";
 import type { Context } from "./context.js";
 
-/** Streams of one connection, at least: the clients of a core are gateways, which have many clients. */
+/** Minimum limit of streams per connection of a core: a gateway sends the requests of many clients over one connection. */
 const streamsOfGateway = 1_000;
 
 interface GrpcOfRole {
   readonly tls: TlsFiles | null;
-  /** Whether `server.tls` is in use, and follows its files. */
+  /** Whether the listener uses `server.tls`, whose files are read again when they change. */
   readonly followsFiles: boolean;
   readonly forwarded: ForwardedReader | null;
   readonly streamsMax: number;
 }
 
-/** What the role changes in the gRPC listener: a core may trust gateways, by a shared token or their certificates. */
+/** Settings of the gRPC listener that depend on the role: a core may trust gateways by a shared token or their certificates. */
 export async function grpcOfRole({ config, tls, limits, clock, log }: Context): Promise<GrpcOfRole> {
   const { grpcStreamsMax } = limits;
   if (config.server.role !== "core") return { tls, followsFiles: true, forwarded: null, streamsMax: grpcStreamsMax };

@@ -60,7 +60,7 @@ import { composeLedger, openState } from "./state.js";
 import { composeRequestLog, composeStoredResponses } from "./stored-requests.js";
 import { examineUpstream } from "./upstream-check.js";
 
-/** The core with everything below it; the transports are not part of it. */
+/** The object that runs calls, and everything that it uses; the transports are not part of it. */
 export type Domain = Awaited<ReturnType<typeof composeDomain>>;
 
 export async function composeDomain(context: Context) {
@@ -114,7 +114,7 @@ export async function composeDomain(context: Context) {
     catalog,
   };
   const isGateway = config.server.role === "gateway";
-  // Cores record the requests of gateways.
+  // A gateway has no request log of its own: its cores record its requests.
   const local = new ServiceCore({ ...context, ...parts, ...(isGateway && { recorder: null }) });
   const gateway = isGateway ? await composeGateway(context, local, limiting.rejections) : null;
   const core = gateway?.core ?? local;
@@ -148,7 +148,7 @@ export async function composeDomain(context: Context) {
   });
   const services = gateway?.forward(ownServices) ?? ownServices;
   const cores = gateway?.cores ?? null;
-  /** The figures of this process, as the first process adds them up. */
+  /** The figures of this process, which the first process adds to those of other workers. */
   const figures = () => toFigureData(calls, chargedNano());
   return {
     ...parts,
@@ -186,7 +186,7 @@ function composeAccess(context: Context, state: State, live: LiveRequests) {
   };
 }
 
-/** The limits; the ledger applies them. Resolves when the stored ones are read, or the store did not answer. */
+/** Creates the rate limits, which the ledger applies. Resolves when stored limits are read, or the store did not answer. */
 async function composeLimits(context: Context, state: State, ledger: Ledger, audit: Audit) {
   const { config, clock, backgroundClock, log, lifecycle } = context;
   const { limits: store, keys, changes, now } = state;
@@ -202,7 +202,7 @@ async function composeLimits(context: Context, state: State, ledger: Ledger, aud
   };
 }
 
-/** Usage and its effects. Resolves when the thresholds are read, or the store did not answer. */
+/** Creates accounting, thresholds and usage queries. Resolves when thresholds are read, or the store did not answer. */
 async function composeUsage(
   { config, ids, log, lifecycle, backgroundClock: clock, shares }: Context,
   state: State,
@@ -214,7 +214,7 @@ async function composeUsage(
   lifecycle.onClose("thresholds", () => book.close());
   await book.refresh();
   const accounting = new Accounting({ thresholds: book, endpoints, now });
-  // A gateway admits nothing, and has no prices for requests of dead processes.
+  // A gateway admits no requests, and has no prices to settle requests of processes that died.
   if (config.server.role !== "gateway") {
     const leases = new LeaseKeeper({ ledger, live, accounting, catalog, clock, log });
     lifecycle.onClose("leases", () => leases.close());
@@ -321,7 +321,7 @@ function composeUpstreamAdmin(
   };
 }
 
-/** Dashboard sessions back up into this folder only, which is created for the first one. */
+/** Dashboard sessions may write backups into this folder only. It is created for the first backup. */
 function composeBackup({ data_dir: dataDir }: Config, { backup }: State) {
   const backupFolder = resolve(dataDir, "backups");
   if (backup === null) return { backup, backupFolder };

@@ -8,7 +8,7 @@ import { RemoteCore } from "../../remote/remote-core.js";
 import type { Context } from "./context.js";
 import { readCoreTls } from "./core-trust.js";
 
-/** The core of a gateway, which runs calls on other machines, and the services that only a core can answer. */
+/** Creates the parts of a gateway that send calls to its cores, and those for RPCs that only a core can answer. */
 export async function composeGateway(
   { config, limits, backgroundClock, log, lifecycle }: Context,
   local: ServiceCore,

@@ -12,8 +12,8 @@ const keyForm = /^[A-Za-z0-9+/]{43}=$/;
 
 /**
  * The master key: the operator's own (UIS_MASTER_KEY), else the one in the data folder, created there once with mode 0600.
- * Replicas that share a store must share the key, so none is created for them (USE-17); state in memory needs none that
- * outlives it. Rejects with StartError.
+ * Replicas that share a store must share the key, so none is created for them (USE-17); for state in memory a
+ * new key is generated at each start. Rejects with StartError.
  */
 export async function loadMasterKey(
   configured: Buffer | null,
@@ -24,7 +24,7 @@ export async function loadMasterKey(
   if (kind === "volatile") return randomBytes(32);
   if (kind === "redis") {
     throw new StartError(
-      "UIS_MASTER_KEY is not set: replicas that share a Redis need one key for what is kept encrypted",
+      "UIS_MASTER_KEY is not set: replicas that share a Redis need the same key for encrypted secrets",
       "set it, or UIS_MASTER_KEY_FILE, to the same value everywhere: openssl rand -base64 32",
     );
   }
@@ -53,7 +53,7 @@ async function readKey(file: string): Promise<Buffer> {
   const text = await readFile(file, "utf8").catch((cause: unknown) => {
     if (codeOf(cause) !== "ENOENT") throw unusable(file, cause);
     throw new StartError(
-      `${file} is missing, and with it the key of what this store keeps encrypted`,
+      `${file} is missing, the key of the encrypted secrets in this store`,
       "restore it from a backup, or set UIS_MASTER_KEY to the key that it contained",
       { cause },
     );
@@ -61,7 +61,7 @@ async function readKey(file: string): Promise<Buffer> {
   if (keyForm.test(text.trim())) return Buffer.from(text, "base64");
   throw new StartError(
     `${file} does not contain a master key`,
-    "restore the former key (base64 of 32 bytes); without it, what was encrypted cannot be read again",
+    "restore the former key (base64 of 32 bytes); without it, encrypted secrets cannot be read again",
   );
 }
 
@@ -76,7 +76,7 @@ function unusable(file: string, cause: unknown): StartError {
   return new StartError(text, `${fix}, or set UIS_MASTER_KEY`, { cause });
 }
 
-/** Whether this key sealed the store's canary. */
+/** Whether the store's canary, a known text, was encrypted with this key. */
 export function isKeyOf(masterKey: Buffer, canary: string): boolean {
   try {
     new SecretBox(masterKey).open(canary, canaryName);
@@ -87,18 +87,18 @@ export function isKeyOf(masterKey: Buffer, canary: string): boolean {
   }
 }
 
-/** The setting that holds a sealed text, and the owner for which it is sealed. */
+/** Name of the setting that holds the canary, a known text that is encrypted with the master key. */
 const canaryName = "secrets.canary";
 
 /**
- * Opens a text sealed with the store's key, so that a wrong key is found before anything is encrypted with it (USE-18).
+ * Decrypts the store's canary, so that a wrong master key is found before anything is encrypted with it (USE-18).
  * Rejects with StartError.
  */
 export async function openSecretBox(masterKey: Buffer, settings: SettingsStore): Promise<SecretBox> {
   const box = new SecretBox(masterKey);
   await settings.put(canaryName, box.seal("canary", canaryName), null);
   const stored = await settings.get(canaryName);
-  if (stored === null) throw new Error("the store lost a setting that was just written");
+  if (stored === null) throw new Error("a setting that was just written is missing in the store");
   if (isKeyOf(masterKey, stored.value)) return box;
   throw new StartError(
     "the master key is not the one that this store's secrets were encrypted with",

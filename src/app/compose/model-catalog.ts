@@ -18,14 +18,14 @@ interface FillCatalogDeps {
   readonly catalog: Catalog;
   readonly engines: Engines;
   readonly modelStore: Pick<ModelStore, "list" | "defaults" | "idOf">;
-  /** Without `models`: the default catalog. */
+  /** The configured models. If `models` is not set, the default catalog is used. */
   readonly configured: ConfiguredModels;
   /** Source of the chat model from `--model`, which replaces the default one. */
   readonly chatSource: string | null;
   readonly log: Logger;
 }
 
-/** Models that are listed and still load. */
+/** Progress of models that are in the catalog and are still being loaded. */
 interface Filling {
   /** Settles when the chat model is chosen: the first choice or a fallback. */
   readonly chosen: Promise<void>;
@@ -35,7 +35,7 @@ interface Filling {
 
 /**
  * Lists the configured models, or those of the default catalog, and begins to load them. Resolves when all of them are
- * listed: from then on a model that is not in the catalog does not exist. Rejects when the store fails.
+ * in the catalog: afterwards requests for other models are rejected as unknown models. Rejects when the store fails.
  */
 export async function fillCatalog(deps: FillCatalogDeps): Promise<Filling> {
   const { catalog, configured, engines } = deps;
@@ -88,7 +88,7 @@ async function whenListed(catalog: Catalog, definitions: readonly ModelDefinitio
   return filling;
 }
 
-/** The last fallback counts as chosen unless it fails within this time, as it does when nothing can be downloaded. */
+/** The last fallback counts as chosen after this time. Without any network it fails earlier. */
 const earlyFailureMs = 1_000;
 
 /** Tries the default chat models in order until one loads. Each has an id of its own, so that a fallback is recognizable. */
@@ -160,9 +160,9 @@ export type Engines = Readonly<Record<EngineName, Engine>>;
 /** Options of a model of the embedded engine. */
 export interface LlamaOptions {
   readonly id: string;
-  /** Null: it is stored on this machine under its id, or is a default model. */
+  /** Source of the file; null for a default model, and for a model that is stored under its id. */
   readonly source: string | null;
-  /** Lower-case hex; null if unknown. */
+  /** SHA-256 of the file, lower-case hex; null if unknown. */
   readonly sha256: string | null;
 }
 
@@ -212,7 +212,7 @@ export function toModelDefinitions(
   }));
 }
 
-/** What changes without a reload of the model. */
+/** Settings that can change without loading the model again. */
 export function toLiveSettings({ prices, defaults }: ModelSettings): LiveSettings {
   return { prices: toPriceList(prices), defaults: toRequestDefaults(defaults) };
 }

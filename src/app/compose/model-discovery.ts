@@ -16,28 +16,29 @@ import { PolledList, type PolledListDeps } from "./polled-list.js";
 
 /** How long `configure` waits for the first lists of new upstreams. */
 const firstListsMs = 2_000;
-/** Ids in one line of the log. */
+/** Maximum number of ids in one log line. */
 const loggedIdsMax = 20;
 
 export interface ModelDiscoveryDeps extends PolledListDeps {
   readonly catalog: Pick<Catalog, "all" | "putAll" | "remove">;
-  /** Runs the discovered models. */
+  /** Engine that runs the discovered models. */
   readonly engine: Engine;
 }
 
 /**
- * Offers the models that upstreams list or that are named for them. Each has the id of its upstream; the same id on several
- * upstreams is one model with several deployments. Configured models, and those stored on this machine, take precedence.
+ * Offers the models that upstreams list or that are named for them. Each has the id that the upstream uses; the same
+ * id on several upstreams is one model with several deployments. Configured models and models that are stored on this machine
+ * take precedence.
  */
 export class ModelDiscovery {
   readonly #deps: ModelDiscoveryDeps;
-  /** Their order is that of deployments. */
+  /** Upstreams in the order in which a model's deployments are listed. */
   #sources: readonly UpstreamSource[] = [];
-  /** Of the sources that are listed, by name. */
+  /** Lists of the upstreams that are polled, by the upstream's name. */
   #lists: ReadonlyMap<string, PolledList> = new Map();
   #configuredModels: ReadonlySet<string> = new Set();
   #configuredDeployments: ReadonlySet<string> = new Set();
-  /** What the catalog has, or receives when the running changes are done. */
+  /** Discovered models by id that the catalog has, or will have when the running changes are done. */
   readonly #offered = new Map<string, ModelDefinition>();
   /** The last change of each model: changes of one model are made one after the other. */
   readonly #changes = new Map<string, Promise<void>>();
@@ -77,14 +78,14 @@ export class ModelDiscovery {
     waited.abort();
   }
 
-  /** Brings the catalog in step with the lists. Called after each list; models that did not change are left alone. */
+  /** Applies changes of the lists to the catalog. Called after each list; unchanged models are not loaded again. */
   refresh(): void {
     if (this.#isClosed) return;
     const { catalog, log } = this.#deps;
     const wanted = this.#wanted();
     const present = new Map(catalog.all().map((model) => [model.id, model]));
     for (const id of this.#offered.keys()) {
-      // The operator has configured the id, or has pulled a model with it.
+      // The id belongs to a configured or pulled model, which takes precedence.
       const isStored = present.get(id)?.deployments.some(({ upstream }) => upstream === null) === true;
       if (isStored || this.#configuredModels.has(id)) this.#offered.delete(id);
     }
@@ -95,7 +96,7 @@ export class ModelDiscovery {
     });
     const removed = [...this.#offered.keys()].filter((id) => !wanted.has(id));
     if (added.length > 0) this.#put(added);
-    // One by one: each is used when its deployments are loaded.
+    // Each model is added separately, so that it is used as soon as its own deployments are loaded.
     for (const definition of changed) this.#put([definition]);
     for (const id of removed) {
       this.#offered.delete(id);
@@ -115,12 +116,12 @@ export class ModelDiscovery {
     await Promise.all(this.#changes.values());
   }
 
-  /** Why an upstream does not list its models at present, for people; null: it does, or is not listed. */
+  /** Why the last list of an upstream's models failed, for people; null if it succeeded or the upstream is not polled. */
   problemOf(upstream: string): string | null {
     return this.#lists.get(upstream)?.problem ?? null;
   }
 
-  /** Until a changed upstream has answered, its former list counts. */
+  /** Returns the list of an upstream. A changed upstream keeps the models of its former list until it has answered. */
   #listOf(upstream: UpstreamDefinition, former: PolledList | undefined): PolledList {
     if (former !== undefined && isDeepStrictEqual(former.definition, upstream)) return former;
     return new PolledList(this.#deps, upstream, former?.models ?? new Map(), () => this.refresh());
@@ -136,7 +137,7 @@ export class ModelDiscovery {
     return false;
   }
 
-  /** Definitions of what the upstreams list, by id. */
+  /** Definitions of the models that the upstreams list, by id. */
   #wanted(): ReadonlyMap<string, ModelDefinition> {
     const found = this.#sources.flatMap((source) =>
       this.#modelsOf(source)
@@ -158,7 +159,7 @@ export class ModelDiscovery {
     return new Map([...byId].map(([id, deployments]) => [id, define(id, deployments)]));
   }
 
-  /** Its models with what its list states about them; null: they are named, and the engine reads the list. */
+  /** The models of an upstream with facts from its list; null for models that were named: the engine reads their facts. */
   #modelsOf({ definition, models }: UpstreamSource): readonly (readonly [string, ListedFacts | null])[] {
     if (models.length > 0) return models.map((id) => [id, null]);
     return [...(this.#lists.get(definition.name)?.models ?? [])].map(([id, { listed }]) => [id, listed]);
@@ -212,7 +213,7 @@ export class ModelDiscovery {
 }
 
 interface FoundDeployment {
-  /** Of its model. */
+  /** Id of the model. */
   readonly id: string;
   readonly source: UpstreamSource;
   readonly listed: ListedFacts | null;

@@ -70,7 +70,7 @@ interface LocatedFile {
   readonly defaults?: RequestDefaults;
 }
 
-/** Whether a model only shows that everything works. */
+/** Whether a model is too small for real use, and only demonstrates that the service works. */
 export function isDemonstrationModel(id: string): boolean {
   return defaultChatModels.some((model) => model.isDemonstration && model.id === id);
 }

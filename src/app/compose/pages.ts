@@ -5,7 +5,7 @@ import { readWebFile, readWebFolder, type StaticFiles } from "../../transports/d
 import type { Phase } from "../process/lifecycle.js";
 import { identityPath, proofOf } from "../process/token-proof.js";
 
-/** A path of the package, from the sources and from the build alike. */
+/** Location of a path of the package. It works from the sources and from the build. */
 const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 
 /** Reads the dashboard and the pages about the API from this package. */

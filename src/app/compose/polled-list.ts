@@ -12,26 +12,26 @@ const retryMs = 1_000;
 const retryMaxMs = 60_000;
 /** Delays vary by this share in both directions, so that replicas do not list at the same moment. */
 const jitterShare = 0.1;
-/** Successful lists in a row without a model after which it is gone: a server may list no model while it restarts. */
+/** Consecutive lists without a model after which it is removed: a server may list no models while it restarts. */
 const missesMax = 2;
 export interface PolledListDeps {
   readonly clock: Clock;
-  /** Numbers from 0 to below 1. */
+  /** Returns random numbers from 0 to below 1. */
   readonly random: () => number;
   readonly log: Logger;
 }
 
-/** A model of the last lists. */
+/** A model that one of the last lists contained. */
 interface ListedModel {
   readonly listed: ListedFacts;
-  /** Successful lists in a row without it. */
+  /** Number of consecutive successful lists without the model. */
   misses: number;
 }
 
 /** The models of one upstream, listed at its interval. A failed list changes nothing. */
 export class PolledList {
   readonly definition: UpstreamDefinition;
-  /** By id. */
+  /** The models by id. */
   readonly models: Map<string, ListedModel>;
   readonly #deps: PolledListDeps;
   readonly #onList: () => void;
@@ -42,7 +42,7 @@ export class PolledList {
   #unusable = 0;
   #problem: string | null = null;
 
-  /** `models`: of the former definition, until this one is listed. `onList` is called after each successful list. */
+  /** `models`: those of the former definition, for the time until the first list. `onList` is called after each list. */
   constructor(
     deps: PolledListDeps,
     definition: UpstreamDefinition,
@@ -51,7 +51,7 @@ export class PolledList {
   ) {
     this.#deps = deps;
     this.definition = definition;
-    // Those of the former server that the first list of this one lacks are gone.
+    // A model of the former server is removed if the first list of the new one does not contain it.
     this.models = new Map([...models].map(([id, { listed }]) => [id, { listed, misses: missesMax - 1 }]));
     this.#onList = onList;
     this.#upstream = new Upstream(deps.clock, definition);
@@ -71,7 +71,7 @@ export class PolledList {
     this.#cancelTimer = clock.after(jitter * this.#delayMs(), () => void this.begin());
   }
 
-  /** Why the last list failed, for people; null: it did not. */
+  /** Why the last list failed, for people; null if it succeeded. */
   get problem(): string | null {
     return this.#problem;
   }

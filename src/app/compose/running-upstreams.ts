@@ -20,17 +20,17 @@ export interface RunningUpstreamsDeps {
 const undecryptable =
   "Its key or headers cannot be decrypted: they were stored with another master key. Set them again, or delete it.";
 
-/** Uses the upstreams of the configuration and the stored ones; those of the configuration win by name. */
+/** Uses the upstreams of the configuration and the stored ones. Of two with the same name the former is used. */
 export class RunningUpstreams implements UpstreamsInUse {
   readonly #deps: RunningUpstreamsDeps;
   /** Null until the start has read the configuration. */
   #config: ConfiguredModels["config"] | null = null;
   #configured: readonly UpstreamSource[] = [];
-  /** Definitions of the stored ones that are in use, by name. */
+  /** Definitions of the stored upstreams that are in use, by name. */
   #opened: ReadonlyMap<string, UpstreamDefinition> = new Map();
-  /** Names of stored ones that are ignored, which the log states once. */
+  /** Names of stored upstreams that are ignored; each is logged once. */
   #hidden: ReadonlySet<string> = new Set();
-  /** Names of stored ones whose secrets cannot be decrypted, which the log states once. */
+  /** Names of stored upstreams whose secrets cannot be decrypted; each is logged once. */
   #unusable: ReadonlySet<string> = new Set();
   #offered: Promise<void> = Promise.resolve();
 
@@ -70,7 +70,7 @@ export class RunningUpstreams implements UpstreamsInUse {
     await this.#offered;
   }
 
-  /** Takes over the configuration; `offer` offers the models. */
+  /** Stores a new configuration. The models change with the next call of `offer`. */
   take({ config, upstreams }: ConfiguredModels): void {
     const { weight, priority, slots } = deploymentBounds;
     const offer = { models: [], weight: weight.default, priority: priority.default, slots: slots.default };
@@ -79,7 +79,7 @@ export class RunningUpstreams implements UpstreamsInUse {
     this.#open();
   }
 
-  /** Offers the models of all upstreams. Resolves when those of new ones are listed and loaded, at most 2 s later. */
+  /** Offers the models of all upstreams. Resolves when the models of new upstreams are loaded, at most 2 s later. */
   offer(): Promise<void> {
     const stored = this.stored.flatMap((one): UpstreamSource[] => {
       const definition = this.#opened.get(one.name);

@@ -4,7 +4,7 @@ import { OverviewFeed, type ServiceStatus } from "../../domain/service/service-s
 import { type HistoryRange, StatusHistory } from "../../domain/service/status-history.js";
 import type { Context } from "./context.js";
 
-/** What administrators see of the status: that of the process, or of all workers. */
+/** The status that administrators see: that of this process, or in a worker the sum of all workers. */
 export function composeShownStatus(
   { clock, backgroundClock, lifecycle, worker }: Context,
   own: ServiceStatus,

@@ -18,8 +18,8 @@ export async function openCopyTarget(
 }
 
 /**
- * Opens a backup as the source of a copy, and checks that the master key is the one of its secrets: `configured`, else that
- * of the data folder. Rejects with StateOpenError or StartError.
+ * Opens a backup as the source of a copy, and checks that its secrets were encrypted with the master key: `configured`, else
+ * the one in the data folder. Rejects with StateOpenError or StartError.
  */
 export async function openCopySource(backup: string, dataDir: string, configured: Buffer | null): Promise<StateSource> {
   const source = openSnapshot(backup);

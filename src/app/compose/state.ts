@@ -34,19 +34,19 @@ const messagesOfUsage = {
   recovered: "the store accepts usage again",
 };
 
-/** How long a command, behind which a person waits, tries to reach Redis. */
+/** How long a command tries to reach Redis; short, because a person waits for it. */
 export const commandTimeoutMs = 5_000;
-/** How long a request waits until Redis has its usage; then the spool takes it. */
+/** How long a request waits until Redis has stored its usage; afterwards the usage is written to the spool. */
 const settleTimeoutMs = 250;
 
 interface StateTools {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Its phase: while the service starts, a slow Redis is waited for. */
+  /** Tells whether the service is starting: only then is a slow Redis waited for. */
   readonly lifecycle?: Pick<Lifecycle, "phase">;
   /** How long to wait for Redis; default: `state.start_timeout`. */
   readonly openWithinMs?: number;
-  /** Whether an empty embedded state replaces a lost one. */
+  /** Whether an empty embedded database replaces a lost one. */
   readonly newStore?: boolean;
 }
 
@@ -129,8 +129,8 @@ export async function composeLedger({ config, lifecycle, clock, log, observer, w
 }
 
 /**
- * The spool of this process: `spool`, or `spool/<n>` of a worker. The only process, and the first worker, adopt the spools of
- * a former number of workers.
+ * The spool of this process: `spool`, or `spool/<n>` of a worker. The only process, and the first worker, also
+ * store the settlements in spools of former workers.
  */
 async function spoolFolders(dataDir: string, worker: WorkerContext | null) {
   const whole = join(dataDir, "spool");

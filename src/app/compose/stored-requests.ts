@@ -5,9 +5,9 @@ import type { SecretBox } from "../../lib/crypto.js";
 import { withoutSecrets } from "../../telemetry/logger.js";
 import type { Context } from "./context.js";
 
-/** What is stored of requests: the request log and responses, both off by default. */
+/** Stored data about requests: the request log and stored responses, both off by default. */
 
-/** The request log. Without one no code of it is loaded for requests. */
+/** Opens the request log. While it is off, the code that records requests is not loaded. */
 export async function composeRequestLog({ config, lifecycle, log, backgroundClock: clock }: Context, state: State) {
   const { keep, keep_content: keepsContent } = config.requests;
   const { requestLogs: store } = state;
@@ -20,7 +20,7 @@ export async function composeRequestLog({ config, lifecycle, log, backgroundCloc
   return { requestLogs, recorder };
 }
 
-/** Stored responses; null where none are stored, and then no code of them is loaded for requests. */
+/** Opens the stored responses; null if none are stored, and then their code is not loaded. */
 export async function composeStoredResponses(context: Context, { responses: store, now }: State, secrets: SecretBox) {
   const { config, lifecycle, log, backgroundClock: clock } = context;
   const { keep: keepMs } = config.responses;

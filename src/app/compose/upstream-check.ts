@@ -5,10 +5,10 @@ import { checkUpstream } from "../../engines/openai/discovery.js";
 import { InvalidResponse } from "../../engines/openai/protocol/upstream-failure.js";
 import { createSystemClock } from "../../lib/clock.js";
 
-/** Upper bounds of one request; the settings count where they are less. */
+/** Maximum times of one request; shorter times in the settings of the upstream apply instead. */
 const stepMsMax = 5_000;
 const requestMsMax = 10_000;
-/** The list of models, then versions. */
+/** Maximum time of the whole check, which requests the list of models and then the version. */
 const checkMsMax = 15_000;
 
 /** Queries an upstream once, in `withinMs` at most. Follows no redirect. */
@@ -32,7 +32,7 @@ export async function examineUpstream(definition: UpstreamDefinition, withinMs =
   }
 }
 
-/** Why a question to an upstream failed and what to do, in one sentence. */
+/** One sentence with the reason why a request to an upstream failed, and the remedy. */
 export function problemText(error: EngineError, definition: UpstreamDefinition): string {
   const { problem, fix } = explain(error, definition);
   return `${problem}: ${fix}`;
@@ -71,7 +71,7 @@ function explain(error: EngineError, { url, keys }: UpstreamDefinition): { probl
 /** The message of a failed connection; null for other errors. */
 function networkReason(cause: unknown): string | null {
   if (!(cause instanceof Error && "code" in cause)) return null;
-  // Both addresses of a name were tried.
+  // All addresses of a host name were tried: the first failure is reported.
   const [first]: unknown[] = cause instanceof AggregateError ? cause.errors : [];
   if (first instanceof Error) return first.message;
   return cause.message === "" ? String(cause.code) : cause.message;

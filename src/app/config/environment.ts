@@ -33,18 +33,18 @@ const otherNames = [
   "UIS_MASTER_KEY",
 ];
 
-/** Settings that may contain a password; they may also come from files. */
+/** Settings that may contain a password. They can also be read from files, as `<name>_FILE`. */
 const secretSettings: ReadonlySet<string> = new Set(["REDIS_URL", "UIS_STATE_REDIS_URL", "UIS_CORE_TOKEN"]);
 
 /** A setting from outside the file. */
 export interface SettingValue {
   readonly path: SettingPath;
   readonly value: unknown;
-  /** `PORT`, `--port` */
+  /** Name of the variable or option, such as `PORT` or `--port`. */
   readonly from: string;
 }
 
-/** Settings of the environment, those of lower precedence first. */
+/** Settings from environment variables, in the order of ascending precedence. */
 export function settingsOfEnvironment(variables: Variables): {
   readonly values: readonly SettingValue[];
   readonly problems: readonly ConfigProblem[];

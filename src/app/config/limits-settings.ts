@@ -101,7 +101,7 @@ export const limitsSettings = z.strictObject(
   Object.fromEntries(limitNames.map((name) => [limitSettingName(name), limitSetting(name)])),
 );
 
-/** The limits for the rest of the program. */
+/** The limits in the form that the rest of the program uses. */
 export function toServiceLimits(settings: z.output<typeof limitsSettings>): ServiceLimits {
   const entries = limitNames.map((name) => [name, settings[limitSettingName(name)] ?? defaultLimits[name]] as const);
   return { ...defaultLimits, ...Object.fromEntries(entries) };
@@ -129,7 +129,7 @@ export const rateLimitSettings = z.strictObject({
     .describe("Limits by model id and account. Each has requests_per_minute, tokens_per_minute and concurrency."),
 });
 
-/** The default rate limits for the rest of the program. */
+/** The default rate limits in the form that the rest of the program uses. */
 export function toRateLimitDefaults(settings: z.output<typeof rateLimitSettings>): RateLimitDefaults {
   const models = new Map(Object.entries(settings.models).map(([id, model]) => [id, toRateLimits(model)]));
   return { key: toRateLimits(settings.default_key), account: toRateLimits(settings.default_account), models };

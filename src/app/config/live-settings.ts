@@ -6,7 +6,7 @@ import type { UpstreamKind } from "../../domain/engine/upstream.js";
 import { upstreamTakes } from "../engines/registry.js";
 import { wholeNumber } from "./setting-types.js";
 
-/** Ten dollars per thousand tokens: the cost of the longest context remains an exact integer. */
+/** Ten dollars per thousand tokens. With this maximum the cost of the longest context is still an exact integer. */
 const priceMax = 10_000_000;
 
 const price = wholeNumber(0, priceMax);
@@ -41,14 +41,14 @@ export const priceSettings = z
       "these, each with the time `from` which it is valid.",
   );
 
-/** `prices:` of a deployment. Empty: those of the model. */
+/** `prices:` of a deployment. Empty: the prices of the model apply. */
 export const deploymentPriceSettings = z
   .union([z.strictObject({}), fixedPrices, pricesByTime], { error })
   .describe("Prices of requests that this deployment answers, as `prices` of the model. Empty: those of the model.");
 
 type PriceSettings = z.output<typeof priceSettings>;
 
-/** Rising by time; empty: it costs nothing. */
+/** Prices in the order of their start times; empty: the model costs nothing. */
 export function toPriceList(settings: PriceSettings): PriceList {
   const entries = Array.isArray(settings) ? settings : [{ from: 0, ...settings }];
   return entries
@@ -62,7 +62,7 @@ export function toPriceList(settings: PriceSettings): PriceList {
     .sort((a, b) => a.fromMs - b.fromMs);
 }
 
-/** Null: the prices of the model. */
+/** The prices of a deployment; null: the prices of the model apply. */
 export function toDeploymentPrices(settings: z.output<typeof deploymentPriceSettings>): PriceList | null {
   return Array.isArray(settings) || "input" in settings ? toPriceList(settings as PriceSettings) : null;
 }
@@ -114,7 +114,7 @@ export const defaultSettings = z
 
 type DefaultSettings = z.output<typeof defaultSettings>;
 
-/** Null if none is set. */
+/** The default options for requests; null if none is set. */
 export function toRequestDefaults(settings: DefaultSettings): RequestDefaults | null {
   if (!hasDefaults(settings)) return null;
   const { temperature, top_p, min_p, repetition_penalty, max_tokens, stop, system } = settings;

@@ -21,13 +21,13 @@ import { knownNamesAt } from "./setting-list.js";
 import { hubTokenProblems } from "./well-known-variables.js";
 import { readYaml, type YamlFile } from "./yaml-file.js";
 
-/** Sources of a configuration. Flags take precedence over the environment, that over the file, that over defaults. */
+/** Sources of a configuration. Precedence: flags, environment, file, defaults. */
 export interface ConfigSources {
   readonly env: Variables;
   readonly cwd: string;
   /** Settings of the command line; `undefined` values are ignored. */
   readonly flags?: readonly SettingValue[];
-  /** `--config` */
+  /** Value of `--config`. */
   readonly file?: string | undefined;
   /** A file that was read before, instead of reading it again. */
   readonly read?: ConfigFile | undefined;
@@ -44,9 +44,9 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Absolute path of the file that was read; null if there is none. */
   readonly file: string | null;
-  /** Its text; empty without a file. */
+  /** Text of the file; empty if there is none. */
   readonly text: string;
-  /** Where the file has a setting; null if it comes from elsewhere. */
+  /** Position of a setting in the file; null if the setting does not come from the file. */
   readonly positionOf: (path: SettingPath) => SourcePosition | null;
 }
 
@@ -57,7 +57,7 @@ const defaultFile = "uis.yaml";
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
   const { file, text } = sources.read ?? (await readConfigFile(sources));
   const yaml = await readYaml(text, sources.env);
-  // The schema is the longest step that is left.
+  // Other work runs before the validation, which is the longest remaining step.
   await setImmediate();
   const environment = settingsOfEnvironment(sources.env);
   const overrides = [...environment.values, ...(sources.flags ?? [])].filter(({ value }) => value !== undefined);
@@ -96,7 +96,7 @@ function overlay(data: unknown, overrides: readonly SettingValue[]): unknown {
     let group = root;
     for (const name of path.slice(0, -1)) {
       const inner = group[name] ?? {};
-      // The value is not a group, which the schema reports.
+      // The value in the file is not a group. The validation reports this.
       if (!isObject(inner)) break;
       const copy = { ...inner };
       group[name] = copy;

@@ -12,7 +12,7 @@ export type ModelDeployment = Omit<DeploymentSettings, "engine"> & {
   readonly engine: DeploymentSettings["engine"] | undefined;
 };
 
-/** Checks what models say about each other and about upstreams. */
+/** Checks that ids are unique, that named upstreams exist, and that defaults of requests have an effect. */
 export function checkModels(models: readonly ModelSettings[], upstreams: Upstreams, report: Report): void {
   const ids = new Set<string>();
   models.forEach(({ id }, i) => {
@@ -61,7 +61,7 @@ function checkUpstream({ upstream }: ModelDeployment, path: Path, upstreams: Ups
   report([...path, "upstream"], `"${upstream}" is not in upstreams: add it there, or name another; ${choice}`);
 }
 
-/** Each default must have an effect on every deployment. */
+/** Checks that each default has an effect on every deployment. */
 function checkDefaults(model: ModelSettings, path: Path, upstreams: Upstreams, report: Report): void {
   const refused = new Set<string>();
   for (const { upstream } of deploymentsOf(model)) {
@@ -97,7 +97,7 @@ export function deploymentsOf(model: ModelSettings): readonly ModelDeployment[] 
   return [{ ...shared, id: null, engine: model.engine, capabilities: null, weight: 1, priority: 0, prices: {} }];
 }
 
-/** Interval at which the models of an upstream are listed; null: they are not. */
+/** Interval at which the models of an upstream are listed; null: never. */
 export function discoverMs(name: string, models: readonly ModelSettings[], upstreams: Upstreams): number | null {
   const set = upstreams[name]?.discover ?? null;
   if (set !== null) return set === "off" ? null : set;
@@ -105,7 +105,7 @@ export function discoverMs(name: string, models: readonly ModelSettings[], upstr
   return isNamed ? null : upstreamDurations.discover.default;
 }
 
-/** Kinds that keep the computed prompts of earlier requests. */
+/** Kinds of servers with a cache of computed prompts. */
 const cachingKinds: readonly UpstreamKind[] = ["vllm", "sglang", "llama-server"];
 
 export function affinityOf(model: ModelSettings, upstreams: Upstreams): Affinity {

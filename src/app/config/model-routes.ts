@@ -20,23 +20,23 @@ export interface ModelRoute {
   readonly affinity: Affinity;
   /** Models to use instead, in this order. */
   readonly fallbacks: readonly string[];
-  /** In the order of the configuration; at least one. */
+  /** Deployments in the order of the configuration; at least one. */
   readonly deployments: readonly DeploymentRoute[];
 }
 
 export interface DeploymentRoute {
-  /** Unique among all deployments. */
+  /** Id, which is unique among all deployments. */
   readonly id: string;
   readonly weight: number;
   /** Lower numbers are used first. */
   readonly priority: number;
-  /** Concurrent requests. */
+  /** Maximum number of concurrent requests. */
   readonly slots: number;
-  /** Requests that may wait for a slot. */
+  /** Maximum number of requests that wait for a slot. */
   readonly queueMax: number;
-  /** Null: the prices of the model. */
+  /** Null: the prices of the model apply. */
   readonly prices: PriceList | null;
-  /** Null: it runs in an embedded engine. */
+  /** Model at an upstream; null: the deployment runs in an embedded engine. */
   readonly upstream: UpstreamModel | null;
 }
 

@@ -72,7 +72,7 @@ const scriptedSettings = z
     }
   });
 
-/** Request fields that decide where and how a request runs; they always come from the service. */
+/** Request fields that only the service may set, because they decide where and how a request runs. */
 const ownFields = ["model", "messages", "prompt", "input", "stream", "stream_options", "n"];
 
 const passedField = z
@@ -80,7 +80,7 @@ const passedField = z
   .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, { error: "must be the name of a request field" })
   .refine((name) => !ownFields.includes(name), { error: "is a field that the service sets itself: remove it" });
 
-/** The largest of all engines. */
+/** Maximum number of slots, of any engine. */
 const slotsMax = 65_536;
 
 /** Settings of a deployment that a model with one deployment has itself. */
@@ -156,7 +156,7 @@ const deployment = z.strictObject({
 
 export type DeploymentSettings = z.output<typeof deployment>;
 
-/** Fallbacks of one model. */
+/** Maximum number of fallbacks of a model. */
 export const fallbacksMax = 16;
 
 /** One entry of `models:`. */

@@ -11,13 +11,13 @@ import { readUpstreams } from "./upstreams.js";
 /** An upstream that is not in the configuration. */
 export interface NewUpstream {
   readonly url: string;
-  /** Null: not known yet. */
+  /** Kind of the server; null: not known yet. */
   readonly kind: UpstreamKind | null;
-  /** Absolute path; null: no key. */
+  /** Absolute path of the file with the key; null: no key. */
   readonly keyFile: string | null;
 }
 
-/** Its definition, with the defaults of the configuration. Throws a ConfigError whose paths end with `url` or `key_file`. */
+/** Defines an upstream with the configuration's defaults. Throws a ConfigError whose paths end with `url` or `key_file`. */
 export function defineUpstream({ url, kind, keyFile }: NewUpstream): UpstreamDefinition {
   const knownKind = kind ?? (URL.canParse(url) ? kindOfHost(url) : null) ?? "generic";
   const parsed = configSchema.safeParse({ upstreams: { new: { url, kind: knownKind, key_file: keyFile } } });
@@ -39,8 +39,8 @@ const modelsMax = 100;
 const upstreamModelForm = /^[\x21-\x7e]([\x20-\x7e]{0,254}[\x21-\x7e])?$/;
 
 /**
- * The lines of `uis.yaml` that add an upstream and its models. `models`: their ids on the server; `slots`: what it runs at the
- * same time, of which each of several models could use all.
+ * The lines of `uis.yaml` that add an upstream and its models. `models`: their ids on the server; `slots`: requests that
+ * the server runs at the same time, written only for a single model, because several models share them.
  */
 export function upstreamYaml(
   { url, keyFile }: NewUpstream,
@@ -72,7 +72,7 @@ interface ModelEntry {
   readonly deployments: readonly [object];
 }
 
-/** Entries of `models`. Ids that `model` cannot have are left out, and those that would refer to a variable. */
+/** Entries of `models`. Leaves out ids that the setting `model` does not accept or would read as a variable. */
 function entriesOf(upstream: string, models: readonly string[], slots: number | null): readonly ModelEntry[] {
   const taken = new Set<string>();
   return [...new Set(models)]

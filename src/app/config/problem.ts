@@ -1,4 +1,4 @@
-/** A position in a file; both from 1. */
+/** A line and column in a file; both start at 1. */
 export interface SourcePosition {
   readonly line: number;
   readonly column: number;
@@ -27,7 +27,7 @@ export function problemAt(
 
 export type SettingPath = readonly (string | number)[];
 
-/** `["models", 0, "slots"]` as `models[0].slots`. */
+/** Formats a path: `["models", 0, "slots"]` becomes `models[0].slots`. */
 export function formatPath(path: SettingPath): string {
   let text = "";
   for (const part of path) {

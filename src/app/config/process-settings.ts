@@ -5,7 +5,7 @@ import { deploymentsOf } from "./model-references.js";
 import type { ModelSettings } from "./model-settings.js";
 import { text, wholeNumber } from "./setting-types.js";
 
-/** How a service is divided into processes: gateways and cores on several machines, and workers on one. */
+/** Settings that divide a service into processes: gateways and cores on several machines, workers on one. */
 
 const file = text("the path of a file").nullable().prefault(null);
 
@@ -46,7 +46,7 @@ type CoreSettings = z.output<typeof coreSettings>;
 
 type Report = (path: string[], message: string) => void;
 
-/** What a role needs beyond valid settings. */
+/** Checks the settings that a role requires. */
 export function checkRole(
   role: "all" | "core" | "gateway",
   { addresses, tls }: CoreSettings,
@@ -105,7 +105,7 @@ interface SharedByWorkers {
   readonly upstreams: Readonly<Record<string, unknown>>;
 }
 
-/** Reports what several processes cannot share. `auto` counts as several everywhere, so that the machine does not matter. */
+/** Reports settings that need a single process. `auto` counts as several workers on every machine. */
 export function checkWorkers(
   { server, state, models, upstreams }: SharedByWorkers,
   report: (path: string[], message: string) => void,

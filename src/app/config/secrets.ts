@@ -5,7 +5,7 @@ import { ConfigError, type ConfigProblem, problemAt } from "./problem.js";
 
 /** Secrets of the operator's own choice, from the environment only. */
 export interface Secrets {
-  /** Bearer credential of administrators; null: only the one that the process generates. */
+  /** Bearer credential of administrators; null: only the token that the process generates is valid. */
   readonly adminToken: string | null;
   /** An API key to register instead of generating one at the first start. */
   readonly bootstrapApiKey: string | null;
@@ -50,7 +50,7 @@ export function readSecrets(variables: Variables): Secrets {
 /** A secret's text, or the problem of its variable or file. */
 export type SecretText =
   | {
-      /** Null: not set. */
+      /** Text of the secret; null: not set. */
       readonly text: string | null;
       /** The variable with the value or with the file's name, for error messages. */
       readonly from: string;

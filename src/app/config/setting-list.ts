@@ -20,12 +20,12 @@ export interface SettingSchema {
 /** One setting outside `models`. */
 export interface Setting {
   readonly path: readonly string[];
-  /** `UIS_LIMITS_BODY_BYTES_MAX` */
+  /** Name of its variable, such as `UIS_LIMITS_BODY_BYTES_MAX`. */
   readonly environmentName: string;
   readonly schema: SettingSchema;
 }
 
-/** The result of `configJsonSchema` in the bundle, undefined elsewhere: to derive it takes a tenth of a start. */
+/** The schema as a constant of the bundle; undefined elsewhere. Deriving it would take a tenth of the time of a start. */
 declare const bundledConfigSchema: SettingSchema | undefined;
 
 let schema: SettingSchema | null = null;

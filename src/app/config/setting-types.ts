@@ -31,7 +31,7 @@ export function size(minBytes: number, maxBytes: number) {
   return measured(written, parse, formatSize, minBytes, maxBytes);
 }
 
-/** A setting that is written with a unit and is a number in the program. */
+/** A setting that has a unit in the file and is a number in the program. */
 function measured<V extends string | number>(
   written: z.ZodType<V>,
   parse: (value: V) => number | null,

@@ -35,7 +35,7 @@ const url = z
   })
   .describe("Base URL, to which paths such as /chat/completions are added; kind azure: the resource.");
 
-/** The error of a key of a map where that is invalid, otherwise the text. */
+/** Error text of a map: for an invalid key the error of the key, otherwise `message`. */
 const orOfKey = (message: string) => (issue: z.core.$ZodRawIssue) =>
   issue.code === "invalid_key" ? issue.issues[0]?.message : message;
 

@@ -17,7 +17,7 @@ import { type UpstreamSettings, upstreamKeyVariable } from "./upstream-settings.
 
 interface UpstreamSources {
   readonly env: Variables;
-  /** Relative paths of files are below it. */
+  /** Folder to which relative paths of files refer. */
   readonly cwd: string;
 }
 
@@ -78,7 +78,7 @@ class UpstreamFiles {
     this.report = report;
   }
 
-  /** Null if no file is set, or it cannot be used. */
+  /** Content of the file; null if no file is set, or it cannot be used. */
   read(path: SettingPath, name: string | null): string | null {
     if (name === null) return null;
     const file = resolve(this.#cwd, name);
@@ -99,7 +99,7 @@ class UpstreamFiles {
 
 const keysMax = 1_000;
 
-/** The variable takes precedence over the file of the configuration, as with every setting. */
+/** Reads the keys. The variable takes precedence over the files in the configuration, as with every setting. */
 function readKeys(
   name: string,
   settings: UpstreamSettings,

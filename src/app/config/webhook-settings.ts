@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import * as z from "zod";
 import { duration, trueOrFalse, wholeNumber } from "./setting-types.js";
 
-/** Lease of a claimed delivery. It bounds the timeout: an attempt and the write of its result must fit in. */
+/** Lease of a claimed delivery. An attempt and the write of its result must be shorter, so it limits the timeout. */
 export const webhookLeaseMs = 15_000;
 const attemptTimeoutMaxMs = webhookLeaseMs - 5_000;
 

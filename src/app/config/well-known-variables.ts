@@ -10,7 +10,7 @@ export interface TraceSettings {
   readonly serviceName: string;
   /** Attributes of the process, in every span. */
   readonly resource: Readonly<Record<string, string>>;
-  /** Decides which traces are recorded. */
+  /** Name of the sampler, which decides which traces are recorded. */
   readonly sampler: string;
   readonly samplerArg: number;
   /** Variables without effect, each with its remedy. */
@@ -27,7 +27,7 @@ const samplers = [
 ];
 const defaultSampler = "parentbased_always_on";
 
-/** Null if no endpoint is set or tracing is disabled. */
+/** Reads the settings of traces; null if no endpoint is set or tracing is disabled. */
 export function readTraceSettings(variables: Variables): TraceSettings | null {
   const read = (name: string): string | null => variables[name] || null;
   const base = read("OTEL_EXPORTER_OTLP_ENDPOINT");
@@ -89,7 +89,7 @@ function decoded(value: string): string {
 
 /** Settings of downloads. An empty string means that the setting is absent. */
 interface DownloadSettings {
-  /** Absent: the public hub. */
+  /** URL of the model hub; absent: the public hub. */
   readonly hubEndpoint?: string;
   readonly hubToken: string;
   readonly httpProxy: string;

@@ -21,7 +21,7 @@ import { type ConfigProblem, formatPath, problemAt, type SettingPath, type Sourc
 /** Maximum number of aliases: repeated ones could expand to a huge document. */
 const maxAliasCount = 100;
 
-/** A configuration file after YAML and before the schema. */
+/** A configuration file that is parsed as YAML, but not yet validated against the schema. */
 export interface YamlFile {
   /** Plain data; an empty object when the file is empty or has problems. */
   readonly data: unknown;
@@ -52,10 +52,10 @@ export async function readYaml(text: string, variables: Variables): Promise<Yaml
   };
 }
 
-/** Longest time without other work while a file is parsed. Its nodes are created in one step, a third of the whole. */
+/** Longest time without other work while a file is parsed. Only the last step, a third of the whole, is not divided. */
 const sliceMs = 8;
 
-/** What `parseDocument` does in one step. */
+/** Does the same as `parseDocument` of the library, but lets other work run in between. */
 async function parseInSlices(text: string, lines: LineCounter): Promise<Document> {
   const parser = new Parser(lines.addNewLine);
   const composer = new Composer({ lineCounter: lines, prettyErrors: false });
@@ -118,7 +118,7 @@ function plainValue(text: string): string | number | boolean | null {
   return /^-?(0|[1-9]\d*)(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 
-/** Keys and indexes from the document to the last of `nodes`. */
+/** Path of the last of `nodes`: the keys and indexes from the root of the document. */
 function pathOf(nodes: readonly unknown[]): SettingPath {
   const path: (string | number)[] = [];
   nodes.forEach((node, i) => {

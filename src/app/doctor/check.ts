@@ -16,7 +16,7 @@ export function fail(check: string, detail: string, fix: string): Check {
   return { check, status: "fail", detail, fix };
 }
 
-/** The checks report what a start would log. */
+/** Discards log lines: the checks report the same problems as findings. */
 export const silentLog: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** A clock of another machine. */
@@ -27,11 +27,11 @@ export interface OtherClock {
   readonly aheadMs: number;
 }
 
-/** Above the effects of a round trip and of a clock with a resolution of seconds. */
+/** Difference of clocks that is a warning; the error of the measurement is smaller. */
 const warnFromMs = 10_000;
-/** Receivers of webhooks reject timestamps that differ by this much. */
+/** Difference of clocks that is a failure: receivers of webhooks reject such timestamps. */
 const failFromMs = 300_000;
-/** Before the first release. */
+/** An earlier time of the clock is wrong: it is before the first release. */
 const earliestMs = Date.UTC(2026, 0, 1);
 
 /** Compares this machine's clock. `other` null: there is no clock to compare it with. */

@@ -12,13 +12,13 @@ import { type BuildChoice, engineKind, type ProbeResult, probe } from "../engine
 import { type Check, fail, ok, warn } from "./check.js";
 
 const loadTimeoutMs = 10_000;
-/** A driver of a graphics card starts slowly the first time. */
+/** Time limit with a graphics card, whose driver starts slowly the first time. */
 const cardTimeoutMs = 60_000;
 const outputBytesMax = 65_536;
 
 /**
  * Whether the binary of the embedded engine loads on this machine, as in its own processes. Native code may crash its
- * process, so another one loads it. The signal aborts the check. `data_dir` absolute.
+ * process, so a separate process loads it. The signal aborts the check. `data_dir` is absolute.
  */
 export async function engineCheck(
   { engine, data_dir: dataDir }: Pick<Config, "engine" | "data_dir">,
@@ -45,7 +45,7 @@ async function loadCheck(build: BuildChoice, fix: string, env: Variables, signal
   }
 }
 
-/** What the binding found. Exported for tests, because it depends on the machine. */
+/** The check for a result of the probe. Exported for tests, because a result depends on the machine. */
 export function describeProbe({ version, gpu, devices, freeBytes, totalBytes, unusable }: ProbeResult): Check {
   const memory = `${byteText(freeBytes)} of ${byteText(totalBytes)} free`;
   const where = gpu === null ? "" : ` with ${gpu} on ${devices.join(", ") || "the graphics card"}, ${memory}`;
@@ -74,7 +74,7 @@ type LocalModel = Pick<StoredModel, "id" | "kind" | "path" | "bytes" | "contextL
 /** A deployment that a start would load. */
 interface Planned {
   readonly model: LocalModel;
-  /** Per slot. */
+  /** Tokens of context per slot. */
   readonly contextLength: number;
   readonly slots: number;
 }
@@ -93,8 +93,8 @@ export async function memoryCheck(
 }
 
 /**
- * `neededBytes`: of models and contexts; `availableBytes`: memory that this process may use; `hasCard`: part of the models may
- * be in the memory of a graphics card.
+ * `neededBytes`: size of models and contexts; `availableBytes`: memory that this process may use; `hasCard`: part of the models
+ * may be in the memory of a graphics card.
  */
 export function judgeMemory(neededBytes: number, availableBytes: number, hasCard = false): Check {
   const detail = `${byteText(availableBytes)} of memory; models and contexts take ${byteText(neededBytes)}`;

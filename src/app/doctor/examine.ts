@@ -28,7 +28,7 @@ import {
 interface RunningParts {
   readonly state: Pick<State, "kind" | "health" | "now">;
   readonly models: Pick<ModelStore, "list">;
-  /** Aborts slow checks. */
+  /** Its abort ends slow checks. */
   readonly signal: AbortSignal;
 }
 
@@ -38,8 +38,8 @@ export async function examineMachine(): Promise<readonly Check[]> {
 }
 
 /**
- * The other checks of `uis doctor`. `config.data_dir` absolute. In a running service (not null) they use its parts and
- * leave out its ports.
+ * Checks of `uis doctor` that need the configuration. `config.data_dir` is absolute. `running`: the parts of a running service,
+ * which the checks use in place of files; its ports are not checked.
  */
 export async function examineInstallation(
   config: Config,
@@ -74,7 +74,7 @@ export async function examineInstallation(
   ];
 }
 
-/** The store without a running service, and the files beside it. */
+/** Checks of the data folder and the store while no service runs. */
 async function examineStopped(config: Config): Promise<Awaited<ReturnType<typeof examineRedis>>> {
   const files = await dataFilesCheck(config.data_dir);
   if (files.status === "fail") return { checks: [files], clock: null };

@@ -5,13 +5,13 @@ import { type BuildRow, type EngineSettings, listBuilds } from "../engines/build
 import { type Card, findGraphics, type Graphics, thisMachine } from "../engines/graphics.js";
 import { type Check, ok, warn } from "./check.js";
 
-/** The graphics cards of this machine and the builds for them. `config.data_dir` absolute. */
+/** The graphics cards of this machine and the builds for them. `config.data_dir` is absolute. */
 export async function graphicsCheck({ engine, data_dir: dataDir }: Config, env: Variables): Promise<Check> {
   const graphics = await findGraphics(thisMachine(env));
   return judgeGraphics(graphics, engine, await listBuilds(engine, dataDir, graphics));
 }
 
-/** Whether the graphics cards of this machine are used, and what to run if not. */
+/** Whether the graphics cards of this machine are used; if not, the command that enables them. */
 export function judgeGraphics(
   graphics: Graphics,
   { gpu, module_dir: moduleDir }: Pick<EngineSettings, "gpu" | "module_dir">,
@@ -31,7 +31,7 @@ export function judgeGraphics(
   if (used !== undefined) {
     if (used.name !== "vulkan" || closedDevices.length === 0)
       return ok(name, `${detail}; the build ${used.name} is used`);
-    return warn(name, `${detail}; this user must not open ${closedDevices.join(", ")}`, groupsFix);
+    return warn(name, `${detail}; this user has no permission to open ${closedDevices.join(", ")}`, groupsFix);
   }
   const advice = adviceFor(graphics, builds);
   if (advice === null) return ok(name, `${detail}; there is no build for it, and models run on the processor`);

@@ -25,7 +25,7 @@ const fastFeatures: Readonly<Partial<Record<NodeJS.Architecture, readonly string
   arm64: ["asimd", "asimddp"],
 };
 
-/** `version`: `process.versions.node`. */
+/** Whether Node is supported and has current security fixes. `version`: `process.versions.node`. */
 export function runtimeCheck(version: string): Check {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const detail = `Node ${version}`;
@@ -89,9 +89,9 @@ export function openFilesCheck(): Check {
   return limit < openFilesWanted ? warn("open_files", detail, openFilesFix) : ok("open_files", detail);
 }
 
-/** Every request waits for one or two round trips. */
+/** Latency of Redis that is a warning: every request waits for one or two round trips. */
 const latencyWarnMs = 20;
-/** The fastest of several shows the network's latency; the first also opens connections. */
+/** Number of measured round trips, of which the fastest counts: the first one also opens connections. */
 const roundTrips = 3;
 
 const durableFix = "set appendonly yes, appendfsync always and maxmemory-policy noeviction for Redis";
@@ -119,7 +119,7 @@ export async function examineRedis(config: Config): Promise<RedisFindings> {
   }
 }
 
-/** The file of the embedded state while no service uses it; no check for other kinds of state. `config.data_dir` absolute. */
+/** The file of the embedded database while no service uses it; no check for other stores. `config.data_dir` is absolute. */
 export function examineStateFile({ data_dir: dataDir, state }: Config): readonly Check[] {
   if (state.redis_url !== null || state.durability === "none") return [];
   const problem = inspectStateFile(dataDir, { nowMs: Date.now(), leadMaxMs: state.clock_lead_max });
@@ -130,9 +130,9 @@ export function examineStateFile({ data_dir: dataDir, state }: Config): readonly
 const writeFix = "make the data folder writable and give it space; the log has the whole error";
 const stateFix = "see docs/failures.md";
 
-/** The checks for an open state: for Redis with its latency and clock. */
+/** Checks of an open store; for Redis also its latency and clock. */
 export async function examineState(state: Pick<State, "kind" | "health" | "now">): Promise<RedisFindings> {
-  // State in memory is a setting, which has its own check.
+  // State in memory needs no check here: the check of settings warns of it.
   if (state.kind === "volatile") return { checks: [], clock: null };
   if (state.kind === "embedded") {
     const { ok: answers, writeFault, warnings } = await state.health();

@@ -10,7 +10,7 @@ import { type Check, fail, type OtherClock, ok, warn } from "./check.js";
 import { memoryCheck } from "./engine.js";
 
 const hubTimeoutMs = 5_000;
-/** Factor for the download next to its unpacked or converted copy. */
+/** Needed space relative to a download: a download and its unpacked or converted copy exist at the same time. */
 const roomFactor = 2;
 const otherWays = "uis models import FILE; or configure another engine in uis.yaml";
 
@@ -27,7 +27,7 @@ interface ModelFindings {
 }
 
 /**
- * Whether models are stored and fit, and whether more can be downloaded. `config.data_dir` absolute; `list` returns the
+ * Whether models are stored and fit, and whether more can be downloaded. `config.data_dir` is absolute; `list` returns the
  * stored models and rejects if their index is damaged.
  */
 export async function examineModels(

@@ -5,21 +5,21 @@ import { type Check, fail, ok, warn } from "./check.js";
 const page = "see docs/failures.md";
 
 /**
- * Findings of a running service about itself: its store, usage that waits, models that did not load, receivers that fail,
- * and its warnings. `known`: checks of this run, whose findings are not repeated.
+ * Findings of a running service about itself: its store, usage that is not stored yet, models that did not load, receivers that
+ * fail, and its warnings. `known`: earlier checks, whose findings are not repeated.
  */
 export function runningChecks(system: System, known: readonly Check[]): readonly Check[] {
   const { state, models, endpointsFailing, warnings } = system;
   const checks: Check[] = [];
   const report = (check: string, detail: string, fix: string) => checks.push(warn(check, printableLine(detail), fix));
   if (state !== undefined && !state.ok) {
-    checks.push(fail("service", "its store does not answer", "bring the store back: its log has the reason"));
+    checks.push(fail("service", "its store does not answer", "make the store available again: its log has the reason"));
   }
   if (state !== undefined && state.spooled > 0n) {
     report(
       "usage",
       `the usage of ${state.spooled} requests waits for the store`,
-      "bring the store back; keep the data folder",
+      "make the store available again; keep the data folder",
     );
   }
   for (const { id, state: modelState, problem, restarts } of models) {

@@ -19,7 +19,7 @@ const dayMs = 86_400_000;
 const renewBeforeMs = 21 * dayMs;
 const probeTimeoutMs = 1_000;
 
-/** `path` absolute. */
+/** Whether the data folder exists or can be created, and is private. `path` is absolute. */
 export async function dataFolderCheck(path: string): Promise<Check> {
   const choose = "choose another folder with --data-dir (UIS_DATA_DIR)";
   try {
@@ -38,7 +38,7 @@ export async function dataFolderCheck(path: string): Promise<Check> {
   }
 }
 
-/** Whether the service can use its own files in the data folder. `path` absolute. */
+/** Whether the service can use its own files in the data folder. `path` is absolute. */
 export async function dataFilesCheck(path: string): Promise<Check> {
   try {
     await checkDataFiles(path);
@@ -86,7 +86,7 @@ async function answersHealth(url: string): Promise<boolean> {
   try {
     return (await fetch(url, { signal: AbortSignal.timeout(probeTimeoutMs) })).ok;
   } catch {
-    // Nothing listens there, or another program.
+    // No program listens at the address, or a program that is not this service.
     return false;
   }
 }
@@ -136,7 +136,7 @@ export function fallbackWarnings(config: Config, served: ReadonlySet<string>): r
 
 /**
  * Fallbacks whose model does not exist: they are skipped until it does. `served`: ids of the running service's models. Null:
- * no service runs, so that the models of upstreams are unknown.
+ * no service runs, and the models of upstreams are unknown.
  */
 export function fallbackChecks(
   { models, upstreams }: Pick<Config, "models" | "upstreams">,
@@ -153,7 +153,7 @@ export function fallbackChecks(
   });
 }
 
-/** The warnings except those about the state, which the state reports itself. */
+/** The warnings of `warningsOf`, except those about the store, which the open store reports itself. */
 export function warningsExceptState(config: Config, env: Variables): readonly string[] {
   return toWarnings(settingChecks(config, env).filter(({ check }) => check !== "state"));
 }

@@ -12,7 +12,7 @@ import type { Config } from "../config/schema.js";
 import { StartError } from "../process/lifecycle.js";
 import { type Check, ok, silentLog, warn } from "./check.js";
 
-/** Whether each upstream lists its models, and the configured ones among them. A start does not depend on it. */
+/** Whether each upstream lists its models, including the configured ones. A failure is a warning: a start works without. */
 export async function upstreamChecks(
   { models }: Pick<Config, "models">,
   upstreams: readonly UpstreamDefinition[],
@@ -21,8 +21,8 @@ export async function upstreamChecks(
 }
 
 /**
- * The same for the upstreams in the store, without starting a service. Those that the configuration hides are left out.
- * `config.data_dir` absolute; `masterKey` null: the one in the data folder.
+ * Runs `upstreamChecks` for the upstreams in the store, without starting a service. Stored upstreams with the name of a
+ * configured one are left out. `config.data_dir` is absolute; `masterKey` null: the one in the data folder is used.
  */
 export async function storedUpstreamChecks(config: Config, masterKey: Buffer | null): Promise<readonly Check[]> {
   const tools = { clock: createSystemClock(), log: silentLog };
@@ -43,7 +43,7 @@ const concurrentMax = 16;
 
 type SecretOpener = Parameters<typeof toDefinition>[1];
 
-/** Opens nothing if the master key cannot be read: an upstream without a key can be checked all the same. */
+/** If the master key cannot be read, `open` throws, and only upstreams without secrets can be checked. */
 async function secretsOf(config: Config, masterKey: Buffer | null): Promise<SecretOpener> {
   try {
     return new SecretBox(await readMasterKey(masterKey, config.data_dir));
@@ -62,12 +62,12 @@ async function storedCheck(stored: StoredUpstream, secrets: SecretOpener, deadli
     return await upstreamCheck(toDefinition(stored, secrets, deadlineMs), new Set(stored.models));
   } catch (error) {
     if (!(error instanceof UnsealError)) throw error;
-    const fix = "set UIS_MASTER_KEY to the key with which they were stored, or set them again";
+    const fix = "set UIS_MASTER_KEY to the key that encrypted them, or set key and headers again";
     return warn("upstream", `${stored.name}: its key or headers cannot be decrypted: ${error.message}`, fix);
   }
 }
 
-/** Kinds whose lists do not have every name that they accept: of deployments, and any name at all. */
+/** Kinds that accept names of models that they do not list: azure names of deployments, llama-server any name. */
 const partialLists: readonly UpstreamKind[] = ["azure", "llama-server"];
 
 /** `wanted`: ids on the server that the configuration uses. */

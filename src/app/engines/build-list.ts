@@ -20,7 +20,7 @@ export interface EngineSettings {
   readonly module_dir: string | null;
 }
 
-/** Chooses among the builds that are installed now. `dataDir` absolute. */
+/** Chooses among the builds that are installed now. `dataDir` is absolute. */
 export async function chooseInstalledBuild(
   { gpu, gpu_layers: gpuLayers, module_dir: moduleDir }: EngineSettings,
   dataDir: string,
@@ -36,12 +36,12 @@ export interface BuildRow {
   /** The system that the packages are for. */
   readonly platform: string;
   readonly installed: boolean;
-  /** Whether models that are loaded next try it first. */
+  /** Whether models that are loaded from now on try the build first. */
   readonly in_use: boolean;
   /** Size on disk, and of the download; null if the build is not published for this system. */
   readonly bytes: number | null;
   readonly download_bytes: number | null;
-  /** Why it is not in use; null if it is. */
+  /** Why the build is not in use; null if it is. */
   readonly note: string | null;
 }
 

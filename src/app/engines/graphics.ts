@@ -12,20 +12,20 @@ export interface Card {
   readonly memoryBytes: number | null;
 }
 
-/** What programs need to compute on cards. */
+/** Cards, drivers and libraries that programs need to compute on graphics cards. */
 export interface Graphics {
   readonly cards: readonly Card[];
-  /** Version of NVIDIA's driver; null: not loaded, or there is none. */
+  /** Version of NVIDIA's driver; null if no driver is loaded. */
   readonly nvidiaDriver: string | null;
   /** Whether libraries of the CUDA runtime are installed, version 12 or 13. */
   readonly hasCudaRuntime: boolean;
   /** Whether a Vulkan loader is installed. */
   readonly hasVulkan: boolean;
-  /** Device files that the user of this process must not open. */
+  /** Device files that the user of this process has no permission to open. */
   readonly closedDevices: readonly string[];
 }
 
-/** The machine that is examined; tests replace it. */
+/** Access to the examined machine; tests simulate it. */
 export interface Machine {
   readonly system: System;
   /** Prefix of absolute paths. */

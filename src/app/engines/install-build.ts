@@ -17,7 +17,7 @@ export class InstallError extends Error {
 
 export interface InstallOptions {
   readonly build: EngineBuild;
-  /** Absolute. */
+  /** Absolute path. */
   readonly dataDir: string;
   /** Variables of npm, among them the operator's registry, proxy and credentials. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -30,9 +30,9 @@ export interface InstallOptions {
 
 /** Longest time of one download. */
 const downloadTimeoutMs = 30 * 60_000;
-/** Members of the largest package: 25. */
+/** Maximum number of files and folders in a package; the largest one has 25. */
 const membersMax = 500;
-/** Unfinished work of another process that is older belongs to a process that ended. */
+/** Folders of unfinished work that are older are removed: the process that created them has ended. */
 const workAgeMaxMs = 24 * 3_600_000;
 
 /**
@@ -55,7 +55,7 @@ async function installPackage(wanted: PublishedPackage, folder: string, options:
   const { id, packedBytes, bytes } = wanted;
   const target = join(folder, id);
   if (await isPackage(target, id)) return;
-  // npm keeps a download in its cache too.
+  // The download is needed twice, because npm also stores it in its cache.
   await requireSpace(folder, 2 * packedBytes + bytes);
   const work = await mkdtemp(join(folder, workPrefix));
   try {
@@ -66,7 +66,7 @@ async function installPackage(wanted: PublishedPackage, folder: string, options:
     await mkdir(unpacked, { mode: 0o755 });
     await unpackTarball(tarball, unpacked, { membersMax, bytesMax: bytes, signal: options.signal });
     if (!(await isPackage(unpacked, id))) throw new InstallError(`${packageScope}${id} has unexpected contents`);
-    // What is there is damaged, or another process has just installed the same.
+    // An existing folder is damaged, or another process has just installed the same package.
     await rm(target, { recursive: true, force: true });
     await rename(unpacked, target);
     await rm(tarball, { force: true });
@@ -84,7 +84,7 @@ async function download(
 ): Promise<void> {
   const name = `${packageScope}${wanted.id}@${publishedVersion}`;
   onStep(`fetching ${name}, ${byteText(wanted.packedBytes)}`);
-  // With a cache of its own npm needs no home folder that can be written, and leaves no second copy there.
+  // With a separate cache npm needs no writable home folder, and no second copy of the download remains.
   const cache = ["--cache", join(work, "cache")];
   const args = ["pack", name, "--json", "--ignore-scripts", ...cache, "--pack-destination", work];
   const [{ filename }] = packedList.parse(

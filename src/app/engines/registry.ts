@@ -18,7 +18,7 @@ export const engineKinds = [scriptedEngine, llamaEngine, openAiEngine] as const;
 
 export type EngineName = (typeof engineKinds)[number]["name"];
 
-/** Names in the configuration. */
+/** Names of the engines in the configuration. */
 export const engineNames = engineKinds.map(({ name }) => name) as [EngineName, ...EngineName[]];
 
 /** The engine with that name. Throws if there is none. */

@@ -15,7 +15,7 @@ export interface ImportedConfig {
 export interface LiteLlmImport {
   readonly config: ImportedConfig;
   readonly notes: readonly Note[];
-  /** Entries of model_list. */
+  /** Number of entries of model_list. */
   readonly entries: number;
 }
 

@@ -6,7 +6,7 @@ import { infoReasonOf, type Note, reasonOf } from "./notes.js";
 import { findProvider } from "./providers.js";
 import { type Group, groupOf, numberOf, textOf, toLiteral } from "./values.js";
 
-/** Nano-dollars per token. */
+/** Prices in nano-dollars per token. */
 interface Prices {
   input?: number;
   cached_input?: number;
@@ -35,7 +35,7 @@ export interface ModelEntry {
   deployments: DeploymentEntry[];
 }
 
-/** What decides the shares of a model's deployments. */
+/** LiteLLM settings that determine which share of a model's requests a deployment gets. */
 interface Shares {
   readonly weight: number | null;
   readonly order: number | null;
@@ -46,7 +46,7 @@ interface Shares {
 interface ImportedModel {
   readonly entry: ModelEntry;
   readonly shares: Shares[];
-  /** Of each deployment; only those that can be defaults of a model. */
+  /** Request options of each deployment that can be defaults of a model. */
   readonly defaults: Readonly<Record<string, number>>[];
 }
 
@@ -70,7 +70,7 @@ const modes: ReadonlyMap<string, DeploymentOperation> = new Map([
   ["embedding", "embeddings"],
   ["rerank", "rerank"],
 ]);
-/** Modes whose operations are found by asking the upstream. */
+/** Modes for which the operations are discovered from the upstream. */
 const chatModes = ["chat", "responses"];
 
 /** The models of an import. Entries with the same model_name are deployments of one model. */
@@ -96,7 +96,7 @@ export class ImportedModels {
     if (why !== null) this.#note({ sort: "left out", what: `${at} (${id})`, why, of: null });
   }
 
-  /** Null, or why the entry is left out. */
+  /** Returns why the entry is left out; null if it was added. */
   #add(at: string, id: string, params: Group, info: Group): string | null {
     const mode = textOf(info["mode"]) ?? "chat";
     if (!chatModes.includes(mode) && !modes.has(mode)) {
@@ -177,7 +177,7 @@ export class ImportedModels {
     return [...this.#models.keys()];
   }
 
-  /** A further name of a model. */
+  /** Adds a further name of a model. */
   addAlias(alias: string, of: string): void {
     const model = this.#models.get(of);
     if (model === undefined) return;
@@ -189,7 +189,7 @@ export class ImportedModels {
     });
   }
 
-  /** False: the model has as many as it can have. */
+  /** Adds a fallback. Returns false if the model already has the maximum number. */
   addFallback(id: string, fallback: string): boolean {
     const entry = this.#models.get(id)?.entry;
     if (entry === undefined || id === fallback || entry.fallbacks?.includes(fallback)) return true;
@@ -221,7 +221,7 @@ function defaultsOf(params: Group): Readonly<Record<string, number>> {
   return Object.fromEntries(defaults);
 }
 
-/** Those that all deployments of a model have. */
+/** Defaults that all deployments of a model have with the same value. */
 function sharedDefaults(all: ImportedModel["defaults"]): Readonly<Record<string, number>> {
   const [first = {}] = all;
   return Object.fromEntries(
@@ -272,7 +272,7 @@ function greatestDivisor(a: number, b: number): number {
 
 const priceMax = 10_000_000;
 
-/** Nano-dollars of dollars per token; null: no price is set. */
+/** Converts prices in dollars per token to nano-dollars; null if no price is set. */
 function pricesOf(settings: Group, note: (sort: Note["sort"], what: string, why: string) => void): Prices | null {
   const names = {
     input: "input_cost_per_token",
@@ -295,7 +295,7 @@ function pricesOf(settings: Group, note: (sort: Note["sort"], what: string, why:
   return Object.keys(prices).length === 0 ? null : prices;
 }
 
-/** Prices that all deployments share stand at the model. */
+/** Moves prices that all deployments share to the model. */
 function withSharedPrices(entry: ModelEntry): ModelEntry {
   const texts = new Set(entry.deployments.map(({ prices }) => JSON.stringify(prices ?? null)));
   const [prices] = entry.deployments.map((deployment) => deployment.prices);

@@ -23,7 +23,7 @@ export interface UpstreamEntry {
 interface Imported {
   readonly name: string;
   readonly entry: UpstreamEntry;
-  /** Longest of its entries; null: none is set. */
+  /** Longest time among the entries that use the upstream; null: none sets one. */
   firstByteMs: number | null;
   totalMs: number | null;
 }
@@ -108,7 +108,7 @@ export class ImportedUpstreams {
     for (const one of this.#byIdentity.values()) if (one.name === name) one.entry.discover = "30s";
   }
 
-  /** The entries by name, and the longest time that a call may take; null: the default suffices. */
+  /** The entries of `upstreams:` by name, and the longest time that a call to one of them may take. */
   finish(): { readonly entries: Readonly<Record<string, UpstreamEntry>>; readonly longestMs: number } {
     const all = [...this.#byIdentity.values()];
     const entries = all.map(({ name, entry, ...times }) => {
@@ -151,7 +151,7 @@ export class ImportedUpstreams {
     longest("firstByteMs", "stream_timeout", params["stream_timeout"]);
   }
 
-  /** A name that is free, also as a variable. */
+  /** A name whose variable for the key no other upstream has. */
   #nameFor(providerName: string, provider: Provider, url: string): string {
     // A server on this machine is not OpenAI.
     const ofServer = provider.kind === "openai" ? "openai-compatible" : providerName;
@@ -163,7 +163,7 @@ export class ImportedUpstreams {
   }
 }
 
-/** Milliseconds of seconds; null if they are no usable time. */
+/** Converts seconds to milliseconds; null if they are not a usable time. */
 export function toMs(seconds: unknown): number | null {
   const number = numberOf(seconds);
   const ms = Math.round((number ?? 0) * 1000);
@@ -178,7 +178,7 @@ function baseUrlOf(provider: Provider, params: Group): { readonly text: string }
     return { reason: "api_base is missing: nothing says where its server is" };
   }
   const variable = variableOf(base);
-  // The variable of Ollama has no path, as its own programs use it.
+  // The variable for Ollama contains no path, because Ollama's own programs use it too.
   if (variable !== null) return { text: `\${${variable}}${provider.kind === "ollama" ? "/v1" : ""}` };
   const checked = checkUpstreamUrl(provider.kind === "azure" ? base.replace(/\/openai(\/.*)?$/, "") : base);
   if ("refusal" in checked) return { reason: `api_base ${checked.refusal}` };
@@ -230,7 +230,7 @@ function headersOf(params: Group): Headers {
   return { set, secret, invalid };
 }
 
-/** The telling part of a host: `gpu-1` of `gpu-1.lan`; null for this machine and for a reference. */
+/** The distinguishing part of a host: `gpu-1` of `gpu-1.lan`; null for this machine and for a reference to a variable. */
 function hostNameOf(url: string): string | null {
   if (!URL.canParse(url)) return null;
   const host = new URL(url).hostname.replace(/^\[(.*)\]$/, "$1");

@@ -1,6 +1,6 @@
 import { printableLine } from "../../lib/display-text.js";
 
-/** Something that a person has to know about an import. */
+/** A remark for the operator about an imported configuration. */
 export interface Note {
   /** `to do`: the printed configuration needs it; `left out`: it has no effect any more; `changed`: it works differently. */
   readonly sort: "to do" | "left out" | "changed";
@@ -11,13 +11,13 @@ export interface Note {
   readonly of: Subject | null;
 }
 
-/** `models` by id, `upstreams` by name. */
+/** An entry of the configuration: a model by its id, or an upstream by its name. */
 export interface Subject {
   readonly list: "models" | "upstreams";
   readonly name: string;
 }
 
-/** One comment or line of a summary. */
+/** Text of a note, for a comment or a line of the summary. */
 export function noteLine({ sort, what, why }: Pick<Note, "sort" | "what" | "why">): string {
   return printableLine(`${sort}: ${what}: ${why}`);
 }
@@ -84,7 +84,7 @@ export function reasonOf(name: string): string {
   return reasons.find(([form]) => form.test(name))?.[1] ?? otherwise;
 }
 
-/** The same for a setting of `model_info`, where some names mean something else. */
+/** Why a setting of `model_info` is left out. Some names mean something else there than in other groups. */
 export function infoReasonOf(name: string): string {
   return name === "max_tokens" ? discovered : reasonOf(name);
 }

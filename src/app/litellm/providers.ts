@@ -1,6 +1,6 @@
 import type { UpstreamKind } from "../../domain/engine/upstream.js";
 
-/** How an upstream reaches what LiteLLM names a provider. */
+/** Settings of an upstream for one of LiteLLM's providers. */
 export interface Provider {
   readonly kind: UpstreamKind;
   /** Base URL of an entry without api_base; null: an entry needs one. */
@@ -9,7 +9,7 @@ export interface Provider {
   readonly keyVariable: string | null;
   /** Variable that LiteLLM reads for an entry without api_base. */
   readonly urlVariable?: string;
-  /** Added to an api_base that has no path. */
+  /** Path that is added to an api_base without a path. */
   readonly path?: string;
 }
 

@@ -10,7 +10,7 @@ const heading = [
 /** The configuration as YAML, with a comment for every note where it belongs. */
 export function renderConfig({ config, notes }: LiteLlmImport): string {
   const document = new Document(config, { aliasDuplicateObjects: false });
-  // A value with a reference stays text, whatever its variable contains.
+  // A value with a reference is quoted, so that it is text for any content of the variable.
   visit(document, {
     Scalar(key, node) {
       if (key !== "key" && typeof node.value === "string" && node.value.includes("${")) node.type = Scalar.QUOTE_DOUBLE;

@@ -29,7 +29,7 @@ export function variableOf(text: string): string | null {
   return referenceForm.exec(text)?.[1] ?? null;
 }
 
-/** A literal text as our configuration writes it, which would expand `${NAME}`. */
+/** Escapes a literal text for our configuration, which would expand `${NAME}`. */
 export function toLiteral(text: string): string {
   return text.replaceAll("${", () => "$${");
 }

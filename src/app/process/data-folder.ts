@@ -40,7 +40,7 @@ export async function readAdminToken(dataDir: string): Promise<string | null> {
 
 const runningService = z.object({ url: z.url(), grpc: z.string(), ops: z.string(), pid: z.number().int().positive() });
 
-/** Addresses and process of a service. The field names are a file format. */
+/** Addresses and process of a service. The field names are those of service.json. */
 type RunningServiceFile = z.output<typeof runningService>;
 
 /** Writes service.json. The returned function removes it unless another process has replaced it. */
@@ -108,7 +108,7 @@ export async function openDataDir(path: string): Promise<void> {
   }
 }
 
-/** What the service itself keeps in its data folder, and the access that it needs. */
+/** Files and folders of the service in its data folder, with the access that it needs. */
 const ownEntries: readonly { readonly name: string; readonly kind: "file" | "folder"; readonly mode: number }[] = [
   { name: "uis.db", kind: "file", mode: constants.R_OK | constants.W_OK },
   { name: "uis.db-wal", kind: "file", mode: constants.R_OK | constants.W_OK },
@@ -123,8 +123,8 @@ const ownEntries: readonly { readonly name: string; readonly kind: "file" | "fol
 ];
 
 /**
- * Rejects with StartError for the first entry of the data folder that is of another kind, or that this user may not access
- * (E-29). Absent ones are created later.
+ * Rejects with StartError for a file in place of a folder, a folder in place of a file, or an entry that this user may not
+ * access (E-29). Absent entries are created later.
  */
 export async function checkDataFiles(dataDir: string): Promise<void> {
   for (const { name, kind, mode } of ownEntries) await checkEntry(join(dataDir, name), kind, mode);
@@ -148,7 +148,7 @@ async function checkEntry(path: string, kind: "file" | "folder", mode: number): 
   throw new StartError(`${path} cannot be used: it is ${is}, and must be a ${kind}`, "move it away");
 }
 
-/** Cause and fix of an error of the file system as a refusal to start; any other error stays as it is. */
+/** Turns an error of the file system into a StartError with cause and fix; returns any other error unchanged. */
 export function toStartError(error: unknown, dataDir: string): unknown {
   const fault = fileFaultOf(error);
   if (fault === null) return error;

@@ -65,7 +65,7 @@ export class Lifecycle {
     this.#closers.push({ name, close });
   }
 
-  /** Awaits a promise in the background: its failure is logged, the stop waits for it. */
+  /** Awaits a promise in the background. Its failure is logged, and a stop waits until it is settled. */
   track(what: string, promise: Promise<unknown>): void {
     const settled = promise
       .catch((cause: unknown) => this.#options.log.error({ err: cause }, `${what} failed`))
@@ -74,8 +74,8 @@ export class Lifecycle {
   }
 
   /**
-   * Drains, then closes everything. A second call returns the same promise. With `drainMs` running calls may finish for at most
-   * this time, and new ones are not accepted: a person waits.
+   * Drains, then closes everything. A second call returns the same promise. `drainMs` is for a stop for which a person waits:
+   * running calls may finish for at most this time, and new ones are rejected immediately.
    */
   stop(service: Stoppable, drainMs: number | null = null): Promise<void> {
     this.#stopped ??= this.#drain(service, drainMs).then(() => this.close());
@@ -111,7 +111,7 @@ export class Lifecycle {
   }
 }
 
-/** Whether the promise settles in time. Rejects as it does. */
+/** Whether the promise settles in time. Rejects if the promise rejects. */
 async function endsWithin(promise: Promise<void>, ms: number): Promise<boolean> {
   const timer = new AbortController();
   const late = delay(ms, false, { signal: timer.signal }).catch(() => false);

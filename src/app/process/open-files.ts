@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { StartError } from "./lifecycle.js";
 
-/** Left for the store, health checks, deliveries, the engine's processes, operators and files. */
+/** Open files that are reserved for the store, health checks, deliveries, engine processes, operators and files. */
 const reserve = 192;
-/** A request that an upstream answers has two. */
+/** Sockets of one client connection: a request that is sent to an upstream needs a second one. */
 const perConnection = 2;
 const connectionsMin = 64;
 export const openFilesMin = reserve + perConnection * connectionsMin;

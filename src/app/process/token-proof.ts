@@ -6,7 +6,7 @@ export const identityPath = "/identity";
 
 /** 32 random bytes in base64url. */
 const challengeForm = /^[\w-]{43}$/;
-/** Separates these digests from any other use of the token. */
+/** Part of the digested text, so that no other use of the token yields the same digest. */
 const purpose = "unified-inference identity 1";
 
 /** A new random challenge for a service. */

@@ -2,7 +2,7 @@ import type { Deployment } from "../../domain/catalog/deployment.js";
 import type { LoadProgress } from "../../domain/engine/engine.js";
 import { DownloadText, timeText } from "../command-line/download-text.js";
 
-/** In this process or a child of it; an upstream's models load without progress. */
+/** Whether an embedded engine is loading the deployment. Models of upstreams have no progress of loading. */
 export function isLoading({ upstream, model, failure }: Deployment): boolean {
   return upstream === null && model === null && failure === null;
 }
@@ -10,7 +10,7 @@ export function isLoading({ upstream, model, failure }: Deployment): boolean {
 /** From this share on the weights are read, and the engine prepares its memory, which has no progress. */
 const almostAll = 0.99;
 
-/** Most rows at once: more would not fit on a small terminal. */
+/** Maximum number of rows that are shown: more would not fit on a small terminal. */
 const rowsMax = 8;
 
 /** A deployment that is loading. */
@@ -32,7 +32,7 @@ export class LoadingRows {
     this.#nowMs = nowMs;
   }
 
-  /** Makes the rows, at most `width` columns wide. Returns the ids of models whose load has ended since the last call. */
+  /** Updates `rows`, at most `width` columns wide. Returns the ids of models whose load has ended since the last call. */
   update(loading: readonly Deployment[], width: number): ReadonlySet<string> {
     const former = this.#shown;
     const rows = new Map(

@@ -5,7 +5,7 @@ import type { Service } from "../service/service.js";
 
 /** An inference server on this machine that lists its models without a key. */
 export interface LocalServer {
-  /** Of the program, for people. */
+  /** Name of the program, for people. */
   readonly name: string;
   /** Base URL of its API. */
   readonly url: string;
@@ -16,7 +16,7 @@ const usualPorts: readonly number[] = [11_434, 1_234, 8_000, 8_080];
 
 const answerMsMax = 300;
 
-/** The servers beside a service; none are searched where its configuration has upstreams. */
+/** Searches this machine for servers other than this service, unless its configuration has upstreams. */
 export async function findServersBeside({ config, addresses }: Service): Promise<readonly LocalServer[]> {
   if (Object.keys(config.upstreams).length > 0) return [];
   const own = [addresses.http, addresses.grpc, addresses.ops];
@@ -46,7 +46,7 @@ const names: Readonly<Partial<Record<UpstreamKind, string>>> = {
   "llama-server": "llama-server",
 };
 
-/** LM Studio does not state a kind or version. */
+/** The program's name. LM Studio does not state a kind or version, and is recognized by its port. */
 function nameOf(kind: UpstreamKind | null, port: number): string {
   const name = kind === null ? undefined : names[kind];
   return name ?? (port === 1_234 ? "LM Studio" : "a server with OpenAI's API");

@@ -18,7 +18,7 @@ interface OnlyProcessOptions {
   readonly json?: boolean;
   /** Source of a chat model. */
   readonly model?: string;
-  /** Begins with an empty state where the former one is lost. */
+  /** Starts with an empty database if the former one is lost. */
   readonly newStore?: boolean;
 }
 
@@ -75,7 +75,7 @@ interface OutputSettings extends Pick<Config, "log"> {
   readonly json: boolean;
 }
 
-/** On a terminal lines for people and progress that is drawn again, elsewhere plain text and the log as configured. */
+/** Output with redrawn progress on a terminal; plain text and the log in its configured form otherwise. */
 function openServeOutput(io: CliIo, { log, json }: OutputSettings): ServeOutput {
   const isTerminal = io.stderr.isTTY === true;
   const isPretty = isPrettyLog(log.format, io.stderr);

@@ -26,7 +26,7 @@ interface PlainSettings {
   readonly json: boolean;
 }
 
-/** For a pipe, a file and a terminal without control sequences. */
+/** Output to a pipe, a file or a terminal without control sequences. */
 export class PlainOutput implements ServeOutput {
   readonly log: Logger;
   readonly #io: CliIo;

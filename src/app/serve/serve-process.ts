@@ -18,7 +18,7 @@ export interface ServeConfig {
   readonly read: ConfigFile;
 }
 
-/** What a worker does not read by itself. */
+/** Settings and file that a worker gets from the first process, and does not read by itself. */
 export interface ReadBefore {
   /** Settings of `--upstream`. */
   readonly settings?: readonly SettingValue[];
@@ -28,16 +28,16 @@ export interface ReadBefore {
 /** Loads the configuration of `uis serve`. Both functions reject with a ConfigError. */
 export interface ConfigLoader {
   start(before?: ReadBefore): Promise<ServeConfig & { readonly secrets: Secrets }>;
-  /** While the service runs: without the secrets, which are read once. */
+  /** Loads it again while the service runs, without the secrets, which are read only at the start. */
   again(before?: ReadBefore): Promise<ServeConfig>;
 }
 
-/** Time for running requests after a stop signal; null: as configured. A person waits for the end after Ctrl-C on a terminal. */
+/** Time for running requests after a stop signal; null: as configured. Ctrl-C on a terminal has a short one: a person waits. */
 export function drainMsOf(reason: unknown, io: CliIo): number | null {
   return reason === "SIGINT" && io.stderr.isTTY === true ? interactiveDrainMs : null;
 }
 
-/** `stopping` is aborted with the reason at the first SIGTERM or SIGINT, or by `stop`. A second signal exits at once. */
+/** `stopping` is aborted with the reason at the first SIGTERM or SIGINT, or by `stop`. A second signal exits immediately. */
 export function onStopSignal(log: Logger, exit: () => never) {
   const stopping = new AbortController();
   const stop = (reason: string): void => {
@@ -47,7 +47,7 @@ export function onStopSignal(log: Logger, exit: () => never) {
   };
   const onSignal = (signal: NodeJS.Signals): void => {
     if (stopping.signal.aborted) {
-      log.error({ signal }, "exiting at once after a second signal");
+      log.error({ signal }, "exiting immediately after a second signal");
       exit();
     }
     stop(signal);

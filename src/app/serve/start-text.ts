@@ -26,20 +26,20 @@ export function readyLine({ addresses, firstKey, dashboardPath, parts, config }:
 
 const unpainted: Paint = (_, text) => text;
 
-/** How to call the command line: one that npm or npx has started is not on the path of the shell. */
+/** Command that starts this program: `npx uis` if npm or npx started it, because it is then not on the shell's PATH. */
 export function commandName(env: CliIo["env"]): string {
   return env["npm_execpath"] === undefined ? "uis" : "npx uis";
 }
 
 interface TextForm {
   readonly paint?: Paint;
-  /** As `commandName` gives it. */
+  /** Command to call this program, from `commandName`. */
   readonly uis?: string;
-  /** How to end the service, in the title. */
+  /** Text after the title that says how to stop the service. */
   readonly stops?: string;
 }
 
-/** The same as text. */
+/** Addresses, first key and dashboard link of a service that is ready, as text for people. */
 export function readyText(service: Service, { paint = unpainted, uis = "uis", stops = "" }: TextForm = {}): string {
   const { addresses, firstKey, dashboardPath, config } = service;
   const isVolatile = config.state.durability === "none";
@@ -71,7 +71,7 @@ export function nextStepText(service: Service, servers: readonly LocalServer[] =
   return `${step}\n${serversText(servers)}${stopText}\n`;
 }
 
-/** How to end the service. */
+/** Text that says how to stop the service. */
 export const stopText = "Stop it with Ctrl-C.";
 
 /** How to add the servers; empty without any. */
@@ -107,7 +107,7 @@ export function readyChat(catalog: Catalog): CatalogModel | null {
   return catalog.all().find(({ caps, capabilities }) => caps !== null && capabilities.includes("chat")) ?? null;
 }
 
-/** That a model can be used: `Chat model ready: smollm2-135m-instruct (demo quality)`. */
+/** Line about a model that can be used: `Chat model ready: smollm2-135m-instruct (demo quality)`. */
 export function modelReadyText({ id, capabilities }: CatalogModel): string {
   const kind = capabilities.includes("chat")
     ? "Chat model"
@@ -117,7 +117,7 @@ export function modelReadyText({ id, capabilities }: CatalogModel): string {
   return `${kind} ready: ${id}${isDemonstrationModel(id) ? " (demo quality)" : ""}`;
 }
 
-/** A first request to a chat model that is ready. Later starts do not have a key, so the command line sends it. */
+/** Command for a first request to a chat model: curl with the first key. Later starts show no key, so it is `uis run`. */
 export function tryText(service: Service, model: string, uis: string): string {
   return service.firstKey === null ? `${uis} run ${quote(model)} ${quote(question)}` : curlOf(service, model);
 }

@@ -82,14 +82,14 @@ export class TerminalOutput implements ServeOutput {
     this.#rows.end();
   }
 
-  /** Text of the start, which is no text of `--json`. */
+  /** Writes a text about the start; with `--json` it is left out. */
   #say(text: string): void {
     if (this.#json || text === "") return;
     if (this.#io.stdout.isTTY === true) this.#rows.write(text);
     else this.#io.stdout.write(text);
   }
 
-  /** Until all models are loaded or have failed. Names each that became ready, and a first request to the first chat model. */
+  /** Shows progress until all models are loaded or have failed, each model that became ready, and a first request. */
   async #showLoading(service: Service, stopping: AbortSignal): Promise<void> {
     const { catalog } = service.parts;
     const loading = new LoadingRows(() => performance.now());
@@ -123,7 +123,7 @@ function withoutShown(log: Logger): Logger {
     (level: keyof Logger): Logger["info"] =>
     (fields, message) => {
       const error = "err" in fields ? fields.err : null;
-      // A model that is not on this machine and cannot be downloaded: the error has cause and remedy.
+      // The model is not on this machine and cannot be downloaded: the message of the error has cause and remedy.
       if (error instanceof EngineError && error.code === "model_not_loaded") log[level]({}, error.message);
       else if (!shownOtherwise.has(message)) log[level](fields, message);
     };

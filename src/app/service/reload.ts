@@ -108,7 +108,7 @@ export function createReload({ config, upstreams: atStart, tls, limits, parts, l
   };
 }
 
-/** The new values, but the former object of each value that is equal: what refers to it stays as it is. */
+/** The new values, but with the former object for each equal value, so that unchanged objects stay in use. */
 function keepEqual<T>(before: readonly T[], after: readonly T[]): readonly T[] {
   return after.map((value) => before.find((former) => isDeepStrictEqual(former, value)) ?? value);
 }
@@ -123,7 +123,7 @@ function changedLiveSettings(
   return new Map(settings.filter(([id, live]) => !isDeepStrictEqual(former.get(id), live)));
 }
 
-/** Replaces the configured models; discovered ones stay, and take the ids that are no longer configured. */
+/** Replaces the configured models. Discovered models stay; they can get ids that are no longer configured. */
 async function replaceModels(
   { catalog, discovery }: ReloadDeps["parts"],
   configured: readonly ModelDefinition[],
@@ -135,7 +135,7 @@ async function replaceModels(
   discovery.refresh();
 }
 
-/** Ids of the models that differ in nothing but live settings, which are replaced in place: they are not loaded again. */
+/** Ids of models that differ at most in live settings. These are replaced in place, and the models are not loaded again. */
 function unchangedModels(before: readonly ModelDefinition[], after: readonly ModelDefinition[]): ReadonlySet<string> {
   const former = new Map(before.map((model) => [model.id, withoutLiveSettings(model)]));
   const same = after.filter((model) => isDeepStrictEqual(former.get(model.id), withoutLiveSettings(model)));

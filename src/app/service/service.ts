@@ -35,7 +35,7 @@ interface ServiceInput {
   readonly environment: Variables;
   /** Source of a chat model that replaces the default one; only without `models` in the configuration. */
   readonly chatModel?: string | undefined;
-  /** Whether an empty state replaces a lost one. */
+  /** Whether an empty database replaces a lost one. */
   readonly newStore?: boolean | undefined;
   /** This process as one of several workers; absent: the only process. */
   readonly worker?: WorkerContext | undefined;
@@ -45,7 +45,7 @@ interface ServiceInput {
 export interface Service {
   readonly config: Config;
   readonly addresses: ListenAddresses;
-  /** The key of a first start; null if the store had keys or the operator set one. */
+  /** The API key that a first start creates; null if the store had keys or the operator set one. */
   readonly firstKey: CreatedKey | null;
   /** Path on the HTTP listener. At a first start it has the one-time token that sets the administrator's password. */
   readonly dashboardPath: string;
@@ -55,7 +55,7 @@ export interface Service {
   readonly chatChosen: Promise<void>;
   /** Resolves when every model is loaded or has failed. */
   readonly modelsLoaded: Promise<void>;
-  /** Valid as long as this process runs. */
+  /** The administrator's token that is valid as long as this process runs. */
   readonly adminToken: string;
   readonly parts: Parts;
   readonly reload: Reload;
@@ -86,7 +86,7 @@ export async function startService(input: ServiceInput): Promise<Service> {
   }
 }
 
-/** A fault of the data folder with its cause and fix; any other error stays as it is. */
+/** Turns a fault of the data folder into an error with cause and fix; returns any other error unchanged. */
 function toRefusal(error: unknown, { data_dir: dataDir, state }: Config): unknown {
   const damagedIndex = modelIndexFault(error);
   if (damagedIndex !== null) {
@@ -105,7 +105,7 @@ function toRefusal(error: unknown, { data_dir: dataDir, state }: Config): unknow
 
 async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycle): Promise<Service> {
   const { config, secrets, log, environment, worker = null } = input;
-  // Before anything is opened: a start with too few of them would fail anywhere.
+  // Checked before anything is opened: with too few open files the start would fail at an arbitrary step.
   const connectionsMax = connectionsWithin(openFilesLimit());
   const tls = await loadTls(config.server.tls);
   const opsToken = await loadOpsToken(config.server);
@@ -209,21 +209,21 @@ function modelsOfRole({ config, upstreams }: Pick<ServiceInput, "config" | "upst
   return { config: { ...config, models: [], upstreams: {} }, upstreams: [] };
 }
 
-/** The listener for operators of a worker is in the first process, which also names the ports. */
+/** Starts the listeners. A worker gets its ports from the first process, which also has the listener for operators. */
 async function listen({ http, grpc, ops }: Parts, server: Config["server"], worker: WorkerContext | null) {
   if (worker === null) {
-    if (ops === null) throw new Error("a process without workers has a listener for operators");
+    if (ops === null) throw new Error("the listener for operators is missing");
     return await listenAll({ http, grpc, ops }, server);
   }
   return await listenAll({ http, grpc, ops: worker.ops }, { ...server, ...(await worker.ports()) });
 }
 
-/** Models stored on this machine run in the embedded engine, of which there is one per machine, and workers have none. */
+/** A store that lists no models, for workers: stored models run in the embedded engine, which workers do not have. */
 function withoutModels(store: Parts["modelStore"]): Parts["modelStore"] {
   return { ...store, list: async () => [] };
 }
 
-/** A reload is logged by one worker; each logs its own failures. */
+/** A log for all workers but one: only one worker logs the changes of a reload, each worker logs its own failures. */
 function onlyFailures(log: Logger): Logger {
   const nothing = (): void => {};
   return { debug: nothing, info: nothing, warn: nothing, error: log.error };

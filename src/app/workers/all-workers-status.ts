@@ -12,7 +12,7 @@ import { toPrimary, toWorker } from "./messages.js";
 import { type Readiness, sumReadiness, sumStates } from "./sums.js";
 import type { WorkerPool } from "./worker-pool.js";
 
-/** Interval at which the figures are read while nobody asks: what a worker counts after it is lost when it crashes. */
+/** Interval at which the counts of all workers are read. Counts since the last reading are lost when a worker crashes. */
 const readEveryMs = 1_000;
 
 interface AllWorkersStatusDeps {
@@ -21,7 +21,7 @@ interface AllWorkersStatusDeps {
   readonly phase: () => string;
 }
 
-/** Answer of a worker to `toWorker.status`. */
+/** Answer of a worker to the question `toWorker.status`. */
 interface WorkerStatus {
   readonly system: JsonValue;
   readonly figures: FigureData;
@@ -48,7 +48,7 @@ export class AllWorkersStatus {
     this.#timer.unref();
   }
 
-  /** Keeps the counts of a worker that has ended. */
+  /** Keeps the last counts of a worker that has ended in the sums. */
   ended(pid: number): void {
     this.#figures.ended(pid);
     this.#metrics.ended(pid);
@@ -59,7 +59,7 @@ export class AllWorkersStatus {
     this.#history.close();
   }
 
-  /** Answers to what workers ask for their administrators. */
+  /** Answers to questions of workers on behalf of administrators. */
   handlers(): Handlers {
     return {
       [toPrimary.system]: async () => {

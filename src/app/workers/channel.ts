@@ -9,7 +9,7 @@ type Wire =
 /** A handler returns nothing, one answer, or the parts of an answer. */
 export type Handlers = Readonly<Record<string, (body: never) => unknown>>;
 
-/** Takes the failure of a handler whose message nobody waits for. */
+/** Called when a handler fails and the sender does not wait for an answer. */
 export type OnFailed = (cause: unknown, name: string) => void;
 
 interface Pending {
@@ -38,7 +38,7 @@ export class Channel {
     this.#onFailed = onFailed;
   }
 
-  /** Takes a message of the other process; others are ignored. */
+  /** Handles a message of the other process. Messages that no Channel sent are ignored. */
   receive(message: unknown): void {
     if (typeof message !== "object" || message === null || !("uis" in message)) return;
     const wire = message as Wire;
@@ -53,7 +53,7 @@ export class Channel {
     this.#send({ uis: "tell", name, body });
   }
 
-  /** Resolves with the parts of the answer. Rejects with the failure of the other process, or when it is silent for `waitMs`. */
+  /** Resolves with the parts of the answer. Rejects if the other handler fails or does not answer within `waitMs`. */
   ask(name: string, body: unknown = null, waitMs = answerMs): Promise<readonly unknown[]> {
     this.#lastId += 1;
     const id = this.#lastId;
@@ -71,12 +71,12 @@ export class Channel {
     });
   }
 
-  /** The one part of an answer. */
+  /** Asks a question whose answer has one part, and resolves with it. */
   async askOne(name: string, body: unknown = null, waitMs = answerMs): Promise<unknown> {
     return (await this.ask(name, body, waitMs))[0];
   }
 
-  /** The other process has ended: every pending question fails. */
+  /** Called when the other process has ended. Rejects every pending question. */
   close(): void {
     for (const { settle } of [...this.#pending.values()]) settle(new Error("the other process has ended"));
   }

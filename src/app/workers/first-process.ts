@@ -36,9 +36,9 @@ interface FirstProcessInput {
   readonly workers: number;
 }
 
-/** Beyond the longest drain of a worker: its store and its connections close meanwhile. */
+/** Time after the longest drain of a worker until it is killed: in it a worker closes its store and connections. */
 const closeMs = 15_000;
-/** A worker may read files of upstreams and certificates for a reload. */
+/** Longest wait for a reload of a worker, which may read files of upstreams and certificates. */
 const reloadMs = 30_000;
 
 /**
@@ -69,14 +69,14 @@ export async function runFirstProcess(io: CliIo, input: FirstProcessInput): Prom
     const { signal } = stopping;
     const stopped = signal.aborted ? Promise.resolve() : once(signal, "abort");
     const started = service.start();
-    // After a stop during the start nobody awaits it.
+    // After a stop during the start nothing awaits this promise.
     started.catch(() => {});
     await Promise.race([started, stopped]);
     await stopped;
     const drainMs = drainMsOf(signal.reason, io);
     const areWell = await service.stop(drainMs);
     if (signal.reason instanceof Error) throw signal.reason;
-    if (!areWell) throw new CommandError("a worker did not stop regularly; the log has the cause");
+    if (!areWell) throw new CommandError("a worker did not end regularly; the log has the cause");
   } catch (error) {
     pool?.kill();
     throw error;
@@ -86,7 +86,7 @@ export async function runFirstProcess(io: CliIo, input: FirstProcessInput): Prom
   }
 }
 
-/** Workers without a shared store have nothing in common but what each of them reads at its start. */
+/** Throws for state in memory without a configured API key: workers without a shared store do not share created keys. */
 function checkVolatile({ state }: Config, { bootstrapApiKey }: Secrets, workers: number): void {
   if (state.durability !== "none" || bootstrapApiKey !== null) return;
   throw new StartError(
@@ -109,7 +109,7 @@ async function openService(
 ) {
   const { config } = start;
   const { server } = config;
-  // Connections in turn: with a shared handle the kernel gives most of them to one worker.
+  // Workers get connections in turn. With a shared handle the kernel would give most connections to one worker.
   cluster.schedulingPolicy = cluster.SCHED_RR;
   cluster.setupPrimary({ stdio: ["ignore", "ignore", "pipe", "ipc"] });
   let phase: "starting" | "ready" | "draining" = "starting";
@@ -153,7 +153,7 @@ async function openService(
 
   return {
     pool,
-    /** Resolves when all workers are ready; with null if the service was stopped meanwhile. */
+    /** Resolves when all workers are ready, or when the service was stopped during the start. */
     async start() {
       const ready = await pool.start();
       if (ready === null) return;
@@ -181,7 +181,7 @@ async function openService(
       reloaded = next.read;
       log.info({ workers: answers.length }, "the configuration was reloaded by all workers");
     },
-    /** Whether all workers ended regularly. */
+    /** Stops all workers. Resolves with whether all ended regularly. */
     async stop(drainMs: number | null): Promise<boolean> {
       phase = "draining";
       const limit = toServiceLimits(config.limits).drainMs + drainDelayMsOf(server) + endGraceMs + closeMs;

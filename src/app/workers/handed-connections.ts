@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 
-/** A message of node:cluster: to a worker with a new connection, or back with whether the worker has taken it. */
+/** A message of node:cluster: it hands a connection to a worker, or is the answer whether the worker accepted it. */
 interface ClusterMessage {
   readonly cmd?: unknown;
   readonly act?: unknown;
@@ -8,18 +8,17 @@ interface ClusterMessage {
   readonly ack?: number;
 }
 
-/** A connection as the binding of Node has it. */
+/** A connection in the form that Node uses internally. */
 interface Handle {
   close(): void;
 }
 
 /**
- * Gives the connections that a worker has not taken before its end to another one; without it, their clients would wait for an
- * answer that never comes: Node 20 keeps such a connection open, and the worker among those that get connections. A worker
- * answers before it reads from a connection, and its answers are all read when its channel is closed: of a connection without
- * an answer nothing was read.
+ * Hands the connections that a worker did not accept before it ended to another worker. Otherwise their clients would wait
+ * forever: Node 20 keeps such connections open, and continues to hand connections to the ended worker. Nothing was read from a
+ * connection without an answer: a worker answers before it reads, and all its answers are received before its channel closes.
  *
- * `hasOther`: whether another worker can take them; if not, they are closed.
+ * `hasOther`: whether another worker is ready; if not, the connections are closed.
  */
 export function passOnUntaken(worker: ChildProcess, hasOther: () => boolean): void {
   const untaken = new Map<number, Handle>();
@@ -38,7 +37,7 @@ export function passOnUntaken(worker: ChildProcess, hasOther: () => boolean): vo
     isDisconnected = true;
   });
   worker.once("close", () => {
-    // Node waits with this event for the answer about a connection; node:cluster removes the worker with it.
+    // With this event node:cluster removes the worker. Node delays it until each connection is answered, which cannot happen.
     if (!isDisconnected) worker.emit("disconnect");
     for (const [seq, handle] of untaken) {
       if (hasOther()) worker.emit("internalMessage", { cmd: "NODE_CLUSTER", ack: seq, accepted: false });

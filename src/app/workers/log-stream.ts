@@ -7,7 +7,7 @@ import type { Config } from "../config/schema.js";
 const lineBytesMax = 1024 * 1024;
 const lineFeed = 0x0a;
 
-/** One log of several processes: whole lines on stderr, in the form of `log.format`. */
+/** Merges the logs of several processes: writes whole lines to stderr, in the form of `log.format`. */
 export class LogStream implements LogSink {
   readonly #sink = openStderrSink();
   /** Null: the lines are written as they are. */
@@ -21,7 +21,7 @@ export class LogStream implements LogSink {
     this.#sink.write(this.#pretty === null ? line : this.#pretty(line));
   }
 
-  /** Takes what one process writes, in pieces that may end within a line. */
+  /** Returns a function for the output of one process, which comes in pieces that may end within a line. */
   reader(): (piece: Buffer) => void {
     let rest: Buffer = Buffer.alloc(0);
     return (piece) => {
@@ -44,7 +44,7 @@ export class LogStream implements LogSink {
     for (const line of lines.toString().split(/(?<=\n)/)) this.#sink.write(this.#prettyOrAsItIs(line));
   }
 
-  /** What is no line of the log, such as a message of Node itself, stays as it is. */
+  /** Formats a line of the log. Other output, such as messages of Node itself, is returned unchanged. */
   #prettyOrAsItIs(line: string): string {
     try {
       return this.#pretty?.(line) ?? line;

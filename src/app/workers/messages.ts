@@ -1,9 +1,9 @@
 import type { SettingValue } from "../config/environment.js";
 import type { ConfigFile } from "../config/load-config.js";
 
-/** What a worker gets from the first process before it starts. */
+/** Data that a worker gets from the first process before it starts. */
 export interface WorkerStart {
-  /** 1 to `count`. */
+  /** Number of the worker, 1 to `count`. */
   readonly number: number;
   readonly count: number;
   /** Whether it is the first worker of the whole start. */
@@ -19,11 +19,11 @@ export interface WorkerStart {
   readonly ops: string;
 }
 
-/** What the first worker says when it is ready; the first process prints it when all are. */
+/** Message of a worker that is ready. The first process prints that of the first worker when all are ready. */
 export interface WorkerReady {
-  /** The line of `--json`. */
+  /** The line that is printed with `--json`. */
   readonly line: object;
-  /** The same as text. */
+  /** The text that is printed without `--json`. */
   readonly text: string;
   readonly addresses: { readonly http: string; readonly grpc: string; readonly ops: string };
 }
@@ -36,29 +36,29 @@ export interface WorkerRefusal {
 
 /** Names of messages and questions. */
 export const toWorker = {
-  /** Begins the stop; the body is the time for running requests, null: as configured. */
+  /** Begins the stop. The body is the time for running requests in ms; null: the configured time. */
   stop: "stop",
   /** The body is the new configuration file. */
   reload: "reload",
   metrics: "metrics",
   debugState: "debug_state",
   readiness: "readiness",
-  /** Status and figures, as WorkerStatus. */
+  /** Question for status and figures; the answer is a WorkerStatus. */
   status: "status",
-  /** Counts and durations of calls, as FigureData. */
+  /** Question for counts and durations of calls; the answer is FigureData. */
   figures: "figures",
 } as const;
 
 export const toPrimary = {
-  /** The answer is a WorkerStart. */
+  /** Question for the start data; the answer is a WorkerStart. */
   start: "start",
   ports: "ports",
   ready: "ready",
-  /** Text for stdout. */
+  /** The first process prints the body, a text, on stdout. */
   print: "print",
   refused: "refused",
-  /** The answer is a System as JSON. */
+  /** Question for the status of all workers; the answer is a System message as JSON. */
   system: "system",
-  /** The answer is a History. */
+  /** Question for the recorded history of all workers; the answer is a History. */
   history: "history",
 } as const;

@@ -7,8 +7,8 @@ interface Ports {
 }
 
 /**
- * Picks the ports of the workers. A free one (0) is held here until the first worker listens on it; a worker that is started
- * later gets the same number.
+ * Picks the ports of the workers. For port 0 a free one is bound here until the first worker listens on it; workers that start
+ * later get the same port.
  */
 export async function reservePorts({ host, port, grpc_port: grpcPort }: Pick<Config["server"], "host" | keyof Ports>) {
   const holding: Server[] = [];

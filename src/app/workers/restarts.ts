@@ -1,7 +1,7 @@
-/** Crashes of all workers within `windowMs` that end the service. */
+/** Number of crashes within `windowMs`, of all workers together, after which the service ends. */
 const crashesMax = 5;
 const windowMs = 5 * 60_000;
-/** Wait before the first, second … replacement within the window. A worker is back within 2 s of its end. */
+/** Wait before the first, second … replacement within the window. A worker is replaced within 2 s after its end. */
 const delaysMs = [0, 250, 500, 1_000] as const;
 
 /** Decides how soon a worker that has crashed is replaced. */

@@ -1,8 +1,8 @@
-/** The pages of all workers about their state as one page. */
+/** Combines the status pages of all workers into one page. */
 
 type Json = Record<string, unknown>;
 
-/** Figures that every worker reads from the store, so that each of them has the whole. */
+/** Figures that every worker reads from the store: they are not added up, because each worker reports the total. */
 const shared: ReadonlySet<string> = new Set(["due", "live_leases"]);
 /** Settings of a deployment, which are the same in all workers. */
 const settings: ReadonlySet<string> = new Set(["weight", "priority"]);
@@ -26,7 +26,7 @@ function addedValue(name: string, a: unknown, b: unknown): unknown {
   }
   if (Array.isArray(a) && Array.isArray(b)) return addedEntries(a as Json[], b as Json[]);
   if (typeof a === "object" && typeof b === "object") return added(a as Json, b as Json);
-  // The state of a deployment: where one worker does not use it, that is shown.
+  // The status of a deployment: if a worker does not use the deployment, its status is shown.
   return name === "state" && a === "ready" ? b : a;
 }
 
@@ -37,7 +37,7 @@ function addedEntries(a: readonly Json[], b: readonly Json[]): readonly Json[] {
   return [...sums.values()];
 }
 
-/** What a worker answers to `/ready`, as far as it is added up. */
+/** The part of a worker's answer to `/ready` that is combined with those of other workers. */
 export interface Readiness {
   readonly ready: boolean;
   readonly detail: {
@@ -48,7 +48,7 @@ export interface Readiness {
   };
 }
 
-/** `/ready` of all workers. `status`: of the service. It is ready while one worker is. */
+/** `/ready` of all workers: ready while at least one worker is ready. `status`: phase of the service. */
 export function sumReadiness(status: string, count: number, all: readonly Readiness[]) {
   const details = all.map(({ detail }) => detail);
   const readyWorkers = all.filter(({ ready }) => ready).length;

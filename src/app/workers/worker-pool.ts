@@ -6,7 +6,7 @@ import { toWorker, type WorkerReady } from "./messages.js";
 import { Restarts, tooManyCrashes } from "./restarts.js";
 import type { WorkerEnd, WorkerProcess } from "./worker-process.js";
 
-/** Wait before the next attempt of a worker that cannot start, for example without its store, while others serve. */
+/** Delay before a worker that cannot start, e.g. without its store, is tried again while other workers are ready. */
 const refusedDelayMs = 5_000;
 
 interface WorkerPoolDeps {
@@ -35,7 +35,7 @@ export class WorkerPool {
   readonly #restarts = new Restarts(() => performance.now());
   readonly #timers = new Set<NodeJS.Timeout>();
   #isStopping = false;
-  /** Until all workers were ready once, the end of one ends the start. */
+  /** Whether all workers were ready once. Before, the end of a worker fails the start. */
   #hasStarted = false;
   #stopDrainMs: number | null = null;
 
@@ -43,7 +43,7 @@ export class WorkerPool {
     this.#deps = deps;
   }
 
-  /** By their numbers. */
+  /** The running workers in the order of their numbers. */
   get running(): readonly WorkerProcess[] {
     return [...this.#running.values()].sort((a, b) => a.number - b.number);
   }
@@ -53,8 +53,8 @@ export class WorkerPool {
   }
 
   /**
-   * Starts the first worker, which prepares the store, then the others. Resolves with what the first one says; null: the
-   * service was stopped meanwhile. Rejects with StartError or CommandError if one cannot start.
+   * Starts the first worker, which prepares the store, then the others. Resolves with the message of the first one;
+   * with null if the service was stopped during the start. Rejects with StartError or CommandError if one cannot start.
    */
   async start(): Promise<WorkerReady | null> {
     const first = await this.#startOne(1, true);
@@ -64,7 +64,7 @@ export class WorkerPool {
     return ready.includes(null) ? null : first;
   }
 
-  /** The answers of the ready workers; without those of workers that end or do not answer in time. */
+  /** Asks all ready workers. Answers of workers that end or do not answer in time are missing. */
   async askAll(name: string, body: unknown = null, waitMs = answerMs): Promise<readonly WorkerAnswer[]> {
     const answers = await Promise.all(
       this.ready.map(async (worker) => {
@@ -96,7 +96,7 @@ export class WorkerPool {
     return codes.every(({ code }) => code === 0);
   }
 
-  /** Ends all workers at once. */
+  /** Kills all workers immediately. */
   kill(): void {
     this.#isStopping = true;
     for (const timer of this.#timers) clearTimeout(timer);
@@ -130,7 +130,7 @@ export class WorkerPool {
       this.#replaceAfter(number, refusedDelayMs);
       return;
     }
-    // An operator has stopped this worker alone.
+    // With exit code 0 an operator has stopped this worker alone.
     const delayMs = end.code === 0 ? 0 : this.#restarts.crashed();
     const fields = { worker: number, pid, ended: endText(end) };
     if (delayMs === null) {

@@ -14,11 +14,11 @@ interface WorkerDeps {
   readonly number: number;
   /** Answers to questions of the worker. */
   readonly handlers: Handlers;
-  /** Takes the failure of such an answer, if the worker does not wait for it. */
+  /** Called when a handler fails and the worker does not wait for an answer. */
   readonly onFailed: OnFailed;
   /** Whether another worker is ready. */
   readonly hasOther: () => boolean;
-  /** Takes what it writes to stderr: lines of the log. */
+  /** Called with the worker's output on stderr: lines of the log. */
   readonly onLog: (lines: Buffer) => void;
 }
 
@@ -27,13 +27,13 @@ export class WorkerProcess {
   readonly number: number;
   readonly channel: Channel;
   readonly startedAtMs = Date.now();
-  /** Resolves when it is ready; null: it ended before. */
+  /** Resolves when the worker is ready; with null if it ended before. */
   readonly ready: Promise<WorkerReady | null>;
   /** Resolves when the process has ended. */
   readonly ended: Promise<WorkerEnd>;
-  /** Resolves when it has ended, and all that it wrote was read. */
+  /** Resolves when the process has ended and all its output was read. */
   readonly closed: Promise<unknown>;
-  /** Why it could not start; null if it gave no reason. */
+  /** Why the worker could not start; null if it gave no reason. */
   refusal: WorkerRefusal | null = null;
   isReady = false;
   readonly #worker: Worker;

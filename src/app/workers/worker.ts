@@ -23,7 +23,7 @@ interface WorkerOptions {
   readonly json?: boolean;
 }
 
-/** The first process may wait long before it starts the others. */
+/** Longest wait for the start data of the first process. */
 const startMsMax = 60_000;
 
 /** `uis serve` in a worker: resolves with the exit code when the service of this process has stopped. */
@@ -36,11 +36,11 @@ export async function runWorker(io: CliIo, options: WorkerOptions, loader: Confi
       stopping.abort();
     },
   };
-  // A process group gets the signals of its terminal; the first process decides what they mean.
+  // A terminal sends these signals to all processes of its group. Only the first process handles them.
   process.on("SIGINT", () => {}).on("SIGHUP", () => {});
   process.on("SIGTERM", () => stopping.abort());
   const sink = openStderrSink();
-  // With the configured level once it is known.
+  // Replaced by a logger with the configured level once that is known.
   let log = createLogger({ level: "info", sink });
   const channel = openChannel(handlers, (err, name) =>
     log.error({ err, name }, "a message of the first process was not handled"),
@@ -102,7 +102,7 @@ function toContext({ number, count, isFirst, adminToken, ops }: WorkerStart, cha
   };
 }
 
-/** Answers what the first process adds up. */
+/** Answers questions of the first process, which adds up the answers of all workers. */
 function serveQuestions({ parts }: Service, handlers: Record<string, (body: never) => unknown>): void {
   handlers[toWorker.metrics] = () => parts.metrics.read();
   handlers[toWorker.debugState] = () => parts.debugState();
@@ -125,7 +125,7 @@ function announce(io: CliIo, options: WorkerOptions, service: Service, channel: 
   if (isFirst && options.json !== true) channel.tell(toPrimary.print, nextStepText(service));
 }
 
-/** Null for an error of another kind than a start that is refused. */
+/** The message and remedy of an error that makes the start impossible; null for other errors. */
 function refusalOf(error: unknown): WorkerRefusal | null {
   if (error instanceof StartError || error instanceof StateOpenError) return { message: error.message, fix: error.fix };
   if (!(error instanceof ConfigError)) return null;

@@ -3,12 +3,12 @@ import { inferenceOperations } from "../../contract/operations.js";
 import type { CallCounts, CallFigures, DurationQuantiles, DurationSums } from "../../domain/call/observer.js";
 import { type BucketData, Buckets, bounds, type CallMetrics, type CallSeries, isRejection } from "./call-metrics.js";
 
-/** What this process has counted, so that it can be sent to another one. */
+/** Counts and durations of this process, in a form that can be sent to another process. */
 interface MeasuredFigures extends CallFigures {
   durations(): MeasuredDurations;
 }
 
-/** Sums over all models. */
+/** Sums of counts and durations over all models. */
 export function callFigures(calls: CallMetrics): MeasuredFigures {
   const inference = () => calls.series().filter(({ operation }) => inferenceOperations.has(operation));
   return {
@@ -16,7 +16,7 @@ export function callFigures(calls: CallMetrics): MeasuredFigures {
     durations() {
       const all = inference();
       return new MeasuredDurations(
-        // Requests that were rejected within a millisecond would hide how long an answer takes.
+        // Only successful requests: rejections within a millisecond would hide how long an answer takes.
         sumOf(all, bounds.duration, ({ durations }) => durations.get("ok")),
         sumOf(all, bounds.firstToken, ({ engine }) => engine?.firstToken),
         sumOf(all, bounds.queue, ({ engine }) => engine?.queue),
@@ -67,7 +67,7 @@ function countsOf(all: readonly CallSeries[], leaves: ReadonlyMap<string, number
     counts.promptTokens += engine?.promptTokens ?? 0;
     counts.completionTokens += engine?.completionTokens ?? 0;
   }
-  // Every client of a stream that never ends by itself disconnects from it.
+  // A watching stream never ends by itself, so it always ends with a disconnect.
   for (const [stage, count] of leaves) if (stage !== "watching") counts.clientLeft += count;
   return counts;
 }
@@ -101,12 +101,12 @@ export function toFigureData(calls: MeasuredFigures, costNano: number): FigureDa
   return { counts: calls.counts(), costNano, durations: calls.durations().toData() };
 }
 
-/** Key of the workers that have ended, which is no id of a process. */
+/** Key of the sum of workers that have ended. No process has this id. */
 const ended = 0;
 
-/** The figures of all workers together, those that have ended included, as they were read last. */
+/** Sums of the figures of all workers, including the last figures of workers that have ended. */
 export class SummedFigures implements CallFigures {
-  /** By the id of the worker's process. */
+  /** Last figures by the id of the worker's process. */
   readonly #read = new Map<number, FigureData>();
 
   read(worker: number, figures: FigureData): void {

@@ -10,7 +10,7 @@ const histogramModelsDefault = 20;
 export const otherModel = "other";
 /** Label of inference with an unknown model: names that clients invent create no series. */
 const unknownModel = "unknown";
-/** Labels of no single model. */
+/** Labels that stand for no single model. */
 const shared: ReadonlySet<string> = new Set(["", unknownModel, otherModel]);
 
 /**
@@ -78,7 +78,7 @@ export class CallMetrics implements Observer {
     return this.#models.has(model);
   }
 
-  /** The label of a model in histograms, for its label in counters. */
+  /** Turns the label of a model in counters into its label in histograms, which fewer models have. */
   histogramLabelOf(label: string): string {
     return this.#histogramModels.has(label) || shared.has(label) ? label : otherModel;
   }
@@ -97,7 +97,7 @@ export class CallMetrics implements Observer {
   }
 }
 
-/** Rejected for authentication, a limit or load. */
+/** Whether a call with this error was rejected for authentication, a limit or load. */
 export function isRejection(code: ErrorCode): boolean {
   const { http } = errorRow(code);
   return http === 401 || http === 403 || http === 429 || http === 503;
@@ -138,10 +138,10 @@ class EngineSeries {
 /** Durations of the calls of one operation and model, by outcome. */
 export class CallSeries {
   readonly operation: Operation;
-  /** The label. */
+  /** Label of the model. */
   readonly model: string;
   readonly durations = new Map<ErrorCode | "ok", Buckets>();
-  /** Null: no engine has run so far. */
+  /** Null while no call of the series has reached an engine. */
   engine: EngineSeries | null = null;
 
   constructor(operation: Operation, model: string) {
@@ -162,7 +162,7 @@ export class CallSeries {
   }
 }
 
-/** Buckets without their bounds. */
+/** Counts of buckets, without the bounds. */
 export interface BucketData {
   readonly counts: readonly number[];
   readonly sum: number;
@@ -205,7 +205,7 @@ export class Buckets {
     return this.#counts.reduce((count, own) => count + own, 0);
   }
 
-  /** Adds the counts of another one with the same bounds. */
+  /** Adds the counts of other buckets with the same bounds. */
   add(other: Buckets): void {
     for (const [i, count] of other.#counts.entries()) this.#counts[i] = (this.#counts[i] ?? 0) + count;
     this.#sum += other.#sum;
@@ -216,18 +216,18 @@ export class Buckets {
     return { counts: [...this.#counts], sum: this.#sum };
   }
 
-  /** Adds what `toData` returned for the same bounds. */
+  /** Adds counts that `toData` returned for the same bounds. */
   addData({ counts, sum }: BucketData): void {
     for (const [i, count] of counts.entries()) this.#counts[i] = (this.#counts[i] ?? 0) + count;
     this.#sum += sum;
   }
 
-  /** Without a count, in the same bounds. */
+  /** Returns buckets with the same bounds and no counts. */
   empty(): Buckets {
     return new Buckets(this.#bounds);
   }
 
-  /** What was counted since an earlier copy of itself. */
+  /** The counts since an earlier copy of these buckets. */
   minus(earlier: Buckets): Buckets {
     const rest = new Buckets(this.#bounds);
     for (const [i, count] of this.#counts.entries()) rest.#counts[i] = count - (earlier.#counts[i] ?? 0);
@@ -266,17 +266,17 @@ export class Buckets {
 }
 
 /*
- * Bounds of histograms, in seconds. A duration that has two metrics is counted once: our own bounds include those of
- * OpenTelemetry's conventions, and add those that engines on CPUs need.
+ * Bounds of histograms, in seconds. Two metrics of the same duration share one histogram: its bounds include those of
+ * OpenTelemetry's conventions, and further ones for slow engines on CPUs.
  */
 
-/** 0.01 to 81.92, doubling: `gen_ai.server.request.duration`. */
+/** Bounds of `gen_ai.server.request.duration`: 0.01 to 81.92, each twice the one before. */
 const genAiDuration = Array.from({ length: 14 }, (_, i) => 2 ** i / 100);
-/** `gen_ai.server.time_to_first_token`, and above. */
+/** Bounds of `gen_ai.server.time_to_first_token`, and higher ones. */
 const firstToken = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
 ];
-/** `gen_ai.server.time_per_output_token`, and above. */
+/** Bounds of `gen_ai.server.time_per_output_token`, and higher ones. */
 const genAiTokenGap = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80];
 
 export const bounds = {
@@ -288,7 +288,7 @@ export const bounds = {
   queue: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80],
   webhookAttempt: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   webhookLateness: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800],
-  /** No durations: 1 is an exact estimate, and less one that was too high. */
+  /** Ratios, not durations: 1 is an exact estimate, a lower value an estimate that was too high. */
   estimateRatio: [0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 4],
   overhead: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
 } as const;

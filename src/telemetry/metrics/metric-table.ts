@@ -7,9 +7,9 @@ import type { Buckets } from "./call-metrics.js";
 export interface MetricRow {
   readonly type: "counter" | "gauge" | "histogram";
   readonly labels: readonly string[];
-  /** One sentence. Also the text after `# HELP`. */
+  /** One sentence for docs/metrics.md and for the line `# HELP` of the page. */
   readonly help: string;
-  /** How the values of several workers become one. Default: their sum. */
+  /** How the values of several workers are combined. Default: their sum. */
   readonly ofWorkers?: "largest" | "smallest";
 }
 
@@ -247,7 +247,7 @@ export type Labels = Readonly<Record<string, string>>;
 
 /** One line of the page of metrics. */
 export interface Sample {
-  /** Absent: the metric's own. */
+  /** Name in this line; absent: the name of the metric. */
   readonly metricName?: string;
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
@@ -290,7 +290,7 @@ export function histogramsSamples(
   return [...sums.values()].flatMap(({ labels, buckets }) => histogramSamples(name, labels, buckets, bounds));
 }
 
-/** One sample per name. */
+/** One sample per name in the map, with the name as label. */
 export function samplesBy(label: string, values: ReadonlyMap<string, number>): Sample[] {
   return [...values].map(([name, value]) => ({ labels: { [label]: name }, value }));
 }

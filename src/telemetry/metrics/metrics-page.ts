@@ -45,7 +45,7 @@ export interface MetricSources {
   /** Null: this process sends no webhooks. */
   readonly webhooks: WebhookSources | null;
   readonly upstreams: UpstreamSources;
-  /** Wall-clock time. */
+  /** Current wall-clock time. */
   readonly now: () => number;
 }
 
@@ -82,7 +82,7 @@ export function createMetricsPage(calls: CallMetrics, sources: MetricSources) {
   };
 }
 
-/** What the metrics of prom-client and those of `register` have in common. */
+/** The common interface of prom-client's metrics and those of `register`. */
 interface Readable {
   get(): Promise<MetricData>;
 }
@@ -94,13 +94,13 @@ export async function renderMetrics(metrics: readonly MetricData[]): Promise<str
   return renderInSlices(registry);
 }
 
-/** The type of a page of metrics. */
+/** Content-Type of the metrics page. */
 export const { contentType: metricsType } = new Registry();
 
 /** Longest time that the page is rendered before other work runs. One metric is never divided. */
 const sliceMs = 5;
 
-/** What `page.metrics()` renders in one turn of the event loop, which takes long with hundreds of models. */
+/** Renders the same text as `page.metrics()`, but lets other work run in between: with hundreds of models it takes long. */
 async function renderInSlices(page: Registry): Promise<string> {
   const texts: string[] = [];
   let sinceMs = performance.now();
@@ -158,7 +158,7 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
   } satisfies Partial<Record<MetricName, Collect>>;
 }
 
-/** Counts above 0 and, with `isAtRestShown`, 0 for models that were used. A model that is not used has no line. */
+/** Counts above 0 and, with `isAtRestShown`, 0 for models that were used. Models that were never used have no line. */
 function sumsByLabel(
   calls: CallMetrics,
   models: readonly ModelState[],
@@ -182,12 +182,12 @@ function ageSeconds(sinceMs: number | null, nowMs: number): number {
 /** Gauges that are named like counters, which `promtool check metrics` does not accept. */
 const misnamed = ["nodejs_active_resources_total", "nodejs_active_handles_total", "nodejs_active_requests_total"];
 
-/** Interval at which the lag is sampled. A measured delay includes it. */
+/** Interval at which the lag is sampled. Measured delays include this interval. */
 const sampleMs = 10;
 
 let started: { readonly registry: Registry; readonly loopDelay: IntervalHistogram } | null = null;
 
-/** Metrics of this process. There is one process, so they are started once, however many services it has. */
+/** Metrics of the process, such as CPU time. They are started once, even if the process runs several services. */
 function processMetrics() {
   if (started !== null) return started;
   const registry = new Registry();
@@ -263,7 +263,7 @@ function labelsOf({ operation, model }: SeriesName): Labels {
   return { route: operation, model };
 }
 
-/** Null: OpenTelemetry's conventions have no name for the operation. Several operations have the name `chat`. */
+/** Labels of a series in OpenTelemetry's metrics; null if its conventions have no name for the operation. */
 function genAiLabels({ operation, model }: SeriesName): Labels | null {
   const name = genAiOperations.get(operation);
   if (name === undefined) return null;

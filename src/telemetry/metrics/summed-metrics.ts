@@ -5,7 +5,7 @@ type Combine = (a: number, b: number) => number;
 const sum: Combine = (a, b) => a + b;
 const combineBy: Readonly<Record<"largest" | "smallest", Combine>> = { largest: Math.max, smallest: Math.min };
 
-/** Prom-client's own gauges that no sum describes, by the start of their names. */
+/** Prom-client's own gauges for which a sum is meaningless, by the start of their names, and how they are combined. */
 const ofProcess: readonly (readonly [string, Combine])[] = [
   ["process_start_time_seconds", Math.min],
   ["nodejs_eventloop_lag_", Math.max],
@@ -18,14 +18,14 @@ function combineOf(name: string): Combine {
   return ofProcess.find(([start]) => name.startsWith(start))?.[1] ?? sum;
 }
 
-/** Open deliveries are those of the store, which every worker reports whole; other work waits in one worker. */
+/** Every worker reports all open deliveries of the shared store, so they are not added up; other work waits in one worker. */
 function combineOfSample(combine: Combine, { labels }: Sample): Combine {
   return labels["resource"] === "webhooks" ? Math.max : combine;
 }
 
 /**
- * The metrics of several workers as one page. The counts of a worker that has ended are kept, as they were read last, so that
- * no counter falls when it is replaced.
+ * The metrics of several workers as one page. The last counts of a worker that has ended are kept, so that no counter
+ * decreases when the worker is replaced.
  */
 export class SummedMetrics {
   /** The last page of each running worker, by the id of its process. */

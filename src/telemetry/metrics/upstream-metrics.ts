@@ -17,7 +17,7 @@ const other = "other";
 /** Attempts at one deployment. */
 interface UpstreamSeries {
   readonly upstream: string;
-  /** The label. */
+  /** Label of the deployment. */
   readonly deployment: string;
   readonly outcomes: Map<UpstreamOutcome, number>;
   readonly firstByte: Buckets;

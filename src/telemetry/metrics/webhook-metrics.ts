@@ -12,7 +12,7 @@ export class WebhookMetrics implements WebhookObserver {
   readonly durations = new Map<AttemptEnd["answer"], Buckets>();
   /** Seconds from the due time of an attempt to its start. */
   readonly lateness = new Buckets(bounds.webhookLateness);
-  /** Number of endpoints that fail now. */
+  /** Number of endpoints that are failing at present. */
   failing = 0;
 
   attemptEnded({ effect, answer, durationMs, latenessMs }: AttemptEnd): void {
@@ -39,7 +39,7 @@ export interface WebhookSources {
   /** Events whose deliveries are not created yet. Rejects when the store is unavailable. */
   readonly waitingEvents: () => Promise<WaitingEvents>;
   readonly inFlight: () => number;
-  /** Store time. */
+  /** Current time of the store. */
   readonly now: () => number;
 }
 
@@ -62,7 +62,7 @@ export function createBacklogReader(sources: WebhookSources | null, page: { read
   };
 }
 
-/** Open deliveries to endpoints of which at least one is due: they wait for a slot. */
+/** Number of open deliveries to endpoints that have a due delivery: these wait for a slot. */
 export function waitingDeliveries(backlog: readonly EndpointBacklog[]): number {
   return backlog.reduce((sum, { open, oldestDueAtMs }) => (oldestDueAtMs === null ? sum : sum + open), 0);
 }

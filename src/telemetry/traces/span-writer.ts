@@ -15,8 +15,8 @@ import { type CallDetails, type CallEnd, type CallTracer, parseTraceparent } fro
 type ListenerOf = (transport: CallEnd["transport"]) => { readonly host: string; readonly port: number };
 
 /**
- * Creates the spans of a call after its end: one for the call and a child for the engine. All their times are known by
- * then, so a running call carries no span.
+ * Creates the spans of a call when it has ended: one for the call and a child for the engine. All their times are known then,
+ * so no span exists while a call runs.
  */
 export class SpanWriter implements CallTracer {
   readonly #tracer: Tracer;

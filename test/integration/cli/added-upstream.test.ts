@@ -17,7 +17,7 @@ afterEach(() => folder.remove());
 
 const openAiKey = "sk-of-openai";
 
-/** A server that accepts OpenAI's key alone, lists these models and answers with the model's name. */
+/** A server that accepts only OpenAI's key, lists these models and answers with the model's name. */
 function fakeOpenAi(...ids: string[]): Promise<RawUpstream> {
   return start((socket, { path, headers, body }) => {
     const isAuthorized = headers["authorization"] === `Bearer ${openAiKey}`;
@@ -47,7 +47,7 @@ async function refusal(args: readonly string[], env: Readonly<Record<string, str
 }
 
 describe("uis serve --upstream openai", () => {
-  it("serves OpenAI's models for chat and embeddings with OPENAI_API_KEY alone, and downloads none", async () => {
+  it("serves OpenAI's models for chat and embeddings if only OPENAI_API_KEY is set, and downloads none", async () => {
     const server = await fakeOpenAi("gpt-4o", "whisper-1", "text-embedding-3-small", "dall-e-3", "gpt-realtime");
     const service = serve(["--upstream", "openai"], { OPENAI_API_KEY: openAiKey, OPENAI_BASE_URL: server.url });
     const { api, models } = await service.ready;
@@ -78,7 +78,7 @@ describe("uis serve --upstream openai", () => {
     expect(await response.json()).toMatchObject({ data: [{ id: "gpt-4o" }] });
   });
 
-  it("takes the key from a file, and the upstream's own variable before OPENAI_API_KEY", async () => {
+  it("reads the key from a file, and prefers the upstream's own variable to OPENAI_API_KEY", async () => {
     const server = await fakeOpenAi("gpt-4o");
     const file = join(folder.folder, "openai.key");
     await writeFile(file, `${openAiKey}\n`);
@@ -93,7 +93,7 @@ describe("uis serve --upstream openai", () => {
     }
   });
 
-  it("is refused without a key, in one sentence", async () => {
+  it("without a key exits with an error of one sentence", async () => {
     expect(await refusal(["--upstream", "openai"])).toEqual({
       code: 2,
       text: "uis: --upstream openai needs an API key: set OPENAI_API_KEY, or OPENAI_API_KEY_FILE to a file with it\n",
@@ -111,7 +111,7 @@ describe("uis serve --upstream openai", () => {
 });
 
 describe("uis serve --upstream URL", () => {
-  it("finds out the kind of the server, which names the upstream", async () => {
+  it("detects the kind of the server, and uses it as name of the upstream", async () => {
     const server = await start((socket, { path }) => {
       const answers: Readonly<Record<string, object>> = {
         "/v1/models": modelList({ id: "llama", owned_by: "vllm" }),
@@ -125,7 +125,7 @@ describe("uis serve --upstream URL", () => {
     expect(state.deployments.map(({ id }) => id)).toEqual(["vllm/llama"]);
   });
 
-  it("is refused for a server that does not answer, an address that is never called, and other words", async () => {
+  it("exits with an error for a server that does not answer, a blocked address, and a text that is no URL", async () => {
     // Nothing listens on port 1.
     const refusals = await Promise.all(
       ["http://127.0.0.1:1/v1", "http://169.254.169.254/v1", "vllm"].map((server) => refusal(["--upstream", server])),

@@ -16,7 +16,7 @@ const modelsWith = async (api: string, secret: string) =>
   (await fetch(`${api}/models`, { headers: { authorization: `Bearer ${secret}` } })).status;
 
 describe("uis backup and uis restore", () => {
-  it("a backup from a running service restores its keys and usage (USE-20, ERR-15)", async () => {
+  it("uis restore brings back keys and usage from a backup of a running service (USE-20, ERR-15)", async () => {
     const dataDir = join(folder, "data");
     const file = join(folder, "copy.db");
     const first = await startService({ config: kept(dataDir) });
@@ -59,7 +59,7 @@ describe("uis backup and uis restore", () => {
     }
   });
 
-  it("the command itself backs up a stopped service (USE-20)", async () => {
+  it("uis backup copies the database of a stopped service without the service (USE-20)", async () => {
     const dataDir = join(folder, "standing");
     const service = await startService({ config: kept(dataDir) });
     await service.close();
@@ -69,7 +69,7 @@ describe("uis backup and uis restore", () => {
     expect(JSON.parse(stdout)).toEqual({ file });
   });
 
-  it("copies nothing if there is no state, if the state is in Redis, or if the named service does not answer", async () => {
+  it("uis backup copies nothing if there is no state, if it is in Redis, or if the named service does not answer", async () => {
     const file = join(folder, "none.db");
     const failing = async (env: Record<string, string>) => {
       const { code, stdout, stderr } = await uis(["backup", file], { env });
@@ -83,7 +83,7 @@ describe("uis backup and uis restore", () => {
     expect(await failing({ ...empty, UIS_URL: "http://127.0.0.1:1" })).toContain("no service answers");
   });
 
-  it("reports in one line why a backup cannot be written", async () => {
+  it("uis backup reports in one line why it cannot write the file", async () => {
     const dataDir = join(folder, "unwritten");
     await (await startService({ config: kept(dataDir) })).close();
     const { code, stderr } = await uis(["backup", join(folder, "no", "such", "folder.db")], {

@@ -13,7 +13,7 @@ beforeEach(async () => {
 
 afterEach(() => folder.remove());
 
-/** A server with these models, which answers with its first one's id. */
+/** A server with these models, which answers with the id of its first model. */
 function serverOf(...ids: string[]): Promise<RawUpstream> {
   return start((socket, { path }) => {
     const data = ids.map((id) => ({ id, object: "model" }));
@@ -26,7 +26,7 @@ function serverOf(...ids: string[]): Promise<RawUpstream> {
 
 const key = "a-key-of-this-test";
 
-/** Starts the service with a configuration, which `reload` replaces. */
+/** Starts the service with a configuration. The returned `reload` replaces the configuration. */
 async function startWith(configuration: string) {
   const file = join(folder.folder, "uis.yaml");
   await writeFile(file, configuration);
@@ -56,7 +56,7 @@ async function startWith(configuration: string) {
 
 const own = "unified-inference";
 
-it("a configuration with upstreams alone offers their models, downloads none, and follows changes of upstreams", async () => {
+it("without configured models the upstreams' models are offered, none is downloaded, and upstreams can change", async () => {
   const [one, two] = [await serverOf("alpha", "both"), await serverOf("beta", "both")];
   const { line, reload, owners, ask } = await startWith(`upstreams: { one: { url: "${one.url}", kind: vllm } }\n`);
   expect(line.models).toEqual(["alpha", "both"]);
@@ -66,7 +66,7 @@ it("a configuration with upstreams alone offers their models, downloads none, an
   await expect.poll(() => ask("both")).toBe("beta");
 });
 
-it("a configured model replaces the discovered one of its id, which returns when it is no longer configured", async () => {
+it("a configured model replaces the discovered one with its id, until it is removed from the configuration", async () => {
   const server = await serverOf("alpha", "beta");
   const upstreams = `upstreams: { up: { url: "${server.url}", discover: 1h } }\n`;
   const model = (id: string) => `models: [{ id: ${id}, owned_by: us, engine: openai, upstream: up, model: alpha }]\n`;
@@ -77,7 +77,7 @@ it("a configured model replaces the discovered one of its id, which returns when
   await reload(`${upstreams}models: []\n`);
   await expect.poll(owners).toEqual({ alpha: own, beta: own });
   const lists = server.requests.filter(({ path }) => path === "/v1/models");
-  // One of discovery, and one of each configured deployment: a reload lists no upstream again.
+  // One list by discovery, and one by each configured deployment: a reload lists no upstream again.
   expect(lists).toHaveLength(3);
   await reload(`${upstreams.replace("1h", "off")}models: []\n`);
   await expect.poll(owners).toEqual({});

@@ -30,7 +30,7 @@ async function doctor(yaml: string): Promise<{ code: number; checks: readonly Ch
 }
 
 describe("uis doctor with upstreams", () => {
-  it("warns of each that does not list its models, or lacks a configured one", async () => {
+  it("warns of each upstream that does not list its models, or lacks a configured model", async () => {
     const { code, checks } = await doctor(`
 upstreams:
   good: { url: "${server.url}", kind: vllm }
@@ -60,11 +60,11 @@ models:
         fix: "start the server, or correct the address",
       },
     ]);
-    // The service starts without them.
+    // The service starts although these upstreams fail.
     expect(code).toBe(0);
   });
 
-  it("checks stored upstreams and fallbacks, by the running service and in the folder of a stopped one", async () => {
+  it("checks stored upstreams and fallbacks, both of a running and of a stopped service", async () => {
     const dataDir = join(cwd, "data");
     const state = { durability: "every-write" };
     const service = await startService({ config: { data_dir: dataDir, models: [], state } });
@@ -94,7 +94,7 @@ models:
     const unknown = (id: string) => expect.stringContaining(`"${id}", a fallback of m, is not in models`);
     expect(await found()).toEqual([...expected, unknown("present"), unknown("absent")]);
     expect(server.requests.at(-1)?.headers["authorization"]).toBe("Bearer key-0123456789");
-    // One of the configuration hides the stored one of that name.
+    // An upstream of the configuration hides the stored one with the same name.
     const config = configSchema.parse({ data_dir: dataDir, upstreams: { good: { url: down } } });
     const details = async () => (await storedUpstreamChecks(config, null)).map(({ detail }) => detail);
     expect(await details()).toEqual([expect.stringMatching(/^lost: .* cannot be reached/)]);
@@ -104,7 +104,7 @@ models:
     ]);
   });
 
-  it("fails for a key that cannot be read, with its line", async () => {
+  it("fails for a key file that cannot be read, with the line in the configuration", async () => {
     const { code, checks } = await doctor(`upstreams:\n  gpu: { url: "${server.url}", key_file: gone.key }\n`);
     expect(code).toBe(1);
     expect(checks.find(({ check }) => check === "config")).toMatchObject({

@@ -85,7 +85,7 @@ describe("uis doctor", () => {
     expect(find(checks, "config")?.fix).toContain("uis config check");
   });
 
-  it("finds a port in use", async () => {
+  it("fails if a port is in use", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => other.once("listening", resolve));
     const { port } = other.address() as AddressInfo;
@@ -110,7 +110,7 @@ describe("uis doctor", () => {
     expect(statusOf(broken.checks, "tls")).toBe("fail");
   });
 
-  it("reports an unusable file of the operators' token", async () => {
+  it("fails if the file with the operators' token is unusable", async () => {
     const { code, checks } = await doctor({ UIS_SERVER_OPS_TOKEN_FILE: "gone.token" });
     expect(code).toBe(1);
     expect(find(checks, "ops_token")).toMatchObject({ status: "fail", fix: expect.stringContaining("openssl rand") });
@@ -129,7 +129,7 @@ describe("uis doctor", () => {
     expect(found.map(({ detail }) => detail).join()).toMatch(/allow_http.*10\.0\.0\.0\/8/);
   });
 
-  it("sums the memory of the stored models with their configured contexts", async () => {
+  it("adds up the memory of the stored models and their configured contexts", async () => {
     await writeRandomGguf(join(cwd, "chat.gguf"));
     expect((await uis(["models", "import", "chat.gguf", "--id", "m"], { cwd })).code).toBe(0);
     const taken = async () => find((await doctor()).checks, "memory")?.detail.split("take ")[1];
@@ -143,7 +143,7 @@ describe("uis doctor", () => {
     expect(find(checks, "memory")?.detail).toContain("take 0 bytes");
   });
 
-  it("reports a missing build of the embedded engine", async () => {
+  it("fails if the build of the embedded engine is missing", async () => {
     const elsewhere = await doctor({ UIS_ENGINE_MODULE_DIR: cwd });
     expect(elsewhere.code).toBe(1);
     expect(find(elsewhere.checks, "engine")).toMatchObject({ status: "fail", detail: expect.stringContaining(cwd) });
@@ -168,7 +168,7 @@ describe("uis doctor", () => {
     expect(statusOf((await doctor()).checks, "models")).toBe("ok");
   });
 
-  it("fails for a missing configured file, and counts the memory of an existing one", async () => {
+  it("fails for a configured model file that is missing, and counts the memory of an existing one", async () => {
     const file = join(cwd, "chat.gguf");
     const config = (path: string) => `models: [{ id: mine, engine: llama, source: "file:${path}" }]\n`;
     await writeFile(join(cwd, "uis.yaml"), config(file));

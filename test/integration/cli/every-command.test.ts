@@ -52,7 +52,7 @@ function withoutColour(given: Use): Use {
   return { ...given, env: { ...(given.env ?? scene.env), NO_COLOR: "1" } };
 }
 
-/** Every name of a field, at any depth. */
+/** Names of all fields of a JSON value, at any depth. */
 function fieldsOf(value: unknown): readonly string[] {
   if (Array.isArray(value)) return value.flatMap(fieldsOf);
   if (typeof value !== "object" || value === null) return [];
@@ -65,7 +65,7 @@ function expectRefusal(result: CliResult, code: number, says: string): void {
   expect(result.stderr).toContain(says);
 }
 
-it("covers every command of the program and no other", () => {
+it("the table of this test has every command of the program and no other", () => {
   expect(Object.keys(rows).sort()).toEqual([...allCommands(silentProgram()).keys()].sort());
 });
 
@@ -82,7 +82,7 @@ describe.each(Object.entries(rows))("uis %s", (name, row) => {
   });
 
   it("exits 0 and prints text without colour if NO_COLOR is set", async () => {
-    // Progress is different on a terminal, which models.test.ts covers.
+    // Progress on a terminal has another form, which models.test.ts tests.
     const isTTY = row.progress === undefined;
     const { code, stdout, stderr } = await use(name, row, withoutColour(await row.done(scene)), isTTY);
     expect({ code, stderr }).toEqual({ code: 0, stderr: row.progress ? expect.stringMatching(row.progress) : "" });
@@ -123,10 +123,10 @@ describe.each(Object.entries(rows))("uis %s", (name, row) => {
       const ask = (env: Record<string, string>) => refused(name, { words: [...words, ...json], env });
       const noService = `no service answers at ${nowhere}: start it with "uis serve", or set UIS_URL`;
       expectRefusal(await ask({ ...scene.env, UIS_URL: nowhere }), 1, noService);
-      // Also without a credential, as before a first start.
+      // The same error occurs without a credential, as before a first start.
       expectRefusal(await ask({ UIS_URL: nowhere, UIS_DATA_DIR: scene.file() }), 1, noService);
     }
-    // Once for each command: an address may send 60 wrong credentials a minute.
+    // Only one wrong credential for each command: a client address may send 60 a minute.
     const env = { ...scene.env, UIS_ADMIN_TOKEN: "not-the-token-of-this-service" };
     const refusal = `${scene.service.http} does not accept the credential in UIS_ADMIN_TOKEN: `;
     expectRefusal(await refused(name, { words: [...words, "--json"], env }), 1, refusal);

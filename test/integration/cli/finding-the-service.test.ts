@@ -89,7 +89,7 @@ describe("a command that calls a service", () => {
       expect(request).toMatch(/^GET \/(identity\?challenge=[\w-]{43})? /);
       expect(request).not.toContain(service.adminToken);
     }
-    // Another service of the same kind holds another token.
+    // A service with another data folder holds another token.
     const other = await startService();
     onTestFinished(() => other.close());
     const words = ["keys", "list", "--url", other.http, "--data-dir", service.dataDir];
@@ -105,7 +105,7 @@ describe("a command that calls a service", () => {
     expect(await uis([...add, "--service-url", service.http], { env })).toMatchObject({ code: 0, stderr: "" });
   });
 
-  it("changes no data folder whose database a running service holds, also before the service answers", async () => {
+  it("changes no data folder whose database is locked by a running service, even before the service answers", async () => {
     const running = await startService({ config: { state: { durability: "every-write" } } });
     onTestFinished(() => running.close());
     const copy = join(running.dataDir, "copy.db");
@@ -130,7 +130,7 @@ describe("a command that calls a service", () => {
     );
   });
 
-  it("removes no model while a running service does not answer yet or any more", async () => {
+  it("removes no model while the process in service.json runs but does not answer", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "uis-busy-"));
     onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
     const file = join(dataDir, "mine.gguf");
@@ -143,12 +143,12 @@ describe("a command that calls a service", () => {
       code: 1,
       stderr: expect.stringContaining(`process ${process.pid} uses this data folder but does not answer`),
     });
-    // A killed process leaves its file behind.
+    // The file of a killed process remains; its process id does not exist.
     await writeFile(join(dataDir, "service.json"), JSON.stringify({ ...at, pid: 2 ** 22 + 1 }));
     expect(await uis(["models", "rm", "mine"], { env })).toMatchObject({ code: 0 });
   });
 
-  it("exits 2 for an empty --account, e.g. from an unset variable, without a call", async () => {
+  it("exits 2 for an empty --account, e.g. from an unset variable, without calling the service", async () => {
     const env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
     for (const words of [
       ["keys", "create", "--name", "a", "--scope", "read"],
@@ -174,7 +174,7 @@ describe("a command that calls a service", () => {
     }
   });
 
-  it("names the rejected credential", async () => {
+  it("names the variable of a rejected credential", async () => {
     const key = { UIS_URL: service.http, UIS_API_KEY: "sk-uis-wrong", UIS_DATA_DIR: service.dataDir };
     const [, text, json] = await Promise.all(asking.map((words) => uis(words, { env: key })));
     for (const answer of [text, json]) {
@@ -184,14 +184,14 @@ describe("a command that calls a service", () => {
     }
   });
 
-  it("reports an answer of another program", async () => {
+  it("reports that another program answered", async () => {
     const url = await elsewhere((_, response) => response.writeHead(502, { "content-type": "text/html" }).end("<p>"));
     for (const line of await failures({ ...token, UIS_URL: url })) {
       expect(line).toBe(`uis: ${url} answered with HTTP 502, not as this service does: check UIS_URL\n`);
     }
   });
 
-  it("reports a closed connection, or one without TLS", async () => {
+  it("reports that the connection was closed, or that the server does not use TLS", async () => {
     const silent = await listen(createServer((socket) => socket.destroy()));
     for (const line of await failures({ ...token, UIS_URL: `http://${silent}` })) {
       expect(line).toMatch(/^uis: http:\S+ cannot be reached \(.+\): check UIS_URL\n$/);

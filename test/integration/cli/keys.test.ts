@@ -66,7 +66,7 @@ describe("uis keys", () => {
     }
   });
 
-  it("changes what the options of update name, and keeps the rest", async () => {
+  it("uis keys update changes only the values that its options set", async () => {
     const args = ["keys", "create", "--name", "before", "--scope", "read", "--models", "a", "--expires", "30d"];
     const { secret: _, ...created } = await json([...args, "--rpm", "600", "--tpm", "1000"]);
     const update = (...words: string[]) => json(["keys", "update", String(created["id"]), ...words]);
@@ -84,7 +84,7 @@ describe("uis keys", () => {
     expect(Date.parse(String(later["expires_at"]))).toBeGreaterThan(Date.now() + 59 * 86_400_000);
   });
 
-  it("sets limits of accounts, keys and models one by one, and shows them with those in effect", async () => {
+  it("uis limits set changes single limits of accounts, keys and models, and shows the effective ones", async () => {
     const account = ["--account", "team-l"];
     await json(["limits", "set", ...account, "--rpm", "600", "--concurrency", "4"]);
     const own = { requests_per_minute: null, tokens_per_minute: 9, concurrency: 4 };
@@ -101,7 +101,7 @@ describe("uis keys", () => {
     expect(ofModel).toMatchObject({ owner: { model: "test-chat" }, account: "team-l" });
   });
 
-  it("rotates a key: the successor works at once, the old one until the overlap ends (KEY-16)", async () => {
+  it("rotates a key: the successor works immediately, the old key until the overlap ends (KEY-16)", async () => {
     const args = ["keys", "create", "--name", "old", "--scope", "read", "--account", "team-r", "--models", "test*"];
     const old = await json([...args, "--tpm", "5000"]);
     const next = await json(["keys", "rotate", String(old["id"]), "--overlap", "1h"]);
@@ -119,7 +119,7 @@ describe("uis keys", () => {
     expect((await uis(["keys", "rotate", String(last["id"]), "--overlap", "soon"], { env })).code).toBe(2);
   });
 
-  it("rejects an empty list of models, which would be no restriction", async () => {
+  it("rejects an empty list of models, which would allow all models", async () => {
     for (const none of ["", " , "]) {
       const args = ["keys", "create", "--name", "x", "--scope", "read", "--account", "team-e", "--models", none];
       const { code, stderr } = await uis(args, { env });
@@ -129,7 +129,7 @@ describe("uis keys", () => {
     expect(await json(["keys", "list", "--account", "team-e"])).toEqual([]);
   });
 
-  it("list says how to create a key if the account has none", async () => {
+  it("list prints the command that creates a key if the account has none", async () => {
     expect(await uis(["keys", "list", "--account", "team-none"], { env })).toEqual({
       code: 0,
       stdout: "",
@@ -148,7 +148,7 @@ describe("uis keys", () => {
     expect(given.code).toBe(0);
   });
 
-  it("explains errors: no credential, no service, unknown key, past date", async () => {
+  it("explains a missing credential, a missing service, an unknown key and a past date", async () => {
     const none = await uis(["keys", "list"], { env: { UIS_URL: service.http }, cwd: "/" });
     expect(none).toMatchObject({ code: 1, stdout: "" });
     expect(none.stderr).toContain("UIS_ADMIN_TOKEN");

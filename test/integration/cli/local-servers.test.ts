@@ -17,7 +17,7 @@ async function serve(paths: Readonly<Record<string, PathAnswer>>): Promise<RawUp
 const list = modelList({ id: "smollm2" });
 
 describe("inference servers on this machine", () => {
-  it("are found by their lists of models, and named by kind", async () => {
+  it("are found by their lists of models, and named after their kind", async () => {
     const ollama = await serve({ "/v1/models": list, "/api/version": { version: "0.12.3" } });
     const vllm = await serve({ "/v1/models": list, "/version": { version: "0.9.1" } });
     const other = await serve({ "/v1/models": list });
@@ -34,14 +34,14 @@ describe("inference servers on this machine", () => {
     expect(own.requests).toEqual([]);
   });
 
-  it("are not programs of another kind, and a silent one delays nothing", async () => {
+  it("are not confused with other programs, and a program that does not answer causes no delay", async () => {
     const silent = await RawUpstream.start(() => {});
     servers.push(silent);
     const page = await serve({ "/v1/models": answerBytes("200 OK", "text/html", "<p>Hello</p>") });
     const locked = await serve({ "/v1/models": answerBytes("401 Unauthorized", "text/plain", "no") });
     const startedAtMs = performance.now();
     expect(await findLocalServers([], [silent.port, page.port, locked.port, 1])).toEqual([]);
-    // Five times the aim of 300 ms.
+    // Five times the limit of 300 ms.
     expect(performance.now() - startedAtMs).toBeLessThan(1_500);
   });
 });

@@ -44,7 +44,7 @@ const headerFields = [
 
 type Model = Record<string, unknown>;
 
-/** The request field that the error names. */
+/** Name of the request field in the error. */
 async function paramOf(call: Promise<unknown>): Promise<string | undefined> {
   const refusal: unknown = await call.then(
     () => "nothing was refused",
@@ -53,7 +53,7 @@ async function paramOf(call: Promise<unknown>): Promise<string | undefined> {
   return ConnectError.from(refusal).findDetails(ErrorInfoSchema)[0]?.metadata["param"];
 }
 
-/** The file's URL; the next line is its source on the hub. */
+/** URL of the model file. The next line has its source on the hub. */
 const address = () => `${hub.endpoint}/owner/repo/resolve/main/Some-Model.gguf`;
 const hubSource = "hf:owner/repo/Some-Model.gguf@main";
 
@@ -116,7 +116,7 @@ describe("uis models with a running service", () => {
     expect(text.stdout).not.toContain("not stated");
   });
 
-  it("names the invalid field: the path of an import, the source of a pull", async () => {
+  it("names the invalid request field in errors: the path of an import, the source of a pull", async () => {
     await writeFile(join(folder, "not-gguf.gguf"), "GGUF, they said");
     for (const path of ["/nope", join(folder, "not-gguf.gguf"), ""]) {
       expect({ path, param: await paramOf(admin.importModel({ path })) }).toEqual({ path, param: "path" });
@@ -182,7 +182,7 @@ describe("uis models with a running service", () => {
     await models("rm", "bar");
   });
 
-  it("prints no warning if the digest is given", async () => {
+  it("prints no warning about the source if the digest is given", async () => {
     const { code, stdout, stderr } = await models("pull", address(), "--id", "m", "--sha256", chatSum);
     expect(code).toBe(0);
     expect(stdout).toContain("m is stored and loaded");

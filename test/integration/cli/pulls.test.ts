@@ -37,7 +37,7 @@ afterAll(async () => {
 
 type Model = Record<string, unknown>;
 
-/** The file's URL; the next line is its source on the hub. */
+/** URL of the model file. The next line has its source on the hub. */
 const address = () => `${hub.endpoint}/owner/repo/resolve/main/Some-Model.gguf`;
 const hubSource = "hf:owner/repo/Some-Model.gguf@main";
 
@@ -74,7 +74,7 @@ describe("models of the hub", () => {
     expect(wrong.stderr).toContain("is not the expected file");
   });
 
-  it("searches short names and the hub, and says what to check where the hub cannot be reached", async () => {
+  it("searches short names and the hub, and prints a remedy if the hub cannot be reached", async () => {
     const env = { HF_ENDPOINT: hub.endpoint };
     const found = JSON.parse((await models(["search", "owner", "many", "--json"], env)).stdout) as Model[];
     expect(found).toEqual([
@@ -103,7 +103,7 @@ describe("models of the hub", () => {
 describe("uis models pull, interrupted", () => {
   const uisOf = (env: Record<string, string>, ...args: string[]) => uis(["models", ...args], { env, cwd: folder });
 
-  /** Interrupts a pull in its middle; returns what the command wrote to stderr. */
+  /** Interrupts a running pull; returns the command's output on stderr. */
   async function interrupted(env: Record<string, string>): Promise<string> {
     hub.play({ stallAfterBytes: 500_000 });
     const command = spawnCli(["models", "pull", address()], env, folder);
@@ -117,7 +117,7 @@ describe("uis models pull, interrupted", () => {
     (await readdir(join(dataDir, "models"))).some((name) => name.endsWith(".part"));
   const resumed = () => expect(hub.requests.at(-1)?.range).toMatch(/^bytes=[1-9]\d+-$/);
 
-  it("prints that repeating the command resumes the download, and repeating it does", async () => {
+  it("prints that the same command resumes the download, and the same command does so", async () => {
     const env = { UIS_DATA_DIR: join(folder, "interrupted") };
     const stderr = await interrupted(env);
     expect(stderr).toContain("cancelled: the received part is kept; the same command resumes there");
@@ -127,7 +127,7 @@ describe("uis models pull, interrupted", () => {
     resumed();
   });
 
-  it("leaves a pull that runs in the service to it: pulls lists it, cancel ends it, a restart resumes it", async () => {
+  it("does not end a pull that runs in the service: pulls lists it, cancel ends it, a restart resumes it", async () => {
     const config = { engine: { threads: 1 }, data_dir: join(folder, "restarted") };
     const first = await startService({ config });
     const env = { UIS_URL: first.http, UIS_DATA_DIR: first.dataDir };

@@ -54,7 +54,7 @@ it("SIGHUP replaces models, names changes that need a restart, and changes nothi
 
 it("SIGHUP loads only changed models: an unchanged one keeps its cache", async () => {
   const file = join(cwd, "uis.yaml");
-  // A reload of this model would fail its first call again.
+  // If the model were loaded again, its next call would fail like the first one.
   const stays =
     '{ id: stays, engine: scripted, scripted: { text: "a b", fail: { after_tokens: 0, code: internal_error, times: 1 } } }';
   await writeFile(file, `models: [${stays}]\n`);
@@ -138,7 +138,7 @@ it("SIGHUP replaces limits on every transport, and names those that need a resta
   expect(service.stderr().split("need a restart")).toHaveLength(2);
 });
 
-it("a reload touches only what changed: other models, upstreams and limits keep their objects", async () => {
+it("a reload replaces only changed models, upstreams and limits: unchanged ones keep their objects", async () => {
   const closed = { url: "http://127.0.0.1:1/v1", kind: "generic" };
   const scripted = (id: string, text: string) => ({ id, engine: "scripted", scripted: { text } });
   const upstreamModel = { id: "remote", deployments: [{ engine: "openai", upstream: "one", model: "m" }] };

@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 describe("uis run", () => {
-  it("prints each token while the model generates the next", async () => {
+  it("prints each token as soon as the model has generated it", async () => {
     const atFirst: Promise<DebugState>[] = [];
     const pieces: string[] = [];
     const onStdout = (text: string) => {

@@ -18,13 +18,13 @@ afterEach(() => rm(cwd, { recursive: true, force: true, maxRetries: 10, retryDel
 // `script` of util-linux gives the service a terminal; other systems have another program of that name.
 describe.runIf(process.platform === "linux")("closing the terminal", () => {
   /**
-   * Starts the service on a terminal and closes that once it is ready. `runner` is a program that runs it, `onHangup` what
-   * its shell does then.
+   * Starts the service on a terminal, and closes the terminal when the service is ready. `runner`: a program that runs it;
+   * `onHangup`: the command that its shell runs then.
    */
   async function closeTerminal(runner: string, onHangup: string) {
     await writeFile(join(cwd, "uis.yaml"), "models: [{ id: test-chat, engine: scripted }]\n");
     const command = `${runner} ${process.execPath} ${uisProgram.join(" ")} serve`;
-    // The hangup ends the first wait.
+    // The hangup signal interrupts the first `wait`, so the shell waits twice.
     const shell = `${command} & echo $! > pid; trap '${onHangup}' HUP; wait $(cat pid); wait $(cat pid); echo $? > code`;
     const [program = "", ...args] = ["script", "-qfec", shell, "/dev/null"];
     const running = spawnServe({ cwd, command: [program], args, env: { UIS_STATE_DURABILITY: "every-write" } });
@@ -64,7 +64,7 @@ describe.runIf(process.platform === "linux")("closing the terminal", () => {
 
 // Python's module `pty` is for Linux and macOS.
 describe.runIf(process.platform !== "win32")("a first start on a terminal", () => {
-  it("shows the progress of the download, then a first request, and Ctrl-C says how to end it at once", async () => {
+  it("shows the progress of the download and a first request, and after Ctrl-C how to end it immediately", async () => {
     const hub = await HubServer.start();
     onTestFinished(() => hub.close());
     const file = join(cwd, "model.gguf");

@@ -82,7 +82,7 @@ describe("uis serve --json", () => {
     expect(await readdir(line.data_dir)).toEqual(["models"]);
   });
 
-  it("shows no key if the operator set one, which works", async () => {
+  it("shows no key if the operator set one, and accepts that key", async () => {
     const service = serve({ env: { UIS_BOOTSTRAP_API_KEY: "an-own-key-of-mine" } });
     const line = await service.ready;
     expect(line.api_key).toBeNull();
@@ -93,7 +93,7 @@ describe("uis serve --json", () => {
 });
 
 describe("the default catalog on a slow Redis", () => {
-  it("lists the models on disk before it is ready, and never answers 404 for a loading one", async () => {
+  it("lists the models on disk before it is ready, and never answers 404 for a model that is loading", async () => {
     const redis = await startRedis();
     onTestFinished(() => redis.remove());
     const link = await openSlowLink(redis.port);
@@ -125,7 +125,7 @@ describe("the default catalog on a slow Redis", () => {
   });
 });
 
-it("uis serve prints the same as text, with a curl line that works unchanged, and logs as log.format says", async () => {
+it("uis serve prints its start as text with a curl line that works unchanged, and logs in the form of log.format", async () => {
   await writeFile(join(cwd, "uis.yaml"), "models: [{ id: it's, engine: scripted }]\n".replace("it's", "test-chat"));
   const service = serve({ args: [], env: { UIS_LOG_FORMAT: "pretty" } });
   await expect.poll(() => service.stdout(), { timeout: 30_000 }).toContain("Ctrl-C");
@@ -140,8 +140,8 @@ it("uis serve prints the same as text, with a curl line that works unchanged, an
   expect(service.stderr()).not.toContain("{");
 });
 
-describe("stopping", () => {
-  it("lets a running stream finish, rejects new calls meanwhile, and exits 0 (REL-10)", async () => {
+describe("uis serve after SIGTERM", () => {
+  it("lets a running stream finish, rejects new calls during that time, and exits 0 (REL-10)", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel.replace("100000", "50"));
     const service = serve();
     const line = await service.ready;
@@ -168,7 +168,7 @@ describe("stopping", () => {
     expect(await service.exited).toBe(0);
   });
 
-  it("exits 1 at once at the second signal (REL-10)", async () => {
+  it("exits immediately with 1 at the second signal (REL-10)", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel);
     const service = serve();
     const line = await service.ready;

@@ -31,7 +31,7 @@ async function upstreamsJson(words: readonly string[]): Promise<unknown> {
 }
 
 describe("uis upstreams add", () => {
-  it("asks the server for its kind, and sends it the key from stdin, which is not shown again", async () => {
+  it("detects the kind of the server, and sends it the key from stdin, which is never shown", async () => {
     const key = "key-of-this-test-0123";
     const { code, stdout, stderr } = await upstreams(["add", "gpu", "--url", upstream.url, "--key-file", "-"], {
       stdin: `${key}\n`,
@@ -49,7 +49,7 @@ describe("uis upstreams add", () => {
     expect((await upstreams(["list"])).stdout).toMatch(/\nfixed +config +vllm +http:\S+ {2}0 of 0 ready\n$/);
   });
 
-  it("adds a server that does not answer only with its kind, and the list then names the problem", async () => {
+  it("adds a server that does not answer only if --kind is set, and the list then names the problem", async () => {
     const words = ["add", "away", "--url", "http://127.0.0.1:1/v1"];
     const refused = await upstreams(words);
     expect(refused).toMatchObject({ code: 1, stdout: "" });
@@ -63,19 +63,19 @@ describe("uis upstreams add", () => {
   it.each([
     { words: ["embedded", "--url", "http://gpu/v1", "--kind", "vllm"], says: "'name' is reserved" },
     { words: ["a b", "--url", "http://gpu/v1", "--kind", "vllm"], says: "'name' must be 1 to 64 of" },
-    { words: ["fixed", "--url", "http://gpu/v1", "--kind", "vllm"], says: "is one of the configuration" },
+    { words: ["fixed", "--url", "http://gpu/v1", "--kind", "vllm"], says: "is part of the configuration" },
     { words: ["gpu", "--url", "http://169.254.169.254/v1", "--kind", "vllm"], says: "link-local or metadata address" },
     {
       words: ["gpu", "--url", "http://gpu/v1", "--kind", "ollama", "--native", "messages"],
       says: "for the kinds openai",
     },
     { words: ["az", "--url", "https://x.openai.azure.com", "--kind", "azure"], says: "'models' is required" },
-  ])("refuses $words: $says", async ({ words, says }) => {
+  ])("rejects $words: $says", async ({ words, says }) => {
     const { code, stdout, stderr } = await upstreams(["add", ...words]);
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: "", stderr: expect.stringContaining(says) });
   });
 
-  it("refuses an empty key on stdin, and a key file that cannot be read", async () => {
+  it("rejects an empty key on stdin, and a key file that cannot be read", async () => {
     const words = ["add", "gpu", "--url", upstream.url, "--key-file"];
     expect(await upstreams([...words, "-"])).toMatchObject({ code: 2, stderr: expect.stringContaining("no API key") });
     const gone = await upstreams([...words, "gone.key"]);
@@ -84,7 +84,7 @@ describe("uis upstreams add", () => {
 });
 
 describe("uis upstreams drain", () => {
-  it("takes a deployment out of use until it is undone", async () => {
+  it("gives a deployment no new requests until --undo", async () => {
     const place = ["--weight", "3", "--priority", "1", "--slots", "9"];
     const added = await upstreamsJson([
       ...["add", "gpu", "--url", upstream.url, "--models", "chat", "--native", "messages,responses"],

@@ -43,7 +43,7 @@ async function checkJson(...words: readonly string[]): Promise<Checked> {
   return JSON.parse(stdout) as Checked;
 }
 
-/** The configuration that has these lines, with the files of its upstreams. */
+/** Loads a configuration of these lines, with the files of its upstreams. */
 async function loaded(yaml: string) {
   const file = join(cwd, "pasted.yaml");
   await writeFile(file, yaml);
@@ -54,7 +54,7 @@ async function loaded(yaml: string) {
 const own = { id: "smollm2", object: "model" };
 
 describe("uis upstreams check: the kind of the server", () => {
-  it("llama-server: proposes its slots for its only model, and the name of the file as its id", async () => {
+  it("is detected: llama-server, whose slots are used for its only model, with the file's name as id", async () => {
     const props = { build_info: "b6000-abc", total_slots: 4 };
     const deployment = async (...ids: readonly string[]) => {
       const server = await serve({ "/v1/models": modelList(...ids.map((id) => ({ ...own, id }))), "/props": props });
@@ -84,7 +84,7 @@ describe("uis upstreams check: the kind of the server", () => {
     ],
     ["sglang", "0.5.2", { "/v1/models": modelList(own), "/get_server_info": { version: "0.5.2" } }],
     ["generic", null, { "/v1/models": modelList({ ...own, owned_by: "organization_owner" }) }],
-  ])("%s, version %s", async (kind, version, paths) => {
+  ])("is detected: %s, version %s", async (kind, version, paths) => {
     const answers = Object.entries(paths).map(([path, answer]) => {
       return [path, Buffer.isBuffer(answer) ? answer.toString("latin1") : answer] as const;
     });
@@ -95,7 +95,7 @@ describe("uis upstreams check: the kind of the server", () => {
     expect(upstreams).toMatchObject([{ url: server.url, kind }]);
   });
 
-  it("is the one of --kind, and no other is tried", async () => {
+  it("is that of --kind, if set, and no other kind is tried", async () => {
     const server = await serve({ "/v1/models": modelList(own), "/version": { version: "1" } });
     expect(await checkJson(server.url, "--kind", "ray")).toMatchObject({ kind: "ray", version: null });
     expect(server.requests.map(({ path }) => path)).toEqual(["/v1/models"]);
@@ -103,7 +103,7 @@ describe("uis upstreams check: the kind of the server", () => {
 });
 
 describe("uis upstreams check: models", () => {
-  it("have capabilities and context length, and the printed configuration loads", async () => {
+  it("are listed with capabilities and context length, and the printed configuration is valid", async () => {
     const listed = modelList(
       { id: "acme/chat 7B", owned_by: "vllm", max_model_len: 8_192 },
       { id: "bge-m3" },
@@ -140,7 +140,7 @@ describe("uis upstreams check: models", () => {
     expect(upstreams[0]?.discoverMs).toBe(30_000);
   });
 
-  it("are shown to people with the lines to paste", async () => {
+  it("are printed as text with the lines for uis.yaml", async () => {
     const server = await serve({ "/v1/models": modelList({ ...own, owned_by: "vllm", max_model_len: 2_048 }) });
     const { code, stdout } = await check(server.url);
     expect(code).toBe(0);
@@ -150,7 +150,7 @@ describe("uis upstreams check: models", () => {
     expect(stdout).toContain("      - { engine: openai, upstream: vllm, model: smollm2 }\n");
   });
 
-  it("cannot steer the terminal", async () => {
+  it("cannot send control characters to the terminal", async () => {
     const server = await serve({ "/v1/models": modelList({ id: "a\u001b[31mb" }) });
     expect((await check(server.url)).stdout).not.toContain("\u001b");
   });
@@ -168,7 +168,7 @@ describe("uis upstreams check: the key", () => {
     expect(upstreams[0]?.keys.map((key) => key.reveal())).toEqual(["sk-test-key"]);
   });
 
-  it("that is missing or wrong is named as the cause", async () => {
+  it("is named as the cause if it is missing or wrong", async () => {
     const refusal = answerBytes("401 Unauthorized", "application/json", '{"error":"inner words"}');
     const server = await serve({ "/v1/models": refusal });
     await writeFile(join(cwd, "wrong.key"), "sk-wrong");
@@ -199,7 +199,7 @@ describe("uis upstreams check: a server that cannot be used", () => {
     expect(stderr).toContain(reason);
   });
 
-  it("that does not answer is exit code 1 with one sentence", async () => {
+  it("exits with code 1 and one sentence if the server does not answer", async () => {
     const server = await serve({});
     const { url } = server;
     await server.close();
@@ -227,7 +227,7 @@ describe("uis upstreams check: a server that cannot be used", () => {
     ["an error of the server", answerBytes("500 Oops", "text/plain", "inner words")],
     ["a page", answerBytes("200 OK", "text/html", "<title>inner words</title>")],
     ["JSON without models", answerBytes("200 OK", "application/json", '{"inner":"inner words"}')],
-  ])("%s: the cause is shown, never the body", async (_, answer) => {
+  ])("is reported with the cause but not the body of its answer: %s", async (_, answer) => {
     const server = await serve({ "/v1/models": answer });
     const { code, stdout, stderr } = await check(server.url);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -266,7 +266,7 @@ describe("uis upstreams list", () => {
     await rm(join(cwd, "uis.yaml"));
   });
 
-  it("says how to find one if there is none", async () => {
+  it("prints how to check a server if there are no upstreams", async () => {
     const { code, stdout, stderr } = await uis(["upstreams", "list"], { cwd });
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
     expect(stderr).toContain("uis upstreams check URL");

@@ -48,7 +48,7 @@ describe("uis usage", () => {
     expect(wrong.stderr).toContain("the credential in UIS_API_KEY");
   });
 
-  it("reports that there is no usage, and an invalid day", async () => {
+  it("reports that there is no usage, and rejects an invalid day", async () => {
     expect(await json(["usage", "--to", "2020-01-02", "--from", "2020-01-01"])).toEqual([]);
     const bad = await uis(["usage", "--from", "monday"], { env });
     expect(bad.code).toBe(2);
@@ -57,7 +57,7 @@ describe("uis usage", () => {
 });
 
 describe("uis thresholds", () => {
-  it("adds, lists and deletes, with the names of the contract (USE-4)", async () => {
+  it("adds, lists and deletes thresholds, with the field names of the API (USE-4)", async () => {
     const limits = ["--metric", "tokens", "--period", "month", "--limit", "1000"];
     const added = (await json([
       "thresholds",
@@ -92,7 +92,7 @@ describe("uis thresholds", () => {
     expect((await uis(["thresholds", "rm", String(added["id"])], { env })).code).toBe(1);
   });
 
-  it("accepts the names of the objects, too", async () => {
+  it("accepts the spelling of threshold objects, too, such as METRIC_TOKENS", async () => {
     const names = { metric: "METRIC_COST", period: "PERIOD_DAY", action: "ACTION_NOTIFY" };
     const options = Object.entries(names).flatMap(([option, name]) => [`--${option}`, name]);
     const added = (await json(["thresholds", "add", ...options, "--limit", "5"])) as Record<string, unknown>;

@@ -23,7 +23,7 @@ describe("uis webhooks verify", () => {
     expect(await verify(["--secret", secret, ...header])).toEqual({ ...genuine, stdout: "valid\n" });
   });
 
-  it("explains why one is not valid, and exits 1 (WH-17)", async () => {
+  it("prints why a delivery is not valid, and exits 1 (WH-17)", async () => {
     const check = async (args: readonly string[], stdin?: string) => {
       const { code, stdout, stderr } = await verify([...args, "--json"], stdin);
       expect(stderr).toBe("");

@@ -34,7 +34,7 @@ const add = (...more: readonly string[]) =>
   json(["add", "--url", receiver.url, "--events", "request.completed,request.failed", ...more]);
 
 describe("uis webhooks, endpoints", () => {
-  it("creates one, shows its secret once, lists the same object as REST, and deletes it (WH-2, WH-6)", async () => {
+  it("creates an endpoint, shows its secret once, lists the same object as REST, and deletes it (WH-2, WH-6)", async () => {
     const { secret, ...made } = await add("--description", "Bücher");
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect(made).toMatchObject({ object: "webhook_endpoint", account: "default", description: "Bücher" });
@@ -51,7 +51,7 @@ describe("uis webhooks, endpoints", () => {
     expect(gone).toMatchObject({ code: 1, stdout: "", stderr: expect.stringMatching(/^uis: .+\n$/) });
   });
 
-  it("separates accounts", async () => {
+  it("lists only the endpoints of the given account", async () => {
     const { id } = await add("--account", "team-a");
     expect(await json<Json[]>(["list"])).toEqual([]);
     expect(await json<Json[]>(["list", "--account", "team-a"])).toMatchObject([{ id, account: "team-a" }]);
@@ -111,7 +111,7 @@ describe("uis webhooks, deliveries", () => {
     return delivery ?? {};
   }
 
-  it("lists, retries manually and replays (WH-45, WH-46, WH-47, WH-48)", async () => {
+  it("lists deliveries, retries one and replays several (WH-45, WH-46, WH-47, WH-48)", async () => {
     receiver.answerWith({ status: 500, body: "no" });
     const id = String((await add())["id"]);
     await chat();
@@ -176,7 +176,7 @@ describe("uis webhooks, deliveries", () => {
     await json(["rm", id]);
   });
 
-  it("shows the newest, and reports if there are more", async () => {
+  it("lists the newest deliveries, and reports if there are more than the limit", async () => {
     const id = String((await add())["id"]);
     for (let i = 0; i < 3; i += 1) await chat();
     await eventually(async () => (await deliveriesOf(id)).length === 3, "each chat has its delivery");
@@ -186,7 +186,7 @@ describe("uis webhooks, deliveries", () => {
     await json(["rm", id]);
   });
 
-  it("says what to do if there is none", async () => {
+  it("prints which command helps if there is no delivery or endpoint", async () => {
     const filtered = await uis(["webhooks", "deliveries", "--account", "team-none"], { env });
     expect(filtered).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("lists all of them") });
     const fresh = await startService();
@@ -203,7 +203,7 @@ describe("uis webhooks, deliveries", () => {
     }
   });
 
-  it("rejects invalid states, times and limits", async () => {
+  it("exits 2 for invalid states, times and limits", async () => {
     for (const args of [
       ["deliveries", "--state", "lost"],
       ["deliveries", "--limit", "0"],

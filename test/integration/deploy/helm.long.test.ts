@@ -14,7 +14,7 @@ const chart = "deploy/helm/unified-inference";
 const forms = ["all-in-one", "gateway-core"] as const;
 const ofForm = (form: string) => ["--values", `${chart}/ci/${form}-values.yaml`];
 const withImage = ["--set", "image.repository=registry.example.com/unified-inference"];
-/** The oldest version that the chart supports, and the newest one that the program has. */
+/** The oldest version that the chart supports, and the newest one that kubernetes-validate knows. */
 const kubernetesVersions = ["1.30", "1.37"];
 
 interface KubernetesObject {
@@ -55,13 +55,13 @@ async function validate(objects: readonly object[], version: string): Promise<re
   const python = await pythonVenv("test/support/programs/kubernetes-validate.txt");
   const file = join(folder, "objects.json");
   await writeFile(file, objects.map((object) => `---\n${JSON.stringify(object)}\n`).join(""));
-  // The program's first line names the folder in which pip installed it, which was renamed since.
+  // Run by its path, because its first line names a folder that was renamed after pip installed it.
   const program = join(dirname(python), "kubernetes-validate");
   const { stdout, stderr } = await run(python, [program, "--strict", "-k", version, file]);
   return `${stdout}${stderr}`.split("\n").filter((line) => line.includes(" passed for resource "));
 }
 
-/** The message with which Helm refuses these values. */
+/** The error message of Helm for invalid values. */
 function refusal(args: readonly string[]): Promise<string> {
   return template(args).then(
     () => "nothing",
@@ -83,7 +83,7 @@ describe.each([
   it.skipIf(!hasPython).each(kubernetesVersions)(
     "fits the schemas of Kubernetes %s",
     async (version) => {
-      // A custom resource, whose schema the program does not have.
+      // A ServiceMonitor is a custom resource, whose schema the program does not have.
       const own = (await objectsOf(args)).filter(({ kind }) => kind !== "ServiceMonitor");
       expect(await validate(own, version)).toHaveLength(own.length);
     },
@@ -121,7 +121,7 @@ describe.skipIf(!hasPython)("kubernetes-validate", { timeout: 300_000 }, () => {
     },
   );
 
-  it("refuses a field that Kubernetes does not have", async () => {
+  it("rejects a field that Kubernetes does not have", async () => {
     const [first] = (await objectsOf(withImage)).filter(({ kind }) => kind === "PodDisruptionBudget");
     const wrong = { ...first, spec: { ...first?.spec, maxUnavailible: 1 } };
     await expect(validate([wrong], "1.30")).rejects.toThrow();
@@ -197,7 +197,7 @@ describe("the Helm chart", () => {
     }
   });
 
-  it("keeps an embedded database on one volume with one process at a time", async () => {
+  it("stores an embedded database on one volume, which one process uses at a time", async () => {
     const objects = await objectsOf(withImage);
     const { spec } = named(objects, "Deployment", "-all-in-one");
     expect([spec.replicas, spec.strategy]).toEqual([1, { type: "Recreate" }]);
@@ -228,7 +228,7 @@ describe("the Helm chart", () => {
       "config.server.port is set by the chart: use the value service.port",
     ],
     ["a value that does not exist", [...withImage, "--set", "replicas=2"], "replicas"],
-  ] as const)("refuses %s with the value to change", async (_, args, message) => {
+  ] as const)("rejects %s with an error that names the value to change", async (_, args, message) => {
     expect(await refusal(args)).toContain(message);
   });
 });

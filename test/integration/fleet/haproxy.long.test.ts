@@ -20,7 +20,7 @@ const models = [
   { id: "long", engine: "scripted", slots: 200, scripted: { tokens: 100, token_delay_ms: 20 } },
 ];
 
-/** One process of the fleet, which starts again on the same ports. */
+/** One process of the fleet. `start` starts it again on the same ports. */
 interface Member {
   readonly name: string;
   readonly start: () => Promise<ServiceProcess>;
@@ -130,7 +130,7 @@ it("20 rolling restarts and a killed core lose no unary call behind HAProxy (REL
     const member = members[i % members.length] as Member;
     expect(await member.running.stop(), member.name).toBe(0);
     member.running = await member.start();
-    // HAProxy and the gateways find it again.
+    // HAProxy and the gateways use the restarted process again.
     const before = load.unary.length;
     await eventually(() => load.unary.length > before + 100);
   }
@@ -142,7 +142,7 @@ it("20 rolling restarts and a killed core lose no unary call behind HAProxy (REL
   core.running = await core.start();
   await load.stop();
   expect({ failed: load.unary.filter((end) => end !== "200") }).toEqual({ failed: [] });
-  // Streams of the killed core end with an error; none is cut without one.
+  // Streams of the killed core end with an error event; no stream breaks off without one.
   expect(load.streams.filter((end) => end === "cut")).toEqual([]);
   expect(load.streams.filter((end) => end === "error").length).toBeLessThanOrEqual(4);
   // The lease of a killed core's request ends within 65 s.

@@ -48,7 +48,7 @@ async function interrupted(pull: OpenStore["pull"], hub: HubServer): Promise<voi
 }
 
 describe("a pull from a hub", () => {
-  it("is verified, stored under its sum and listed with the metadata of its header", async () => {
+  it("is verified, stored under its checksum and listed with the metadata of its header", async () => {
     const { pull, store, leftovers, model } = await setUp();
     const progress: PullProgress[] = [];
     const pulled = await pull(source, { sha256: model.sha256, onProgress: (each) => progress.push(each) });
@@ -83,7 +83,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([`${model.sha256}.gguf`, "index.json"]);
   });
 
-  it("resumes an earlier pull, and the sum covers both parts", async () => {
+  it("resumes an earlier pull, and the checksum covers both parts", async () => {
     const { pull, hub, leftovers, model } = await setUp();
     await interrupted(pull, hub);
     expect(await leftovers()).toEqual([
@@ -97,7 +97,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([`${model.sha256}.gguf`, "index.json"]);
   });
 
-  it("starts again when the file has changed since the interruption", async () => {
+  it("starts again if the file has changed since the interruption", async () => {
     const { pull, hub, store } = await setUp();
     await interrupted(pull, hub);
     const changed = await tinyModel("another");
@@ -113,7 +113,7 @@ describe("a pull from a hub", () => {
     expect(store.find("m")?.sha256).toBe(model.sha256);
   });
 
-  it("continues after many interruptions and a silent host as long as it receives something", async () => {
+  it("continues after many interruptions and a host that did not answer, as long as it receives some data", async () => {
     const { pull, hub, store } = await setUp({ stallTimeoutMs: 200 });
     const large = await tinyModel("large", 14 * mebibyte);
     hub.put("owner/repo", "tiny.gguf", large.bytes);
@@ -125,7 +125,7 @@ describe("a pull from a hub", () => {
     expect(starts).toEqual([...starts].sort((a, b) => a - b));
   });
 
-  it("gives up after nine attempts in a row that receive nothing, and keeps the bytes received", async () => {
+  it("fails after nine attempts in a row that receive nothing, and keeps the bytes received", async () => {
     const { pull, hub, leftovers } = await setUp();
     hub.put("owner/repo", "tiny.gguf", (await tinyModel("large", 4 * mebibyte)).bytes);
     hub.play({ cutAfterBytes: 2 * mebibyte }, ...Array.from({ length: 9 }, () => ({ cutAfterBytes: 0 })));
@@ -137,7 +137,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toHaveLength(3);
   });
 
-  it("rejects a file whose checksum is not the pinned one, and stores nothing (SEC-25)", async () => {
+  it("rejects a file that does not have the expected checksum, and stores nothing (SEC-25)", async () => {
     const { pull, hub, leftovers, store, model } = await setUp();
     hub.play("wrong bytes");
     await expect(pull(source, { sha256: model.sha256 })).rejects.toMatchObject({
@@ -149,7 +149,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("records the first sum of an unpinned source and requires it later", async () => {
+  it("records the checksum of the first pull if none is given, and requires it later", async () => {
     const { pull, hub, store } = await setUp();
     await pull(source);
     await store.remove("m");
@@ -157,7 +157,7 @@ describe("a pull from a hub", () => {
     await expect(pull(source)).rejects.toMatchObject({ name: "ModelFileError", fault: "checksum" });
   });
 
-  it("refuses a file that is not a GGUF and leaves nothing (SEC-25)", async () => {
+  it("refuses a file that is not a GGUF and leaves no files (SEC-25)", async () => {
     const { pull, hub, leftovers } = await setUp();
     hub.put("owner/repo", "page.gguf", Buffer.from("<html>please log in</html>"));
     await expect(pull("hf:owner/repo/page.gguf")).rejects.toMatchObject({ fault: "malformed" });
@@ -165,7 +165,7 @@ describe("a pull from a hub", () => {
   });
 
   it.each([401, 403, 404, 407, 429, 503])(
-    "a response with status %i is SourceUnavailable and stores nothing",
+    "fails with SourceUnavailable after a response with status %i, and stores nothing",
     async (status) => {
       const { pull, hub, leftovers } = await setUp();
       hub.play({ status });
@@ -174,7 +174,7 @@ describe("a pull from a hub", () => {
     },
   );
 
-  it("a hub that never answers, refuses connections or has no address is SourceUnavailable", async () => {
+  it("fails with SourceUnavailable if the hub never answers, refuses connections or has no address", async () => {
     const { pull, hub, leftovers } = await setUp({ stallTimeoutMs: 100 });
     hub.play("silence");
     await expect(pull(source)).rejects.toMatchObject({ name: "SourceUnavailable" });
@@ -188,7 +188,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("a hub without TLS is given up within the connect timeout", async () => {
+  it("fails within the connect timeout if the hub does not speak TLS", async () => {
     const mute = createServer(() => {});
     await new Promise<void>((resolve) => mute.listen(0, "127.0.0.1", resolve));
     const address = mute.address() as { port: number };
@@ -197,14 +197,14 @@ describe("a pull from a hub", () => {
     mute.close();
   });
 
-  it("a file without a content length is not downloaded", async () => {
+  it("does not download a file without a content length", async () => {
     const { pull, hub, leftovers } = await setUp();
     hub.play("no length");
     await expect(pull(source)).rejects.toMatchObject({ message: expect.stringContaining("how long") });
     expect(await leftovers()).toEqual([]);
   });
 
-  it("the token is sent to the hub and never to the target of a redirect", async () => {
+  it("sends the token to the hub and never to the target of a redirect", async () => {
     const { pull, hub, model } = await setUp({ hubToken: "secret" });
     const store = await startHub();
     store.put("owner/repo", "tiny.gguf", model.bytes);
@@ -225,7 +225,7 @@ describe("a pull from a hub", () => {
     await expect(pull("hf:owner/repo/tiny.gguf@v3")).rejects.toThrow("not encrypted");
   });
 
-  it("two pulls of one model share one download, and each has its own id", async () => {
+  it("shares its download with a second pull of the same model, and each stores its own id", async () => {
     const { pull, hub, store } = await setUp();
     await Promise.all([pull(source, { id: "a" }), pull(source, { id: "b" })]);
     expect(hub.requests).toHaveLength(1);
@@ -237,7 +237,7 @@ describe("a pull from a hub", () => {
     ).toEqual(["a", "b"]);
   });
 
-  it("an aborted pull rejects immediately with the reason, and another that shares it continues", async () => {
+  it("rejects immediately if it is aborted, while another pull that shares the download continues", async () => {
     const { pull, hub, store, leftovers } = await setUp();
     hub.play({ stallAfterBytes: 60_000 });
     const leaving = new AbortController();
@@ -259,7 +259,7 @@ describe("a pull from a hub", () => {
     expect(startOf(hub.requests[1])).toBe(60_000);
   });
 
-  it("a stored model is not fetched again, and is available without a network", async () => {
+  it("does not fetch a stored model again, and works without a network then", async () => {
     const { pull, hub, model } = await setUp();
     await pull(source);
     await hub.close();
@@ -269,7 +269,7 @@ describe("a pull from a hub", () => {
 });
 
 describe("other outcomes of a pull", () => {
-  it("offline: no request is sent, and the error states the reason", async () => {
+  it("in offline mode no request is sent, and the error states the reason", async () => {
     const { pull, hub } = await setUp({ offline: true });
     for (const each of [source, `${hub.endpoint}/x.gguf`, "pypi:a==1/b.gguf"]) {
       await expect(pull(each)).rejects.toMatchObject({
@@ -280,7 +280,7 @@ describe("other outcomes of a pull", () => {
     expect(hub.requests).toEqual([]);
   });
 
-  it("an address without a sum is fetched with a warning, one with a sum without", async () => {
+  it("an address is fetched with a warning if no checksum is given", async () => {
     const { pull, hub, model, store } = await setUp();
     const address = `${hub.endpoint}/owner/repo/resolve/main/tiny.gguf`;
     const first = await pull(`${address}?signature=secret`);
@@ -289,7 +289,7 @@ describe("other outcomes of a pull", () => {
     expect(await pull(address, { id: "n", sha256: model.sha256 })).toMatchObject({ warnings: [] });
   });
 
-  it("too little disk space: the error states the needed and the free bytes, and nothing is left", async () => {
+  it("with too little disk space the error states the needed and the free bytes, and no files are left", async () => {
     const { pull, leftovers, model } = await setUp({ freeBytes: async () => 1_000 });
     await expect(pull(source)).rejects.toMatchObject({
       fault: "no_space",
@@ -355,7 +355,7 @@ describe("an encoder on a hub", () => {
     expect(await leftovers()).toHaveLength(2);
   });
 
-  it("is rejected if a file is not the pinned one, and its next source is not tried", async () => {
+  it("is rejected if a file has another checksum than expected, and its next source is not tried", async () => {
     const hub = await startHub();
     const revision = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41";
     hub.put("sentence-transformers/all-MiniLM-L6-v2", "config.json", Buffer.from("x".repeat(612)), revision);
@@ -366,7 +366,7 @@ describe("an encoder on a hub", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("that the hub refuses is fetched from the next sources, and the error has each of their reasons", async () => {
+  it("is requested from the next sources if the hub refuses it, and the error has the reason of each source", async () => {
     const hub = await startHub();
     hub.play({ status: 403 });
     const { puller } = await openStore({ hubEndpoint: hub.endpoint, pipEnvironment: {} });

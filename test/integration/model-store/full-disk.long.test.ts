@@ -8,7 +8,7 @@ import { freshFolder, openStore, startHub } from "./open-store.js";
 
 const diskBytes = 1_048_576;
 
-/** A folder on a disk of 1 MiB of its own. Null where this user may not mount one. */
+/** A folder on a separate disk of 1 MiB. Null if this user may not mount one. */
 async function smallDisk(): Promise<string | null> {
   const folder = await freshFolder();
   const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${diskBytes}`, "tmpfs", folder]);
@@ -17,7 +17,7 @@ async function smallDisk(): Promise<string | null> {
   return folder;
 }
 
-/** Pulls a file of twice the disk's size to it; resolves with the requests that it took. */
+/** Pulls a file that is twice as large as the disk; resolves with the number of requests that were sent. */
 async function pullTooMuch(disk: string, options: Partial<PullOptions>): Promise<number> {
   const hub = await startHub();
   const path = join(await freshFolder(), "large.gguf");
@@ -34,13 +34,13 @@ async function pullTooMuch(disk: string, options: Partial<PullOptions>): Promise
 }
 
 describe("a disk that is too small", () => {
-  it("is detected when the file's length is known, and nothing is left on it", async (ctx) => {
+  it("is detected as soon as the file's length is known, and no files are left on it", async (ctx) => {
     const disk = await smallDisk();
     if (disk === null) return ctx.skip("this user may not mount a disk");
     expect(await pullTooMuch(disk, {})).toBe(1);
   });
 
-  it("ends the pull if it fills up during the download, and nothing is left on it", async (ctx) => {
+  it("makes the pull fail if it fills up during the download, and no files are left on it", async (ctx) => {
     const disk = await smallDisk();
     if (disk === null) return ctx.skip("this user may not mount a disk");
     expect(await pullTooMuch(disk, { freeBytes: async () => Number.MAX_SAFE_INTEGER })).toBe(1);

@@ -32,7 +32,7 @@ afterAll(async () => {
 
 let fetches = 0;
 
-/** Fetches as for a dashboard session, or for the command line; resolves to the content or the error's text. */
+/** Fetches for a dashboard session (`isGuarded`) or the command line; resolves to the content or the error message. */
 async function fetched(source: string, options: Partial<PullOptions> = {}, isGuarded = true): Promise<string> {
   const fetcher = new SourceFetcher({ ...defaultPullOptions, hubEndpoint: hub.endpoint, ...options });
   const to = join(folder, `fetch-${fetches++}`);
@@ -52,7 +52,7 @@ const blocked = /is not open to pulls from the dashboard/;
 const url = () => `${hub.endpoint}/owner/repo/resolve/main/m.gguf`;
 
 describe("pulls of a dashboard session (SEC-36)", () => {
-  it("reach private addresses only if the operator lists them; the command line reaches all (SEC-36, E-16)", async () => {
+  it("reach private addresses only if the operator lists them, unlike pulls of the command line (SEC-36, E-16)", async () => {
     expect(await fetched(url())).toMatch(blocked);
     expect(await fetched(url().replace("127.0.0.1", "localhost"))).toMatch(blocked);
     expect(await fetched(url().replace("127.0.0.1", "[::1]"))).toMatch(blocked);
@@ -68,7 +68,7 @@ describe("pulls of a dashboard session (SEC-36)", () => {
     expect(await fetched("hf:owner/repo/m.gguf")).toBe("weights");
   });
 
-  it("import from the listed folders only, and learn nothing of other paths (SEC-36, E-16)", async () => {
+  it("import only from the listed folders, and do not reveal whether other paths exist (SEC-36, E-16)", async () => {
     const importDirs = [join(folder, "allowed")];
     const file = (name: string): string => `file:${join(folder, name)}`;
     expect(await fetched(file("allowed/inside.gguf"), { importDirs })).toBe("inside");
@@ -94,7 +94,7 @@ describe("pulls of a dashboard session (SEC-36)", () => {
 });
 
 describe("imports", () => {
-  it("refuse a named pipe, which would be read without an end (E-16)", async () => {
+  it("refuse a named pipe, because reading it might not end (E-16)", async () => {
     const pipe = join(folder, "pipe.gguf");
     execFileSync("mkfifo", [pipe]);
     expect(await fetched(`file:${pipe}`, {}, false)).toContain("is not a regular file");

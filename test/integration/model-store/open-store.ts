@@ -30,7 +30,7 @@ export interface OpenStore {
     source: string,
     more?: { id?: string; sha256?: string; signal?: AbortSignal; onProgress?: (p: PullProgress) => void },
   ): Promise<PullResult>;
-  /** Names of everything below the models folder. */
+  /** Names of all files and folders below the models folder. */
   leftovers(): Promise<string[]>;
 }
 

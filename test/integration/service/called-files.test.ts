@@ -9,8 +9,8 @@ import { eventually } from "../../support/eventually.js";
 import { type ReadyLine, type ServeProcess, spawnServe } from "../../support/service-process.js";
 
 /**
- * How many files a reader has to open to follow a request: those of which V8 saw a function called, in all threads, during
- * a request that was made once before.
+ * How many files a reader has to open to follow a request: files with a function that V8 reports as called, in all threads,
+ * while a request is repeated.
  */
 describe("the number of source files that are executed", () => {
   const folder = mkdtempSync(join(tmpdir(), "uis-called-"));
@@ -25,7 +25,7 @@ describe("the number of source files that are executed", () => {
     mkdirSync(taken);
     const model = { id: "four", engine: "scripted", scripted: { text: "tick", tokens: 4 } };
     const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] };
-    // JSON is YAML. Its own traffic must not mix with what is measured.
+    // JSON is YAML.
     writeFileSync(join(folder, "uis.yaml"), JSON.stringify({ models: [model], webhooks }));
     const preload = new URL("../../support/called-files.mjs", import.meta.url).href;
     service = spawnServe({ cwd: folder, env: { CALLED_FILES: taken, NODE_OPTIONS: `--import ${preload}` } });
@@ -38,7 +38,7 @@ describe("the number of source files that are executed", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** Files of which a function was called since the last time. */
+  /** Files with a function that was called since the previous call of `calledFiles`. */
   async function calledFiles(): Promise<string[]> {
     signals += 1;
     service.child.kill("SIGUSR2");
@@ -58,7 +58,7 @@ describe("the number of source files that are executed", () => {
     return await response.text();
   }
 
-  /** Files called since the last time until nothing new is called any more: the store works after the answer. */
+  /** Like `calledFiles`, until no further files are reported: the store continues to work after the answer. */
   async function calledUntilQuiet(): Promise<string[]> {
     const files = new Set<string>();
     let quiet = 0;
@@ -72,8 +72,8 @@ describe("the number of source files that are executed", () => {
   }
 
   /**
-   * Files called by a request that was made before. The smallest of three sets: polls of the dispatcher and of the spool
-   * add files of their own when one falls into a request. An answer ends once the store has written what belongs to it.
+   * Files called by a request that is repeated. Takes the smallest of three sets, because polls of the dispatcher and of the
+   * spool add files when they run during a request. An answer ends after the store has written the request.
    */
   async function filesOf(request: () => Promise<unknown>, take = calledFiles): Promise<string[]> {
     await request();
@@ -135,7 +135,7 @@ describe("the number of source files that are executed", () => {
     }, calledUntilQuiet);
     receiver.close();
     expect(files).toContain("domain/webhooks/dispatcher");
-    // The admission before it has called files of its own: of those only building blocks are left here.
+    // The admission of the request has called files, too; this leaves those of the settlement and the delivery.
     const afterTheAnswer = /^(domain\/(metering\/(?!limit-book)|events|webhooks)|state|outbound|lib)/;
     expectAtMost(
       30,

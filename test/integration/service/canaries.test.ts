@@ -56,7 +56,7 @@ const config = {
 const message = [{ role: "user", content: words.prompt }];
 const rpcMessage = { params: { model: "good", messages: [{ role: "ROLE_USER", content: [{ text: words.prompt }] }] } };
 
-/** Lets the receiver hear of every request. Returns the secret, and the part of it that is random. */
+/** Registers a webhook endpoint for every request. Returns its secret, and the random part of the secret. */
 async function register({ api }: ReadyLine): Promise<string[]> {
   const client = new ServiceClient(api, env.UIS_BOOTSTRAP_API_KEY);
   const { json } = await client.post("/v1/webhooks", {
@@ -67,7 +67,7 @@ async function register({ api }: ReadyLine): Promise<string[]> {
   return [secret, secret.slice("whsec_".length)];
 }
 
-/** The requests that the receiver got. */
+/** The bodies that the webhook receiver got. */
 async function events(): Promise<Map<string, Buffer>> {
   await receiver.until(6);
   const bodies = receiver.requests.map(({ rawBody }) => rawBody);
@@ -75,7 +75,7 @@ async function events(): Promise<Map<string, Buffer>> {
   return new Map([["events", Buffer.concat(bodies)]]);
 }
 
-/** Inference in each form, and what can be wrong with it. */
+/** Sends valid and invalid inference requests of each kind. */
 async function askAll({ api }: ReadyLine, key: string): Promise<void> {
   const client = new ServiceClient(api, key, { cookie: `uis_session=${words.wrongCookie}` });
   const statuses = [];
@@ -99,7 +99,7 @@ async function askAll({ api }: ReadyLine, key: string): Promise<void> {
   }
 }
 
-/** What fails for want of a right credential. Returns nothing that a client was given. */
+/** Sends requests with wrong credentials, which must all fail with 401. */
 async function failToEnter({ api }: ReadyLine): Promise<void> {
   for (const key of [words.wrongKey, `${env.UIS_BOOTSTRAP_API_KEY}x`]) {
     const intruder = new ServiceClient(api, key);
@@ -113,7 +113,7 @@ async function failToEnter({ api }: ReadyLine): Promise<void> {
   expect((await browser.call("SessionService/CompleteSetup", setUp)).status).toBe(401);
 }
 
-/** The administrator's work. Returns every secret that an answer held. */
+/** Creates and rotates keys, a setup link and a session as the administrator. Returns every secret of the answers. */
 async function administer({ api }: ReadyLine): Promise<string[]> {
   const administrator = new ServiceClient(api, env.UIS_ADMIN_TOKEN);
   const rpc = async (name: string, body: object) => {
@@ -139,7 +139,7 @@ async function administer({ api }: ReadyLine): Promise<string[]> {
   return [String(made["secret"]), String(rotated["secret"]), setUpToken, cookie];
 }
 
-/** A secret in the forms in which it would still be in clear. */
+/** A secret in the encodings in which it could still be read. */
 function formsOf(secret: string): Buffer[] {
   const texts = [secret, encodeURIComponent(secret), Buffer.from(secret).toString("base64")];
   return [...new Set(texts)].map((text) => Buffer.from(text));
@@ -151,7 +151,7 @@ function found(secrets: readonly string[], places: ReadonlyMap<string, Buffer>):
   );
 }
 
-/** Every file below a folder but those that are there to hold a secret. */
+/** Every file below a folder except those whose purpose is to store a secret. */
 async function filesBelow(folder: string): Promise<Map<string, Buffer>> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile() && !["admin.token", "master.key"].includes(entry.name));
@@ -159,7 +159,7 @@ async function filesBelow(folder: string): Promise<Map<string, Buffer>> {
   return new Map(await Promise.all(paths.map(async (path) => [path, await readFile(path)] as const)));
 }
 
-/** Pages for operators, and all that the process has written. */
+/** Pages for operators, and everything that the process has written to stdout and stderr. */
 async function outputOf({ line, stdout, stderr }: ServeProcess & { readonly line: ReadyLine }) {
   const pages = new Map<string, Buffer>();
   for (const path of ["/metrics", "/ready", "/debug/state"]) {
@@ -182,7 +182,7 @@ describe("planted secrets and prompts, after errors at log level trace", { timeo
     const secrets = [...planted, ...webhookSecrets, ...(await administer(service.line))];
     const told = await events();
     const files = await filesBelow(served.dataDir);
-    // What is kept in clear is found.
+    // The search finds text that is stored unencrypted.
     expect([...files.keys()].some((path) => path.endsWith("uis.db"))).toBe(true);
     for (const text of ["read_write", "resp_"]) expect(found([text], files)).not.toEqual([]);
     expect(service.stderr().split("\n").length).toBeGreaterThan(10);
@@ -216,7 +216,7 @@ describe("planted secrets and prompts, after errors at log level trace", { timeo
   });
 });
 
-/** The same without a store that could tell: unavailable, and never a text that shows what was asked. */
+/** Sends wrong credentials while the store is unavailable: the service cannot check them and may answer 503. */
 async function failToEnterWithout({ api }: ReadyLine): Promise<void> {
   const intruder = new ServiceClient(api, words.wrongKey);
   expect([401, 503]).toContain((await intruder.get("/v1/models")).status);

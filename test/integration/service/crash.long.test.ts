@@ -17,16 +17,16 @@ import { lostInLogs, seenBy, Victim } from "./kill-rounds.js";
 import { totalOf, type UsageSum, usageOverRest } from "./usage-sums.js";
 
 const roundCount = 20;
-/** Answers before each kill; more than 10,000 in all. */
+/** Number of answers before each kill. The rounds have more than 10,000 answers in total. */
 const answersPerRound = 520;
 const clientCount = 16;
 const sweptWithinMs = leaseMs + 60_000 + 30_000;
 const testMs = 600_000;
-/** What every whole answer counts. */
+/** Tokens of every complete answer. */
 const tokens = { prompt: 2, completion: 8 } as const;
 const models = [
   { id: "quick", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: tokens.completion } },
-  /** Is nearly always running when the process dies. */
+  /** A slow request, which is almost always running when the process dies. */
   {
     id: "slow",
     engine: "scripted",
@@ -61,7 +61,7 @@ function questions(pick: (count: number) => number): () => Question {
   };
 }
 
-/** The sums of an account with `settled` ended requests, some of them lost without known usage. */
+/** Expected sums of an account with `settled` settled requests, of which `lost` were lost without known usage. */
 function sumsOf(settled: number, lost: number): UsageSum {
   const whole = settled - lost;
   return {
@@ -105,7 +105,7 @@ describe("a service that is killed under load", () => {
     expect(usage).toEqual(sumsOf(settled.size, lost.length));
   });
 
-  it("Redis: the same, and interrupted ones are settled once by any process after their lease (USE-1, USE-13, state RL-18)", {
+  it("Redis: completed requests are counted once, and any process settles interrupted ones once after their lease (USE-1, USE-13, state RL-18)", {
     timeout: testMs + sweptWithinMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);
@@ -142,7 +142,7 @@ describe("a service that is killed under load", () => {
   });
 });
 
-/** What the stopped service has kept of requests. */
+/** Reads the ids of settled and running requests from the file of the stopped service. */
 function readFile(): { readonly settled: ReadonlySet<string>; readonly live: readonly string[] } {
   const db = openSqlite(databaseFile(join(root, "one", "data")));
   const idsIn = (table: string) =>

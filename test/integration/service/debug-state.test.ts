@@ -44,7 +44,7 @@ const idle = {
 const pageOfState = async () => (await (await fetch(`${service.ops}/debug/state`)).json()) as Record<string, unknown>;
 
 describe("/debug/state", () => {
-  it("has the documented keys, all zero at rest", async () => {
+  it("has the documented keys, and only zeros in an idle service", async () => {
     const page = await pageOfState();
     expect(page).toEqual({
       requests: { running: 0, waiting: 0, by_stage: {} },
@@ -64,7 +64,7 @@ describe("/debug/state", () => {
     });
   });
 
-  it("shows running and waiting requests, and zeros after both ended", async () => {
+  it("shows running and waiting requests, and zeros after they have ended", async () => {
     const leaves = [stream(), stream()];
     await expect
       .poll(() => service.debugState())

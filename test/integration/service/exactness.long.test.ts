@@ -31,17 +31,20 @@ const sustainedShare = 0.92;
 const refusedPauseMs = 500;
 const settledWithinMs = 20_000;
 
-/** Every question has two tokens. */
+/** Every prompt has two tokens. */
 const promptTokens = 2;
 const models = {
   whole: { text: "tick", tokens: 6 },
-  /** Slow enough that no client receives its end. */
+  /** A model so slow that no client receives the end of its answer. */
   left: { text: "tick", tokens: 40, token_delay_ms: 25 },
   failing: { text: "tick", tokens: 6, fail: { after_tokens: 3, code: "internal_error" } },
 } as const;
 const wholeTokens = promptTokens + models.whole.tokens;
 
-/** 94 % whole answers, 5 % clients that leave, 1 % failures of the engine; half of them streams where both can be. */
+/**
+ * Requests with 94 % complete answers, 5 % clients that disconnect and 1 % failures of the engine. Half of the requests
+ * that can be either are streams.
+ */
 function questions(pick: (count: number) => number): () => Question {
   return () => {
     const percent = pick(100);
@@ -78,7 +81,10 @@ async function startServices(limits: object): Promise<string> {
   return services[0]?.key ?? "";
 }
 
-/** Three minutes of the store's time under clients that are refused nearly always, until all is settled. */
+/**
+ * Runs three minutes of the store's time under clients that are almost always rejected, and waits until all requests are
+ * settled.
+ */
 async function load(key: string, pick: (count: number) => number): Promise<ChatClients> {
   const service = (number: number) => services[number % services.length] ?? null;
   const clients = startChatClients({
@@ -96,13 +102,13 @@ async function load(key: string, pick: (count: number) => number): Promise<ChatC
   return clients;
 }
 
-/** Output as the engines count it: it is in none of the answers of those who left. */
+/** Number of output tokens as the engines count them, because clients that disconnected received no usage. */
 async function producedByEngines(model: string): Promise<number> {
   const states = await Promise.all(services.map((service) => service.debugState()));
   return states.reduce((sum, state) => sum + (state.models.find(({ id }) => id === model)?.produced_tokens ?? 0), 0);
 }
 
-/** What usage has to be, by what clients and engines say. */
+/** Expected usage, according to the answers of clients and the counts of engines. */
 async function expectedUsage(answers: readonly Answer[]): Promise<UsageByModel> {
   const of = (model: string) => answers.filter(({ question }) => question.model === model);
   const whole = of("whole");
@@ -123,16 +129,16 @@ async function expectedUsage(answers: readonly Answer[]): Promise<UsageByModel> 
 }
 
 /**
- * What a request was charged with in the end: whole answers use what they reserve, and what others gave back may be used
- * again. The instant is that of the store's decision, read from its own record of it; requests that the store was too
- * slow for are not its admissions and have none.
+ * Final charge of a request: complete answers use all reserved tokens, and tokens that other requests did not use were
+ * refunded. The time is the time of the store's decision, read from the store's record. Requests that were admitted without
+ * the store, because it was too slow, have no charge.
  */
 interface Charge {
   readonly atMs: number;
   readonly amount: number;
 }
 
-/** The most that was charged in any window; windows begin every 100 ms. */
+/** Maximum sum of charges in any window of 60 s; windows start every 100 ms. */
 function mostInAnyWindow(charges: readonly Charge[], firstMs: number, lastMs: number): number {
   let most = 0;
   for (let fromMs = firstMs - windowMs; fromMs <= lastMs; fromMs += stepMs) {
@@ -163,7 +169,7 @@ describe("limits and usage of several processes on one Redis", () => {
 
       const expected = await expectedUsage(answers);
       const [service] = services as [ServiceProcess];
-      // What waited in a spool comes later.
+      // Settlements that waited in a spool are stored later.
       await expect.poll(() => usageOverRest(service, key), { timeout: settledWithinMs }).toEqual(expected);
       expect(await usageOverRpc(service, key)).toEqual(expected);
       await Promise.all(services.map((each) => each.stop()));

@@ -17,12 +17,12 @@ const secondMs = 1_000;
 /** Additional patience in real time, because other work slows this machine. */
 const truePatienceMs = 20_000;
 const startsMax = 10;
-/** Real time between two tries of a request. */
+/** Real time between two attempts of a request. */
 const betweenTriesMs = 20;
-/** Real time between two events: an interruption that delays one event has ended at the next but one. */
+/** Real time between two events, so that an interruption of this machine delays at most two of them. */
 const betweenEventsMs = 350;
 const adminToken = "admin-token-of-this-test";
-/** Given to each start: a start that fails after it created a key of its own would not show that key. */
+/** Configured for each start, because a start that creates a key and then fails does not show the key. */
 const apiKey = "sk-schedule-00000000000000000000";
 const masterKey = randomBytes(32).toString("base64");
 
@@ -73,7 +73,7 @@ export class FollowedService {
     this.#redis = redis;
   }
 
-  /** Causes the given number of events, one after another. */
+  /** Sends requests that cause the given number of events, one after another. */
   async begin(events: number): Promise<void> {
     const client = new ServiceClient(this.#running.http, apiKey);
     const wanted = { url: new URL(this.#path, this.time.url).href, events: ["request.completed"] };
@@ -146,7 +146,7 @@ export class FollowedService {
     return this.requests.findLast(isIt) ?? null;
   }
 
-  /** `t` of its signature, in milliseconds; rounded down to the second. */
+  /** `t` of the request's signature, in milliseconds; rounded down to the second. */
   signedAtMs({ headers, body, arrivedAtMs }: FastRequest): number {
     const header = String(headers["service-signature"]);
     const verified = verifyWebhook({ secret: this.#secret, header, body, nowS: arrivedAtMs / secondMs });
@@ -174,11 +174,11 @@ export class FollowedService {
   }
 
   get #running(): ServiceProcess {
-    if (this.#service === null) throw new Error("it is not started");
+    if (this.#service === null) throw new Error("the service is not started");
     return this.#service;
   }
 
-  /** Takes the running service out, so that it can be stopped. */
+  /** Returns the running service, to be stopped, and marks it as ended. */
   #ended(): ServiceProcess {
     const running = this.#running;
     this.#service = null;

@@ -23,7 +23,7 @@ const config = `models:
     scripted: { text: "tick ", tokens: ${tokens}, token_delay_ms: 1000 }
 `;
 
-it("a gRPC stream of a minute is completed after SIGTERM at its first token (REL-10, GRPC-16)", async () => {
+it("a gRPC stream of a minute is completed although SIGTERM arrives at its first token (REL-10, GRPC-16)", async () => {
   const cwd = await mkdtemp(join(tmpdir(), "uis-drain-"));
   onTestFinished(() => rm(cwd, { recursive: true, force: true }));
   await writeFile(join(cwd, "uis.yaml"), config);

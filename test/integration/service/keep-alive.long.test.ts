@@ -37,7 +37,7 @@ async function ask() {
 const count = (message: string): number => service.logs.filter(({ msg }) => msg === message).length;
 
 describe("a model with keep_alive", () => {
-  it("ends its process when nobody used it, stays listed, and answers every next request (MODEL-11)", async () => {
+  it("is unloaded when unused, stays listed, and is loaded again by the next requests (MODEL-11)", async () => {
     for (let round = 1; round <= 3; round++) {
       const answers = await Promise.all([ask(), ask(), ask()]);
       for (const { status, text } of answers) expect({ status, text }).toMatchObject({ status: 200 });

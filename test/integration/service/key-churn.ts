@@ -17,7 +17,7 @@ export interface ListedKey {
 
 const pauseMs = 20;
 
-/** An administrator who creates one key after the other, and revokes some of them. */
+/** A simulated administrator, who creates one key after the other, and revokes some of them. */
 export class KeyChurn {
   readonly created: CreatedKey[] = [];
   readonly revoked: CreatedKey[] = [];

@@ -3,7 +3,7 @@ import type { Answer, ChatClients } from "../../support/chat-clients.js";
 import { eventually } from "../../support/eventually.js";
 import type { ServiceProcess } from "../../support/service-process.js";
 
-/** The kill happens within this additional time, at a random moment. */
+/** The kill happens at a random moment within this time after the answers of a round. */
 const killWithinMs = 200;
 /** Timeout for any wait of a round. */
 const patienceMs = 600_000;
@@ -12,7 +12,7 @@ export interface KillRounds {
   readonly rounds: number;
   /** Answers before each kill, and after the last. */
   readonly answersPerRound: number;
-  /** Chooses the moments of the kills. */
+  /** Returns a number below `count`, which determines the moment of a kill. */
   readonly pick: (count: number) => number;
   /** Called between the end of a process and the start of the next one. */
   readonly whileDead?: () => Promise<void>;
@@ -42,7 +42,7 @@ export class Victim {
       await whileDead?.();
       await this.start();
     }
-    // Requests that the dead process left are settled before these answers.
+    // The requests of the dead process are settled before these answers.
     await answered(answers, answersPerRound);
   }
 }

@@ -12,7 +12,7 @@ const config = {
 };
 const clientsMax = 16;
 
-/** Responses that were answered to their end and as stored: JSON by id. */
+/** Responses that were answered completely and marked as stored: JSON by id. */
 type Answered = Map<string, string>;
 
 /** Sends requests, every second one streamed, and continues the last response, until the service has ended. */
@@ -36,7 +36,7 @@ async function converse(client: ServiceClient, answered: Answered, number: numbe
   }
 }
 
-/** The response in the last event of a stream; null where it is not a completed one. */
+/** The response in the last event of a stream; null if it is not completed. */
 function completedIn(text: string): string | null {
   const last = text.trimEnd().split("\n\n").at(-1) ?? "";
   if (!last.startsWith("event: response.completed\n")) return null;
@@ -44,8 +44,8 @@ function completedIn(text: string): string | null {
 }
 
 /**
- * Kills a service (kill -9) under load; after each start it must have every response that was answered before.
- * Returns their number.
+ * Kills a service (kill -9) under load; after each start it must have every response that was answered before. Returns the
+ * number of responses.
  */
 export async function killWhileStoring(
   served: ServiceFolder,

@@ -15,7 +15,7 @@ export const killedConfig = {
   rate_limits: { default_key: oneAtATime },
 };
 
-/** Whether a stream ends or breaks if its service is killed some tokens after it began. */
+/** Kills the service during a stream, after some tokens. Returns whether the stream ended or broke. */
 export async function killWhileStreaming(client: ServiceClient, kill: () => void): Promise<"ended" | "broke"> {
   const stream = await client.stream("hangs");
   let text = "";

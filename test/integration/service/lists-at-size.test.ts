@@ -11,7 +11,7 @@ import { openStateReplica } from "../redis/deliveries/delivery-worker.js";
 import { leastOf, quantile } from "./webhook-load.js";
 
 const size = byTier({ ci: { keys: 2_000, deliveries: 10_000 }, long: { keys: 10_000, deliveries: 100_000 } });
-/** Five times what a person does not notice: a machine with other work does not exceed it. */
+/** Share of the calls that must take less than `ms`: five times an unnoticeable delay, so that a busy machine passes. */
 const bound = { share: 0.95, ms: 500 };
 const fillingMs = 300_000;
 const timesAsked = 10;
@@ -26,7 +26,7 @@ const lists = {
 } as const;
 type List = (typeof lists)[keyof typeof lists];
 
-/** A service with much in its lists, what was put there, and how long each call took. */
+/** A service with long lists, the ids of their rows, and the duration of each call. */
 class LongService {
   readonly #running: RunningService;
   readonly #administrator: ServiceClient;
@@ -51,7 +51,7 @@ class LongService {
   async page({ rpc, rows }: List, question: object): Promise<{ readonly rows: readonly Row[]; readonly next: string }> {
     const askedAtMs = performance.now();
     let answer = await this.#administrator.rpc(rpc, question);
-    // As clients do, when a busy machine held the store up for longer than it is waited for.
+    // Repeated as by clients: on a busy machine a store can answer after the service's timeout.
     for (let tries = 1; answer.status === 503 && tries < triesMax; tries++) {
       answer = await this.#administrator.rpc(rpc, question);
     }
@@ -90,7 +90,7 @@ class LongService {
 
 interface Store {
   readonly settings: object;
-  /** Fills by a connection that waits long, or by the service's own state. */
+  /** Fills the lists through a connection with a long timeout, or through the service's own state. */
   fill(service: LongService): Promise<void>;
   remove(): Promise<void>;
 }
@@ -115,7 +115,7 @@ const stores: Readonly<Record<string, () => Promise<Store>>> = {
   },
 };
 
-describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
+describe.each(Object.entries(stores))("a long list, state in %s,", (_, open) => {
   let service: LongService;
   let store: Store;
   beforeAll(async () => {
@@ -129,7 +129,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await store?.remove();
   });
 
-  /** What this machine does beside it only adds to the times, so the best of a few rounds counts. */
+  /** Other work of the machine only makes calls slower, so the best of a few rounds counts. */
   const expectQuick = async (
     round: () => Promise<void>,
     annotate: (text: string) => Promise<unknown>,
@@ -144,7 +144,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     expect(tookMs).toBeLessThan(bound.ms);
   };
 
-  it("has every key on exactly one page while others are created", async (context) => {
+  it("contains every key on exactly one page while other keys are created", async (context) => {
     const round = async (): Promise<void> => {
       const found: string[] = [];
       for await (const rows of service.pages(lists.keys, {}, 50)) {
@@ -158,7 +158,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await expectQuick(round, (text) => context.annotate(text));
   });
 
-  it("has every delivery on exactly one page while others are created (WH-45)", async (context) => {
+  it("contains every delivery on exactly one page while others are created (WH-45)", async (context) => {
     const round = async (): Promise<void> => {
       const found: string[] = [];
       for await (const rows of service.pages(lists.deliveries, {}, 200)) {
@@ -173,7 +173,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await expectQuick(round, (text) => context.annotate(text));
   });
 
-  it("finds the few keys of a search", async (context) => {
+  it("returns the few keys that match a search", async (context) => {
     const round = async (): Promise<void> => {
       for (const [question, ids] of keyQuestions(service.keyIds)) {
         for (let asked = 0; asked < timesAsked; asked++) {
@@ -185,7 +185,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await expectQuick(round, (text) => context.annotate(text));
   });
 
-  it("finds the few deliveries that match a filter (WH-45)", async (context) => {
+  it("returns the few deliveries that match a filter (WH-45)", async (context) => {
     const round = async (): Promise<void> => {
       for (const [question, fits] of deliveryQuestions) {
         const count = service.deliveries.filter(fits).length;
@@ -202,7 +202,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
   });
 });
 
-/** What is asked, and the ids of the keys that fit. */
+/** Requests of keys, each with the ids of the keys that match. */
 function keyQuestions(keyIds: readonly string[]): readonly (readonly [question: object, ids: readonly string[]])[] {
   const fitting = (fits: (number: number) => boolean): readonly string[] =>
     keyIds.filter((id) => fits(Number(id.slice("key_".length))));
@@ -224,7 +224,7 @@ function keyQuestions(keyIds: readonly string[]): readonly (readonly [question: 
 
 const { busy, rare, team } = receivers;
 
-/** What is asked, and which deliveries fit. */
+/** Requests of deliveries, each with a function that returns whether a delivery matches. */
 const deliveryQuestions: readonly (readonly [question: object, fits: (delivery: MadeDelivery) => boolean])[] = [
   [{ endpointId: rare.id }, ({ endpointId }) => endpointId === rare.id],
   [{ eventType: rare.eventType }, ({ eventType }) => eventType === rare.eventType],

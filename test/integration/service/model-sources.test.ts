@@ -26,7 +26,7 @@ interface Setting {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** A service with one model from a hub that misbehaves, and a scripted model beside it. */
+/** A service with one model from a hub that misbehaves, and a scripted model. */
 async function serviceWith({ tricks = [], settings = {}, model = {}, env = {} }: Setting) {
   const hub = await HubServer.start();
   hub.put("owner/repo", "model.gguf", weights);
@@ -75,7 +75,7 @@ async function isRefusedForGood(service: RunningService): Promise<void> {
     .toMatchObject({ status: 503, code: "model_not_loaded" });
 }
 
-/** A failing source does not affect the rest of the service. */
+/** Checks that the scripted model answers: a failing source does not affect the rest of the service. */
 async function isUp(service: RunningService): Promise<void> {
   expect(await ask(service, "beside")).toMatchObject({ status: 200, text: "I am up." });
   expect((await fetch(`${service.http}/ready`)).status).toBe(200);
@@ -91,7 +91,7 @@ describe("a model from a hub", () => {
     await isUp(service);
   });
 
-  it("during a slow download, requests wait, then get the progress (RETRY-4)", async () => {
+  it("answers requests during a slow download with the progress, after a wait (RETRY-4)", async () => {
     const { service } = await serviceWith({ tricks: [{ stallAfterBytes: 1_000_000 }] });
     await isUp(service);
     await expect
@@ -100,7 +100,7 @@ describe("a model from a hub", () => {
     expect((await ask(service, "from-hub")).retryAfter).toMatch(/^\d+$/);
   });
 
-  it("resumes an interrupted download", async () => {
+  it("is downloaded from where an interrupted download stopped", async () => {
     const { hub, service } = await serviceWith({ tricks: [{ cutAfterBytes: 1_500_000 }] });
     await answersInTheEnd(service);
     expect(hub.requests.some(({ range }) => range !== undefined)).toBe(true);
@@ -132,7 +132,7 @@ describe("a model from a hub", () => {
     expect(loadFailure(service)).not.toBe("{}");
   });
 
-  it("a model that failed to load is not listed (MODEL-9)", async () => {
+  it("is not listed if it failed to load (MODEL-9)", async () => {
     const { service } = await serviceWith({ settings: { offline: true } });
     await isRefusedForGood(service);
     const headers = { authorization: `Bearer ${service.key}` };

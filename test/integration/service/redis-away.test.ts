@@ -19,7 +19,7 @@ describe("while Redis is unavailable", () => {
     await redis.remove();
   });
 
-  /** A service that has served its key once, and has then lost its Redis. */
+  /** Starts a service that serves a request with its key, and then stops its Redis. */
   const startAndLose = async (when_away: WhenAway): Promise<RunningService> => {
     const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64") };
     const state = { redis_url: redis.url, durability: "every-write", when_away };
@@ -45,7 +45,7 @@ describe("while Redis is unavailable", () => {
     expect([second.status, second.headers.get("x-ratelimit-degraded")]).toEqual([429, "1"]);
   });
 
-  it("with `deny` every request is rejected with 503 and a wait (state RL-16)", async () => {
+  it("with `deny` every request is rejected with 503 and Retry-After (state RL-16)", async () => {
     const away = await startAndLose("deny");
     for (let number = 0; number < 5; number += 1) {
       const { status, headers, body } = await chat(away);
@@ -63,7 +63,7 @@ describe("while Redis is unavailable", () => {
     }
   });
 
-  it("the service stays ready, and its detail shows that the store does not answer (REL-15)", async () => {
+  it("the service stays ready, and the details of /ready show that the store does not answer (REL-15)", async () => {
     const { ops } = await startAndLose("local");
     const ready = await fetch(`${ops}/ready`);
     expect(ready.status).toBe(200);

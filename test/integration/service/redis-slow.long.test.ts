@@ -22,7 +22,7 @@ afterEach(async () => {
   await redis.remove();
 });
 
-it("a Redis that always takes 300 ms is used: a start, unknown keys, usage and its reads (E-28)", {
+it("with a Redis that always takes 300 ms, a service starts, accepts unknown keys, and stores and reads usage (E-28)", {
   timeout: 120_000,
 }, async () => {
   const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), REDIS_URL: link.url };

@@ -62,12 +62,12 @@ describe("the request log", () => {
     expect(await lineOf(() => overGrpcWeb(method, message))).toMatchObject({ ...logged, transport: "grpc_web" });
   });
 
-  it("has the labels of a request that is rejected after their validation", async () => {
+  it("contains the labels of a request that is rejected after its labels were validated", async () => {
     const line = await lineOf(() => post("chat/completions", { ...chatParams, model: "none", ...labels }, 404));
     expect(line).toMatchObject({ ...labels, error: "model_not_found" });
   });
 
-  it("has no invalid labels, and no labels for a request without them", async () => {
+  it("contains no invalid labels, and none for a request without labels", async () => {
     const tooLong = { ...chatParams, ...labels, safety_identifier: "s".repeat(65) };
     for (const line of [
       await lineOf(() => post("chat/completions", tooLong, 400)),
@@ -92,7 +92,7 @@ describe("the request log", () => {
   });
 });
 
-/** The log line of the one request that `send` makes. */
+/** The log line of the one request that `send` sends. */
 async function lineOf(send: () => Promise<void>): Promise<Record<string, unknown> | undefined> {
   const from = service.logs.length;
   await send();

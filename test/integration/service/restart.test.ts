@@ -30,7 +30,7 @@ describe("the embedded state", () => {
     await second.close();
   });
 
-  it("is for one process at a time: the second start names the remedy and does not disturb the first", async () => {
+  it("rejects a second process with a remedy, and the first continues to run", async () => {
     const first = await startService({ config: embedded() });
     await expect(startService({ config: embedded() })).rejects.toMatchObject({
       name: "StateOpenError",

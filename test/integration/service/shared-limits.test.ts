@@ -38,7 +38,7 @@ it("a limit shared by two replicas admits exactly its number of requests (REL-16
   expect(statuses.filter((status) => status === 200)).toHaveLength(limit);
   expect(statuses.filter((status) => status === 429)).toHaveLength(limit);
   expect(answers.filter(({ headers }) => headers.has("x-ratelimit-degraded"))).toEqual([]);
-  // Each replica keeps its requests in the request log of both, which is bounded for both together.
+  // Both replicas write into one request log, whose bound applies to the requests of both together.
   const lists = services.map(({ http, adminToken }) => new ServiceClient(http, adminToken));
   let logs: unknown[] = [];
   await eventually(async () => {

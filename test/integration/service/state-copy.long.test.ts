@@ -31,7 +31,7 @@ const models = [
   { id: "test", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8, token_delay_ms: 4 } },
 ];
 const paths = ["/one", "/two"];
-/** The first attempts that fail wait long enough to be due only after the move. */
+/** The first retry waits long enough to be due only after the move. */
 const webhooks = { ...webhooksHere, retry_delays: ["20s", "1s", "2s"] };
 
 let root: string;
@@ -59,7 +59,7 @@ async function start(name: string, state: object, env: Readonly<Record<string, s
   return service;
 }
 
-it("an installation moves into a fleet under load: no usage and no delivery is lost or doubled (USE-21)", {
+it("moving an embedded installation to Redis under load neither loses nor duplicates usage or deliveries (USE-21)", {
   timeout: 300_000,
 }, async (context) => {
   const pick = seededPick(7);
@@ -100,7 +100,7 @@ it("an installation moves into a fleet under load: no usage and no delivery is l
     await start("one", { redis_url: redis.url }, env),
     await start("two", { redis_url: redis.url }, env),
   ];
-  // The same key, and no new first one.
+  // The services use the copied key and create no new first key.
   expect([one.key, two.key]).toEqual(["", ""]);
   const after = load((number) => (number % 2 === 0 ? one : two));
   await answered(after.answers, answersPerStep);
@@ -130,7 +130,7 @@ it("an installation moves into a fleet under load: no usage and no delivery is l
   expect(oddlyNumbered(deliveries)).toEqual([]);
   expect(toldTwoWays(inbox.arrivals)).toEqual([]);
   expect(repeats.total).toBe(0);
-  // Some of the retries were due only after the move.
+  // Some of the retries are made only after the move.
   expect(inbox.arrivals.slice(arrivedBefore).filter(({ attempt }) => attempt === 2).length).toBeGreaterThan(0);
   expect(inbox.forged).toBe(0);
 });

@@ -50,7 +50,7 @@ const forHalfAnHour = () => ({ expiresAt: new Date(Date.now() + 1_800_000).toISO
 const statusOf = async (client: ServiceClient) => (await chat(client)).status;
 const waitOf = async (client: ServiceClient) => Number((await chat(client)).headers.get("retry-after-ms"));
 
-/** Thrown when the store was too slow for an admission, which this process then decided by its share. */
+/** Thrown when the store was too slow for an admission, which the process then decided by its share of the limit. */
 class DecidedHere extends Error {}
 
 async function chat(client: ServiceClient): Promise<ClientAnswer> {
@@ -64,8 +64,8 @@ const triesMax = 10;
 const scenarioMs = 180_000;
 
 /**
- * Repeats a scenario with new processes until the store decides all of its admissions. On a machine with other work,
- * the store is sometimes too slow.
+ * Repeats a scenario with new processes until the store has decided all of its admissions. On a busy machine the store is
+ * sometimes too slow.
  */
 function decidedByStore<A extends unknown[]>(scenario: (...args: A) => Promise<void>): (...args: A) => Promise<void> {
   return async (...args) => {
@@ -93,7 +93,7 @@ async function hoursOf(client: ServiceClient, aroundS: number): Promise<number[]
 const jumps = [-hourS, hourS];
 
 describe("the embedded service on a machine whose clock is set", () => {
-  it.each(jumps)("by %i s: streams continue, limits hold, and nothing stalls (REL-20)", async (seconds) => {
+  it.each(jumps)("by %i s: streams continue, limits hold, and no request hangs (REL-20)", async (seconds) => {
     const { line } = await served.start(config, { env: { ...env, ...clock.env } });
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
     const limited = await keyWith(line.api, twoPerMinute);
@@ -144,7 +144,7 @@ describe("a replica on Redis when its own clock is set", () => {
       expect(await waitOf(limited)).toBeLessThanOrEqual(windowMs);
       expect([await statusOf(expiring), await statusOf(client)]).toEqual([200, 200]);
       const trueHours = [nowS, nowS + 60].map((at) => at - (at % hourS));
-      await eventually(async () => (await hoursOf(client, nowS)).length > 0, "it is counted");
+      await eventually(async () => (await hoursOf(client, nowS)).length > 0, "the request is counted");
       for (const hour of await hoursOf(client, nowS)) expect(trueHours).toContain(hour);
     }),
     scenarioMs,
@@ -170,7 +170,7 @@ describe("replicas on a Redis when its clock is set", () => {
   }
 
   it(
-    "forward by an hour: windows empty once, then hold again (REL-20)",
+    "forward by an hour: rate limit windows are empty once, then limits hold again (REL-20)",
     decidedByStore(async () => {
       const { api, client } = await start();
       const limited = await usedUp(api);
@@ -182,7 +182,7 @@ describe("replicas on a Redis when its clock is set", () => {
   );
 
   it(
-    "back by an hour: windows stay closed for one more window, not for an hour (REL-20)",
+    "back by an hour: used-up limits reject requests for one more window, not for an hour (REL-20)",
     decidedByStore(async () => {
       const { api, client } = await start();
       const full = await usedUp(api);

@@ -44,7 +44,7 @@ async function requestsCounted(client: ServiceClient): Promise<number> {
 }
 
 describe("a service whose disk is full", () => {
-  it("serves while the spool has room, then answers 503; reads work, and it recovers by itself without loss (REL-18, USE-11, USE-12)", async (context) => {
+  it("serves until the spool is full, then answers 503 and still reads, and recovers by itself without loss (REL-18, USE-11, USE-12)", async (context) => {
     needsOwnMounts(context);
     const config = { models, state: { spool_max: spoolMax } };
     const { dataDir } = served;
@@ -58,7 +58,7 @@ describe("a service whose disk is full", () => {
     expect((await client.chat("m")).status).toBe(200);
     const emptyDisk = await fillDisk(child.pid ?? 0, dataDir);
 
-    // Files may still grow within their last allocated blocks.
+    // Writes may still succeed within the last allocated blocks of files.
     await eventually(async () => (await createKey()).status !== 200, "the disk is full");
     expect(await createKey()).toMatchObject({
       status: 503,
@@ -79,7 +79,7 @@ describe("a service whose disk is full", () => {
     expect((await client.get("/v1/models")).status).toBe(200);
 
     await emptyDisk();
-    await eventually(async () => (await client.chat("m")).status === 200, "the spool has room again");
+    await eventually(async () => (await client.chat("m")).status === 200, "the spool accepts settlements again");
     expect((await createKey()).status).toBe(200);
     const answered = 1 + before.length + until.length - refused.length + 1;
     await eventually(async () => (await requestsCounted(client)) >= answered, "the spool is empty");
@@ -88,7 +88,7 @@ describe("a service whose disk is full", () => {
 });
 
 describe("a read-only data folder", () => {
-  it("refuses the start with exit code 2, the cause and the fix (REL-18)", async (context) => {
+  it("makes the start fail with exit code 2, the cause and the fix (REL-18)", async (context) => {
     needsOwnMounts(context);
     const first = await served.start({ models }, { env });
     first.child.kill("SIGTERM");
@@ -103,7 +103,7 @@ describe("a read-only data folder", () => {
 describe("a stop while the disk is full", () => {
   const answered = 200;
 
-  /** Runs a service on a private disk that outlives it. */
+  /** Runs a service on a private disk, which is kept when the service ends. */
   async function onDisk(
     use: (disk: LastingDisk, serve: (settings: object) => Serving) => Promise<void>,
   ): Promise<void> {
@@ -132,7 +132,7 @@ describe("a stop while the disk is full", () => {
       expect(answers.every(({ status }) => status === 200)).toBe(true);
 
       const page = async (url: string): Promise<string> => (await fetch(url)).text();
-      await eventually(() => stderr().includes("in memory only"), "the log says so");
+      await eventually(() => stderr().includes("in memory only"), "the warning is logged");
       expect(await page(`${line.ops}/ready`)).toMatch(/the store cannot be written: .*full.*in memory only/);
       expect(await page(new URL("/ready", line.api).href)).toContain("storage_unavailable");
       const metrics = await page(`${line.ops}/metrics`);
@@ -159,7 +159,7 @@ describe("a stop while the disk is full", () => {
         const metrics = await (await fetch(`${line.ops}/metrics`)).text();
         return Number(/^uis_usage_memory_only (\d+)/m.exec(metrics)?.[1]);
       };
-      // Files may still grow within their last allocated blocks.
+      // Writes may still succeed within the last allocated blocks of files.
       await eventually(async () => {
         await chats(client, atOnce);
         return (await memoryOnly()) >= answered;

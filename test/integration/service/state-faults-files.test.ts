@@ -19,10 +19,10 @@ const env = { LOG_LEVEL: "warn" };
 const models = [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }];
 
 describe("a service at its limit of open files", () => {
-  it("serves again after some are closed, without a crash (REL-18)", async () => {
+  it("serves again after some files are closed, without a crash (REL-18)", async () => {
     needsInstalled("prlimit");
     const { child, line } = await served.start({ models }, { env });
-    // Not before: at its start it reads hundreds of files at once.
+    // The limit is set only after the start, during which the service has hundreds of files open.
     execFileSync("prlimit", ["--pid", String(child.pid), "--nofile=256"]);
     const { port } = new URL(line.api);
     const sockets: Socket[] = Array.from({ length: 400 }, () =>
@@ -31,7 +31,7 @@ describe("a service at its limit of open files", () => {
     await eventually(() => sockets.every(({ connecting }) => !connecting), "all clients have tried");
     for (const socket of sockets) socket.destroy();
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
-    await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "it serves again");
+    await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "an answer");
     expect(child.exitCode).toBeNull();
   });
 });
@@ -42,7 +42,7 @@ describe("a low limit of open files", () => {
     under: (command: readonly string[]) => ["prlimit", `--nofile=${files}`, ...command],
   });
 
-  it("prevents the start if it is too low, with exit code 2, cause and fix (E-26)", async () => {
+  it("makes the start fail if it is below the minimum, with exit code 2, cause and fix (E-26)", async () => {
     needsInstalled("prlimit");
     expect(await served.refused({ models }, limited(256))).toEqual({
       code: 2,
@@ -50,7 +50,7 @@ describe("a low limit of open files", () => {
     });
   });
 
-  it("limits connections: further requests get 503, health checks an answer, the log one line (E-26)", async () => {
+  it("limits connections: further requests get 503, health checks are answered, and one line is logged (E-26)", async () => {
     needsInstalled("prlimit");
     const { child, line, logs } = await served.start({ models }, limited(400));
     const { port } = new URL(line.api);
@@ -68,14 +68,14 @@ describe("a low limit of open files", () => {
     await eventually(() => flood.every(({ connecting }) => !connecting), "all further clients have tried");
     for (const socket of [...held, ...flood]) socket.destroy();
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
-    await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "it serves again");
+    await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "an answer");
     expect(logs().filter(({ msg }) => msg.startsWith("the limit of connections is reached"))).toHaveLength(1);
     expect(child.exitCode).toBeNull();
   });
 });
 
 describe("a data folder that is moved while the service runs", () => {
-  it("makes the service not ready until it is back; what is answered meanwhile is counted (E-23)", async () => {
+  it("makes the service not ready until the folder is moved back, and requests answered until then are counted (E-23)", async () => {
     const service = await served.start({ models }, { env });
     const { line, stderr } = service;
     const client = new ServiceClient(line.api, service.key);
@@ -90,7 +90,7 @@ describe("a data folder that is moved while the service runs", () => {
     await eventually(async () => (await ready(line.api))[0] === 503, "it is not ready");
     expect((await ready(line.api))[1]).toContain("storage_unavailable");
     expect(await ready(line.ops)).toEqual([503, expect.stringContaining("uis.db was deleted or moved")]);
-    await eventually(() => /refuses writes, because uis\.db was deleted or moved/.test(stderr()), "the log says so");
+    await eventually(() => /refuses writes, because uis\.db was deleted or moved/.test(stderr()), "the log message");
     expect((await client.chat("m")).status).toBe(200);
     await rename(away, served.dataDir);
     await eventually(async () => (await ready(line.api))[0] === 200, "it is ready again");
@@ -109,6 +109,6 @@ describe("a journal of running requests damaged by a full disk", () => {
     await appendFile(join(served.dataDir, "uis.live-a"), `${half}${half}\n${"\0".repeat(512)}\nodd\n`);
     const second = await served.start({ models }, { env });
     expect((await new ServiceClient(second.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
-    await eventually(() => /"lines":3.*damaged lines of the journal/.test(second.stderr()), "the log says so");
+    await eventually(() => /"lines":3.*damaged lines of the journal/.test(second.stderr()), "the log message");
   });
 });

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 describe("a service on Redis that is killed (kill -9)", () => {
-  it("its concurrency is free after its lease, and another replica counts it once (USE-13, state RL-18)", async () => {
+  it("its running request no longer counts for the concurrency limit after its lease, and another replica counts it once (USE-13, state RL-18)", async () => {
     needsInstalled("gcc");
     clock = new MovableClock();
     redis = await startRedis({ env: clock.env });
@@ -36,7 +36,7 @@ describe("a service on Redis that is killed (kill -9)", () => {
     const client = new ServiceClient(lives.line.api, killedEnv.UIS_BOOTSTRAP_API_KEY);
     expect((await client.chat("m")).status).toBe(429);
     clock.set(61);
-    await eventually(async () => (await client.chat("m")).status === 200, "the place is free");
+    await eventually(async () => (await client.chat("m")).status === 200, "the concurrency limit admits a request");
     await eventually(async () => (await countsOf(client))["hangs"] === 1, "the lost request is settled", 30_000);
     expect((await countsOf(client))["hangs"]).toBe(1);
   });

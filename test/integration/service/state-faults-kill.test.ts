@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => served.remove());
 
 describe("a service that is killed (kill -9)", () => {
-  it("embedded: its streams break, and the next start releases, keeps and counts everything (RSP-25, USE-13, state RL-18, state RL-20)", async () => {
+  it("embedded: its streams break, and the next start releases limits, keeps data and counts all requests (RSP-25, USE-13, state RL-18, state RL-20)", async () => {
     const first = await served.start(killedConfig, { env: killedEnv });
     const client = new ServiceClient(first.line.api, killedEnv.UIS_BOOTSTRAP_API_KEY);
     expect((await client.chat("m")).status).toBe(200);

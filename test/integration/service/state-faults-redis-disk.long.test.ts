@@ -10,7 +10,7 @@ import { type RedisServer, startRedis } from "../../support/redis/start-redis.js
 import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
 
-/** Size of the disk in MiB: enough for all writes before it is filled. */
+/** Size of the disk in MiB. It is large enough for all writes before the test fills it. */
 const diskSize = 64;
 const policies = ["everysec", "always"] as const;
 type Policy = (typeof policies)[number];
@@ -118,7 +118,7 @@ describe("a full disk under Redis", () => {
 
       const { begin, end } = fullDisk(started, aof);
       const full = begin();
-      // The file may still grow within its last allocated block.
+      // Writes may still succeed within the last allocated block of the file.
       await eventually(async () => (await create(`until full ${created.length}`)).status !== 200, "the disk is full");
       await full;
       const why = aof === "always" ? /no connection|connection is lost/ : /cannot write to its disk/;
@@ -132,10 +132,10 @@ describe("a full disk under Redis", () => {
 
       await end();
       await eventually(async () => (await create("after")).status === 200, "keys can be created again");
-      // A restart loses data that is in memory only.
+      // Redis is restarted, because a restart loses data that is only in memory.
       await started.redis.stop();
       await started.redis.restart();
-      await eventually(async () => (await listKeys(administrator)).status === 200, "the service is back");
+      await eventually(async () => (await listKeys(administrator)).status === 200, "Redis is read again");
       expect(await storedKeys(administrator)).toEqual(expect.arrayContaining(created));
     },
   );

@@ -11,11 +11,11 @@ import { ServiceFolder } from "../../support/service-process.js";
 import { type Answer, startSteadyLoad } from "../../support/steady-load.js";
 import { type CreatedKey, KeyChurn } from "./key-churn.js";
 
-/** All cuts fall into one window of the limit, which is a minute. */
+/** Times of the power cuts, which are all within one window of the limit, a minute. */
 const times = { cuts: 6, onMs: 5_000, offMs: 1_000, perSecond: 50 };
-/** Redis aims at one second between two syncs; the bound is five times that for machines with other work. */
+/** Maximum time between two syncs of Redis. Redis aims at one second; the maximum is five times that for busy machines. */
 const unsyncedMsMax = 5_000;
-/** A cut at least this long after a sync loses acknowledged writes. */
+/** If a power cut occurs at least this long after a sync, it loses acknowledged writes. */
 const unsyncedMsMin = 300;
 const limit = 5;
 const keysTried = 10;
@@ -39,12 +39,12 @@ afterEach(async () => {
   redis = null;
 });
 
-/** Everything that a service had acknowledged when Redis came back from its last power cut. */
+/** All acknowledgements of a service, at the time when Redis was restarted after the last power cut. */
 interface Outcome {
   readonly answers: readonly Answer[];
   readonly keys: KeyChurn;
   readonly client: ServiceClient;
-  /** Spans whose acknowledged writes Redis may have lost. */
+  /** Time spans in which Redis may have lost acknowledged writes. */
   readonly unsynced: readonly Span[];
   readonly api: string;
 }
@@ -113,18 +113,18 @@ async function expectRightAnswers({ answers, keys, api }: Outcome, forgotten: (a
   await eventually(async () => {
     const stored = await keys.stored();
     return keys.revoked.every(({ id }) => stored.get(id)?.revokedAt !== undefined);
-  }, "lost revocations are made up for");
+  }, "lost revocations are repeated");
   expect(await statusesOf(api, keys.revoked)).toEqual([401]);
 }
 
 const endOf = ({ sentAtMs, tookMs }: Answer) => sentAtMs + tookMs;
 
-/** Whether a call was answered after the last sync before a cut. Its answer may be read a moment after the cut. */
+/** Whether a call was answered between the last sync before a cut and the cut. Its answer may be read shortly after the cut. */
 const isUnsynced = (cuts: readonly Span[], sentAtMs: number, endedAtMs: number) =>
   cuts.some(({ fromMs, toMs }) => fromMs < endedAtMs && sentAtMs <= toMs);
 
 describe("a power cut of Redis's machine", () => {
-  it("appendfsync everysec: loses only writes since the last sync, a second ago, and the service continues", {
+  it("appendfsync everysec: loses only writes since the last sync, about a second, and the service continues", {
     timeout: 120_000,
   }, async () => {
     const outcome = await surviveCuts("everysec");
@@ -134,7 +134,7 @@ describe("a power cut of Redis's machine", () => {
     const stored = await keys.stored();
     const lost = keys.created.filter(({ id }) => !stored.has(id));
     const kept = keys.created.filter(({ id }) => stored.has(id) && !keys.revoked.some((each) => each.id === id));
-    expect(lost.length, "keys that the cuts took").toBeGreaterThan(0);
+    expect(lost.length, "keys lost in power cuts").toBeGreaterThan(0);
     const unexplained = lost.filter((each) => !isUnsynced(unsynced, each.askedAtMs, each.acknowledgedAtMs));
     expect(unexplained, JSON.stringify(unsynced)).toEqual([]);
     expect(await statusesOf(api, lost.slice(0, keysTried))).toEqual([401]);
@@ -149,7 +149,7 @@ describe("a power cut of Redis's machine", () => {
     await expectRightAnswers(outcome, isAtRisk);
   });
 
-  it("appendfsync always: loses nothing acknowledged, and the service continues (USE-11)", {
+  it("appendfsync always: loses no acknowledged write, and the service continues (USE-11)", {
     timeout: 120_000,
   }, async () => {
     const outcome = await surviveCuts("always");

@@ -22,19 +22,19 @@ const config = { models: [{ id: "m", engine: "scripted" }] };
 const newMasterKey = () => randomBytes(32).toString("base64");
 
 describe("a second service on the data folder of a running one", () => {
-  it("is rejected with exit code 2, the cause and the remedy, and the first one continues", async () => {
+  it("fails with exit code 2, the cause and the fix, and the first service continues", async () => {
     const { line } = await served.start(config, { env });
     const second = await served.refused(config, { env });
     expect(second).toEqual({ code: 2, line: expect.stringMatching(/data directory .* in use .*--data-dir/) });
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
     expect((await client.chat("m")).status).toBe(200);
-    // Commands still find the first one's token.
+    // Commands still find the token of the first service.
     expect(await readFile(join(served.dataDir, "admin.token"), "utf8")).toContain("uis-admin-");
   });
 });
 
 describe("a data folder that cannot be used", () => {
-  it("refuses the start with exit code 2 and one line: path, cause and fix (E-24, E-29)", async () => {
+  it("makes the start fail with exit code 2 and one line: path, cause and fix (E-24, E-29)", async () => {
     await mkdir(served.dataDir);
     await writeFile(join(served.dataDir, "spool"), "");
     const { exited, stderr } = served.spawn({ env });
@@ -47,7 +47,7 @@ describe("a data folder that cannot be used", () => {
     const lost = await served.refused(config, { env });
     expect(lost).toEqual({
       code: 2,
-      line: expect.stringMatching(/uis\.db is missing, beside spool.*uis serve --new-store$/),
+      line: expect.stringMatching(/uis\.db is missing, but there is spool.*uis serve --new-store$/),
     });
     expect(await readdir(served.dataDir)).toEqual(["spool"]);
   });
@@ -67,7 +67,7 @@ describe("the master key", () => {
     expect(await readFile(masterKeyFile(), "utf8")).toBe(made);
   });
 
-  it("if it is missing, invalid or different, the start fails with exit code 2 and names the wanted key (USE-18)", async () => {
+  it("makes the start fail with exit code 2 if it is missing, invalid or different, and the error names the right key (USE-18)", async () => {
     const first = await served.start(config, { env });
     const made = await readFile(masterKeyFile(), "utf8");
     first.child.kill("SIGKILL");
@@ -85,13 +85,13 @@ describe("the master key", () => {
       line: expect.stringMatching(/master\.key does not contain a master key.*restore the former/),
     });
 
-    // With the key that was there everything is as it was, keys of clients included.
+    // With the original master key all data is readable as before, including API keys of clients.
     const back = await served.start(config, { env: { ...env, UIS_MASTER_KEY: made.trim() } });
     const client = new ServiceClient(back.line.api, first.line.api_key?.secret ?? "");
     expect((await client.chat("m")).status).toBe(200);
   });
 
-  it("is the operator's if replicas share a Redis: a start without it or with another one fails (USE-17)", async () => {
+  it("must be provided by the operator if replicas share a Redis: a start without it or with another key fails (USE-17)", async () => {
     redis = await startRedis();
     const withRedis = { ...env, REDIS_URL: redis.url };
     const without = await served.refused(config, { env: withRedis });
@@ -107,16 +107,16 @@ describe("the master key", () => {
 describe("a Redis that would lose acknowledged data", () => {
   const withRedis = ({ url }: RedisServer) => ({ env: { ...env, REDIS_URL: url, UIS_MASTER_KEY: newMasterKey() } });
 
-  it("is rejected with exit code 2 and a remedy if it evicts", async () => {
+  it("makes the start fail with exit code 2 and a fix if it evicts keys", async () => {
     redis = await startRedis({ args: ["--maxmemory-policy", "allkeys-lru"] });
     const evicting = await served.refused(config, withRedis(redis));
     expect(evicting).toEqual({ code: 2, line: expect.stringMatching(/allkeys-lru.*set maxmemory-policy noeviction/) });
-    // That is no loss one can accept.
+    // `allow_volatile` does not accept eviction.
     const accepted = { ...config, state: { allow_volatile: true } };
     expect((await served.refused(accepted, withRedis(redis))).code).toBe(2);
   });
 
-  it("is rejected with exit code 2 without an append-only file, unless allow_volatile accepts that, which is then shown", async () => {
+  it("makes the start fail with exit code 2 if it has no append-only file, unless allow_volatile is set, which causes a warning", async () => {
     redis = await startRedis({ aof: "no" });
     const refused = await served.refused(config, withRedis(redis));
     expect(refused).toEqual({ code: 2, line: expect.stringMatching(/appendonly no.*allow_volatile/) });

@@ -19,11 +19,11 @@ import { ServiceFolder, type ServiceProcess } from "../../support/service-proces
 import { rounds } from "../../support/tier.js";
 
 /**
- * Faults of the storage, each repeated: what was answered is counted after the fault, or the service has said how much is
- * not.
+ * Number of repetitions of each fault of the storage. After a fault all answered requests are counted, or the service has
+ * reported how many are not.
  */
 const roundCount = rounds(20);
-/** A round with two starts and a stop that waits 10 s for the disk. */
+/** Timeout of a test. A round has two starts and a stop that waits 10 s for the disk. */
 const testMs = roundCount * 30_000;
 const patienceMs = 30_000;
 
@@ -47,7 +47,7 @@ afterEach(() => served.remove());
 const seed = Math.floor(Math.random() * 2 ** 31);
 const pick = seededPick(seed);
 
-/** Sends chats; all must be answered. */
+/** Sends chats, all of which must succeed. Returns their number. */
 async function chats(service: ServiceProcess, count: number): Promise<number> {
   const client = new ServiceClient(service.line.api, key);
   for (let sent = 0; sent < count; sent += atOnce) {
@@ -63,7 +63,7 @@ async function metric(service: ServiceProcess, name: string): Promise<number> {
 
 const dayS = 86_400;
 
-/** Requests that are counted around now. */
+/** Number of requests that are counted in the hours around the current time. */
 async function counted(service: ServiceProcess): Promise<number> {
   const nowS = Math.floor(Date.now() / 1_000);
   const range = `start_time=${nowS - dayS}&end_time=${nowS + dayS}`;
@@ -73,13 +73,13 @@ async function counted(service: ServiceProcess): Promise<number> {
   return buckets.reduce((sum, { results }) => sum + (results[0]?.num_model_requests ?? 0), 0);
 }
 
-/** Requests that are counted once the spool is empty. */
+/** Number of counted requests, after the spool is empty. */
 async function countedInAll(service: ServiceProcess): Promise<number> {
   await eventually(async () => (await metric(service, "uis_usage_spool_size")) === 0, "the spool is empty", patienceMs);
   return await counted(service);
 }
 
-/** Runs services on a private disk that outlives them. */
+/** Runs services on a private disk, which is kept when they end. */
 async function onDisk(
   use: (disk: LastingDisk, start: (more?: object) => Promise<ServiceProcess>) => Promise<void>,
 ): Promise<void> {
@@ -97,7 +97,7 @@ async function onDisk(
 }
 
 describe(`a full disk, ${roundCount} times`, () => {
-  it("and freed, then kill -9: it starts again, and lacks at most what was in memory only (E-20, E-21)", {
+  it("freed before a kill -9: the service starts again, and lost at most the settlements that were only in memory (E-20, E-21)", {
     timeout: testMs,
   }, async (context) => {
     needsOwnMounts(context);
@@ -124,7 +124,7 @@ describe(`a full disk, ${roundCount} times`, () => {
     await context.annotate(`${lost} of ${roundCount * 75} answered requests were only in memory; seed ${seed}`);
   });
 
-  it("then SIGTERM: all is in UIS_SPILL_DIR, or the exit code is 1 and the count is exact (E-21)", {
+  it("with a SIGTERM: usage is in UIS_SPILL_DIR, or the exit code is 1 and the reported number of lost requests is exact (E-21)", {
     timeout: testMs,
   }, async (context) => {
     needsOwnMounts(context);
@@ -140,7 +140,7 @@ describe(`a full disk, ${roundCount} times`, () => {
         answered += await chats(service, 50);
         const code = await service.stop();
         const [, said = "0"] = /the usage of (\d+) finished requests is lost/.exec(service.stderr()) ?? [];
-        // Files may still grow within their last allocated blocks, so that all of it may be written.
+        // Writes may still succeed within the last allocated blocks of files, so all settlements may be on the disk.
         expect(code).toBe(Number(said) > 0 ? 1 : 0);
         if (hasSpill) expect(Number(said)).toBe(0);
         answered -= Number(said);
@@ -152,12 +152,12 @@ describe(`a full disk, ${roundCount} times`, () => {
 });
 
 describe("a disk that is full at the start", () => {
-  it("refuses it with one line: path, cause and fix; also the first start, which leaves nothing behind (E-29)", async (context) => {
+  it("makes it fail with one line of path, cause and fix; a failed first start leaves no files (E-29)", async (context) => {
     needsOwnMounts(context);
     await onDisk(async (disk, start) => {
       const refused = async (): Promise<string> => {
         const failed = await start().then(
-          () => "it has started",
+          () => "the service has started",
           (error: Error) => error.message,
         );
         return failed.replace("serve ended with ", "");
@@ -178,7 +178,7 @@ describe("a disk that is full at the start", () => {
 });
 
 describe(`a file system that turns read-only under traffic, ${roundCount} times`, () => {
-  it("serves on, says how much is in memory only, and counts everything once it is writable (E-21)", {
+  it("the service continues, reports how much usage is only in memory, and counts all of it when the disk is writable again (E-21)", {
     timeout: testMs,
   }, async () => {
     needsInstalled("gcc");
@@ -190,13 +190,13 @@ describe(`a file system that turns read-only under traffic, ${roundCount} times`
         answered += await chats(service, 25);
         disk.set(true);
         answered += await chats(service, 50);
-        await eventually(async () => (await metric(service, "uis_store_up")) === 0, "the store is reported");
+        await eventually(async () => (await metric(service, "uis_store_up")) === 0, "the fault is reported");
         expect(await metric(service, "uis_usage_memory_only")).toBeGreaterThan(0);
         await delay(pick(300));
         disk.set(false);
         expect(await countedInAll(service)).toBe(answered);
         if (round % 4 !== 3) continue;
-        // With everything written again, a kill loses nothing.
+        // All settlements are on the disk now, so a kill loses none.
         await service.kill();
         service = await served.start(config, { env: { ...env, ...disk.env } });
         expect(await countedInAll(service)).toBe(answered);
@@ -214,7 +214,7 @@ describe(`a clock that jumps once and is right again, ${roundCount} times`, () =
     ["2 hours forward", 7_200],
     ["2 hours back", -7_200],
   ])(
-    "%s: keys and usage follow it at once, and every answer is counted (E-22)",
+    "%s: keys and usage follow the clock immediately, and every answer is counted (E-22)",
     { timeout: testMs },
     async (_, jumpS) => {
       needsInstalled("gcc");
@@ -240,7 +240,7 @@ describe(`a clock that jumps once and is right again, ${roundCount} times`, () =
           expect((await expiring.chat("m")).status).toBe(200);
           answered += 1 + (await chats(service, 5));
         }
-        if (jumpS < dayS) await eventually(async () => (await counted(service)) === answered, "all is counted");
+        if (jumpS < dayS) await eventually(async () => (await counted(service)) === answered, "all are counted");
         const { warnings } = (
           (await (await fetch(`${service.ops}/ready`)).json()) as { state: { warnings: readonly string[] } }
         ).state;
@@ -258,7 +258,7 @@ describe(`a clock that jumps once and is right again, ${roundCount} times`, () =
   );
 });
 
-/** In a process of its own, whose end closes the database. */
+/** Restores a backup in a separate process, whose end closes the database. */
 function restore(file: string): void {
   execFileSync(process.execPath, [...uisProgram, "restore", file, "--data-dir", served.dataDir], { stdio: "pipe" });
 }
@@ -267,7 +267,7 @@ describe(`data files of a running service, ${roundCount} times`, () => {
   const isReady = async (service: ServiceProcess): Promise<boolean> =>
     (await fetch(`${service.http}/ready`)).status === 200;
 
-  it("deleted: it is not ready, a backup has what was answered before, and the spool the rest (E-23, E-24)", {
+  it("deleted: the service is not ready, a backup has the requests answered before, and the spool has the others (E-23, E-24)", {
     timeout: testMs,
   }, async () => {
     let answered = 0;
@@ -285,7 +285,7 @@ describe(`data files of a running service, ${roundCount} times`, () => {
       expect(await service.stop()).toBe(0);
       expect(await served.refused(config, { env })).toEqual({
         code: 2,
-        line: expect.stringMatching(/uis\.db is missing, beside .*spool/),
+        line: expect.stringMatching(/uis\.db is missing, but there is .*spool/),
       });
       restore(path);
       const again = await served.start(config, { env });
@@ -294,7 +294,7 @@ describe(`data files of a running service, ${roundCount} times`, () => {
     }
   });
 
-  it("deleted with their folder: later usage goes to UIS_SPILL_DIR, or the exit code is 1 with its count (E-21, E-23)", {
+  it("deleted with their folder: later usage is in UIS_SPILL_DIR, or the exit code is 1 and the loss is reported (E-21, E-23)", {
     timeout: testMs,
   }, async () => {
     for (let round = 0; round < roundCount; round++) {
@@ -315,7 +315,7 @@ describe(`data files of a running service, ${roundCount} times`, () => {
       expect([code, Number(said)]).toEqual(hasSpill ? [0, 0] : [1, after]);
       restore(path);
       const again = await served.start(config, { env: { ...env, ...spill } });
-      // The backup has rows of running requests, of which the next process settles those without a settlement.
+      // The backup contains rows of running requests. The next process settles those that have no settlement.
       const found = await countedInAll(again);
       expect(found).toBeGreaterThanOrEqual(before + after - Number(said));
       expect(found).toBeLessThanOrEqual(before + after);
@@ -324,7 +324,7 @@ describe(`data files of a running service, ${roundCount} times`, () => {
     }
   });
 
-  it("moved and brought back: it is not ready meanwhile, and every answer is counted (E-23)", {
+  it("moved and moved back: the service is not ready in between, and every answer is counted (E-23)", {
     timeout: testMs,
   }, async () => {
     const away = `${served.dataDir}-away`;
@@ -366,7 +366,7 @@ describe(`data files of a stopped service, ${roundCount} times`, () => {
     ["zeroed", zero, /uis\.db is not a valid database.*uis restore FILE/],
     ["of a newer version", newer, /written by a newer version.*start the version that wrote it/],
   ])(
-    "%s: the start is refused with one line and exit code 2, and changes nothing (E-24, E-29)",
+    "%s: the start fails with one line and exit code 2, and changes nothing (E-24, E-29)",
     {
       timeout: testMs,
     },

@@ -70,7 +70,7 @@ describe("the request log of metadata", () => {
   });
   afterAll(() => service.close());
 
-  it("has the timings, tokens, cost and tries of a stream that failed over, and the client's labels", async () => {
+  it("contains timings, tokens, cost and attempts of a stream that failed over, and the client's labels", async () => {
     const beforeMs = Date.now();
     const headers = { "x-client-request-id": "mine" };
     const labels = { user: "u-7", metadata: { ticket: "T-1" } };
@@ -103,7 +103,7 @@ describe("the request log of metadata", () => {
     expect(timestampMs(log.receivedAt ?? timestampFromMs(0))).toBeGreaterThanOrEqual(beforeMs);
   });
 
-  it("has requests of all protocols and outcomes, and its sums are those of usage", async () => {
+  it("contains requests of all protocols and outcomes, and its sums equal usage", async () => {
     const answers = [
       await client.send("chat/completions", chat("broken")),
       await client.send("embeddings", { model: "embed", input: "a b c" }),
@@ -145,7 +145,7 @@ describe("the request log of metadata", () => {
     }
   });
 
-  it("lists pages of what a filter matches, newest first, and rejects an unknown code", async () => {
+  it("lists the requests that match a filter in pages, newest first, and rejects an unknown code", async () => {
     const list = client.requests.listRequestLogs;
     const first = await list({ code: "error", pageSize: 2 });
     const rest = await list({ code: "error", pageSize: 2, pageToken: first.nextPageToken });
@@ -163,7 +163,7 @@ describe("the request log of metadata", () => {
     await expect(client.requests.getRequestLog({ id: "req_none" })).rejects.toThrow("no such request");
   });
 
-  it("streams requests of the past, then those that end and match", async () => {
+  it("streams matching requests: first past ones, then each one that ends", async () => {
     const stop = new AbortController();
     const watch = client.requests.watchRequestLogs({ model: "embed", recent: 1 }, { signal: stop.signal });
     const responses = watch[Symbol.asyncIterator]();
@@ -212,7 +212,7 @@ describe("uis logs", () => {
   });
 });
 
-it("keeps prompts, answers and messages of errors only where content is turned on, never credentials (SEC-18)", async () => {
+it("the request log stores prompts, answers and error messages only with keep_content, and never credentials (SEC-18)", async () => {
   const service = await startService({ config: { requests: { keep: 3, keep_content: true } } });
   const { requests, send, stored } = openClient(service);
   const question = `my key is ${service.key}, what now?`;
@@ -235,7 +235,7 @@ it("keeps prompts, answers and messages of errors only where content is turned o
   await service.close();
 });
 
-it("is off by default: it says so, and keeps nothing", async () => {
+it("the request log is off by default: uis logs reports this, and nothing is stored", async () => {
   const service = await startService();
   const { requests, send } = openClient(service);
   await send("chat/completions", chat("test-chat"));

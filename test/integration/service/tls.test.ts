@@ -58,7 +58,7 @@ async function statusOf(url: string, options: object = {}): Promise<number | und
 }
 
 describe("TLS", () => {
-  it("both listeners use it with the configured files, and no version below 1.2 (SEC-29)", async () => {
+  it("is used by both listeners with the configured files, in no version below 1.2 (SEC-29)", async () => {
     makeCertificate("one");
     service = await startService({ config: { server: { tls: tls() } } });
     expect(service.api).toMatch(/^https:/);
@@ -77,7 +77,7 @@ describe("TLS", () => {
     }
   });
 
-  it("changed files are used for new connections, and an invalid file changes nothing (SEC-29)", async () => {
+  it("uses changed files for new connections, and an invalid file changes nothing (SEC-29)", async () => {
     makeCertificate("one");
     service = await startService({ config: { server: { tls: tls() } } });
     const ports = [portOf(service.http), portOf(service.grpc)];
@@ -97,7 +97,7 @@ describe("TLS", () => {
     expect(await names()).toEqual(["two", "two"]);
   });
 
-  it("clients without a certificate of the configured authority are rejected if one is required (SEC-29)", async () => {
+  it("rejects clients without a certificate of the configured authority if one is required (SEC-29)", async () => {
     makeCertificate("one");
     makeCertificate("client", "client");
     service = await startService({ config: { server: { tls: { ...tls(), client_ca_file: at("client.crt") } } } });
@@ -106,7 +106,7 @@ describe("TLS", () => {
     expect(await statusOf(`${service.http}/health`, client)).toBe(200);
   });
 
-  it("a start with a key of another certificate names the file", async () => {
+  it("fails at start if the key belongs to another certificate, and the error names the file", async () => {
     makeCertificate("one");
     makeCertificate("other", "other");
     const wrong = { cert_file: at("server.crt"), key_file: at("other.key") };

@@ -41,7 +41,7 @@ interface RestResult {
   readonly output_tokens: number;
 }
 
-/** Usage of the same days from `UsageService`. */
+/** Usage of the last two days from `UsageService`. */
 export async function usageOverRpc(service: ServiceProcess, key: string): Promise<UsageByModel> {
   const response = await fetch(`${service.http}/unified.admin.v1.UsageService/QueryUsage`, {
     method: "POST",
@@ -66,7 +66,7 @@ export async function usageOverRpc(service: ServiceProcess, key: string): Promis
   );
 }
 
-/** In the JSON of messages, int64 is a string and 0 is omitted. */
+/** In protobuf's JSON, int64 is a string and 0 is omitted. */
 interface RpcResult {
   readonly model: string;
   readonly requests?: string;

@@ -40,7 +40,7 @@ const adminToken = randomBytes(16).toString("hex");
 const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), UIS_ADMIN_TOKEN: adminToken };
 const models = [
   { id: "quick", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8 } },
-  /** Nearly always has running requests when the process dies. */
+  /** This model nearly always has running requests when the process is killed. */
   { id: "slow", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8, token_delay_ms: 6 } },
 ];
 const paths = ["/one", "/two"];
@@ -90,7 +90,7 @@ function questions(pick: (count: number) => number): () => Question {
   };
 }
 
-/** The state after the last kill, once all deliveries have ended. */
+/** The results after the last kill, when all deliveries have ended. */
 interface Told {
   readonly clients: ChatClients;
   /** Requests that the store has settled. */
@@ -152,7 +152,7 @@ function expectAllTold({ clients, settled, held, deliveries }: Told, processes: 
 }
 
 describe("events of a service that is killed under load", () => {
-  it("embedded: no event of an answered request is lost, only deliveries in flight repeat, byte for byte (WH-32, REL-12)", {
+  it("with the embedded store none of an answered request is lost, and only deliveries in flight repeat, with the same bytes (WH-32, REL-12)", {
     timeout: testMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);
@@ -183,7 +183,7 @@ describe("events of a service that is killed under load", () => {
     expectAllTold(told, 1);
   });
 
-  it("Redis: the same, and another process takes over the deliveries of the dead one (WH-32, REL-12)", {
+  it("with Redis none of an answered request is lost, and another process takes over the deliveries of the killed one (WH-32, REL-12)", {
     timeout: testMs + sweptWithinMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);

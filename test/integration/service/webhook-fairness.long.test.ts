@@ -11,7 +11,7 @@ import { WebhookCalls } from "./webhook-calls.js";
 import { addEndpoint, LoadedService, leastOf, quantile, type Sender } from "./webhook-load.js";
 
 const endpointCount = 200;
-/** Factor on time bounds, because other work on this machine delays the service. */
+/** Whether the machine has little other work. Otherwise time bounds are larger, because that work delays the service. */
 const isQuiet = (loadavg()[0] ?? 0) < availableParallelism();
 const slack = isQuiet ? 1 : 5;
 const testMs = 300_000;
@@ -34,7 +34,7 @@ async function receiver(answer?: "hang"): Promise<Receiver> {
   return started;
 }
 
-/** Endpoint `number` on a host of its own. */
+/** URL of endpoint `number`; each endpoint has a separate host. */
 const urlOf = (number: number, port: number): string => `http://127.0.1.${number}:${port}/hook`;
 
 const quick = { id: "quick", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 4 } };
@@ -51,7 +51,7 @@ describe("200 endpoints, of which one hangs and one rejects", () => {
   const shapes = [embedded, redis, { driver: "embedded", accounts: 20 }, { driver: "Redis", accounts: 1 }];
 
   it.for(shapes)(
-    "198 healthy ones get 100 deliveries a second on time, and memory stays flat ($driver, accounts: $accounts) (WH-37, REL-14)",
+    "the 198 others get 100 deliveries a second on time, and memory does not grow ($driver, accounts: $accounts) (WH-37, REL-14)",
     {
       timeout: testMs,
     },
@@ -145,7 +145,7 @@ describe("thousands of deliveries due at the same time", () => {
   const aim = 1.5;
   const models = [quick, { ...quick, id: "chat", scripted: { text: "tick", tokens: 16, token_delay_ms: 10 } }];
 
-  it("do not slow requests: p99 of chats is within 1.5 times that without deliveries (WH-52)", {
+  it("do not slow requests down: the p99 latency of chats is at most 1.5 times the p99 without deliveries (WH-52)", {
     timeout: testMs,
   }, async (context) => {
     const service = await start({ models });

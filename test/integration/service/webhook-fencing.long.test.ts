@@ -72,8 +72,8 @@ async function start(host: (typeof hosts)[number]): Promise<ServiceProcess> {
 }
 
 /**
- * Receivers answer the third process late and with a different body, so that a result which counted after its lease
- * would be visible in the record. Half of the other processes' first attempts fail.
+ * Receivers answer the third process late and with a different body, so that the test would notice a result that was
+ * recorded after its lease had expired. Half of the other processes' first attempts fail.
  */
 async function openInboxes(): Promise<void> {
   const port = await freePort();
@@ -98,7 +98,7 @@ async function makeEndpoints(service: ServiceProcess): Promise<void> {
 
 const arrivedAt = (host: (typeof hosts)[number]) => inboxes[hosts.indexOf(host)]?.arrivals ?? [];
 
-/** Deliveries that only the third process has attempted, and whose attempt is still in flight for a while. */
+/** Deliveries that only the third process has attempted, and whose attempt will still be in flight for some time. */
 function underWay(): Set<string> {
   const sinceMs = performance.now() - (slowMs * 2) / 3;
   const recent = arrivedAt(thirdHost).filter(({ attempt, atMs }) => attempt === 1 && atMs > sinceMs);
@@ -154,7 +154,7 @@ async function claimsOf(deliveryIds: ReadonlySet<string>): Promise<HeldClaim[]> 
 /** Maximum error of a process's estimate of the store's time. */
 const clockSlackMs = 500;
 
-/** Recorded attempts during which the delivery was claimed again: results of a former claim holder. */
+/** Recorded attempts during which the delivery was claimed again, so that their result is from an outdated claim. */
 function outlived(
   deliveries: readonly ListedDelivery[],
   claimedAtMs: ReadonlyMap<string, readonly number[]>,
@@ -168,7 +168,7 @@ function outlived(
   );
 }
 
-describe("three processes on one Redis, one of which is stopped longer than its leases", () => {
+describe("three processes on one Redis, one of which is suspended for longer than its leases", () => {
   it("an attempt that ends after a takeover does not count, and no delivery is lost (WH-33, WH-32)", {
     timeout: testMs,
   }, async (context) => {
@@ -211,7 +211,7 @@ describe("three processes on one Redis, one of which is stopped longer than its 
     expect(oddlyNumbered(deliveries)).toEqual([]);
     const unclaimed = deliveries.filter(({ id, attemptsMade }) => (claimed.get(id)?.length ?? 0) < attemptsMade);
     expect(unclaimed).toEqual([]);
-    // A success is always the last attempt: no later attempt followed it or replaced it.
+    // A successful attempt must be the last one: no later attempt followed or replaced it.
     const undone = deliveries.filter(({ attempts }) => attempts.slice(0, -1).some(({ status }) => status === 200));
     expect(undone).toEqual([]);
     const byId = new Map(deliveries.map((delivery) => [delivery.id, delivery]));

@@ -11,17 +11,17 @@ import { ServiceFolder } from "../../support/service-process.js";
 import { type ShownAttempt, type ShownDelivery, WebhookCalls } from "./webhook-calls.js";
 
 const budgetMs = 5_000;
-/** Maximum delay of an attempt's end after its timeout: five times the aim. */
+/** Maximum delay of an attempt's end after its timeout: five times the target. */
 const lateMaxMs = 5 * 200;
-/** Maximum time from an event to a good receiver while the others are busy: five times the aim. */
+/** Maximum time from an event to its arrival at a good receiver while hostile receivers are busy: five times the target. */
 const goodWithinMs = 5 * 500;
 /** Two events, so that the second one meets receivers that still hold the first. */
 const eventsPerRound = 2;
 /** Rounds in which heap and buffer pools of the service grow to their final size. */
 const warmRounds = 2;
-/** Heap limit in MiB. With a larger heap V8 delays garbage collection, and memory grows by garbage. */
+/** Heap limit in MiB. With a larger heap V8 delays garbage collection, so that memory grows without a leak. */
 const heapMib = 96;
-/** Maximum growth of resident memory: five times the aim of 10 MiB. */
+/** Maximum growth of resident memory: five times the target of 10 MiB. */
 const growthMaxBytes = 50 * 2 ** 20;
 const fileGrowthMax = 16;
 const local = ["127.0.0.1"];
@@ -94,7 +94,7 @@ describe("a service among hostile receivers", () => {
       if (name === "flood after the answer" && attempt.error === "bad_response") continue;
       const came = { status: attempt.status ?? null, error: attempt.error ?? null };
       expect({ name, ...came }).toEqual({ name, status, error });
-      // A reset right after the connection was made can be reported before the address is known.
+      // A reset right after the connection was established can be reported before the address is known.
       if (error !== "reset") expect([name, attempt.ip]).toEqual([name, "127.0.0.1"]);
       const latencyMs = Number(attempt.latencyMs ?? 0);
       expect(latencyMs).toBeLessThan(budgetMs + lateMaxMs);
@@ -172,7 +172,7 @@ async function msUntil(receivers: readonly Receiver[], requests: number): Promis
   return performance.now() - sinceMs;
 }
 
-/** An attempt, and how long it was open: it may have read the body after the headers. */
+/** An attempt and the time for which its connection was open, which includes reading the body after the headers. */
 interface Seen {
   readonly endpointId: string;
   readonly deliveryId: string;

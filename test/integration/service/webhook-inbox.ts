@@ -29,7 +29,7 @@ export interface Arrival {
   readonly body: string;
   /** Status of the response. */
   readonly status: number;
-  /** By `performance.now()`. */
+  /** Time of the arrival by `performance.now()`. */
   readonly atMs: number;
 }
 
@@ -80,7 +80,7 @@ export class WebhookInbox {
     const url = new URL(path, origin).href;
     const events = ["request.completed", "request.failed"];
     const made = await new ServiceClient(http, key).post("/v1/webhooks", { url, events, ...more });
-    if (made.status !== 200) throw new Error(`no endpoint was made: ${made.text}`);
+    if (made.status !== 200) throw new Error(`no endpoint was created: ${made.text}`);
     const secret = String(made.json["secret"]);
     this.knowSecret(path, secret);
     return secret;
@@ -174,7 +174,7 @@ export interface ListedAttempt {
   readonly number: number;
   /** RFC 3339. */
   readonly startedAt: string;
-  /** Decimal digits. */
+  /** Milliseconds in decimal digits. */
   readonly latencyMs?: string;
   readonly status?: number;
   readonly ip?: string;

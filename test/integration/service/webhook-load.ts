@@ -53,7 +53,7 @@ export class LoadedService {
   async sender(account: string): Promise<Sender> {
     const wanted = { name: account, account, scope: "SCOPE_READ_WRITE" };
     const { status, text, json } = await this.admin.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", wanted);
-    if (status !== 200) throw new Error(`no key was made: ${text}`);
+    if (status !== 200) throw new Error(`no key was created: ${text}`);
     const key = String(json["secret"]);
     return { key, client: new ServiceClient(this.http, key) };
   }
@@ -90,7 +90,7 @@ export class LoadedService {
 /** Creates an endpoint for completed requests in the account of the caller. */
 export async function addEndpoint({ client }: Sender, url: string): Promise<string> {
   const { status, text, json } = await client.post("/v1/webhooks", { url, events: ["request.completed"] });
-  if (status !== 200) throw new Error(`no endpoint was made: ${text}`);
+  if (status !== 200) throw new Error(`no endpoint was created: ${text}`);
   return String(json["id"]);
 }
 
@@ -101,8 +101,8 @@ export function quantile(numbers: readonly number[], share: number): number {
 }
 
 /**
- * The least of up to three measurements, and stops at one within the aim, because other work on the machine only adds
- * to a measurement.
+ * Returns the smallest of up to three measurements, because other work on the machine can only increase a measurement. It
+ * stops at the first one that is at most `aim`.
  */
 export async function leastOf(aim: number, measure: () => Promise<number>): Promise<number> {
   let least = Number.POSITIVE_INFINITY;

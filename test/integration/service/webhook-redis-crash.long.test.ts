@@ -34,7 +34,7 @@ const wholeMin = 10_000;
 const clientCount = 12;
 const killWithinMs = 200;
 const awayWithinMs = 1_500;
-/** Maximum time from the return of Redis to the first event of each endpoint. */
+/** Maximum time from the restart of Redis to the first event of each endpoint. */
 const resumedWithinMs = 5_000;
 const endedWithinMs = 120_000;
 const testMs = 900_000;
@@ -76,9 +76,9 @@ async function start(name: string): Promise<ServiceProcess> {
 }
 
 /**
- * Kills Redis while no sync is in progress. With `everysec`, Redis acknowledges writes during a sync before it passes
- * them to the kernel, so that a kill at that moment loses acknowledged writes as a power cut does. At any other moment
- * a kill loses nothing.
+ * Kills Redis while no sync is in progress. With `everysec`, Redis acknowledges writes during a sync before it passes them
+ * to the kernel, so that a kill at that moment loses acknowledged writes as a power failure does. At any other moment a kill
+ * loses nothing.
  */
 async function killBetweenSyncs(server: RedisServer): Promise<void> {
   const socket = connect(server.port, "127.0.0.1").setEncoding("latin1");
@@ -100,7 +100,7 @@ interface Return {
   readonly stuck: number;
   /** Endpoints whose slots were all occupied by such claims. */
   readonly blocked: number;
-  /** Claims in the store when Redis came back. */
+  /** Claims in the store when Redis was running again. */
   readonly held: readonly HeldClaim[];
 }
 
@@ -125,7 +125,7 @@ async function resumed(held: readonly HeldClaim[]): Promise<Return> {
 }
 
 describe("events of services whose Redis is killed under load", () => {
-  it("no event of an answered request is lost, and deliveries resume within 5 s of its return (WH-35, WH-32, REL-12)", {
+  it("none of an answered request is lost, and deliveries resume within 5 s of the restart of Redis (WH-35, WH-32, REL-12)", {
     timeout: testMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);

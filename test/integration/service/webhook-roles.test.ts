@@ -38,7 +38,7 @@ async function page(ops: string): Promise<string> {
 }
 
 describe("two processes over one Redis", () => {
-  it("the delivering one promptly sends the events of the other's requests (WH-26, WH-35)", async () => {
+  it("the process that delivers promptly sends the events of the other process's requests (WH-26, WH-35)", async () => {
     const front = await start(false);
     const client = new ServiceClient(front.api, key);
     await client.post("/v1/webhooks", { url: receiver.url, events: ["request.completed"] });
@@ -52,7 +52,7 @@ describe("two processes over one Redis", () => {
     const askedAtMs = Date.now();
     expect((await client.chat("m")).status).toBe(200);
     await receiver.until(2);
-    // It asks every 200 ms for what others made; five times the lateness that is aimed at.
+    // It polls every 200 ms for deliveries of other processes. The bound is five times the target lateness.
     expect((receiver.requests[1]?.arrivedAtMs ?? 0) - askedAtMs).toBeLessThan(5 * 250);
     expect(metricLines(await page(front.ops), "uis_webhook_deliveries_total")).toEqual({});
     expect(metricLines(await page(worker.ops), "uis_webhook_deliveries_total")).toEqual({ '{result="delivered"}': 2 });

@@ -109,7 +109,7 @@ function needsFastTime(): void {
 
 describe.concurrent("deliveries that always fail, with the default schedule", { timeout: testMs }, () => {
   it.for(drivers)(
-    "%s, at 60 times the speed: six attempts on time over three restarts, a seventh only by a manual retry (WH-25, WH-26, WH-27, WH-46, REL-13)",
+    "%s, at 60 times the speed: six attempts are on time across three restarts, a seventh needs a manual retry (WH-25, WH-26, WH-27, WH-46, REL-13)",
     async (driver, context) => {
       needsFastTime();
       const service = await follow(driver, atSixty.speed);

@@ -12,7 +12,7 @@ import { type RunningService, type StartOptions, startService } from "../../supp
 import { rounds } from "../../support/tier.js";
 import { deliveryService, endpointService, type ShownAttempt, WebhookCalls } from "./webhook-calls.js";
 
-/** Handed out to the public once and given back: nothing answers there. */
+/** An address from a range that is no longer assigned but counts as public: nothing answers there. */
 const nobody = "3ffe::1";
 /** A part of loopback that simulates the public network: it is allowed, 127.0.0.1 is not. */
 const openRange = "127.77.0.0/16";
@@ -26,7 +26,7 @@ afterEach(async () => {
   for (const part of opened.splice(0).reverse()) await part.close();
 });
 
-/** Closed after the test, the last one first. */
+/** Registers a part that is closed after the test, in reverse order. */
 function closing<T extends { close(): Promise<void> | void }>(part: T): T {
   opened.push(part);
   return part;
@@ -40,7 +40,7 @@ async function start(
   return { service, calls: new WebhookCalls(service) };
 }
 
-/** What an attempt came to. */
+/** The result of an attempt for comparison. */
 function outcome({ number, status, error, ip, response }: ShownAttempt): object {
   return { number, status, error, ip, response };
 }
@@ -88,7 +88,7 @@ describe("webhooks to private addresses", () => {
       config: { ...config, webhooks: { ...common, ...openWide, deliver: false } },
       env,
     });
-    // No text in the file goes on after a zero byte.
+    // The database file cannot store the part of a text after a zero byte, so such URLs are left out.
     const urls = hostileUrls(traps.port).flatMap(({ url }) => (url.includes("\0") ? [] : url));
     const registered = await fillWithEndpoints(before, urls);
     await context.annotate(`${registered} of ${urls.length} endpoints were registered while more was open`);
@@ -99,7 +99,7 @@ describe("webhooks to private addresses", () => {
     const { service } = await start({ ...common, retry_delays: ["1h"] }, { config, env, logLevel: "debug" });
     const calls = new WebhookCalls({ ...service, key: env.UIS_BOOTSTRAP_API_KEY });
     await calls.chat();
-    // One event was waiting for this start, one came after it.
+    // One event was waiting for this start, and one was created after it.
     const deliveries = await calls.until(2 * urls.length, ["awaiting_retry"]);
     const urlsById = await urlsOfEndpoints(calls);
     for (const { endpointId, attempts } of deliveries) {
@@ -116,7 +116,7 @@ describe("webhooks to private addresses", () => {
       expect(text).not.toMatch(anyAddress);
     }
 
-    // A test event reveals no more.
+    // The result of a test event reveals nothing about the target either.
     for (const id of urlsById.keys()) {
       const { text, json } = await calls.administrator.rpc(`${endpointService}/SendTestEvent`, { id });
       expect(json).toEqual({
@@ -156,7 +156,7 @@ describe("webhooks to private addresses", () => {
       for (const { number: _, ...ended } of attempts.map(outcome) as ShownAttempt[])
         expect(allowed).toContainEqual(ended);
     }
-    // What did arrive shows that the name was asked again and again, and followed.
+    // The requests that arrived show that the name was resolved again for each attempt.
     expect(new Set(receiver.requests.map(({ headers }) => headers.host))).toEqual(
       new Set([`flips.test:${traps.port}`]),
     );
@@ -214,7 +214,7 @@ describe("webhooks to private addresses", () => {
   });
 });
 
-/** By their first answer, which the registration gets, all of these are good. */
+/** The first DNS answer for each of these names, which the registration gets, is a public address. */
 const movingZone: Zone = {
   "public-first.test": (before) => [before === 0 ? nobody : "127.0.0.1"],
   "open-first.test": (before) => [before === 0 ? openAddress : "127.0.0.1"],
@@ -258,13 +258,13 @@ async function fillWithEndpoints(service: RunningService, urls: readonly string[
   return registered;
 }
 
-/** Of the caller's endpoints, by id. */
+/** URLs of the caller's endpoints by id. */
 async function urlsOfEndpoints({ own }: WebhookCalls): Promise<ReadonlyMap<string, string>> {
   const { json } = await own.get("/v1/webhooks");
   return new Map((json["data"] as { id: string; url: string }[]).map(({ id, url }) => [id, url]));
 }
 
-/** All texts in which an administrator can read of attempts, the single delivery among them. */
+/** All texts in which an administrator can see attempts, including the response with the single delivery `id`. */
 async function everythingShown(service: RunningService, id: string): Promise<readonly string[]> {
   const { administrator } = new WebhookCalls(service);
   const env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };

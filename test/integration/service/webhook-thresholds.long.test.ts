@@ -100,7 +100,7 @@ describe.each(["embedded", "Redis"] as const)(
       }
     });
 
-    it("each is notified once in the period, also if a process is killed and its requests are swept and repeated (USE-3, WH-10, WH-11)", {
+    it("cause one event for each value, even if a process is killed and its requests are settled elsewhere and repeated (USE-3, WH-10, WH-11)", {
       timeout: testMs,
     }, async (context) => {
       const { calm, killed } = await setUp();
@@ -114,7 +114,7 @@ describe.each(["embedded", "Redis"] as const)(
       const left = driver === "Redis" ? [survivor] : await startAll();
       const [teller] = left as [Running];
       await untilUsed(teller, killed, concurrent);
-      // Clients without an answer repeat their requests, and more follow.
+      // Clients without an answer repeat their requests, and further requests follow.
       for (const spender of [killed, calm]) await all(left, spender, "even");
 
       const administrator = new WebhookCalls({ http: teller.http, key: killed.key, adminToken });
@@ -127,8 +127,8 @@ describe.each(["embedded", "Redis"] as const)(
       expect(answered).toBeLessThan(concurrent);
       expect(deliveries).toHaveLength(2 * percents.length);
       expectTold(calm, concurrent * tokensEach, tokensEach);
-      // Each request adds one, and all requests of the killed process were settled, so the sum passes each value
-      // exactly once.
+      // Each request adds one, and all requests of the killed process were settled, so the sum reaches each value exactly
+      // once.
       expectTold(killed, concurrent, 1);
     });
 
@@ -257,7 +257,7 @@ describe.each(["embedded", "Redis"] as const)(
             period_end: new Date(Date.UTC(year, month + 1)).toISOString(),
           },
         });
-        // The event belongs to the request that reached the value, and to no later one.
+        // The event must report the usage of the request that reached the value, not of a later request.
         const used = event?.data.used ?? Number.NaN;
         expect(used).toBeGreaterThanOrEqual(threshold);
         expect(used).toBeLessThan(threshold + stepMax);

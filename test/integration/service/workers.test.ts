@@ -37,8 +37,8 @@ afterAll(async () => {
 const workers = async () => ((await service.debugState()) as unknown as WorkersState).workers;
 const pageOf = async (path: string): Promise<string> => await (await fetch(service.ops + path)).text();
 
-it("two workers answer on one port with one exact limit, and the metrics are their sums (REL-27, REL-16)", async () => {
-  // A body that is read to its end, so that the connections are used again.
+it("two workers answer on one port with one exact limit, and metrics are sums over both (REL-27, REL-16)", async () => {
+  // The client reads bodies to their end, so that connections are reused.
   const client = new ServiceClient(service.line.api, key);
   const answers = await Promise.all(Array.from({ length: 2 * limit }, () => client.chat("four")));
   const statuses = answers.map(({ status }) => status);
@@ -71,7 +71,7 @@ it("a stop signal to the first process drains all workers, and the exit code is 
   expect(service.logs().filter(({ msg }) => msg === "stopping")).toHaveLength(2);
 });
 
-it("workers are refused where they cannot share the state or the models", async () => {
+it("a configuration with workers that cannot share state or models is rejected", async () => {
   const load = (config: object) => {
     const flags = Object.entries(config).map(([name, value]) => ({ path: name.split("."), value, from: "test" }));
     return loadConfig({ env: {}, cwd: folder.folder, read: { file: null, text: "" }, flags });

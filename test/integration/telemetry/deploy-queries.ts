@@ -6,7 +6,7 @@ interface Panel {
   readonly type: string;
   readonly title: string;
   readonly gridPos: { readonly h: number; readonly w: number; readonly x: number; readonly y: number };
-  /** Absent from rows. */
+  /** Queries of a panel; rows have none. */
   readonly targets?: readonly { readonly expr: string }[];
 }
 interface Dashboard {

@@ -6,7 +6,7 @@ import { alertQueries, alertRules, dashboard, panelQueries } from "./deploy-quer
 
 const rows: Readonly<Record<string, MetricRow>> = metricTable;
 
-/** Names of metrics in a query, as they are in the table. */
+/** Names of metrics in a query, without suffixes such as `_bucket`. */
 function metricsIn(expr: string): string[] {
   return [...expr.matchAll(/\b(?:uis|gen_ai)_\w+/g)].map(([name]) =>
     name in rows ? name : name.replace(/_(bucket|sum|count)$/, ""),
@@ -32,7 +32,7 @@ describe.each([...panelQueries, ...alertQueries])("the query of '%s': %s", (_wha
 describe("the dashboard of Grafana", () => {
   const { panels, templating } = dashboard;
 
-  it("selects data source, instance and model, and every query follows the instance", () => {
+  it("has selectors for data source, instance and model, and every query filters by the instance", () => {
     expect(templating.list.map(({ name }) => name)).toEqual(["datasource", "instance", "model"]);
     const [, instance] = templating.list;
     expect(metricsIn(instance?.query ?? "").filter((name) => name in rows)).toEqual(["uis_build_info"]);
@@ -45,7 +45,7 @@ describe("the dashboard of Grafana", () => {
     expect([...new Set(variables)].toSorted()).toEqual(["__range", "__rate_interval", "instance", "model"]);
   });
 
-  it("groups its panels in rows, the first of which has numbers instead of curves", () => {
+  it("groups its panels in rows, and shows only numbers in the first row", () => {
     const titles = panels.filter(({ type }) => type === "row").map(({ title }) => title);
     expect(titles[0]).toBe("Overview");
     expect(titles.length).toBeGreaterThan(4);
@@ -68,18 +68,18 @@ describe("docs/alerts.md", () => {
   const page = readFileSync("docs/alerts.md", "utf8");
   const sections = [...page.matchAll(/^## (Uis\w+)\n\n([\s\S]*?)(?=\n## |$(?![\s\S]))/gm)];
 
-  it("has one section for every alert, in their order, and for nothing else", () => {
+  it("has exactly one section for every alert, in the order of the alerts", () => {
     expect(sections.map(([, name]) => name)).toEqual(alertRules.map(({ alert }) => alert));
   });
 
-  it("says in each what it means and what to do", () => {
+  it("explains in each section the meaning of the alert and the remedy", () => {
     const incomplete = sections.filter(
       ([, , text = ""]) => !/^\*\*Means\*\* [\s\S]{60,}\*\*Do\*\* [\s\S]{80,}$/.test(text),
     );
     expect(incomplete.map(([, name]) => name)).toEqual([]);
   });
 
-  it("is named by every alert", () => {
+  it("is linked from every alert", () => {
     const runbooks = alertRules.map(({ annotations }) => annotations["runbook"]);
     expect(runbooks).toEqual(alertRules.map(({ alert }) => `docs/alerts.md#${alert.toLowerCase()}`));
   });

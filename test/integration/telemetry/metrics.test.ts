@@ -137,7 +137,7 @@ describe("/metrics", () => {
     expect(metricLines(page, "uis_store_up")).toEqual({ "": 1 });
   });
 
-  it("shows each documented metric with its labels and no other of ours", async () => {
+  it("shows each documented metric with its labels, and no undocumented metric of this service", async () => {
     await start({ config: { rate_limits: { default_key: { requests_per_minute: 1 } } } });
     expect(await chat({ stream: true })).toBe(200);
     expect(await chat()).toBe(429);
@@ -156,7 +156,7 @@ describe("/metrics", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("has one series for all model names that clients invent (SEC-24)", async () => {
+  it("counts all requests for unknown models in one series (SEC-24)", async () => {
     await start();
     const seriesOf = (page: string) => page.split("\n").filter((line) => /^(uis|gen_ai)_/.test(line)).length;
     const before = seriesOf(await scrape());
@@ -187,7 +187,7 @@ describe("/metrics", () => {
     expect((await fetch(`${service.http}/metrics`)).status).toBe(404);
   });
 
-  it("starts at zero with the process, while billed usage continues (USE-19)", async () => {
+  it("starts at zero with each process, unlike billed usage (USE-19)", async () => {
     const folder = await mkdtemp(join(tmpdir(), "uis-metrics-"));
     const config = { state: { durability: "every-write" }, data_dir: join(folder, "data") };
     const env = { UIS_BOOTSTRAP_API_KEY: "bootstrap-key-of-the-test" };

@@ -22,13 +22,13 @@ describe.skipIf(spawnSync("promtool", ["--version"]).status !== 0)("promtool", (
         .replaceAll("$__range", "1h")
         .replaceAll(/\$(model|instance)/g, ".*");
     const rules = panelQueries.map(([, expr], i) => ({ record: `panel:${i}`, expr: variables(expr) }));
-    // JSON is YAML.
+    // promtool reads YAML, and every JSON document is valid YAML.
     writeFileSync(join(folder, "panels.yml"), JSON.stringify({ groups: [{ name: "panels", rules }] }));
     expect(promtool(["check", "rules", join(folder, "panels.yml")])).toMatchObject({ status: 0 });
     rmSync(folder, { recursive: true });
   });
 
-  it("each alert fires when it should and not in normal operation", () => {
+  it("confirms that each alert fires in its condition and not in normal operation", () => {
     expect(promtool(["test", "rules", "deploy/prometheus/alerts-test.yml"])).toMatchObject({ status: 0 });
     const tested = readFileSync("deploy/prometheus/alerts-test.yml", "utf8");
     for (const [alert] of alertQueries) {

@@ -48,7 +48,7 @@ async function chat({ api, key }: RunningService, fields: object = {}, headers: 
 }
 
 describe("traces", () => {
-  it("reach a collector: a span for the call in the caller's trace, and a child for the engine", async () => {
+  it("reach a collector as a span for the call in the caller's trace, and a child span for the engine", async () => {
     const running = await start({
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint,
       OTEL_EXPORTER_OTLP_HEADERS: "x-team=inference",
@@ -100,7 +100,7 @@ describe("traces", () => {
     for (const span of calls) expect(span).toMatchObject({ traceId, parentSpanId: spanId });
   });
 
-  it("begin with the call when the caller has none, and the log has their ids", async () => {
+  it("begin with the call if the caller sends no trace, and the log has their ids", async () => {
     const running = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint });
     expect(await chat(running)).toBe(200);
     expect(await chat(running, {}, { authorization: "Bearer sk-uis-wrong" })).toBe(401);
@@ -127,7 +127,7 @@ describe("traces", () => {
     expect(receiver.bodies.join()).not.toContain("CANARY");
   });
 
-  it("delay no request and no stop when the export fails, which is logged once", async () => {
+  it("delay no request and no stop when the export fails, and the failure is logged once", async () => {
     await receiver.close();
     const running = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint });
     const statuses = await Promise.all(Array.from({ length: 50 }, () => chat(running)));
@@ -140,7 +140,7 @@ describe("traces", () => {
     receiver = await startTraceReceiver();
   });
 
-  it("are off without an endpoint: the log has the caller's trace, if there is one", async () => {
+  it("are off without an endpoint, and the log has the trace id of the caller, if it sends one", async () => {
     const running = await start({ OTEL_SERVICE_NAME: "under-test" });
     expect(await chat(running, {}, { traceparent })).toBe(200);
     expect(await chat(running)).toBe(200);

@@ -12,7 +12,7 @@ const slots = 64;
 const conversationCount = 400;
 const turnCount = 20;
 const load = 0.7;
-/** Mean time of an answer; half to one and a half times as long. */
+/** Mean time of an answer; a single one takes half to one and a half of it. */
 const answerMs = 2_000;
 
 let served: ServiceFolder;
@@ -67,14 +67,17 @@ async function takeTurn(client: ServiceClient, { messages, answeredBy }: Convers
   messages.push({ role: "assistant", content: "Hello" }, { role: "user", content: `Question ${answeredBy.length}` });
 }
 
-/** Takes one turn of every conversation, one at a time, so that load moves none. Resolves with their deployments. */
+/**
+ * Takes one turn of every conversation, one at a time, so that load moves no conversation to another deployment. Resolves
+ * with their deployments.
+ */
 async function homesOf(client: ServiceClient, conversations: readonly Conversation[]): Promise<readonly string[]> {
   for (const conversation of conversations) await takeTurn(client, conversation);
   return conversations.map(({ answeredBy }) => answeredBy.at(-1) ?? "");
 }
 
 describe("400 conversations over 8 upstreams at 70 % load, through a service process", { timeout: 300_000 }, () => {
-  it("find their upstream in at least 95 % of the turns, none has more than 1.25 times the mean, and a drained one moves few", async () => {
+  it("reach their upstream in at least 95 % of the turns; no upstream has more than 1.25 times the mean load, and a drained one moves few conversations", async () => {
     const client = new ServiceClient(service.http, key);
     const conversations: Conversation[] = Array.from({ length: conversationCount }, (_, at) => ({
       messages: [

@@ -15,7 +15,7 @@ const begun =
   sse({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }) +
   sse({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Hello" } });
 
-/** Errors by the name of their answer: status, code, Retry-After and charged tokens of ours. */
+/** Errors by the name of the recorded answer: status, code and Retry-After of the service. */
 const errors = [
   ["err-auth", 502, "upstream_unauthorized", null],
   ["err-rate-limit", 503, "upstream_rate_limited", "7"],
@@ -32,7 +32,7 @@ let openEndless = 0;
 let service: RunningService;
 let client: ServiceClient;
 
-/** A server with Anthropic's API: it answers with what the model's name says. */
+/** A server with Anthropic's API. It answers with the recording that the model's name selects. */
 beforeAll(async () => {
   upstream = await RawUpstream.start((socket, { method, path, body }) => {
     if (path === "/v1/models?limit=1000") {
@@ -52,7 +52,7 @@ beforeAll(async () => {
   const settings = { url: upstream.url, kind: "anthropic", key: "sk-ant-1" };
   const answers = ["chat-stream", "chat-tools-stream", "chat-stop-stream", "chat-thinking-stream", "endless"];
   const models = [...answers, "chat-overloaded-stream"].map((id) => ({ id, engine: "openai", upstream: "claude" }));
-  // A 401 and a 429 hold the key of an upstream, so each failing model has one of its own.
+  // A 401 or 429 pauses the key of an upstream, so each failing model has its own upstream.
   const failing = errors.map(([id]) => ({ id, engine: "openai", upstream: id }));
   service = await startService({
     config: {
@@ -103,7 +103,7 @@ describe("chats on a server with Anthropic's API", () => {
     });
   });
 
-  it("have the text, the finish and the usage of its answer, with the tokens of its cache", async () => {
+  it("have the text, finish reason and usage of its answer, including cached tokens", async () => {
     const { json, text } = await client.chat("chat-stream");
     const message = { role: "assistant", content: 'Hello there, "friend"!\nHow are you — 👋?' };
     expect(json, text).toMatchObject({
@@ -153,14 +153,14 @@ describe("chats on a server with Anthropic's API", () => {
     expect(answer.headers.get("retry-after")).toBe(wait);
   });
 
-  it("end with one error event when the server is overloaded within its answer (ERR-28)", async () => {
+  it("end with one error event when the server reports an overload during its answer (ERR-28)", async () => {
     const { text } = await client.chat("chat-overloaded-stream", { stream: true });
     expect(text).toContain("Once upon");
     expect(text.match(/"code":"[^"]*"/g)).toEqual(['"code":"server_is_overloaded"']);
     expect(text).not.toContain("[DONE]");
   });
 
-  it("close their connection to the server when the client leaves, and are charged what had come (REL-2)", async () => {
+  it("close their connection to the server when the client disconnects, and are charged the tokens received until then (REL-2)", async () => {
     const reader = await client.stream("endless");
     await reader.read();
     expect(openEndless).toBe(1);
@@ -171,7 +171,7 @@ describe("chats on a server with Anthropic's API", () => {
     expect(line()).toMatchObject({ outcome: "client_left", prompt_tokens: 5, completion_tokens: 1 });
   });
 
-  it("are offered for the models that the server lists, with what each can do", async () => {
+  it("are offered for the models that the server lists, with the capabilities of each", async () => {
     const format = { type: "json_schema", json_schema: { name: "n", schema: { type: "object" }, strict: true } };
     const bound = await client.chat("claude-sonnet-4-6", { response_format: format, reasoning_effort: "high" });
     expect(bound.status, bound.text).toBe(200);
@@ -187,7 +187,7 @@ describe("chats on a server with Anthropic's API", () => {
   });
 
   it.each(Object.keys(writtenMessages))(
-    "%s gives the events of its golden file, in one piece and in bytes",
+    "%s gives the events of its golden file, sent in one piece and byte by byte",
     async (name) => {
       const request = writtenMessages[name] ?? chatRequest();
       const golden = readFileSync(join(recordedFolder, `${name}.events.json`), "utf8");
@@ -208,7 +208,7 @@ describe("chats on a server with Anthropic's API", () => {
   );
 });
 
-/** The tool calls that the chunks of a stream make together. */
+/** Joins the parts of tool calls in the chunks of a stream. */
 function callsOf(chunks: readonly { choices: { delta: { tool_calls?: CallPart[] } }[] }[]): object[] {
   const calls: { id: string | undefined; function: { name: string | undefined; arguments: string } }[] = [];
   for (const { choices } of chunks) {

@@ -35,7 +35,7 @@ function answerWithoutEnd(socket: Socket, statesUsage: boolean): void {
   written += 1;
 }
 
-/** Two chunks, and a usage that is not their number. */
+/** Sends two chunks, and a usage that differs from their number. */
 function answerWhole(socket: Socket, completion: number, cached: number): void {
   const finish = sse({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
   const usage = sse({ choices: [], ...usageOf(completion, cached) });
@@ -45,7 +45,7 @@ function answerWhole(socket: Socket, completion: number, cached: number): void {
 let upstream: RawUpstream;
 let service: RunningService;
 let ways: readonly RpcWay[];
-/** Usage of the next whole answers. */
+/** Usage that each whole answer so far has stated. */
 const stated: { completion: number; cached: number }[] = [];
 
 beforeAll(async () => {
@@ -93,7 +93,7 @@ async function totalsOf(model: string): Promise<Totals> {
   return bucket?.results.find((result) => result.model === model) ?? none;
 }
 
-/** Starts a chat that is left after the given number of chunks; unary ones once the upstream has sent them all. */
+/** Functions by protocol: each starts a chat that `signal` aborts. */
 const leaving: Readonly<Record<string, (model: string, signal: AbortSignal) => Promise<unknown>>> = {
   "REST, streamed": (model, signal) => restChat(model, true, signal),
   "REST, unary": (model, signal) => restChat(model, false, signal),
@@ -123,7 +123,9 @@ async function restChat(model: string, stream: boolean, signal: AbortSignal): Pr
 
 const stillReadings = 5;
 
-/** Resolves when the service has taken what the upstream sent: each chunk lowers the tokens that are left to process. */
+/**
+ * Resolves when the service has processed all chunks of the upstream: each chunk lowers the number of outstanding tokens.
+ */
 async function allChunksTaken(model: string, writtenBefore: number): Promise<void> {
   await eventually(() => written > writtenBefore, "the chunks of the upstream");
   let last = 0;
@@ -137,9 +139,9 @@ async function allChunksTaken(model: string, writtenBefore: number): Promise<voi
   }, "a service that has taken the chunks");
 }
 
-describe("the bill of a request that its client leaves", () => {
+describe("usage charged for a request whose client disconnects", () => {
   it.each(Object.entries(leaving))(
-    "%s: the last usage that its upstream stated, or its chunks (REL-2)",
+    "%s: is the last usage that the upstream stated, otherwise the number of chunks (REL-2)",
     async (_, chat) => {
       for (const [model, tokens, slack] of [
         ["stated", chunksSent * tokensPerChunk, tokensPerChunk],
@@ -169,8 +171,8 @@ describe("the bill of a request that its client leaves", () => {
   );
 });
 
-describe("the bill of a finished request", () => {
-  it("is the usage that its upstream stated, for every request", async () => {
+describe("usage charged for a finished request", () => {
+  it("is always the usage that its upstream stated", async () => {
     const client = new ServiceClient(service.api, service.key);
     const count = rounds(1_000);
     for (let sent = 0; sent < count; sent += 10) {

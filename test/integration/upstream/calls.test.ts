@@ -21,7 +21,7 @@ import { done, finish, load, start, text, whole } from "../../support/upstream/t
 
 const ok: RawAnswer = (socket) => void socket.end(whole);
 
-/** A streamed answer in a chunked body, so that the connection stays. */
+/** A streamed answer in a chunked body, so that the connection stays open. */
 function chunked(...parts: readonly string[]): string {
   const head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
   const chunks = parts.map((part) => `${Buffer.byteLength(part).toString(16)}\r\n${part}\r\n`);
@@ -30,7 +30,7 @@ function chunked(...parts: readonly string[]): string {
 
 describe("recorded answers over a connection", () => {
   it.each(Object.keys(recordedGenerations))(
-    "%s gives the events of its golden file, in one piece and in bytes",
+    "%s gives the events of its golden file, sent in one piece and byte by byte",
     async (name) => {
       const bytes = recordedBytes(name);
       let isSplit = false;
@@ -126,7 +126,7 @@ describe("requests to an upstream server", () => {
   it("are sent again when the server closed the idle connection at the same moment", async () => {
     const connections = new Set<object>();
     const upstream = await start((socket) => {
-      // The second request on a connection meets its end.
+      // The server resets a connection at its second request.
       if (connections.has(socket)) socket.resetAndDestroy();
       else socket.write(chunked(text("Hello"), finish, done));
       connections.add(socket);
@@ -160,7 +160,7 @@ describe("requests to an upstream server", () => {
     expect(outcomes.every((outcome) => ["success", "unauthorized", "rate_limited"].includes(outcome))).toBe(true);
   });
 
-  it("learn the fingerprint, so that the next answer has it from the beginning", async () => {
+  it("store the fingerprint of an answer, so that the next answer has it from the beginning", async () => {
     const late = sse({ choices: [], system_fingerprint: "fp_late" });
     const upstream = await start((socket) => void socket.end(whole.replace(done, late + done)));
     const model = await load(upstream);

@@ -6,7 +6,7 @@ import { byTier } from "../../support/tier.js";
 import { RawUpstream } from "../../support/upstream/raw-upstream.js";
 import { whole } from "../../support/upstream/test-upstream.js";
 
-/** An upstream that answers after a time, with its place in the model. */
+/** A deployment at an upstream that answers after `answerMs`. */
 interface Deployment {
   readonly answerMs: number;
   readonly weight?: number;
@@ -74,7 +74,9 @@ async function send(count: number, atOnce: number, chat: () => Promise<ClientAns
   await Promise.all(Array.from({ length: atOnce }, run));
 }
 
-/** Requests at a time, and the time of an answer: far above what the test's own servers add under load. */
+/**
+ * Concurrent requests, and the time of an answer, which is far longer than the delay of the test's own servers under load.
+ */
 const rates = byTier({
   ci: [{ atOnce: 20, answerMs: 60 }],
   long: [
@@ -114,7 +116,7 @@ describe("the choice among deployments of a model", () => {
     ]);
     const sentAtMs = performance.now();
     await send(12, 12, chat);
-    // With a queue for each deployment it would be 12 s.
+    // With a queue for each deployment it would take 12 s.
     expect(performance.now() - sentAtMs).toBeLessThan(byTier({ ci: 10_000, long: 3_000 }));
     expect(loads[0]?.received).toBeLessThanOrEqual(byTier({ ci: 3, long: 1 }));
     expect(loads.map(({ runningMax }) => runningMax)).toEqual([1, 1]);
@@ -133,7 +135,7 @@ describe("the choice among deployments of a model", () => {
     while (isSending) {
       const { models } = (await service?.debugState()) ?? { models: [] };
       const nowMs = performance.now();
-      // A freed slot is granted at once, but its request takes a moment to arrive.
+      // A freed slot is granted immediately, but its request takes a moment to arrive.
       const waits = models.some(({ waiting }) => waiting > 0);
       for (const { running, idleSinceMs } of loads) {
         if (waits && running === 0) idleMs = Math.max(idleMs, nowMs - idleSinceMs);

@@ -11,7 +11,7 @@ import { WebhookInbox, webhooksHere } from "../service/webhook-inbox.js";
 const key = "key-of-this-test";
 const adminToken = "administrator-of-this-test";
 const limit = 20;
-/** What the upstream states for each answer: far from what the service would estimate. */
+/** Usage that the upstream states for each answer. The service's own estimate would be very different. */
 const usage = { prompt_tokens: 70, completion_tokens: 30 };
 const totalTokens = usage.prompt_tokens + usage.completion_tokens;
 
@@ -84,7 +84,7 @@ describe("two service processes on one Redis and one upstream", () => {
     expect(upstream.requests.filter(({ method }) => method === "POST")).toHaveLength(limit);
   });
 
-  it("count the tokens that the upstream states for the limit of both (REL-16)", async () => {
+  it("count the tokens that the upstream states toward the limit that they share (REL-16)", async () => {
     const all = clients();
     const answers: ClientAnswer[] = [];
     for (let sent = 0; sent < 8; sent++) {
@@ -115,7 +115,7 @@ describe("two service processes on one Redis and one upstream", () => {
     await eventually(() => upstream.isIdle, "the closed connections at the upstream");
   });
 
-  it("end the streams of a revoked key within a second, at the upstream, too (KEY-9)", async () => {
+  it("end the streams of a revoked key, and their requests at the upstream, within a second (KEY-9)", async () => {
     const administrator = new ServiceClient(services[0]?.http ?? "", adminToken);
     const made = await administrator.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", {
       name: "revoked",

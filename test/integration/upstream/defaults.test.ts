@@ -18,7 +18,7 @@ function server(): Promise<RawUpstream> {
   });
 }
 
-/** Sends a request to a model with defaults, and resolves to what its server receives. */
+/** Sends a request to a model with defaults, and resolves to the body that its server receives. */
 async function received(path: string, request: object, upstream: RawUpstream): Promise<Record<string, unknown>> {
   const deployment = { engine: "openai", upstream: "up" };
   const defaults = { temperature: 0.3, min_p: 0.05, max_tokens: 64, stop: "END", system: "Be brief." };
@@ -73,7 +73,7 @@ describe("defaults of a model on an upstream server", () => {
     expect(sent).toMatchObject({ prompt: "Once", temperature: 1, max_tokens: 64, stop: ["END"] });
   });
 
-  it("stay with the request when a fallback model answers, whose own ones are not added (CHAT-29)", async () => {
+  it("of the requested model apply when a fallback model answers, without the fallback's own defaults (CHAT-29)", async () => {
     const sent = await received("/chat/completions", { model: "failing", messages: [user] }, await server());
     expect(sent).toMatchObject({ model: "up", temperature: 0.3, max_tokens: 64 });
     expect(sent).not.toHaveProperty("top_p");

@@ -43,7 +43,7 @@ function upstreamOf(server: RawUpstream, changes: Parameters<typeof upstreamSett
 }
 
 describe("discovery of an upstream server", () => {
-  it("vLLM: id, context length, kind and version", async () => {
+  it("reads id, context length, kind and version of vLLM", async () => {
     const server = await start({ "/v1/models": "vllm-cpu/models", "/version": "vllm-cpu/version" });
     const facts = await checkUpstream(upstreamOf(server, { kind: "vllm" }), clock, never);
     expect(facts).toMatchObject({
@@ -54,7 +54,7 @@ describe("discovery of an upstream server", () => {
     expect(facts.latencyMs).toBeGreaterThanOrEqual(0);
   });
 
-  it("llama.cpp: the context of a slot, the length of vectors, and the kind by its header", async () => {
+  it("reads the context of a slot, the length of vectors and, from a header, the kind of llama.cpp", async () => {
     const server = await start({ "/v1/models": "llama-server/models" });
     expect(await checkUpstream(upstreamOf(server, { kind: "llama-server" }), clock, never)).toMatchObject({
       kind: "llama-server",
@@ -65,7 +65,7 @@ describe("discovery of an upstream server", () => {
     });
   });
 
-  it("Ray Serve in front of llama.cpp", async () => {
+  it("reads the context length of llama.cpp behind Ray Serve", async () => {
     const server = await start({ "/v1/models": "ray-serve/models" });
     const [model] = await discoverModels(upstreamOf(server, { kind: "ray" }), clock, never);
     expect(model).toMatchObject({ contextLength: 1_024 });
@@ -75,13 +75,13 @@ describe("discovery of an upstream server", () => {
     ["llama-server-loading/models", "model_loading"],
     ["vllm-cpu/err-auth-wrong", "unauthorized"],
     ["llama-server/chat-unary", "upstream_error"],
-  ])("%s rejects with %s", async (name, code) => {
+  ])("rejects the recorded answer %s with %s", async (name, code) => {
     const server = await start({ "/v1/models": name });
     await expect(discoverModels(upstreamOf(server), clock, never)).rejects.toMatchObject({ code });
   });
 
   it.each(["401 Unauthorized", "403 Forbidden", "429 Too Many Requests"])(
-    "a list of models that is answered with %s holds no key, because other requests may use it",
+    "does not pause a key when the request for the list of models gets %s, because the key may work for other requests",
     async (status) => {
       const server = await serve((socket) => void socket.end(answerBytes(status, "text/plain", "no")));
       const upstream = upstreamOf(server, { keys: ["a", "b"] });
@@ -94,7 +94,7 @@ describe("discovery of an upstream server", () => {
     },
   );
 
-  it("a list of models ends no pause of a key", async () => {
+  it("does not end the pause of a key when the list of models was read", async () => {
     const server = await start({ "/v1/models": "vllm-cpu/models" });
     const upstream = upstreamOf(server, { keys: ["a"] });
     const keys = new ModelKeys(clock, upstream.keys);
@@ -105,7 +105,7 @@ describe("discovery of an upstream server", () => {
     expect(keys.heldForMs).toBeGreaterThan(50_000);
   });
 
-  it("reads a list whatever its entries are", async () => {
+  it("skips invalid entries in a list of models", async () => {
     const entries = [null, 5, {}, { id: "" }, { id: 7 }, { id: "x".repeat(300) }, { id: "ok", max_model_len: -1 }];
     const server = await serve(
       (socket) => void socket.end(answerBytes("200 OK", "application/json", JSON.stringify({ data: entries }))),
@@ -113,7 +113,7 @@ describe("discovery of an upstream server", () => {
     expect(await discoverModels(upstreamOf(server), clock, never)).toMatchObject([{ id: "ok", contextLength: null }]);
   });
 
-  it("health is asked for without a generation", async () => {
+  it("checks health without a generation", async () => {
     const server = await start({ "/health": "llama-server-jinja-key/models", "/v1/models": "vllm-cpu/models" });
     expect(await isHealthy(upstreamOf(server, { kind: "vllm" }), never)).toBe(true);
     expect(await isHealthy(upstreamOf(server, { kind: "openai" }), never)).toBe(true);
@@ -127,7 +127,7 @@ describe("discovery of an upstream server", () => {
 });
 
 describe("load of a model on an upstream server", () => {
-  it("has the facts of the model list, unless the configuration sets them", async () => {
+  it("uses the facts of the model list, unless the configuration sets them", async () => {
     const server = await start({ "/v1/models": "vllm-cpu/models" });
     const found = await loadUpstreamModel(upstreamSettings(server.url, { kind: "vllm" }));
     expect(found.caps).toMatchObject({ chat: true, contextLength: 2_048 });
@@ -140,7 +140,7 @@ describe("load of a model on an upstream server", () => {
     await configured.unload(0);
   });
 
-  it("llama.cpp: has the facts of its only model under any name", async () => {
+  it("uses the facts of llama.cpp's only model under any name", async () => {
     const server = await start({ "/v1/models": "llama-server/models" });
     const model = await loadUpstreamModel(upstreamSettings(server.url, { kind: "llama-server" }), {
       model: "all-minilm",
@@ -149,7 +149,7 @@ describe("load of a model on an upstream server", () => {
     await model.unload(0);
   });
 
-  it("succeeds although the server is away, and learns the rest when it has come back", async () => {
+  it("succeeds while the server is unreachable, and reads its capabilities when it is reachable again", async () => {
     let isAway = true;
     const server = await serve((socket, { method }) => {
       if (isAway) socket.resetAndDestroy();
@@ -175,7 +175,7 @@ describe("load of a model on an upstream server", () => {
     await eventually(() => server.isIdle, "the cancelled question");
   });
 
-  it("models of one upstream share a health check, and an aborted one fails", async () => {
+  it("models of one upstream share a health check, and an aborted check counts as failed", async () => {
     let answers = false;
     const server = await serve((socket, { path }) => {
       if (path !== "/health") socket.end(answerBytes("200 OK", "application/json", '{"data":[]}'));
@@ -192,7 +192,7 @@ describe("load of a model on an upstream server", () => {
     await eventually(() => healthRequests() === 1, "the health check");
     answers = true;
     round.abort(new Error("too long"));
-    // The next round begins at once.
+    // The next round begins immediately.
     const next = check(never);
     expect(await hanging).toEqual([false, false]);
     expect(await next).toEqual([true, true]);
@@ -201,7 +201,7 @@ describe("load of a model on an upstream server", () => {
     expect(await check(never)).toEqual([false, false]);
   });
 
-  it("models of the same settings share connections, which the last one closes", async () => {
+  it("models with the same upstream settings share connections, which close when the last model is unloaded", async () => {
     const answer = `${sse({ choices: [{ index: 0, delta: { content: "a" }, finish_reason: "stop" }] })}${sse("[DONE]")}`;
     const head = streamHead.replace("connection: close", `content-length: ${answer.length}`);
     const server = await serve((socket) => void socket.write(head + answer));

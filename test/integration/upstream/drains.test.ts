@@ -33,7 +33,7 @@ async function startWithTwo(fallbacks: readonly string[] = []) {
 }
 
 describe("a drained deployment", () => {
-  it("gets no new request, while its running ones end, and is used again once it is put back (REL-22)", async () => {
+  it("gets no new request while its running ones finish, and is used again after its drain ends (REL-22)", async () => {
     const { calls, deploymentOf } = await startWithTwo();
     const running = Array.from({ length: 8 }, () => calls.user.chat("m"));
     const outstanding = async () =>
@@ -70,7 +70,7 @@ describe("a drained deployment", () => {
     expect((await calls.deployments()).map(({ state }) => state)).toEqual(["draining", "ready"]);
   });
 
-  it("is refused at once with the reason if all of the model's deployments drain, unless a fallback answers", async () => {
+  it("gets no request if all deployments of the model drain: an error names the reason immediately, or a fallback answers", async () => {
     const { calls } = await startWithTwo();
     await calls.drain("a/chat");
     await calls.drain("b/chat");
@@ -85,7 +85,7 @@ describe("a drained deployment", () => {
     expect(answer.headers.get("x-uis-model")).toBe("spare");
   });
 
-  it("is in /debug/state and in the audit log", async () => {
+  it("is shown in /debug/state, and its drain in the audit log", async () => {
     const { service, calls } = await startWithTwo();
     await calls.drain("b/chat");
     await calls.drain("b/chat");
@@ -109,7 +109,7 @@ describe("a drained deployment", () => {
     });
   });
 
-  it("of a deleted upstream is removed with it", async () => {
+  it("of a deleted upstream is not drained when the upstream is created again", async () => {
     const { service, calls } = await startWithTwo();
     const upstream = await startUpstream(0);
     const create = () => calls.create({ name: "new", url: upstream.url, models: ["chat"] });

@@ -9,7 +9,7 @@ describe("embeddings of an upstream server", () => {
   const json = (body: unknown) => answerBytes("200 OK", "application/json", JSON.stringify(body));
 
   it.each(["llama-server/emb-base64", "llama-server/emb-batch", "llama-server/emb-batch-base64"])(
-    "recorded: %s",
+    "are decoded from the recorded answer %s",
     async (name) => {
       const upstream = await start((socket) => void socket.end(recordedBytes(name)));
       const model = await load(upstream);
@@ -29,7 +29,7 @@ describe("embeddings of an upstream server", () => {
     },
   );
 
-  it("puts the vectors in the order of their index, and takes lists of numbers", async () => {
+  it("are put in the order of their index, also if they are lists of numbers", async () => {
     const upstream = await start(
       (socket) =>
         void socket.end(
@@ -73,7 +73,7 @@ describe("embeddings of an upstream server", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("names the longest input when the server rejects one as too long", async () => {
+  it("fail with the name of the longest input when the server rejects one as too long", async () => {
     const upstream = await start((socket) => void socket.end(recordedBytes("llama-server/emb-too-long")));
     const model = await load(upstream);
     const inputs = ["short", "much longer than the others", "mid size"];

@@ -11,7 +11,7 @@ interface Operation {
   readonly path: string;
   readonly body: object;
   readonly capabilities: readonly string[];
-  /** Of the upstream that works. */
+  /** Answer of the upstream that works. */
   readonly answer: string;
   /** Requests that the upstream that works receives. */
   readonly tries: number;
@@ -61,7 +61,7 @@ beforeAll(async () => {
   const at = ({ url }: RawUpstream) => ({ url, kind: "vllm", discover: "off" });
   service = await startService({
     config: {
-      // Each case has an upstream of its own, because a 401 and a 429 hold the key of an upstream.
+      // Each case has an upstream of its own, because a 401 or 429 pauses the key of an upstream.
       upstreams: { ...Object.fromEntries(cases.map((_, i) => [`bad${i}`, at(bad)])), works: at(works) },
       models: cases.map(({ operation: { capabilities } }, i) => {
         const deployment = { engine: "openai", model: `m${i}`, capabilities };
@@ -82,7 +82,7 @@ afterAll(async () => {
 
 describe("a first deployment that fails", () => {
   it.each(cases.map(({ failure, operation }, at) => ({ at, failure: failure.name, operation: operation.name })))(
-    "with $failure: the second one gives the $operation (REL-8)",
+    "with $failure: the second deployment answers the $operation (REL-8)",
     async ({ at }) => {
       const { operation } = cases[at] ?? {};
       if (operation === undefined) throw new Error("there is no such case");

@@ -7,9 +7,9 @@ import { failingAnswers } from "../../support/upstream/failing-answers.js";
 import { answerBytes, type RawAnswer, RawUpstream, sse, streamHead } from "../../support/upstream/raw-upstream.js";
 import { start, text, whole } from "../../support/upstream/test-upstream.js";
 
-/** All but the first are above `limits.commit`: the head of a stream was sent long before. */
+/** Times until the failure. All but the first are longer than `limits.commit`: the head of a stream has been sent before. */
 const delaysMs = byTier({ ci: [0, 3_000], long: [0, 3_000, 30_000] });
-/** Time above the delay within which the second deployment answers. */
+/** Time after the failure within which the second deployment must answer. */
 const patienceMs = 10_000;
 const forms = ["unary", "stream"] as const;
 
@@ -20,8 +20,8 @@ interface BadUpstream {
 }
 
 /**
- * A service with the models `m0`, `m1` and so on: each has a deployment at a bad upstream of its own, because a 401 and a
- * 429 hold the key of the whole upstream, and one at a working upstream, which is used second. Azure lists no models.
+ * A service with the models `m0`, `m1` and so on: each has a deployment at a bad upstream of its own, because a 401 or 429
+ * pauses the key of the whole upstream, and one at a working upstream, which is used second. Azure lists no models.
  */
 async function serviceWith(bad: readonly BadUpstream[], works: RawUpstream): Promise<RunningService> {
   const upstreams = bad.map((settings, at) => [`bad${at}`, { kind: "azure", idle: "60s", ...settings }]);
@@ -123,7 +123,7 @@ describe("a deployment that fails after the first content", () => {
   ];
 
   it.each(failures)(
-    "$name: a stream ends with one error event, settled, and is not tried again; an answer that is not streamed is (REL-8)",
+    "$name: a stream is settled, ends with one error event and is not retried; a unary answer is retried (REL-8)",
     async ({ fail, code }) => {
       const bad = await start((socket, request) => {
         socket.write(streamHead + text("one") + text(" two"), () => fail(socket, request));
@@ -152,7 +152,7 @@ describe("a deployment that fails after the first content", () => {
 });
 
 describe("a retry that waits for a slot of its last deployment", () => {
-  it("ends with the failure of its try as soon as that deployment cannot be used either (REL-8)", async () => {
+  it("ends with the failure of its first try as soon as that deployment becomes unusable too (REL-8)", async () => {
     const bad = await start((socket) => void socket.end(answerBytes("500 Internal Server Error", "text/plain", "no")));
     let limit = (): void => {};
     const full = await start((socket) => {

@@ -12,7 +12,7 @@ afterEach(async () => {
   upstream = null;
 });
 
-/** Asks the model `large` of an upstream, with the fallback `small` of this process. */
+/** Sends a chat to the model `large` of an upstream, which has the fallback `small` in this process. */
 async function chat(url: string, stream = false): Promise<Response> {
   service = await startService({
     config: {
@@ -51,7 +51,7 @@ describe("a fallback of a model on an upstream server", () => {
     expect(response.headers.get("x-uis-attempts")).toBe("2");
   });
 
-  it("does not answer a request that the server rejects as wrong (REL-21)", async () => {
+  it("does not answer a request that the server rejects as invalid (REL-21)", async () => {
     upstream = await RawUpstream.start(failing("400 Bad Request"));
     const response = await chat(upstream.url);
     expect(response.status).toBe(400);

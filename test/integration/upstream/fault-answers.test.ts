@@ -16,7 +16,7 @@ const answered: Readonly<Record<string, readonly [status: number, code: string]>
   model_loading: [503, "model_loading"],
 };
 
-/** Limit of the first byte and of silence; half of the one for the whole. Above what all requests at the same time take. */
+/** Limit of the first byte and of pauses, half of the limit of a whole call. Longer than all requests take in parallel. */
 const limitMs = 3_000;
 const patienceMs = 5_000;
 
@@ -39,7 +39,7 @@ describe("clients of an upstream server with a fault", () => {
       const { model } = JSON.parse(request.body) as { model: string };
       cases[Number(model.slice(1))]?.answer(socket, request);
     });
-    // Each model has an upstream of its own, because a 401 and a 429 hold the key of an upstream. Azure lists no models.
+    // Each model has an upstream of its own, because a 401 or 429 pauses the key of an upstream. Azure lists no models.
     const settings = { kind: "azure", first_byte: `${limitMs}ms`, idle: `${limitMs}ms`, total: `${2 * limitMs}ms` };
     const service = await startService({
       config: {
@@ -64,7 +64,7 @@ describe("clients of an upstream server with a fault", () => {
   }, 60_000);
 
   it.each(cases.map((given, at) => ({ ...given, id: idOf(at) })))(
-    "$name, $form: get the error of the table within the limit (REL-6, ERR-28)",
+    "$name, $form: get the documented error within the limit (REL-6, ERR-28)",
     ({ id, code, stream }) => {
       const answer = answers.get(id);
       if (answer === undefined) throw new Error("there was no answer");
@@ -94,7 +94,7 @@ describe("clients of an upstream server with a fault", () => {
     expect([live_leases, streams, timers]).toEqual([0, 0, 0]);
   });
 
-  it("a 429 carries the upstream's wait (RETRY-1)", () => {
+  it("get the Retry-After of the upstream's 429 (RETRY-1)", () => {
     const limited = cases.findIndex(({ name }) => name === "answers 429");
     expect(answers.get(idOf(limited))?.headers.get("retry-after")).toBe("7");
   });

@@ -35,7 +35,7 @@ describe("an upstream server with a fault (REL-6)", () => {
   });
 
   it.each(
-    // Unary callers of those that end at a limit are in the tests of the service.
+    // Faults that end at a limit are tested with unary callers in fault-answers.test.ts.
     Object.entries(faults).flatMap(([name, given]) => [
       { name, caller: "streaming", deltas: "each" as const, ...given },
       ...(given.limitMs === undefined ? [{ name, caller: "unary", deltas: "joined" as const, ...given }] : []),
@@ -54,7 +54,7 @@ describe("an upstream server with a fault (REL-6)", () => {
     await eventually(() => upstream.isIdle, "the closed connections");
   });
 
-  it("a 429 carries the wait, a timeout in mid-answer the usage until then", async () => {
+  it("the error of a 429 has its Retry-After, that of a timeout during an answer the usage until then", async () => {
     fault = faults["answers 429"]?.answer ?? fault;
     expect((await runEvents(model, chatRequest())).error?.retryAfterMs).toBe(7_000);
     fault = faults["falls silent after the first content"]?.answer ?? fault;

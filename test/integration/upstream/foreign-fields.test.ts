@@ -5,10 +5,10 @@ import { ServiceClient } from "../../support/service-client.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { answerBytes, RawUpstream, sse, streamHead } from "../../support/upstream/raw-upstream.js";
 
-/** In each value that the upstream sends beside what the API has. */
+/** Value, or part of it, of each field that the upstream sends and the API does not have. */
 const foreign = "foreign-value";
 
-/** The object with fields of servers and of no server at all. */
+/** Adds fields that some servers send, and invented ones. */
 function withForeign(object: object): object {
   return {
     ...object,
@@ -103,7 +103,7 @@ afterAll(async () => {
 });
 
 describe("fields that an upstream sends and the API does not have", () => {
-  it.each(Object.keys(answers))("reach no client of REST: %s", async (model) => {
+  it.each(Object.keys(answers))("reach no REST client: %s", async (model) => {
     const more = model === "tools" ? { tools } : { logprobs: true, top_logprobs: 1 };
     const unary = await client.chat(model, more);
     const streamed = await client.chat(model, { ...more, stream: true, stream_options: { include_usage: true } });
@@ -121,7 +121,7 @@ describe("fields that an upstream sends and the API does not have", () => {
     expect(streamed.text).toContain("[DONE]");
   });
 
-  it("reach no client of REST with an error", async () => {
+  it("reach no REST client in an error", async () => {
     const { status, text, json } = await client.chat("refuses");
     expect(status).toBe(400);
     expect(json).toMatchObject({ error: { message: "no such voice", param: "voice", code: "invalid_value" } });
@@ -147,7 +147,7 @@ describe("fields that an upstream sends and the API does not have", () => {
   });
 });
 
-describe("requests that some upstreams would accept although they are wrong", () => {
+describe("invalid requests that some upstreams would accept", () => {
   const messages = [{ role: "user", content: "Hi" }];
   it.each([
     ["an unknown role", { messages: [{ role: "wizard", content: "Hi" }] }, "messages[0].role"],
@@ -159,7 +159,7 @@ describe("requests that some upstreams would accept although they are wrong", ()
       { messages, tools, tool_choice: { type: "function", function: { name: "x" } } },
       "tool_choice",
     ],
-  ])("%s is 400 and never sent", async (_, body, param) => {
+  ])("with %s are rejected with 400 and never sent", async (_, body, param) => {
     upstream.requests.length = 0;
     const { status, json, text } = await client.post("/v1/chat/completions", { model: "text", ...body });
     expect(status, text).toBe(400);

@@ -18,7 +18,7 @@ import { type UpstreamChanges, upstreamSettings } from "../../support/upstream/e
 import { answerBytes, type RawUpstream } from "../../support/upstream/raw-upstream.js";
 import { start } from "../../support/upstream/test-upstream.js";
 
-/** Longer than 30 s and the tenth by which delays vary. */
+/** Longer than 30 s plus the tenth by which delays vary at random. */
 const intervalMs = 33_001;
 
 /** A server that lists models until `answer` is replaced. */
@@ -31,7 +31,7 @@ async function listing(...ids: string[]): Promise<RawUpstream & { list(...ids: s
   return Object.assign(server, { list: (...next: string[]) => (server.answer = answerWith(next)) });
 }
 
-/** Longer than the first delay after a failed list and the tenth by which delays vary. */
+/** Longer than the first delay after a failed list plus the tenth by which delays vary at random. */
 const retryMs = 1_101;
 
 const failing = (socket: Socket): void => {
@@ -49,7 +49,7 @@ const sourceOf = (definition: UpstreamDefinition): UpstreamSource => {
   return { definition, models: [], weight: 1, priority: 0, slots: 256 };
 };
 
-/** Records the delays until lists. */
+/** Records the delays until the next lists of models. */
 class ListClock extends FakeClock {
   readonly delays: number[] = [];
 
@@ -70,7 +70,7 @@ function setUp() {
   const store = openMemoryState().catalog;
   const catalog = new Catalog({
     clock,
-    // Of its own, so that only the timers of lists are recorded.
+    // A separate clock, so that only the timers of lists are recorded.
     backgroundClock: new FakeClock(),
     log: silentLog,
     store,
@@ -90,7 +90,7 @@ function setUp() {
     );
   const configure = (upstreams: readonly UpstreamDefinition[], config: object = {}) =>
     discovery.configure(configSchema.parse(config).models ?? [], upstreams.map(sourceOf));
-  /** Advances time until each of the servers, which are all that are listed, has answered once more. */
+  /** Advances time until each server has answered one more list. `servers` must be all that are listed. */
   const nextLists = async (...servers: RawUpstream[]) => {
     const timers = clock.delays.length + servers.length;
     clock.advance(intervalMs);
@@ -108,11 +108,11 @@ describe("ModelDiscovery", () => {
     expect(models()).toEqual({ "only-a": ["a/only-a"], "only-c": ["c/only-c"], shared: ["a/shared", "b/shared"] });
     expect(catalog.all().map(({ affinity }) => affinity)).toEqual(["none", "none", "prefix"]);
     expect(catalog.all()[0]?.caps).toMatchObject({ chat: true, contextLength: 1_006 });
-    // The facts of the list suffice: no model asks for it again.
+    // The facts of the list are reused: no model requests the list again.
     expect([a, b, c].map(({ requests }) => requests.length)).toEqual([1, 1, 1]);
   });
 
-  it("leaves ids to configured models, and avoids the ids of their deployments", async () => {
+  it("offers no model whose id is configured, and avoids the ids of configured deployments", async () => {
     const server = await listing("mine", "other");
     const { configure, models } = setUp();
     const deployments = [{ engine: "openai", upstream: "a", model: "x", id: "a/other" }];
@@ -123,7 +123,7 @@ describe("ModelDiscovery", () => {
     expect(models()).toEqual({ other: ["a/other#2"] });
   });
 
-  it("leaves a model that is stored on this machine alone, and offers the id once that is gone", async () => {
+  it("does not replace a model that is stored on this machine, and offers the upstream's model once the stored one is removed", async () => {
     const server = await listing("stored", "other");
     const { catalog, configure, models, nextLists } = setUp();
     const stored: ModelDefinition = {
@@ -151,7 +151,7 @@ describe("ModelDiscovery", () => {
     await eventually(() => models()["stored"]?.[0] === "a/stored");
   });
 
-  it("adds new models, and removes those that two lists in a row do not have", async () => {
+  it("adds new models, and removes those that are missing in two consecutive lists", async () => {
     const server = await listing("a", "b");
     const { configure, ids, nextLists } = setUp();
     await configure([upstream("up", server)]);
@@ -183,7 +183,7 @@ describe("ModelDiscovery", () => {
     expect(logs.slice(1)).toEqual(["the upstream lists its models again", "the models of the upstreams changed"]);
   });
 
-  it("asks an upstream that does not answer after 1 s, 2 s and so on up to 60 s, with a tenth more or less", async () => {
+  it("lists a failing upstream again after 1 s, 2 s and so on up to 60 s, varied at random by a tenth", async () => {
     const server = await listing();
     server.answer = failing;
     const { clock, configure } = setUp();
@@ -238,7 +238,7 @@ describe("ModelDiscovery", () => {
     expect(ids()).toEqual(["a"]);
   });
 
-  it("offers no model whose id cannot be used here, and says so once", async () => {
+  it("offers no model whose id cannot be used here, and logs that once", async () => {
     const server = await listing("good/id:7b", "with space", "x".repeat(129));
     const { configure, ids, logs, nextLists } = setUp();
     await configure([upstream("up", server)]);
@@ -247,7 +247,7 @@ describe("ModelDiscovery", () => {
     expect(logs.filter((text) => text.includes("cannot be used here"))).toHaveLength(1);
   });
 
-  it("does not list a kind that lists no deployments, and says what to do", async () => {
+  it("requests no list from a kind of upstream that has none, and logs what to do", async () => {
     const server = await listing("a");
     const { configure, ids, logs } = setUp();
     await configure([upstream("up", server, { kind: "azure" })]);
@@ -256,7 +256,7 @@ describe("ModelDiscovery", () => {
   });
 });
 
-describe("ModelDiscovery, configured anew", () => {
+describe("ModelDiscovery, reconfigured", () => {
   it("removes the models of removed upstreams, and keeps the timers of unchanged ones", async () => {
     const [a, b] = [await listing("a1", "shared"), await listing("b1", "shared")];
     const { clock, configure, models } = setUp();
@@ -270,7 +270,7 @@ describe("ModelDiscovery, configured anew", () => {
     expect(a.requests).toHaveLength(1);
   });
 
-  it("lists a changed upstream at once and at its new interval; its models stay until its first list", async () => {
+  it("lists a changed upstream immediately and at its new interval; its models stay until its first list", async () => {
     const [before, after] = [await listing("old", "both"), await listing("both")];
     after.answer = failing;
     const { clock, configure, ids, discovery } = setUp();

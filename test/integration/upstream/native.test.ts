@@ -6,7 +6,7 @@ import { answerBytes, RawUpstream, sse, streamHead } from "../../support/upstrea
 import { recordedBytes } from "../../support/upstream/recorded-answers.js";
 import { whole } from "../../support/upstream/test-upstream.js";
 
-/** What chat cannot express: a tool that the server runs itself, and marks for its cache. */
+/** A message that a chat completion cannot express: it has a tool that the server runs itself, and a mark for its cache. */
 const message = {
   model: "both",
   max_tokens: 20,
@@ -72,7 +72,7 @@ const posted = (upstream: RawUpstream) => upstream.requests.filter(({ method }) 
 const types = (text: string) => text.match(/(?<=^event: ).*$/gm);
 
 describe("requests to an upstream that has their API", () => {
-  it("arrive as they came, with the upstream's name of the model, its key, and always streamed", async () => {
+  it("are forwarded unmodified except for the upstream's model name and key, and are always streamed", async () => {
     await client.post("/v1/messages", message);
     const [sent] = posted(native);
     expect(sent).toMatchObject({
@@ -90,7 +90,7 @@ describe("requests to an upstream that has their API", () => {
     expect(posted(chatOnly)).toEqual([]);
   });
 
-  it("get the upstream's events with our name of the model", async () => {
+  it("get the upstream's events with the model name that the client sent", async () => {
     const { text } = await client.post("/v1/messages", { ...message, stream: true });
     expect(types(text)?.filter((type) => type !== "ping")).toEqual([
       "message_start",
@@ -107,7 +107,7 @@ describe("requests to an upstream that has their API", () => {
     expect(answer.text).not.toContain("gpt-x");
   });
 
-  it("get the whole answer where the client does not stream", async () => {
+  it("get a whole answer if the client does not stream", async () => {
     const { json } = await client.post("/v1/messages", message);
     expect(json).toMatchObject({ id: "msg_01BYHAND", model: "both", stop_reason: "tool_use" });
     const answer = await client.post("/v1/responses", response);
@@ -129,7 +129,7 @@ describe("requests to an upstream that has their API", () => {
     expect(headers.get("x-uis-attempts")).toBe("2");
   });
 
-  it("that chat cannot express get the refusal of the translation where no deployment has the API", async () => {
+  it("that a chat completion cannot express are rejected if no deployment has their API", async () => {
     const { status, text } = await client.post("/v1/messages", { ...message, model: "plain" });
     expect(status).toBe(400);
     expect(text).toContain("invalid_request_error");
@@ -151,7 +151,7 @@ describe("requests to an upstream that has their API", () => {
     await eventually(() => native.isIdle, "the closed connection at the upstream");
   });
 
-  it("may not run in the background, where no limit would apply", async () => {
+  it("may not run in the background, because no limit would apply there", async () => {
     expect((await client.post("/v1/responses", { ...response, background: true })).status).toBe(400);
     expect(posted(native)).toEqual([]);
   });

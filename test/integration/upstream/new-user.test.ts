@@ -62,7 +62,7 @@ describe.skipIf(!hasPython)("a new user with a running llama.cpp server", () => 
     await firstAnswers(["small"]);
   });
 
-  it("gets them from three models of a LiteLLM configuration that `uis config import litellm` translates", async () => {
+  it("gets first answers from three models of a LiteLLM configuration that `uis config import litellm` translates", async () => {
     const litellm = {
       model_list: [
         { model_name: "fast", litellm_params: { model: "openai/a", api_base: server.url, api_key: "none", rpm: 100 } },
@@ -88,7 +88,7 @@ describe.skipIf(!hasPython)("a new user with a running llama.cpp server", () => 
     await writeFile(config, imported.stdout);
     const env = { OTHER: "key", UIS_BOOTSTRAP_API_KEY: "sk-12345678" };
     expect(await uis(["config", "check", config], { env })).toMatchObject({ code: 0, stderr: "" });
-    // The server of `smart` is away: its fallback answers.
+    // No server listens for `smart`, so its fallback answers.
     await firstAnswers(["fast", "smart", "other"], env);
   });
 });

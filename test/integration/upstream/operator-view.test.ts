@@ -37,8 +37,8 @@ async function startWithUpstreams() {
   return { service, chat, broken };
 }
 
-describe("what an operator sees of a failing deployment", () => {
-  it("is its ejection with the reason in /debug/state, and its attempts in the metrics", async () => {
+describe("an operator of upstreams sees", () => {
+  it("the ejection of a failing deployment with its reason in /debug/state, and its attempts in the metrics", async () => {
     const { service, chat } = await startWithUpstreams();
     const isEjected = async () => (await service.debugState()).deployments.some(({ state }) => state === "ejected");
     let requests = 0;
@@ -82,7 +82,7 @@ describe("what an operator sees of a failing deployment", () => {
     expect(metricLines(page, "uis_retry_budget_exhausted_total")).toEqual({});
   });
 
-  it("is the error of estimated prompts, which token limits reserve, in the metrics", async () => {
+  it("the error of prompt estimates, which token limits use, in the metrics", async () => {
     const usage = sse({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } });
     const upstream = await start((socket, { method }) => {
       const answer = `${streamHead}${text("Hello")}${finish}${usage}${done}`;
@@ -112,7 +112,7 @@ describe("what an operator sees of a failing deployment", () => {
     expect(metricLines(page, "uis_upstream_token_estimate_ratio_sum")['{model="m"}']).toBeCloseTo(6 / 11);
   });
 
-  it("is a warning of the diagnostics about each upstream that does not list its models, also a stored one", async () => {
+  it("a warning of the diagnostics about each upstream that does not list its models, including a stored one", async () => {
     const { service } = await startWithUpstreams();
     const admin = new ServiceClient(service.http, service.adminToken);
     // Nothing listens on port 1.
@@ -125,7 +125,7 @@ describe("what an operator sees of a failing deployment", () => {
     expect(checks.sort()).toEqual(["warn added", "warn broken", "warn works"]);
   });
 
-  it("is the pause of every deployment at an upstream that rejects all keys, and the others answer", async () => {
+  it("the pause of every deployment at an upstream that rejects all keys, while the others answer", async () => {
     const { service, chat, broken } = await startWithUpstreams();
     broken.answer = (socket) => void socket.end(answerBytes("401 Unauthorized", "text/plain", "no"));
     const states = async () => {
@@ -143,7 +143,7 @@ describe("what an operator sees of a failing deployment", () => {
     expect(broken.requests.filter(({ method }) => method === "POST")).toHaveLength(1);
   });
 
-  it("is the pause of a model's deployment alone when the upstream forbids every key that model", async () => {
+  it("the pause of only one model's deployment when the upstream forbids every key that model", async () => {
     const { service, chat, broken } = await startWithUpstreams();
     broken.answer = (socket, { body }) =>
       void socket.end(body.includes('"x"') ? answerBytes("403 Forbidden", "text/plain", "no access to x") : whole);
@@ -159,7 +159,7 @@ describe("what an operator sees of a failing deployment", () => {
     expect(await chat("other")).toBe(200);
   });
 
-  it("is outstanding tokens while a request runs, also of a model's only deployment, and none after it", async () => {
+  it("outstanding tokens while a request runs, also of a model's only deployment, and none after it", async () => {
     let finish = (): void => {};
     const upstream = await start((socket, { method }) => {
       if (method === "POST") finish = () => void socket.end(whole);

@@ -13,7 +13,7 @@ const changeShare = 0.02;
 const leavingShare = 0.15;
 const queueWaitMs = 3_000;
 const limitMs = 1_000;
-/** A wait for a slot and an attempt, three times, on a busy machine. */
+/** Maximum time of a request: three waits for a slot and three attempts, times five for a busy machine. */
 const longestMs = 5 * 3 * (queueWaitMs + limitMs);
 const usage = { prompt_tokens: 5, completion_tokens: 2 };
 
@@ -119,7 +119,7 @@ it("upstreams that fail at random leave no request, slot, token or lease behind 
     const { requests, live_leases: leases, timers, streams } = await service.debugState();
     return requests.running + requests.waiting + leases + timers + streams === 0;
   }, "a service at rest");
-  // One line for each request; one whose client left at once may never have come.
+  // There is one log line for each request; a request whose client left immediately may never have arrived.
   const ids = service.logs.filter(({ msg }) => msg === "request").map((line) => line["request_id"]);
   expect(new Set(ids).size).toBe(ids.length);
   expect(ids.length).toBeLessThanOrEqual(answers.length);

@@ -4,7 +4,7 @@ import { startService } from "../../support/start-service.js";
 import { answerBytes, streamHead } from "../../support/upstream/raw-upstream.js";
 import { start, text, whole } from "../../support/upstream/test-upstream.js";
 
-/** Answers of one upstream of this kind, which gives these answers in turn; the last one again and again. */
+/** Sends a chat to an upstream of this kind, which gives `answers` in turn and then repeats the last one. */
 async function ask(kind: string, answers: readonly string[], stream: boolean) {
   let sent = 0;
   const upstream = await start((socket, { method }) => {
@@ -34,7 +34,7 @@ describe.each([false, true])("the only deployment of a model, streamed: %s", (st
     expect(await ask("ray", [crash], stream)).toMatchObject({ status: 502, sent: 3 });
   });
 
-  it("is tried once where it is one server, when Ray has no room, and after content reached the client", async () => {
+  it("is tried only once if it is a single server, if Ray is overloaded, and after content reached the client", async () => {
     expect(await ask("generic", [crash, whole], stream)).toMatchObject({ status: 502, sent: 1 });
     expect(await ask("ray", [full, whole], stream)).toMatchObject({ status: 503, sent: 1 });
     if (stream)

@@ -6,7 +6,7 @@ import { load, start } from "../../support/upstream/test-upstream.js";
 const json = (body: unknown) => answerBytes("200 OK", "application/json", JSON.stringify(body));
 const request = { query: "a cat", documents: ["a dog", "a much longer text about cats", "a cat"] };
 
-/** A reranking model of a server with this answer. */
+/** A reranking model of a server that gives this answer. */
 async function ranking(answer: string) {
   const upstream = await start((socket) => void socket.end(answer));
   const capabilities = { operations: ["rerank"], abilities: [] } as const;
@@ -43,7 +43,7 @@ describe("reranking by an upstream server", () => {
 
   it.each([
     ["too few scores", { results: [{ index: 0, relevance_score: 1 }] }],
-    ["an index that is none", { results: [0, 1, 7].map((index) => ({ index, relevance_score: 1 })) }],
+    ["an index of no document", { results: [0, 1, 7].map((index) => ({ index, relevance_score: 1 })) }],
     ["scores that are no numbers", { results: [0, 1, 2].map((index) => ({ index, relevance_score: "1" })) }],
     ["no results", { error: { message: "boom" } }],
   ])("an answer with %s is upstream_error", async (_, body) => {

@@ -14,11 +14,11 @@ import { type RunningService, startService } from "../../support/start-service.j
 import { answerBytes, RawUpstream } from "../../support/upstream/raw-upstream.js";
 import { whole } from "../../support/upstream/test-upstream.js";
 
-/** What a client sends beside its request. */
+/** Headers that a client sends in addition to those of the API. */
 const clientHeaders = { "x-client-secret": "secret-of-the-client", cookie: "a=secret-of-the-client" };
 const stream = { stream: true, stream_options: { include_usage: true } };
 const message = { role: "user", content: "Say something." };
-/** Headers of our own requests. */
+/** Headers that the service sends to upstreams. */
 const headerNames = "accept authorization connection content-length content-type host user-agent x-request-id".split(
   " ",
 );
@@ -84,7 +84,7 @@ async function sendChats(
   return 2 + 2 * ways.length;
 }
 
-describe("requests at an upstream", () => {
+describe("requests to an upstream", () => {
   it.each(["openai", "vllm", "generic", "open"])(
     "of kind %s have no field that the client did not send, on every protocol",
     async (kind) => {
@@ -95,14 +95,14 @@ describe("requests at an upstream", () => {
       for (const body of bodies) {
         const { stream_options: options, ...others } = body as Record<string, unknown>;
         expect(others).toEqual(expected);
-        // Of the kinds that have it: usage on every chunk, and chunks without padding.
+        // Some kinds also get options for usage in every chunk, and for chunks without padding.
         expect(options).toMatchObject({ include_usage: true });
         expect(Object.keys(options as object).every((name) => optionNames.has(name))).toBe(true);
       }
     },
   );
 
-  it("of other operations have no such field either", async () => {
+  it("of other operations also have no field that the client did not send", async () => {
     const completion = { model: "generic", prompt: "Once" };
     expect((await rest.post("/v1/completions", completion)).status).toBe(200);
     expect((await rest.post("/v1/completions", { ...completion, stream: true })).status).toBe(200);
@@ -131,7 +131,7 @@ describe("requests at an upstream", () => {
     ["openai", "max_completion_tokens"],
     ["vllm", "max_tokens"],
     ["generic", "max_completion_tokens"],
-  ])("of kind %s have the limit as %s, prompt_cache_key and sampling options as they came", async (kind, limit) => {
+  ])("of kind %s have the limit as %s, prompt_cache_key and sampling options unchanged", async (kind, limit) => {
     const values = { temperature: 0, top_p: 0.25, seed: 7, prompt_cache_key: "cache-7", user: "u-7" };
     const count = await sendChats(kind, {
       rest: { ...values, max_completion_tokens: 12 },
@@ -148,7 +148,7 @@ describe("requests at an upstream", () => {
     ["generic", "Bearer key-of-the-upstream"],
     ["open", undefined],
   ])(
-    "of the upstream %s have its own credential, and nothing of the client's headers, on every protocol (SEC-18)",
+    "named %s have the upstream's own credential and none of the client's headers, on every protocol (SEC-18)",
     async (kind, credential) => {
       const count = await sendChats(kind);
       const posts = upstream.requests.filter(({ method }) => method === "POST");

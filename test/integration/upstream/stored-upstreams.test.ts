@@ -53,7 +53,7 @@ async function startOnFile() {
 }
 
 describe("an upstream that is created while the service runs", () => {
-  it("serves its models at once, with its key", async () => {
+  it("serves its models immediately, with its key", async () => {
     const { calls } = await startFor();
     const { status, json } = await calls.create({ name: "far", url: providerUrl() }, { key: providerKey });
     expect(status).toBe(200);
@@ -162,7 +162,7 @@ describe("an upstream that is created while the service runs", () => {
       ["UpdateUpstream", { name: "gpu", weight: 2 }],
     ] as const) {
       const { status, text } = await calls.call(method, message);
-      expect([status, text]).toEqual([409, expect.stringContaining("is one of the configuration")]);
+      expect([status, text]).toEqual([409, expect.stringContaining("is part of the configuration")]);
     }
     expect((await calls.call("DeleteUpstream", { name: "gpu" })).status).toBe(200);
     expect((await calls.call("DeleteUpstream", { name: "gpu" })).status).toBe(409);
@@ -170,7 +170,7 @@ describe("an upstream that is created while the service runs", () => {
     expect((await calls.user.chat("remote")).status).toBe(200);
   });
 
-  it("is not used and says why if its key cannot be decrypted", async () => {
+  it("is not used, and its problem names the cause, if its key cannot be decrypted", async () => {
     const { service, calls } = await startFor();
     const { upstreams, catalog } = service.service.parts;
     await calls.create({ name: "far", url: providerUrl() }, { key: providerKey });
@@ -228,7 +228,7 @@ describe("a changed or deleted upstream", () => {
     expect(statuses.filter((status) => status !== 200)).toEqual([]);
   });
 
-  it("that comes back while a request of the former one runs serves at once", async () => {
+  it("answers immediately if it is created again while a request of the former one runs", async () => {
     const { calls } = await startFor();
     const create = () => calls.create({ name: "far", url: providerUrl(), models: ["slow"] }, { key: providerKey });
     await create();
@@ -241,7 +241,7 @@ describe("a changed or deleted upstream", () => {
     expect(await restOf(reader)).toContain("[DONE]");
   });
 
-  it("offers only the models that are named for it, and all again without names", async () => {
+  it("offers only the models of its list, and all models again without a list", async () => {
     const { calls } = await startFor();
     await calls.create({ name: "far", url: providerUrl(), models: ["remote"] }, { key: providerKey });
     expect(await calls.modelIds()).toEqual(["remote"]);
@@ -264,7 +264,7 @@ describe("a changed or deleted upstream", () => {
     expect(other.requests.some(({ headers }) => "authorization" in headers)).toBe(false);
   });
 
-  it("says why its models cannot be listed", async () => {
+  it("has a problem that says why its models cannot be listed", async () => {
     const { calls } = await startFor();
     await calls.create({ name: "far", url: providerUrl() });
     const [upstream] = await calls.list();
@@ -321,7 +321,7 @@ describe("checking an upstream", () => {
     expect(target.requests).toEqual([]);
   });
 
-  it("of an upstream by its name uses its own key, which cannot be sent elsewhere (SEC-33)", async () => {
+  it("by its name uses its own key, which cannot be sent to another URL (SEC-33)", async () => {
     const { calls } = await startFor();
     await calls.create({ name: "far", url: providerUrl(), discover: "0s" }, { key: providerKey });
     expect((await calls.call("CheckUpstream", { name: "far" })).json).toMatchObject({ usable: true });

@@ -14,7 +14,7 @@ describe("a stream from an upstream server", () => {
   };
 
   it.each(["each", "joined"] as const)(
-    "is closed at once when the request is aborted, also for a caller with deltas %s (REL-2)",
+    "is closed immediately when the request is aborted, for a caller with deltas %s (REL-2)",
     async (deltas) => {
       const upstream = await start(endless);
       const model = await load(upstream);
@@ -36,9 +36,9 @@ describe("a stream from an upstream server", () => {
   it.each([
     ["before the connection", "connect"],
     ["before the answer", "answer"],
-  ])("%s: an abort ends the request at once (REL-2)", async (_, stage) => {
+  ])("%s: an abort ends the request immediately (REL-2)", async (_, stage) => {
     const upstream = await start(() => {});
-    // A server that never answers the TLS handshake holds the connection in the making.
+    // A server that never answers the TLS handshake keeps the connection from being established.
     const url = stage === "connect" ? upstream.url.replace("http:", "https:") : upstream.url;
     const model = await load(upstream, { url });
     const abort = new AbortController();
@@ -51,7 +51,7 @@ describe("a stream from an upstream server", () => {
     if (stage === "answer") await eventually(() => upstream.isIdle, "the closed connection");
   });
 
-  it("is not read while the reader has not taken an event: the server has to wait", async () => {
+  it("is not read while the reader processes an event, so that the server has to wait", async () => {
     const block = text("x".repeat(10_000));
     let written = 0;
     const upstream = await start((socket) => {
@@ -104,7 +104,7 @@ describe("a stream from an upstream server", () => {
     expect(textOf(seen)).toBe("ab");
   });
 
-  it("the deadline of the first byte applies between reports of progress, and that of silence once the answer begins", async () => {
+  it("the first-byte limit applies between reports of progress, and the idle limit once the answer begins", async () => {
     const progress = sse({ choices: [], prompt_progress: { total: 9, cache: 0, processed: 4 } });
     let answer = true;
     const upstream = await start((socket) => {
@@ -119,7 +119,7 @@ describe("a stream from an upstream server", () => {
     expect(error?.message).toContain("first_byte");
   });
 
-  it("an error of the request that comes in the stream is the caller's, unless content came before it", async () => {
+  it("an error about the request in the stream is reported as the caller's, unless content came before it", async () => {
     const message =
       "token_id(s) [999999] in logit_bias contain out-of-vocab token ids (parameter=logit_bias, value=[999999])";
     const reported = (code: number) => sse({ error: { message, type: "BadRequestError", param: "logit_bias", code } });
@@ -137,7 +137,7 @@ describe("a stream from an upstream server", () => {
     expect(await failed(text("a") + reported(400))).toMatchObject({ code: "upstream_error", usage: { outTokens: 1 } });
   });
 
-  it("an error of the connection comes after the events that came before it", async () => {
+  it("an error of the connection is reported after the events that arrived before it", async () => {
     const upstream = await start((socket) => {
       socket.write(streamHead + text("a") + text("b"), () => socket.resetAndDestroy());
     });
@@ -151,7 +151,7 @@ describe("a stream from an upstream server", () => {
     expect(textOf(seen)).toBe("ab");
   });
 
-  it("rejects with what the reader throws or rejects with, and closes the connection", async () => {
+  it("rejects with the error that the reader throws or rejects with, and closes the connection", async () => {
     const upstream = await start(endless);
     const model = await load(upstream);
     const fails: ((event: GenEvent) => Promise<void> | undefined)[] = [

@@ -32,7 +32,7 @@ const paramsFor = (model: string) => {
   return { model, messages: [{ role: Role.USER, content: [text] }] };
 };
 
-/** Runs a call for each of `count` clients, which have a connection each. */
+/** Runs a call for each of `count` clients. Each client has its own connection. */
 async function overConnections<T>(count: number, call: (client: GrpcClient) => Promise<T>): Promise<readonly T[]> {
   const options = { "grpc.use_local_subchannel_pool": 1 };
   const clients = Array.from(
@@ -46,7 +46,7 @@ async function overConnections<T>(count: number, call: (client: GrpcClient) => P
   }
 }
 
-it("both workers answer unary gRPC calls with one exact limit (REL-27, REL-16)", async () => {
+it("both workers answer unary gRPC calls and together enforce one exact limit (REL-27, REL-16)", async () => {
   const metadata = metadataOf({ authorization: `Bearer ${await two.newKey("unary")}` });
   const from = two.service.logs().length;
   const request = create(CreateChatCompletionRequestSchema, { params: paramsFor("four") });

@@ -23,7 +23,7 @@ const hasEnded = (pid: number): boolean => {
   }
 };
 
-it("crashes are logged with the wait for the replacement, /ready counts the workers, and the fifth ends the service (REL-28)", async () => {
+it("crashed workers are replaced, /ready counts the workers, and the fifth crash ends the service (REL-28)", async () => {
   const key = await two.newKey("crashes");
   const ended = () => two.service.logs().filter(({ msg }) => msg === "a worker ended unexpectedly");
 
@@ -56,11 +56,11 @@ it("crashes are logged with the wait for the replacement, /ready counts the work
   expect(two.service.stderr()).toMatch(/the workers crashed 5 times within 5 minutes: the service ends/);
 });
 
-it("a connection that a killed worker had not yet taken is answered by the other one (REL-28)", async () => {
+it("a connection that a killed worker had not yet accepted is answered by the other worker (REL-28)", async () => {
   const key = await two.newKey("handed-over");
   const [first] = await two.workers();
   const pid = first?.pid ?? 0;
-  // A suspended worker takes no connection; connections are handed out in turn.
+  // A suspended worker accepts no connection. Connections are handed to the workers in turn.
   process.kill(pid, "SIGSTOP");
   const answers = [two.chat(key, "four"), two.chat(key, "four"), two.chat(key, "four")];
   await Promise.race(answers);
@@ -68,7 +68,7 @@ it("a connection that a killed worker had not yet taken is answered by the other
   for (const { status } of await Promise.all(answers)) expect(status).toBe(200);
 });
 
-it("a second stop signal ends the first process and all workers at once with the exit code 1 (REL-10, REL-27)", async () => {
+it("a second stop signal immediately ends the first process and all workers with exit code 1 (REL-10, REL-27)", async () => {
   const key = await two.newKey("held");
   const pids = (await two.workers()).map(({ pid }) => pid);
   const streams = Array.from({ length: 4 }, () => two.chat(key, "held", true));
@@ -81,7 +81,7 @@ it("a second stop signal ends the first process and all workers at once with the
   expect(await two.service.exited).toBe(1);
   // Running requests could finish for two minutes.
   expect(performance.now() - fromMs).toBeLessThan(10_000);
-  expect(two.service.logs().map(({ msg }) => msg)).toContain("exiting at once after a second signal");
+  expect(two.service.logs().map(({ msg }) => msg)).toContain("exiting immediately after a second signal");
   await eventually(() => pids.every(hasEnded), "no worker remains");
   for (const { fault } of await Promise.all(streams)) expect(fault).toBe("ECONNRESET");
 });

@@ -7,7 +7,7 @@ import { bundleSources } from "../../../scripts/bundle.js";
 
 const run = promisify(execFile);
 
-/** Paths of the chunks that a file of the bundle imports statically, and so on. */
+/** Paths of all chunks that a file of the bundle imports statically, directly or through other chunks. */
 function startedBy(folder: string, file: string, seen = new Set<string>()): ReadonlySet<string> {
   if (seen.has(file)) return seen;
   seen.add(file);
@@ -19,13 +19,13 @@ function startedBy(folder: string, file: string, seen = new Set<string>()): Read
 }
 
 describe("the bundle", () => {
-  /** In the repository, whose packages it imports. */
+  /** Folder of the test's bundle. It is in the repository, because the bundle imports packages of node_modules. */
   const built = join(process.cwd(), `.dist-test-${process.pid}`);
   const bundle = join(built, "bundle");
   beforeAll(() => bundleSources(built));
   afterAll(() => rmSync(built, { recursive: true, force: true }));
 
-  it("starts the service from at most 60 files, and the command line without the service (E-43)", async () => {
+  it("loads at most 60 files to start the service, and none of the service for the command line (E-43)", async () => {
     expect(startedBy(bundle, "cli.js").size).toBeGreaterThan(1);
     const serve = readdirSync(bundle).find((name) => /^serve-\w+\.js$/.test(name)) ?? "";
     expect(startedBy(bundle, serve).size).toBeLessThanOrEqual(60);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { version } from "../../../src/contract/version.js";
 import { uis } from "../../support/cli-run.js";
 
-/** The single line that a usage error prints. */
+/** Runs a command with wrong arguments; returns the single line that it prints. */
 async function refusal(...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await uis(args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
@@ -38,18 +38,18 @@ describe("a usage error prints one line with the command for help", () => {
       ["keys", "create", "--name", "x", "--scope", "admin"],
       `option '--scope <scope>' argument 'admin' is invalid. Allowed choices are read, read_write; see "uis keys create --help"`,
     ],
-  ])("%j", async (args, line) => {
+  ])("for the arguments %j", async (args, line) => {
     expect(await refusal(...args)).toBe(`uis: ${line}\n`);
   });
 });
 
-it("shows the help of a group on stderr, and exits 2, if the command is missing", async () => {
+it("a group without a command prints its help on stderr, and exits 2", async () => {
   for (const args of [[], ["keys"]]) {
     expect(await refusal(...args)).toBe((await uis([...args, "--help"])).stdout);
   }
 });
 
-it("prints its version", async () => {
+it("uis --version prints the version of the package", async () => {
   for (const flag of ["--version", "-V"]) {
     expect(await uis([flag])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
   }

@@ -57,7 +57,7 @@ describe("checkDataFiles", () => {
     ["service.json", "folder"],
     ["models/index.json", "folder"],
     ["spool/000000000001.jsonl", "folder"],
-  ])("refuses %s if it is a %s, with path, cause and fix (E-29)", async (name, kind) => {
+  ])("rejects %s if it is a %s, with path, cause and fix (E-29)", async (name, kind) => {
     const path = join(folder, name);
     await mkdir(dirname(path), { recursive: true });
     if (kind === "file") await writeFile(path, "");
@@ -70,7 +70,7 @@ describe("checkDataFiles", () => {
     });
   });
 
-  it("refuses a link that leads to itself (E-29)", async () => {
+  it("rejects a link that leads to itself (E-29)", async () => {
     const path = join(folder, "admin.token");
     await symlink(path, path);
     await expect(checkDataFiles(folder)).rejects.toMatchObject({
@@ -104,7 +104,7 @@ describe("toStartError", () => {
     expect(toStartError(unnamed, "/data")).toMatchObject({ message: `/data cannot be used: ${cause}` });
   });
 
-  it("leaves other errors as they are", () => {
+  it("returns other errors unchanged", () => {
     const defect = new TypeError("a defect");
     expect(toStartError(defect, "/data")).toBe(defect);
   });

@@ -10,7 +10,7 @@ import { FakeClock } from "../../support/fake-clock.js";
 import { HandEngine } from "../../support/hand-engine.js";
 import { silentLog } from "../../support/silent-log.js";
 
-/** The default catalog of a first start, whose first chat model cannot be loaded. */
+/** Fills the default catalog as at a first start. Loading the first chat model fails with this error. */
 async function startWithout(cause: ServiceError) {
   const clock = new FakeClock();
   const catalog = new Catalog({
@@ -46,7 +46,7 @@ async function startWithout(cause: ServiceError) {
 }
 
 describe("the default chat model", () => {
-  it("that cannot be downloaded is replaced by the small one, and says so with the reason", async () => {
+  it("is replaced by the small model if it cannot be downloaded, and is shown with the reason", async () => {
     const refused = new Error("connect ECONNREFUSED 127.0.0.1:1");
     const models = await startWithout(new ServiceError("upstream_error", "no hub", { cause: refused }));
     expect([...models.keys()]).toEqual(["qwen", "smol", "vectors"]);
@@ -56,7 +56,7 @@ describe("the default chat model", () => {
     expect(models.get("smol")).toMatchObject({ hasFailed: false, replacedReason: null });
   });
 
-  it("whose file cannot be used has failed, although the small one is used", async () => {
+  it("is shown as failed if its file is unusable, and the small model is used", async () => {
     const models = await startWithout(new ServiceError("invalid_value", "the file is damaged"));
     expect(models.get("qwen")).toMatchObject({ hasFailed: true, replacedReason: null });
     expect(models.get("smol")?.hasFailed).toBe(false);

@@ -33,7 +33,7 @@ describe("uis --help", () => {
     }
   });
 
-  it("ends with an existing command", async () => {
+  it("ends with an example whose command exists", async () => {
     const last = (await uis(["--help"])).stdout.trimEnd().split("\n").at(-1) ?? "";
     const { code, stdout } = await uis(wordsAfterUis(last));
     expect(code).toBe(0);
@@ -70,7 +70,7 @@ describe.each(names)("uis %s --help", (name) => {
     }
   });
 
-  it("is the same with uis help", async () => {
+  it("prints the same text as uis help", async () => {
     const words = name.split(" ");
     expect(await uis(["help", ...words])).toEqual(await uis([...words, "--help"]));
   });
@@ -82,7 +82,7 @@ const pages = [
     .filter((file) => file.endsWith(".md"))
     .map((file) => `docs/${file}`),
 ];
-// `uis --help` runs no command.
+// Lines with --help are not checked: they run no command.
 const ofPages = pages.flatMap((page) =>
   commandsOfPage(readFileSync(page, "utf8"))
     .filter((line) => !wordsAfterUis(line).includes("--help"))
@@ -90,9 +90,9 @@ const ofPages = pages.flatMap((page) =>
 );
 
 describe("commands in the documents", () => {
-  it("exist", () => expect(ofPages.length).toBeGreaterThan(8));
+  it("are found by this test", () => expect(ofPages.length).toBeGreaterThan(8));
 
-  it.each(ofPages)("%s: %s", async (_, line) => {
+  it.each(ofPages)("%s: the program accepts %s", async (_, line) => {
     expect(await takenBy(wordsAfterUis(line))).not.toBeNull();
   });
 });

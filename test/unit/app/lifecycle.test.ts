@@ -79,7 +79,7 @@ describe("Lifecycle", () => {
     expect(steps).toEqual(["announce", "refuse", "end calls"]);
   });
 
-  it("an interactive stop skips the drain delay and uses the shorter drain time that it is given", async () => {
+  it("skips the drain delay and uses the given drain time at an interactive stop", async () => {
     const lifecycle = createLifecycle({ drainDelayMs: 60_000, drainMs: 60_000 });
     const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });
     await lifecycle.stop(stoppable, 5);
@@ -96,7 +96,7 @@ describe("Lifecycle", () => {
     expect(closed).toEqual(["third", "first"]);
   });
 
-  it("waits for tracked promises and survives their failures", async () => {
+  it("waits for tracked promises, and stops normally if they fail", async () => {
     const lifecycle = createLifecycle();
     let finish = () => {};
     const slow = new Promise<void>((resolve) => {
@@ -114,7 +114,7 @@ describe("Lifecycle", () => {
     await closing;
   });
 
-  it("stops once, however often stop is called", async () => {
+  it("stops only once, even if stop is called several times", async () => {
     const lifecycle = createLifecycle();
     const { steps, stoppable } = createStoppable({ emptyAt: "once" });
     await Promise.all([lifecycle.stop(stoppable), lifecycle.stop(stoppable)]);

@@ -4,7 +4,7 @@ import { configSchema } from "../../../src/app/config/schema.js";
 import type { Engine } from "../../../src/domain/engine/engine.js";
 import { deploymentOn } from "../../support/deployments.js";
 
-// Distinguished by their functions.
+// The tests distinguish the engines by their `load` functions.
 const scripted: Engine = { load: () => Promise.reject(new Error("scripted: not asked for")) };
 const llama: Engine = { load: () => Promise.reject(new Error("llama: not asked for")) };
 
@@ -29,7 +29,7 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("a price applies always, or from its start time; cached tokens cost as much as input by default (USE-8)", () => {
+  it("keeps fixed prices and prices with a start time; cached tokens cost as much as input by default (USE-8)", () => {
     const pricesOf = (prices: unknown) => definitionsOf([{ id: "m", engine: "scripted", prices } as object])[0]?.prices;
     expect(pricesOf({ input: 10, output: 20 })).toEqual([{ fromMs: 0, input: 10, cachedInput: 10, output: 20 }]);
     const later = { from: "2026-02-01T00:00:00Z", input: 5, cached_input: 1, output: 0 };
@@ -39,7 +39,7 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("throws for an unknown engine", () => {
+  it("throws for the name of an unknown engine", () => {
     const config = configSchema.parse({ models: [{ id: "m", engine: "scripted" }] });
     const models = config.models?.map((model) => ({ ...model, engine: "oip" as never })) ?? [];
     const configured = { config: { ...config, models }, upstreams: [] };
@@ -53,7 +53,7 @@ describe("toModelDefinitions", () => {
     expect([queueMax({ slots: 1 }), queueMax({ slots: 1000 }), queueMax({ queue_max: 0 })]).toEqual([4, 512, 0]);
   });
 
-  it("prefers the context length of the model to that of the script", () => {
+  it("prefers the model's own context length to that in `scripted`", () => {
     const contextLength = (settings: object) =>
       definitionsOf([{ id: "m", engine: "scripted", ...settings }])[0]?.deployments[0]?.contextLength;
     expect(contextLength({ scripted: { context_length: 10 } })).toBe(10);
@@ -65,7 +65,7 @@ describe("toModelDefinitions", () => {
     expect(model).toMatchObject({ capabilities: ["embeddings"], deployments: [{ options: { dimensions: 8 } }] });
   });
 
-  it("makes a model with the capability rerank a reranking model, unless its script says otherwise", () => {
+  it("makes a model with the capability rerank a reranking model, unless `scripted` sets another value", () => {
     const optionsOf = (settings: object) =>
       definitionsOf([{ id: "m", engine: "scripted", ...settings }])[0]?.deployments[0]?.options;
     expect(optionsOf({ capabilities: ["rerank"] })).toEqual({ rerank: true });

@@ -15,7 +15,7 @@ function storeWith(sha256: string): ModelStore {
 const noPulls = { download: () => Promise.reject(new Error("nothing is downloaded")) };
 
 describe("the file of a model", () => {
-  it("comes with the defaults of a built-in model, whose demonstration model has a cap; others have none", async () => {
+  it("comes with default request options if it is a built-in model, and without any otherwise", async () => {
     const locate = async (sha256: string) => {
       const files = createModelFiles({ store: storeWith(sha256), pulls: noPulls, log: silentLog });
       return (await files.locate({ id: "m", source: null, sha256: null }, () => {}, never)).defaults;

@@ -9,7 +9,7 @@ import { silentLog } from "../../support/silent-log.js";
 const configOf = (settings: object) => configSchema.parse(settings);
 const model = (id: string) => ({ id, engine: "scripted" });
 
-/** A reload over parts that record their calls. */
+/** Creates a reload whose parts record their calls. */
 function reloadFrom(settings: object) {
   const told: unknown[] = [];
   const kept: ReadonlySet<string>[] = [];
@@ -56,7 +56,7 @@ describe("reloading the configuration", () => {
     expect(told).toEqual([["a", "b"]]);
   });
 
-  it("of hundreds of models loads only the one that changed (E-15)", async () => {
+  it("loads only the changed model of hundreds (E-15)", async () => {
     const models = Array.from({ length: 503 }, (_, i) => model(`model-${i}`));
     const { reload, told, kept } = reloadFrom({ models });
     const changed = models.map((each) => (each.id === "model-7" ? { ...each, scripted: { text: "new" } } : each));
@@ -90,7 +90,7 @@ describe("reloading the configuration", () => {
     const all = Object.keys(defaultLimits) as (keyof ServiceLimits)[];
     const names = all.filter((name) => !constantLimits.has(limitSettingName(name)));
     const changed = names.map((name) => [limitSettingName(name), name.endsWith("Ms") ? "1234ms" : 1234]);
-    // 1234 is out of the range of these.
+    // The value 1234 is outside the range of these limits.
     const lower = { n_max: 1000 };
     const next = configOf({ limits: { ...Object.fromEntries(changed), ...lower } });
     await reload.apply(next, []);

@@ -29,7 +29,7 @@ describe("the administrator's token of a process", () => {
     expect(await readAdminToken(folder)).toBeNull();
   });
 
-  it("stays if another process has taken over the folder", async () => {
+  it("is not removed if another process has replaced it", async () => {
     const removeOld = await writeAdminToken(folder, newAdminToken());
     const token = newAdminToken();
     await writeAdminToken(folder, token);
@@ -37,7 +37,7 @@ describe("the administrator's token of a process", () => {
     expect(await readAdminToken(folder)).toBe(token);
   });
 
-  it("has the format of an operator's token, and differs each time", () => {
+  it("has the format of UIS_ADMIN_TOKEN, and differs at each start", () => {
     expect(newAdminToken()).toMatch(/^[\x21-\x7e]{16,256}$/);
     expect(newAdminToken()).not.toBe(newAdminToken());
   });

@@ -51,7 +51,7 @@ describe("warnings about fallbacks", () => {
       ({ detail }) => /"(.+)", a fallback of (.+), (does not exist|is not in models)/.exec(detail)?.slice(1).join(" "),
     );
 
-  it("name each one that the running service does not have", () => {
+  it("name each fallback that the running service does not have", () => {
     expect(warned({}, ["a", "b"])).toEqual(["far a, b does not exist", "typo b does not exist"]);
     expect(warned({}, ["a", "b", "far"])).toEqual(["typo b does not exist"]);
     expect(fallbackWarnings(configSchema.parse({ models }), new Set(["far"]))).toEqual([
@@ -59,7 +59,7 @@ describe("warnings about fallbacks", () => {
     ]);
   });
 
-  it("name without a service those that are not in models, unless a configured upstream lists its models", () => {
+  it("without a service name fallbacks that are not in models, unless a configured upstream lists its models", () => {
     expect(warned({}, null)).toEqual(["far a, b is not in models", "typo b is not in models"]);
     expect(warned({ upstreams: { gpu: { url: "http://h/v1" } } }, null)).toEqual([]);
   });

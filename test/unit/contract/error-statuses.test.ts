@@ -6,10 +6,10 @@ const httpOfGrpc: Readonly<Record<keyof typeof grpcStatus, readonly number[]>> =
   CANCELLED: [499],
   INVALID_ARGUMENT: [400, 415],
   DEADLINE_EXCEEDED: [504, 408],
-  // 410 if the object existed before.
+  // HTTP 410 if the object existed before.
   NOT_FOUND: [404, 410],
   PERMISSION_DENIED: [403],
-  // 429 for a limit of the caller, otherwise a size.
+  // HTTP 429 for a limit of the caller; other statuses for a size.
   RESOURCE_EXHAUSTED: [429, 413, 431],
   ABORTED: [409],
   UNIMPLEMENTED: [404, 405],

@@ -32,7 +32,7 @@ function contrast(one: string, other: string): number {
 
 const grounds = ["ground", "surface", "hover"];
 const texts = ["ink", "faint", "accent", "good", "bad", "busy"];
-/** Text and what it stands on. */
+/** Pairs of a text's colour and its background. */
 const readable = [
   ...texts.flatMap((text) => grounds.map((ground) => [text, ground] as const)),
   ["on-accent", "accent"],

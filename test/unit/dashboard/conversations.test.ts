@@ -24,7 +24,7 @@ describe("kept conversations", () => {
     expect(textsOf(withConversation(all, { ...one, messages: [userMessage("more")] }))).toEqual(["more", "two"]);
   });
 
-  it("are dropped oldest first beyond the largest number or length", () => {
+  it("are dropped, the oldest first, beyond the largest number or length", () => {
     const { count, chars } = conversationBounds;
     const many = Array.from({ length: count + 5 }, (_none, index) => conversation(String(index)));
     expect(textsOf(many.reduce(withConversation, []))).toHaveLength(count);
@@ -36,7 +36,7 @@ describe("kept conversations", () => {
     expect(withConversation([], conversation("x".repeat(chars)))).toEqual([]);
   });
 
-  it("are read back, with settings of later versions and without what is damaged", () => {
+  it("are parsed with defaults for settings of later versions, and damaged ones are left out", () => {
     const kept = conversation("Hi");
     const { seed, ...older } = kept.settings;
     expect(seed).toBe("");
@@ -45,7 +45,7 @@ describe("kept conversations", () => {
     for (const text of [null, "", "{", "{}", "null"]) expect(parseConversations(text)).toEqual([]);
   });
 
-  it("have the beginning of their first message as title", () => {
+  it("have the beginning of the user's first message as title", () => {
     expect(titleOf(conversation(" What\n is  this? "))).toBe("What is this?");
     expect(titleOf(conversation("word ".repeat(30)))).toMatch(/^(word ){11}word…$/);
   });

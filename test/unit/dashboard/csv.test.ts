@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { csvOf } from "../../../src/dashboard/pages/usage/csv.js";
 
-describe("a table as a CSV file", () => {
-  it("quotes separators and doubles quotes", () => {
+describe("the CSV export", () => {
+  it("quotes texts with separators and doubles quotes", () => {
     expect(csvOf([["a,b", 'say "hi"', "two\r\nlines", 3]])).toBe('"a,b","say ""hi""","two\r\nlines",3\r\n');
   });
 
   it.each(["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1+1", "＠x"])(
-    "a spreadsheet shows %j as text and does not run it (SEC-21)",
+    "writes %j so that a spreadsheet shows it as text and does not run it (SEC-21)",
     (text) => {
       expect(csvOf([[text]]).replaceAll('"', "")).toBe(`'${text}\r\n`);
     },

@@ -34,7 +34,7 @@ const errors = {
 } satisfies Record<AttemptError, true>;
 
 describe("texts of deliveries", () => {
-  it("every delivery state has a status text, and there are no others (WH-29)", () => {
+  it("every delivery state has a status text, and no other state has one (WH-29)", () => {
     expect(Object.keys(shownStatuses)).toEqual([...deliveryStates]);
     expect(statusOf({ state: "awaiting_retry" })).toEqual({ title: "Awaiting retry", tone: "busy", isOpen: true });
   });
@@ -50,7 +50,7 @@ describe("texts of deliveries", () => {
     expect(reasonOf({ reason: "too_old" })).toBe("too old");
   });
 
-  it("the event types equal those of the service", () => {
+  it("the listed event types equal those of the service", () => {
     expect(eventTypeNames).toEqual([...eventTypes]);
   });
 });

@@ -12,6 +12,6 @@ it.each([
   expect(grpcAddress({ host, grpcPort: 50_052 }, hostname)).toEqual({ grpc, isTls: false });
 });
 
-it("the gRPC address uses TLS if the listener does, whatever scheme a proxy gives the dashboard", () => {
+it("the gRPC address uses TLS if the listener does, independent of the dashboard's own scheme", () => {
   expect(grpcAddress({ host: "0.0.0.0", grpcPort: 1, tls: true }, "ai.example").isTls).toBe(true);
 });

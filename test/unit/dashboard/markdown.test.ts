@@ -26,12 +26,12 @@ describe("Markdown of an answer", () => {
     expect(outlineOf("|a|b|\n|-|-|\n|1|*2*|")).toBe("table(thead(tr(th(a)th(b)))tbody(tr(td(1)td(em(2)))))");
   });
 
-  it("keeps code as it is, also while its end has not arrived", () => {
+  it("keeps code unchanged, also before the end of its block has arrived", () => {
     expect(outlineOf("```ts title\nif (a < b) *c*\n```")).toBe("pre:ts(if (a < b) *c*)");
     expect(outlineOf("Look:\n```py\nprint(1)")).toBe("p(Look:)pre:py(print(1))");
   });
 
-  it("shows the characters that references stand for", () => {
+  it("shows the characters of HTML character references", () => {
     expect(outlineOf("a &lt;b&gt; &amp;amp; \\*c\\*")).toBe("p(a <b> &amp; *c*)");
   });
 
@@ -47,12 +47,12 @@ describe("Markdown of an answer", () => {
     );
   });
 
-  it("leaves markup as text (SEC-21)", () => {
+  it("shows HTML markup as text (SEC-21)", () => {
     for (const text of hostileTexts) expect(outlineOf(text)).toBe(`p(${text})`);
     expect(outlineOf("<div onclick=x>\n\na <b>c</b>\n\n</div>")).toContain("a <b>c</b>");
   });
 
-  it("stays text where it is nested too deeply or too long to parse", () => {
+  it("stays plain text if it is nested too deeply or too long to parse", () => {
     const quotes = `${">".repeat(20_000)}a`;
     expect(outlineOf(quotes)).toBe(`p(${quotes})`);
     expect(outlineOf(`${"> ".repeat(50)}a`)).toContain("p(> > ");

@@ -39,7 +39,7 @@ describe("problems on the overview", () => {
 });
 
 describe("advice on the overview", () => {
-  it("repeats every warning of the service, which is no problem", () => {
+  it("contains every warning of the service, and warnings are no problems", () => {
     const system = { ...healthy, warnings: ["Look here.", "And here."] };
     expect(adviceOf(system)).toEqual([{ text: "Look here." }, { text: "And here." }]);
     expect(problemsOf(system)).toEqual([]);

@@ -18,7 +18,7 @@ const point = (startTime: string, endTime: string, counters = {}, latencies: obj
 const [ten, tenOne, tenTwo] = ["2026-11-21T10:00:00Z", "2026-11-21T10:01:00Z", "2026-11-21T10:02:00Z"];
 
 describe("the history of the overview", () => {
-  it("reads counters, cost and the latencies that were measured", () => {
+  it("contains counters, cost and the measured latencies", () => {
     const latencies = [{ name: "request", count: "4", p50Ms: 100, p95Ms: 300 }, { name: "time_to_first_token" }];
     const first = point(ten, tenOne, { requests: "120", failed: "3", costNanoDollars: "5000" }, latencies);
     const { rows, total } = historyOf({ points: [first, point(tenOne, tenTwo)], total: point(ten, tenTwo) });
@@ -34,7 +34,7 @@ describe("the history of the overview", () => {
     expect([rows.length, total.endMs]).toEqual([2, Date.parse(tenTwo)]);
   });
 
-  it("has rates per second, but none for a part that has just begun", () => {
+  it("has rates per second, and none for an interval that has just begun", () => {
     const { rows } = historyOf({
       points: [point(ten, tenOne, { requests: "120" }), point(tenOne, "2026-11-21T10:01:02Z", { requests: "1" })],
     });
@@ -47,7 +47,7 @@ describe("the history of the overview", () => {
     expect(shareOf({})).toBeNull();
   });
 
-  it("begins with an hour, also for unknown ranges in the URL", () => {
+  it("covers an hour by default, also for unknown ranges in the URL", () => {
     expect([null, "24h", "7d", "constructor"].map(rangeOf)).toEqual(["1h", "24h", "7d", "1h"]);
   });
 });
@@ -58,8 +58,8 @@ function statusAt(seconds: number, models: SystemJson["models"], startedAt = ten
   return { startedAt, now: new Date(startMs + seconds * 1_000).toISOString(), models: models ?? [] };
 }
 
-describe("figures of two states of the service", () => {
-  it("have the output tokens per second, summed over models that may be loaded again", () => {
+describe("figures of two readings of the service", () => {
+  it("contain the output tokens per second of all models, also if a model was loaded again", () => {
     const before = statusAt(2, [
       { id: "a", producedTokens: "100" },
       { id: "b", producedTokens: "50" },

@@ -25,7 +25,7 @@ describe("a request as code to copy", () => {
     expect(JSON.parse(words[words.indexOf("-d") + 1] ?? "")).toEqual(request.openai);
   });
 
-  it("is a buf curl command with the contract's message", () => {
+  it("is a buf curl command with a message of the protobuf contract", () => {
     const words = argumentsOf(exampleOf("gRPC", request, here).text);
     expect(words).toContain("https://ai.example:50051/unified.inference.v1.InferenceService/StreamChatCompletion");
     expect(words).not.toContain("--http2-prior-knowledge");
@@ -85,7 +85,7 @@ describe("a chat in the other APIs", () => {
     userMessage("Thanks"),
   ]);
 
-  it("is a request for a response, without the parameters that responses do not have", () => {
+  it("becomes a request of the responses API, without parameters that this API does not have", () => {
     expect(responsesRequest(parts)).toEqual({
       body: {
         model: "m",
@@ -110,7 +110,7 @@ describe("a chat in the other APIs", () => {
     });
   });
 
-  it("is a request for a message, with the results of tools in one message of the user", () => {
+  it("becomes a request of the messages API, with tool results in one user message", () => {
     const use = { type: "tool_use", name: "weather" };
     expect(messagesRequest(parts)).toEqual({
       body: {
@@ -147,7 +147,7 @@ describe("a chat in the other APIs", () => {
     });
   });
 
-  it("always has a maximum of tokens for a message, and leaves out empty settings", () => {
+  it("always has a maximum of tokens in the messages API, and no empty settings", () => {
     const { parts } = chatRequest("m", { ...noSettings, maxTokens: "" }, [userMessage("Hi")]);
     const messages = [{ role: "user", content: "Hi" }];
     expect(messagesRequest(parts).body).toEqual({ model: "m", messages, max_tokens: 1024, stream: true });

@@ -4,7 +4,7 @@ import { listRequest, queryOf, stepsOf, toneOf } from "../../../src/dashboard/pa
 const shown = (log: Parameters<typeof stepsOf>[0]) =>
   stepsOf(log).map(({ title, beginMs, durationMs, code }) => `${title} ${beginMs}+${durationMs} ${code}`);
 
-it("draws checks, limits, the wait, the try, its stream and the settlement of a request one after the other", () => {
+it("the steps of a request are checks, limits, the wait, the attempt, its stream and the settlement, in this order", () => {
   const tries = [{ deployment: "gpu/m", beganMs: 50, durationMs: 100, code: "ok" }];
   const log = { durationMs: 160, admitMs: 5, queueMs: 30, firstTokenMs: 90, tries };
   expect(shown(log)).toEqual([
@@ -17,7 +17,7 @@ it("draws checks, limits, the wait, the try, its stream and the settlement of a 
   ]);
 });
 
-it("counts gaps between tries as waits that are not before the first one", () => {
+it("the steps of a request contain gaps between attempts as waits, which do not count as the wait before the first", () => {
   const tries = [
     { deployment: "a", beganMs: 10, durationMs: 20, code: "upstream_error" },
     { deployment: "b", beganMs: 45, durationMs: 55, code: "ok" },
@@ -31,11 +31,11 @@ it("counts gaps between tries as waits that are not before the first one", () =>
   ]);
 });
 
-it("shows a request that no deployment was tried for as one step", () => {
+it("a request without an attempt at a deployment is shown as one step", () => {
   expect(shown({ durationMs: 3, code: "rate_limit_exceeded" })).toEqual(["Received and checked 0+3 ok"]);
 });
 
-it("asks for the chosen range of time, and for any time with a range that it does not offer", () => {
+it("the request list is limited to the chosen time range, and to no range if the URL has an unknown one", () => {
   const request = (address: string) => listRequest(queryOf(new URLSearchParams(address)), "", 50, 3_600_000);
   expect(request("range=15&code=error&key=key_1")).toMatchObject({
     from: "1970-01-01T00:45:00.000Z",
@@ -46,7 +46,7 @@ it("asks for the chosen range of time, and for any time with a range that it doe
   expect(request("range=7")).not.toHaveProperty("from");
 });
 
-it("colours faults of the service as failures, and what clients cause as warnings", () => {
+it("rate-limited and cancelled requests are coloured as warnings, and other errors as failures", () => {
   const codes = ["ok", "rate_limit_exceeded", "client_closed_request", "upstream_error", "model_not_found"];
   expect(codes.map(toneOf)).toEqual(["good", "busy", "busy", "bad", "bad"]);
 });

@@ -19,7 +19,7 @@ describe("a threshold as text", () => {
     expect(progressOf({ used, limit: "1000", percents: [50, 80, 100] })).toEqual({ tone, text });
   });
 
-  it("says that an exceeded budget rejects requests", () => {
+  it("contains that an exceeded budget rejects requests", () => {
     const { text } = progressOf({ used: "11", limit: "10", percents: [100], action: "ACTION_REFUSE" });
     expect(text).toBe("Limit reached: rejecting requests");
   });
@@ -31,13 +31,13 @@ describe("a threshold as text", () => {
 });
 
 describe("the form of a threshold", () => {
-  it("takes dollars for cost and whole numbers for other metrics", () => {
+  it("accepts dollars for cost and whole numbers for other metrics", () => {
     expect(limitOf({ ...newDraft, metric: "METRIC_COST", limit: "2.5" })).toBe("2500000000");
     expect(limitOf({ ...newDraft, limit: "1000" })).toBe("1000");
     for (const limit of ["", "0", "-1", "1.5", "many"]) expect(() => limitOf({ ...newDraft, limit })).toThrow("limit");
   });
 
-  it("takes percentages in any order and removes duplicates", () => {
+  it("accepts percentages in any order and removes duplicates", () => {
     expect(percentsOf({ ...newDraft, percents: "100, 50 %;80 50" })).toEqual([50, 80, 100]);
     for (const percents of ["", "0", "101", "x"]) {
       expect(() => percentsOf({ ...newDraft, percents })).toThrow("Percentages");

@@ -8,8 +8,8 @@ import {
   updateRequest,
 } from "../../../src/dashboard/pages/upstreams/upstream-draft.js";
 
-describe("upstreams as text", () => {
-  it("says which models are offered", () => {
+describe("the text of an upstream", () => {
+  it("names the offered models", () => {
     expect(modelsText({ discover: "30s" })).toBe("All models that it lists, read every 30s");
     expect(modelsText({ discover: "0s" })).toBe("Those named in uis.yaml");
     expect(modelsText({ models: ["a", "b"] })).toBe("a, b");
@@ -17,13 +17,13 @@ describe("upstreams as text", () => {
     expect(modelsText({ models: many })).toMatch(/^m0, .*, m9 and 2 more$/);
   });
 
-  it("shows of keys their number and the end of the first", () => {
+  it("contains the number of keys and the last characters of the first", () => {
     expect(keyText({})).toBe("None");
     expect(keyText({ keyCount: 1 })).toBe("1 key");
     expect(keyText({ keyCount: 3, keyHint: "1234" })).toBe("3 keys, …1234");
   });
 
-  it("names unknown kinds and states as the service does", () => {
+  it("uses the service's names for unknown kinds and states", () => {
     expect([kindTitle("vllm"), kindTitle("new-kind")]).toEqual(["vLLM", "new-kind"]);
     expect([stateOf({ state: "ejected" }), stateOf({ state: "resting" }), stateOf({})]).toEqual([
       ["bad", "Ejected"],
@@ -32,7 +32,7 @@ describe("upstreams as text", () => {
     ]);
   });
 
-  it("lists deployments in trouble first, and keeps the order of the others", () => {
+  it("lists deployments that are not ready first, and keeps the order of the others", () => {
     const deployments = ["ready", "ejected", "ready", "loading"].map((state, i) => ({ id: String(i), state }));
     expect(inOrder(deployments).map(({ id }) => id)).toEqual(["1", "3", "0", "2"]);
   });
@@ -41,7 +41,7 @@ describe("upstreams as text", () => {
 describe("the form of an upstream", () => {
   const typed = { ...emptyDraft, name: " gpu ", url: "http://a/v1 ", key: "k", models: ["m"] };
 
-  it("creates it with what was typed, and leaves the rest to the defaults", () => {
+  it("creates the upstream with the typed values, and with defaults for empty fields", () => {
     expect(createRequest(typed, "vllm")).toEqual({
       upstream: { name: "gpu", url: "http://a/v1", kind: "vllm", models: ["m"], weight: 1, priority: 0, slots: 256 },
       key: "k",
@@ -56,11 +56,11 @@ describe("the form of an upstream", () => {
     expect(createRequest(azure, "vllm").upstream).not.toHaveProperty("apiVersion");
   });
 
-  it("names the field of a line that is no header", () => {
+  it("rejects a line that is no header with an error of the field", () => {
     expect(() => checkRequest({ ...typed, headers: "x-a: 1\nnonsense" })).toThrow("Each line must be a header");
   });
 
-  it("changes only what was changed, and keeps key and headers that are not typed again", () => {
+  it("sends only changed fields, and keeps key and headers that are not typed again", () => {
     const before = draftOf({ name: "gpu", url: "http://a", kind: "azure", firstByte: "60s", models: ["m"], slots: 8 });
     expect(before).toMatchObject({ firstByte: "60", connect: "", key: "", headers: "", slots: "8" });
     expect(updateRequest(before, before)).toEqual({ name: "gpu", weight: 1, priority: 0, slots: 8 });

@@ -24,7 +24,7 @@ describe("aggregated usage", () => {
     ]);
   });
 
-  it("has totals over time, the largest of the metric first", () => {
+  it("has totals over time, sorted by the metric, the largest first", () => {
     expect(totalsOf(rowsOf(buckets), "tokens")).toMatchObject([
       { model: "a", requests: 3, promptTokens: 10, completionTokens: 5, startTime: "day 1", endTime: "now" },
       { model: "b", requests: 9 },

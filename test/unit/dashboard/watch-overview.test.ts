@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { WatchOverviewResponseJson } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type OpenOverview, silenceMs, watchOverview } from "../../../src/dashboard/pages/overview/watch-overview.js";
 
-/** A connection whose messages the test sends. It ends with its signal, like a browser's stream. */
+/** A connection whose messages the test sends. It ends when its signal is aborted, like a browser's stream. */
 class HandConnection {
   readonly signal: AbortSignal;
   #waiting: WatchOverviewResponseJson[] = [];
@@ -66,7 +66,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("the watch is live from the first update on, and keeps fields that later updates omit", async () => {
+it("the overview stream is live from the first update on, and keeps fields that later updates omit", async () => {
   const { connections, states, readings, stop } = watching();
   connections[0]?.tell(whole, same);
   await vi.advanceTimersByTimeAsync(0);
@@ -75,7 +75,7 @@ it("the watch is live from the first update on, and keeps fields that later upda
   stop();
 });
 
-it("the watch reconnects with a backoff that grows to 30 seconds, and reports why it is disconnected", async () => {
+it("the overview stream reconnects with a backoff of up to 30 seconds, and reports why it is disconnected", async () => {
   const { connections, states, stop } = watching();
   const waits: number[] = [];
   for (let round = 0; round < 8; round++) {
@@ -93,7 +93,7 @@ it("the watch reconnects with a backoff that grows to 30 seconds, and reports wh
   stop();
 });
 
-it("the watch reconnects without backoff when a healthy connection ends, as at the service's deadline", async () => {
+it("the overview stream reconnects without backoff when a healthy connection ends, as at the service's deadline", async () => {
   const { connections, states, stop } = watching();
   connections[0]?.tell(whole, same);
   await vi.advanceTimersByTimeAsync(0);
@@ -106,7 +106,7 @@ it("the watch reconnects without backoff when a healthy connection ends, as at t
   stop();
 });
 
-it("the watch closes a connection without data for 8 seconds", async () => {
+it("the overview stream closes a connection without data for 8 seconds", async () => {
   const { connections, states, stop } = watching();
   connections[0]?.tell(whole);
   await vi.advanceTimersByTimeAsync(silenceMs);
@@ -115,7 +115,7 @@ it("the watch closes a connection without data for 8 seconds", async () => {
   stop();
 });
 
-it("the watch sends nothing after it is stopped", async () => {
+it("the overview stream reports nothing after it is stopped", async () => {
   const { connections, states, stop } = watching();
   connections[0]?.tell(whole);
   await vi.advanceTimersByTimeAsync(0);

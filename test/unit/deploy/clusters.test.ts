@@ -20,7 +20,7 @@ describe.each(["llm-d", "kserve"])("deploy/kubernetes/%s-values.yaml", (name) =>
 });
 
 describe("deploy/kubernetes/kserve.yaml", () => {
-  it("serves the model that the values name", () => {
+  it("serves the model to which the chart's values refer", () => {
     const [service, policy] = parseAllDocuments(read("deploy/kubernetes/kserve.yaml")).map((document) => {
       expect(document.errors).toEqual([]);
       return document.toJS() as { kind: string; metadata: { name: string }; spec: { model: { name: string } } };
@@ -33,7 +33,7 @@ describe("deploy/kubernetes/kserve.yaml", () => {
 });
 
 describe("deploy/kubernetes/prometheus-adapter.yaml", () => {
-  it("offers the metrics by which the chart scales", () => {
+  it("provides the metrics that the chart uses for autoscaling", () => {
     const { rules } = parse(read("deploy/kubernetes/prometheus-adapter.yaml")) as {
       readonly rules: { readonly custom: readonly { readonly name: { readonly as: string } }[] };
     };
@@ -69,7 +69,7 @@ describe("deploy/ray", () => {
 });
 
 describe.each(["deploy/kubernetes/llm-d.md", "deploy/kubernetes/kserve.md", "deploy/ray/README.md"])("%s", (page) => {
-  it("links to files that exist, and states what was not run", () => {
+  it("links to files that exist, and states which parts were not tested", () => {
     expect(ownLinks(read(page)).filter((link) => !isGoodLink(page, link))).toEqual([]);
     expect(read(page)).toMatch(/\*\*Not run:\*\* \S/);
   });

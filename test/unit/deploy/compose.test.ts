@@ -31,7 +31,7 @@ const config = configSchema.parse(parse(read(`${folder}/uis.yaml`)));
 const settings = read("docs/config.md");
 
 describe("deploy/compose/vllm.yaml", () => {
-  it("publishes ports of the proxy alone, and on this machine only", () => {
+  it("publishes only ports of the proxy, and only on this machine", () => {
     expect(document.errors).toEqual([]);
     const published = Object.entries(services).filter(([, { ports }]) => ports !== undefined);
     const { port, grpc_port } = config.server;
@@ -43,7 +43,7 @@ describe("deploy/compose/vllm.yaml", () => {
   it("gives no service more rights than it needs, and each a health check", () => {
     for (const [name, { build, user, cap_drop, healthcheck }] of Object.entries(services)) {
       expect([name, cap_drop, user !== undefined || build !== undefined]).toEqual([name, ["ALL"], true]);
-      // The image of the service has its own.
+      // The image of the service defines a health check itself.
       expect([name, healthcheck !== undefined || build !== undefined]).toEqual([name, true]);
     }
   });
@@ -82,7 +82,7 @@ describe("deploy/compose/vllm.yaml", () => {
     for (const [, value] of secrets) expect(value).toMatch(/^\$\{\w+:\?.+\}$/);
   });
 
-  it("starts Redis with the repair of its append-only file, as compose.redis.yaml does", () => {
+  it("starts Redis so that a damaged append-only file is repaired, as compose.redis.yaml does", () => {
     const { services: others } = parse(read("deploy/docker/compose.redis.yaml")) as Compose;
     expect(services["redis"]).toEqual(others["redis"]);
   });

@@ -27,13 +27,13 @@ const folder = "deploy/docker";
 const dockerfile = readFileSync(`${folder}/Dockerfile`, "utf8");
 const settings = readFileSync("docs/config.md", "utf8");
 
-/** The default of a setting, as docs/config.md has it. */
+/** The default of a setting in docs/config.md. */
 function setting(name: string): string {
   const [, value = ""] = new RegExp(`^\\| \`${name}\` \\| \`([^\`]*)\``, "m").exec(settings) ?? [];
   return value;
 }
 
-/** The arguments of all instructions of one kind, continued lines joined. */
+/** The arguments of all Dockerfile instructions of one kind. Continued lines are joined. */
 function instructions(name: string): readonly string[] {
   const lines = dockerfile.replaceAll("\\\n", "").split("\n");
   return lines.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1).trim());

@@ -32,7 +32,7 @@ const templates = readdirSync(`${chart}/templates`).map((file) => read(`template
 const template = templates.join("\n");
 const forms = ["all-in-one", "gateway-core"] as const;
 
-/** Paths of the values in the schema; groups are maps with names of their own. */
+/** Paths of all values in the schema. A map without fixed names counts as one value. */
 function schemaPaths({ $ref, ...own }: Schema, path: string): readonly string[] {
   const { properties } = $ref === undefined ? own : (schema.definitions?.[$ref.split("/").at(-1) ?? ""] ?? {});
   if (properties === undefined) return [path];
@@ -54,17 +54,17 @@ describe("the values of the Helm chart", () => {
     for (const { path } of values) expect(read("README.md")).toContain(`| \`${path}\` |`);
   });
 
-  it("have a comment each", () => {
+  it("each have a comment", () => {
     expect(values.filter(({ meaning }) => meaning.length < 5)).toEqual([]);
   });
 
-  it("are all used by the templates, and no others", () => {
+  it("are all used by the templates, which use no other values", () => {
     const components = ["allInOne", "gateway", "core"];
     const roots = new Set([...template.matchAll(/(?:\.Values|\$values)\.([a-zA-Z]+)/g)].map(([, name]) => name));
     expect([...roots, ...components].filter((name) => !values.some(({ path }) => path.split(".")[0] === name))).toEqual(
       [],
     );
-    // Templates read values of components, of secrets and of one group as fields of a variable.
+    // Templates read some values, such as those of components and secrets, as fields of a variable.
     const unused = values.filter(({ path }) => {
       const parts = path.split(".");
       const field = parts.at(-1) ?? "";
@@ -73,7 +73,7 @@ describe("the values of the Helm chart", () => {
     expect(unused).toEqual([]);
   });
 
-  it("fit the schema by default and in each file of ci, and no other names and forms do", () => {
+  it("fit the schema by default and in each file of ci, and the schema rejects other names and forms", () => {
     expect(isValid("values.yaml")).toBe(true);
     for (const form of forms) expect(isValid(`ci/${form}-values.yaml`)).toBe(true);
     expect(isValid("values.yaml", { form: "cluster" })).toBe(false);
@@ -81,7 +81,7 @@ describe("the values of the Helm chart", () => {
     expect(isValid("values.yaml", { drain: { delaySeconds: "5s" } })).toBe(false);
   });
 
-  it("name in ci each form once, and settings of uis.yaml that the service accepts", () => {
+  it("have one file in ci for each form, with settings of uis.yaml that the service accepts", () => {
     expect(readdirSync(`${chart}/ci`).toSorted()).toEqual(forms.map((form) => `${form}-values.yaml`));
     for (const form of forms) {
       const given = readYaml<{ form: string; config: object; gatewayConfig?: object }>(`ci/${form}-values.yaml`);
@@ -108,7 +108,7 @@ describe("the values of the Helm chart", () => {
   });
 });
 
-/** Settings in a template of uis.yaml, as paths: actions on lines of their own are left out, others replaced by a word. */
+/** Settings in a template of uis.yaml, as paths: actions on separate lines are removed, others replaced by a word. */
 function settingsIn(text: string): readonly string[] {
   const plain = text.replaceAll(/^\s*\{\{.*\}\}\n/gm, "").replaceAll(/\{\{[^}]*\}\}/g, "x");
   const pathsIn = (value: unknown, path: string): readonly string[] =>
@@ -123,7 +123,7 @@ const unknownIn = (text: string) => settingsIn(text).filter((path) => !known.has
 const environmentNames = new Set([...listSettings().map(({ environmentName }) => environmentName), "REDIS_URL"]);
 const configPage = readFileSync("docs/config.md", "utf8");
 
-/** The text of a named template. */
+/** Text of the template that is defined under this name. */
 function definition(name: string): string {
   const [, text = ""] = template.split(`{{- define "${name}" -}}\n`);
   return text.split(/^\{\{- (?:\/\*|define)/m)[0]?.replace(/\{\{- end -\}\}\s*$/, "") ?? "";
@@ -137,7 +137,7 @@ describe("the templates of the Helm chart", () => {
     expect(unknownIn("server:\n  role: x\n  {{- if .x }}\n  prot: {{ .x }}\n  {{- end }}\n")).toEqual(["server.prot"]);
   });
 
-  it("refuse in `config` the settings that they set", () => {
+  it("reject settings in `config` that the templates set", () => {
     const refused = [...definition("uis.checkValues").matchAll(/"([a-z]+\.[a-z_]+)" "/g)].map(([, path]) => path);
     const set = settingsIn(definition("uis.ownConfig")).map((path) => path.split(".").slice(0, 2).join("."));
     expect([...new Set(set)].filter((path) => !refused.includes(path))).toEqual([]);

@@ -15,7 +15,7 @@ const units = [
   ["unified-inference@.service", "unified-inference@1.service"],
 ] as const;
 
-// Only Linux with systemd has the program.
+// The program systemd-analyze exists only on Linux with systemd.
 describe.skipIf(analyze(["--version"]).status !== 0)("systemd", () => {
   it.each(units)("accepts %s, and rates its exposure as low", (name, instance) => {
     const folder = mkdtempSync(join(tmpdir(), "uis-systemd-"));

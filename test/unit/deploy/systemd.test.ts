@@ -32,7 +32,7 @@ describe.each(names)("deploy/systemd/%s", (name) => {
     expect(Object.fromEntries(pairs)).toMatchObject({ UIS_DATA_DIR: `/var/lib/${folder}` });
   });
 
-  it("waits for the drain before it kills, and does not restart after a wrong configuration", () => {
+  it("gives requests time to finish before it kills the service, and does not restart after a configuration error", () => {
     const delayMs = 5_000;
     expect(Number(values("TimeoutStopSec")[0]) * 1_000).toBeGreaterThan(defaultLimits.drainMs + delayMs);
     expect(values("RestartPreventExitStatus")).toEqual([String(exitCode.wrongUsage)]);

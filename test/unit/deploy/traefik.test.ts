@@ -82,7 +82,7 @@ describe("the configuration of Traefik", () => {
     }
   });
 
-  it("neither compresses nor retries, and passes on the host that the dashboard compares with Origin", () => {
+  it("neither compresses nor retries, and forwards the host name that the dashboard compares with Origin", () => {
     const options = Object.values(http.middlewares).flatMap((middleware) => Object.keys(middleware));
     expect(options.toSorted()).toEqual(["headers", "stripPrefix"]);
     expect(Object.values(http.services).every(({ loadBalancer }) => loadBalancer.passHostHeader)).toBe(true);

@@ -5,7 +5,7 @@ import { isReal, namesIn } from "./names-in-text.js";
 describe("docs/ARCHITECTURE.md", () => {
   const page = readFileSync("docs/ARCHITECTURE.md", "utf8");
 
-  it("names only paths, symbols and words that exist", () => {
+  it("names only paths, symbols and words that exist in the repository", () => {
     const names = namesIn(page);
     expect(names.length).toBeGreaterThan(50);
     expect(names.filter((name) => !isReal(name))).toEqual([]);

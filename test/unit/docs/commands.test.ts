@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { faultOf, wordsOfLine } from "../../support/command-line.js";
 import { pages } from "./links.js";
 
-/** Lines of a page's blocks that are typed into a shell, and the inline ones that show options; not forms like `rm ID [--all]`. */
+/** Command lines in a page's code blocks, and inline ones with options; not syntax descriptions like `rm ID [--all]`. */
 function shellLines(markdown: string): readonly string[] {
   const blocks = [...markdown.matchAll(/^ *```(?:sh\b.*|console|)\n([\s\S]*?)^ *```$/gm)].map(([, code]) =>
     String(code),

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 const page = readFileSync("docs/failures.md", "utf8");
 
-/** Cells of the rows of all tables, without their heads. */
+/** Cells of the rows of all tables, without the header rows. */
 const rows = page
   .split("\n")
   .filter((line) => /^\| (?!failure |---)/.test(line))

@@ -32,23 +32,23 @@ function isScript(command: string): boolean {
   return name !== undefined && name in scripts;
 }
 
-/** Whether a text declares a name: an export, a message, service or RPC, a field of a message. */
+/** Whether a source text declares a name: as an export, message, service, RPC or field of a message. */
 function declares(text: string, name: string): boolean {
   const exported = `export (declare )?(abstract )?(async )?(class|interface|type|const|function) ${name}\\b`;
   const described = `(message|service|enum|rpc|oneof) ${name}\\b|\\b${name} = \\d+`;
   return new RegExp(`^\\s*(${exported}|${described})|\\b${name} = \\d+;`, "m").test(text);
 }
 
-/** `Type.member` also needs the member somewhere in the text. */
+/** Whether a source text declares `Type`, or `Type.member`, whose member may be anywhere in the text. */
 function declaresAll(text: string, symbol: string): boolean {
   const [owner = "", ...members] = symbol.split(".");
   return declares(text, owner) && members.every((member) => new RegExp(`\\b${member}\\b`).test(text));
 }
 
 /**
- * Whether a name of a page is real. `path/to/file` and `folder/` exist; `file#Symbol` and `file#Symbol.member` are
- * declared in that file; `npm run x` is a script; `Name` and `Name.member` are declared somewhere in src or proto; all
- * else stands literally in a source file.
+ * Whether a name in a page is real. `path/to/file` and `folder/` must exist; `file#Symbol` and `file#Symbol.member` must
+ * be declared in that file, `Name` and `Name.member` anywhere in src or proto; `npm run x` must be a script; any other
+ * name occurs literally in a source file.
  */
 export function isReal(name: string): boolean {
   const [path = "", symbol] = name.split("#");

@@ -30,17 +30,17 @@ import {
   responseOf,
 } from "../../support/openapi-document.js";
 
-/** Constraints of other servers that models of this service may keep. */
+/** Fields of other servers for constrained output that models of this service may support. */
 const keptConstraints = [...constraintFields].flatMap(([name, kind]) => (kind === "unsupported" ? [] : [name]));
 
 const document = readOpenApi();
 const documented = documentedOperations(document);
 const { schemas, responses } = document.components;
 
-/** Pages without a credential, and the one operation that has no path below `/v1`. */
+/** Paths outside `/v1`: pages without a credential, and one operation. */
 const beyondTheTable = ["GET /health", "GET /ready", "GET /version"];
 
-/** Operations of Anthropic's API on paths of its own. */
+/** Operations of Anthropic's API, with their paths. */
 const anthropicOperations = new Map<string, Operation>(
   anthropicPaths.map(({ method, path, name }) => [`${method} ${path}`, name]),
 );
@@ -76,11 +76,11 @@ describe("docs/openapi.json", () => {
     expect(JSON.parse(report)).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 } });
   });
 
-  it("is of this version", () => {
+  it("has the version of this package", () => {
     expect(document.info.version).toBe(version);
   });
 
-  it("has every operation of REST, and no other (SEC-2)", () => {
+  it("documents exactly the operations of REST (SEC-2)", () => {
     const table = (Object.values(operations) as OperationRow[]).flatMap(({ rest }) =>
       rest === undefined ? [] : [`${rest.method} ${rest.path}`],
     );
@@ -88,7 +88,7 @@ describe("docs/openapi.json", () => {
     expect(names.toSorted()).toEqual([...table, ...anthropicOperations.keys(), ...beyondTheTable].toSorted());
   });
 
-  it("requires a key where the table does, and documents 403 where a read key is not enough", () => {
+  it("requires a key for the same operations as the service, and documents 403 where a read key is not enough", () => {
     for (const { method, path, operation } of documented) {
       const isOpen = path === "/health" || path === "/ready";
       expect([path, operation.security?.length === 0]).toEqual([path, isOpen]);
@@ -101,7 +101,7 @@ describe("docs/openapi.json", () => {
     }
   });
 
-  it("has every code that REST returns, under its status and type, and no other", () => {
+  it("documents exactly the error codes that REST returns, with their status and type", () => {
     expect(schemas["ErrorCode"]?.enum?.toSorted()).toEqual(restCodes.toSorted());
     const statuses = new Set(restCodes.map((code) => errorRow(code).http));
     for (const status of statuses) {
@@ -146,7 +146,7 @@ describe("docs/openapi.json", () => {
     expect(Object.keys(schemas[name]?.properties ?? {}).toSorted()).toEqual([...fields].toSorted());
   });
 
-  it("has the headers that the service lets scripts read", () => {
+  it("documents the headers that the service exposes to scripts in browsers", () => {
     const told = new Set(
       [...Object.values(responses), ...documented.map(({ operation }) => responseOf(document, operation, 200))].flatMap(
         (response) => Object.keys(response?.headers ?? {}),

@@ -36,7 +36,7 @@ describe("package.json", () => {
     expect(Object.keys(runtime).length).toBeLessThanOrEqual(20);
   });
 
-  it("has a reason and a licence for each in its decision record, and for no other package", () => {
+  it("has only dependencies with a reason and a licence in the decision record, which lists no other package", () => {
     const rows = [...decision.matchAll(/^\| `([^`]+)` \| ([^|]+) \| [^|]{20,} \|$/gm)];
     expect(rows.map(([, name]) => name).sort()).toEqual(Object.keys(runtime).sort());
     for (const [, name, licence] of rows) {
@@ -48,12 +48,12 @@ describe("package.json", () => {
     }
   });
 
-  it("names each of them in NOTICE", () => {
+  it("has only dependencies that NOTICE names", () => {
     const notice = readFileSync("NOTICE", "utf8");
     expect(Object.keys(runtime).filter((name) => !new RegExp(`^  ${name}\\b`, "m").test(notice))).toEqual([]);
   });
 
-  it("has scripts that cmd.exe of Windows runs too", () => {
+  it("has scripts that also run in cmd.exe of Windows", () => {
     const programs = readdirSync("node_modules/.bin");
     for (const [name, script] of Object.entries(manifest.scripts)) {
       // No variables, quotes, pipes, redirections or globs, which the shells treat differently.
@@ -61,11 +61,11 @@ describe("package.json", () => {
       const commands = script.split(" && ").map((command) => command.split(" ").filter((word) => word !== "exec"));
       expect(commands.filter(([program = ""]) => program !== "node" && !programs.includes(program))).toEqual([]);
     }
-    // cmd.exe has no exec: it finds this file in the working folder.
+    // cmd.exe has no command `exec`: it runs exec.cmd from the working folder.
     expect(readFileSync("exec.cmd", "utf8").trim().split("\n").at(-1)).toBe("@%*");
   });
 
-  it("has no pre and post scripts, because install scripts are off and they would not run", () => {
+  it("has no pre and post scripts, which would not run because install scripts are disabled", () => {
     const names = Object.keys(manifest.scripts);
     const hooks = names.filter((name) => /^(pre|post)/.test(name) && names.includes(name.replace(/^(pre|post)/, "")));
     expect(hooks).toEqual([]);
@@ -74,7 +74,7 @@ describe("package.json", () => {
 });
 
 describe(".ci/run", () => {
-  it("can be executed", () => {
+  it("is executable", () => {
     expect(statSync(".ci/run").mode & 0o111).not.toBe(0);
   });
 });

@@ -39,7 +39,7 @@ const rpcPackages = new Set(
   }),
 );
 
-/** Whether one of the service's own names exists; names of other products are not checked. */
+/** Whether a name of this service exists. Names of other products are not checked and count as existing. */
 function isKnown(name: string): boolean {
   if (/^uis [a-z]/.test(name)) return isCommand(name);
   if (/^uis_(?!session)[a-z_]+$/.test(name)) return metrics.includes(`\`${name}\``);
@@ -79,7 +79,7 @@ describe.each(handWritten)("%s", (page) => {
 });
 
 describe.each(["README.md", "docs/grpc.md"])("%s", (page) => {
-  it("uses the model of a first start in its examples", () => {
+  it("uses the default chat model of a first start in its examples", () => {
     const examples = [...textOf(page).matchAll(/^```[\s\S]*?^```$/gm)].join("\n");
     const asked = [...examples.matchAll(/\bmodel"?[:=] ?"([^"]+)"|UIS_MODEL\W+"([^"]+)"/g)].map(
       (one) => one[1] ?? one[2],
@@ -101,7 +101,7 @@ describe("docs/agents.md", () => {
   it.each([
     ["codex", "@openai/codex", "Codex"],
     ["claude-code", "@anthropic-ai/claude-code", "Claude Code"],
-  ])("names the version of %s that a test runs", (folder, name, title) => {
+  ])("names the version of %s that the tests use", (folder, name, title) => {
     const { dependencies } = JSON.parse(textOf(`test/conformance/agents/${folder}/package.json`)) as {
       dependencies: Record<string, string>;
     };
@@ -123,7 +123,7 @@ describe("docs/hardening.md", () => {
     ["nginx", "deploy/proxy/nginx.conf"],
     ["haproxy", "deploy/proxy/haproxy.cfg"],
     ["caddyfile", "deploy/proxy/Caddyfile"],
-  ])("shows lines of the whole example for %s", (language, file) => {
+  ])("shows lines that occur in the complete example for %s", (language, file) => {
     const [, example = ""] =
       new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, "m").exec(textOf("docs/hardening.md")) ?? [];
     const whole = textOf(file)

@@ -68,7 +68,7 @@ describe("rule coverage", () => {
   const [known] = parseRules("| SSE-1 | M | transports | A stream begins. |", "x.md");
   const report = (fullName: string, status: string) => ({ tests: [{ fullName, status }], brokenFiles: [] });
 
-  it("reads ids from titles, with the subject where a family has two", () => {
+  it("reads ids from titles, with the prefix `wire` or `state` in families that exist twice", () => {
     expect(citedIds("chat SSE-1 STRM-12: wire RL-3, state RL-6; SHA-256 and UTF-8 are no rules")).toEqual([
       "SSE-1",
       "STRM-12",
@@ -78,7 +78,7 @@ describe("rule coverage", () => {
     expect(citedIds("RL-3 without its subject")).toEqual(["RL-3"]);
   });
 
-  it("reads rules from tables and skips other lines", () => {
+  it("reads rules from tables, and skips other lines", () => {
     const text =
       "# Title\n| id | level | stage | rule |\n| --- | --- | --- | --- |\n| wire RL-1 | S | limits | Six headers. |\n";
     expect(parseRules(text, "x.md")).toEqual([
@@ -86,7 +86,7 @@ describe("rule coverage", () => {
     ]);
   });
 
-  it("counts a rule as proved only by a passed test", () => {
+  it("counts a rule as proved only if a test that cites it passed", () => {
     expect(known).toBeDefined();
     const required = known === undefined ? [] : [known];
     expect(coverRules(required, [report("begins (SSE-1)", "passed")]).unproved).toEqual([]);
@@ -95,13 +95,13 @@ describe("rule coverage", () => {
     expect(coverRules(required, []).unproved).toEqual(required);
   });
 
-  it("names ids without a sentence, also from tests that did not pass", () => {
+  it("reports cited ids without a sentence, also from tests that did not pass", () => {
     expect(coverRules([], [report("flies (SSE-99)", "skipped")]).unknown).toEqual([
       { id: "SSE-99", title: "flies (SSE-99)" },
     ]);
   });
 
-  it("requires levels M and S of this release only", () => {
+  it("requires tests only for rules of levels M and S of this release", () => {
     const of = (level: string, stage: string) => ({ id: "SSE-1", level, stage, sentence: "A.", file: "x.md" });
     expect(
       [
@@ -131,36 +131,36 @@ describe("test reports", () => {
       }),
     );
 
-  it("count tests, and a file that could not be collected as one failure", () => {
+  it("count tests, and count a file that could not be loaded as one failure", () => {
     const outcome = outcomeOf([
       reportOf({ "x.test.ts": ["passed", "failed", "skipped"], "broken.test.ts": [], "y.test.ts": ["passed"] }),
     ]);
     const faults = faultsOf(outcome, [], false);
     expect(faults.map(({ title }) => title)).toEqual([
       "failed: x.test.ts > is failed",
-      "failed as a file: broken.test.ts",
+      "test file could not be loaded: broken.test.ts",
     ]);
     expect(faults[0]?.lines).toEqual(["failed"]);
     expect(summaryLine(outcome, faults)).toBe("2 passed, 2 failed, 1 skipped");
   });
 
-  it("count a failed step beside the tests, and in CI a skipped test, as a failure", () => {
+  it("count a failed step other than a test, and in CI a skipped test, as a failure", () => {
     const outcome = outcomeOf([reportOf({ "x.test.ts": ["passed", "skipped"] })]);
     const faults = faultsOf(outcome, ["lint"], true);
     expect(faults.map(({ title }) => title)).toEqual([
-      "failed beside the tests: lint",
+      "failed step: lint",
       "skipped with CI=true: x.test.ts > is skipped",
     ]);
     expect(summaryLine(outcome, faults)).toBe("1 passed, 2 failed, 1 skipped");
     expect(faultsOf(outcome, [], false)).toEqual([]);
   });
 
-  it("say that all passed when nothing failed and nothing was skipped", () => {
+  it("state that all tests passed if none failed and none was skipped", () => {
     const outcome = outcomeOf([reportOf({ "x.test.ts": ["passed"] })]);
     expect(summaryLine(outcome, faultsOf(outcome, [], true))).toBe("1 passed, 0 failed");
   });
 
-  it("say how long each file took", () => {
+  it("list the duration of each test file", () => {
     expect([...reportOf({ "x.test.ts": ["passed"] }).secondsByFile]).toEqual([["x.test.ts", 2.5]]);
   });
 });

@@ -13,7 +13,7 @@ function messagesIn(markdown: string): readonly string[] {
 }
 
 describe("docs/troubleshooting.md", () => {
-  it("has one remedy for every error code, in the order of the table of errors", () => {
+  it("has one remedy for every error code, in the order of docs/errors.md", () => {
     const [, table = ""] = page.split("## Error codes\n");
     expect([...table.matchAll(/^\| `(\w+)` \| .{20,} \|$/gm)].map(([, code]) => code)).toEqual(Object.keys(errors));
   });

@@ -9,7 +9,7 @@ import { type KindProfile, kindProfiles, type RequestDialect } from "../../../sr
 
 const page = readFileSync("docs/upstreams.md", "utf8");
 
-/** What a request may need, in the order of the page, with the cell of a kind of server. */
+/** Features of requests in the order of the page, with the text of the table cell for a kind of server. */
 const needs: readonly (readonly [string, (profile: KindProfile) => string])[] = [
   ["`/v1/completions`", ({ abilities }) => no(abilities.completion)],
   ["embeddings", ({ abilities }) => no(abilities.embeddings)],
@@ -56,7 +56,7 @@ const line = (cells: readonly string[]): string =>
   `|${cells.map((cell) => (cell === "" ? " " : ` ${cell} `)).join("|")}|`;
 
 describe("docs/upstreams.md", () => {
-  it("shows what each kind cannot do, as the profiles of the kinds have it", () => {
+  it("lists the missing features of each kind, equal to the profiles in the source", () => {
     const [, section = ""] = page.split("## What each kind cannot do\n");
     const [, table = ""] = (section.split("\n## ")[0] ?? "").split(/\n\n(?=\| \| )/);
     const shown = table.split("\n").filter((text) => text.startsWith("|"));
@@ -64,7 +64,7 @@ describe("docs/upstreams.md", () => {
     expect(shown).toEqual([line(["", ...upstreamKinds]), line(["", ...upstreamKinds].map(() => "---")), ...rows]);
   });
 
-  it("has examples that are whole configurations, one for each kind", () => {
+  it("has one example for each kind, which is a complete configuration", () => {
     const examples = [...page.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].map(([, text = ""]) => parse(text) as unknown);
     const problems = examples.flatMap((example) => configSchema.safeParse(example).error?.issues ?? []);
     expect(problems).toEqual([]);

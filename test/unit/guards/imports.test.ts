@@ -6,7 +6,7 @@ import { measureShape, shapeFaults } from "../../../scripts/shape.js";
 
 const sources = readSources();
 
-/** An import that the table forbids, and words of the message. */
+/** Imports that the table forbids, and words of the error message. */
 const forbidden: readonly (readonly [from: string, imports: string, message: string])[] = [
   ["src/lib/x.ts", "../contract/errors.js", "owns the concept"],
   ["src/lib/x.ts", "../../gen/unified/catalog/v1/model_pb.js", "owns the concept"],
@@ -92,11 +92,11 @@ describe("the table of imports", () => {
     'export * from "../app/compose.js";',
     'export const later = () => import("../app/compose.js");',
     'export type B = typeof import("../app/compose.js");',
-  ])("counts every form of import: %s", (text) => {
+  ])("recognizes every form of import: %s", (text) => {
     expect(forbiddenImports(sourceFile("src/domain/x.ts", text))).toHaveLength(1);
   });
 
-  it("allows src/domain one package, @bufbuild/protobuf", () => {
+  it("allows src/domain to import one package, @bufbuild/protobuf", () => {
     const { dependencies, optionalDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as Record<
       "dependencies" | "optionalDependencies",
       Record<string, string>
@@ -113,7 +113,7 @@ describe("import cycles", () => {
     expect(folderCircles(sources)).toEqual([]);
   });
 
-  it("are also found when one of the imports is of a type", () => {
+  it("are also found if one of the imports is a type import", () => {
     const files = [
       sourceFile("src/domain/a/x.ts", 'import type { B } from "../b/y.js";'),
       sourceFile("src/domain/b/y.ts", 'import { c } from "../c/z.js";'),
@@ -126,7 +126,7 @@ describe("import cycles", () => {
 });
 
 describe("the shape of src", () => {
-  it("keeps the bounds of `npm run shape`: small files, large folders, the length of files", () => {
+  it("meets the limits of `npm run shape`: number of small files, size of folders, length of files", () => {
     expect(shapeFaults(measureShape(sources))).toEqual([]);
   });
 });

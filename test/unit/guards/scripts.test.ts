@@ -10,7 +10,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
 });
 
-/** Runs one of our scripts in a folder that contains only these files. */
+/** Runs a script of this repository in a folder that contains only these files. */
 function runIn(files: Readonly<Record<string, string>>, script: string): { status: number | null; output: string } {
   const folder = mkdtempSync(join(tmpdir(), "script-"));
   folders.push(folder);
@@ -37,7 +37,7 @@ describe("scripts/generated.ts", { timeout: 60_000 }, () => {
   it("fails when the generator changes, adds or removes a file", () => {
     for (const command of ["echo new > gen/a_pb.js", "echo more > gen/b_pb.js", "rm gen/a_pb.js"]) {
       const { status, output } = runIn(withGenerator(command), "scripts/generated.ts");
-      expect({ command, status, said: output.includes("was not what proto/ says") }).toEqual({
+      expect({ command, status, said: output.includes("did not match proto/") }).toEqual({
         command,
         status: 1,
         said: true,
@@ -58,11 +58,11 @@ describe("scripts/rule-coverage.ts", { timeout: 60_000 }, () => {
     }),
   });
 
-  it("passes when every required rule is proved", () => {
+  it("passes when every required rule has a passing test", () => {
     expect(runIn(withReport("begins (SSE-1)", "passed"), "scripts/rule-coverage.ts").status).toBe(0);
   });
 
-  it("fails and names what is missing: a passing test, or a sentence", () => {
+  it("fails if a rule has no passing test, or an id has no sentence, and names it", () => {
     const skipped = runIn(withReport("begins (SSE-1)", "skipped"), "scripts/rule-coverage.ts");
     expect(skipped.status).toBe(1);
     expect(skipped.output).toContain("no passing test cites SSE-1");

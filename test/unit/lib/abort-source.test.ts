@@ -22,7 +22,7 @@ describe("AbortSource", () => {
     expect(told).toEqual([]);
   });
 
-  it("creates one signal, which aborts with it", () => {
+  it("creates a single signal, which is aborted together with the source", () => {
     const abort = new AbortSource();
     const { signal } = abort;
     expect([abort.signal === signal, signal.aborted]).toEqual([true, false]);
@@ -30,7 +30,7 @@ describe("AbortSource", () => {
     expect([signal.aborted, signal.reason]).toEqual([true, "over"]);
   });
 
-  it("creates an aborted signal after the abort", () => {
+  it("creates an aborted signal if it was aborted before", () => {
     const abort = new AbortSource();
     abort.abort("over");
     expect([abort.signal.aborted, abort.signal.reason]).toEqual([true, "over"]);

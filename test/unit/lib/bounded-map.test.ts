@@ -6,7 +6,7 @@ function keysOf<K>(map: BoundedMap<K, unknown>): K[] {
 }
 
 describe("BoundedMap", () => {
-  it("never exceeds its bound, and keeps entries that were used in the last half of it", () => {
+  it("never exceeds its maximum size, and keeps entries that were among the last uses", () => {
     const map = new BoundedMap<number, number>(10);
     for (let i = 0; i < 100; i++) {
       map.set(i, i);
@@ -34,7 +34,7 @@ describe("BoundedMap", () => {
     expect(map.has("asked")).toBe(false);
   });
 
-  it("has one value per key, the last one set", () => {
+  it("keeps the last value that was set for a key", () => {
     const map = new BoundedMap<string, number>(4);
     map.set("a", 1);
     map.set("b", 1);
@@ -46,7 +46,7 @@ describe("BoundedMap", () => {
     expect(map.delete("a")).toBe(false);
   });
 
-  it("lets entries be deleted while they are walked through", () => {
+  it("allows deleting entries during an iteration", () => {
     const map = new BoundedMap<string, number>(8);
     for (const key of ["a", "b", "c"]) map.set(key, 1);
     for (const [key] of map.entries()) if (key !== "b") map.delete(key);

@@ -8,21 +8,21 @@ async function drain<T>(queue: BoundedQueue<T>): Promise<T[]> {
 }
 
 describe("BoundedQueue", () => {
-  it("delivers what was pushed, in order, and then ends", async () => {
+  it("delivers the pushed items in order, and then ends", async () => {
     const queue = new BoundedQueue<number>(100);
     for (let i = 0; i < 50; i++) queue.push(i, 1);
     queue.close();
     expect(await drain(queue)).toEqual(Array.from({ length: 50 }, (_, i) => i));
   });
 
-  it("wakes a consumer that waits", async () => {
+  it("resumes a waiting consumer when an item is pushed", async () => {
     const queue = new BoundedQueue<string>(10);
     const first = queue[Symbol.asyncIterator]().next();
     queue.push("a", 1);
     expect(await first).toEqual({ done: false, value: "a" });
   });
 
-  it("throws its error after the items before it, and keeps the first close", async () => {
+  it("throws the error of the first close after all items, and ignores later closes", async () => {
     const queue = new BoundedQueue<string>(10);
     queue.push("a", 1);
     queue.close(new Error("first"));

@@ -4,7 +4,7 @@ import { createSystemClock } from "../../../src/lib/clock.js";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-it("counts timers until they fire or are cancelled, each once", () => {
+it("the system clock counts each pending timer once, until it fires or is cancelled", () => {
   const clock = createSystemClock();
   const fired: string[] = [];
   const cancelFirst = clock.after(10, () => fired.push("first"));

@@ -6,7 +6,7 @@ describe("digest", () => {
     expect(sha256Hex("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   });
 
-  it("compares digests", () => {
+  it("is equal only to the same digest in isSameDigest", () => {
     expect(isSameDigest(sha256Hex("secret"), sha256Hex("secret"))).toBe(true);
     expect(isSameDigest(sha256Hex("secret"), sha256Hex("secreT"))).toBe(false);
   });

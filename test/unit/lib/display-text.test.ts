@@ -28,7 +28,7 @@ describe("byteText", () => {
     [639_446_688, "639 MB"],
     [5_000_000_000, "5.0 GB"],
     [7_200_000_000_000_000, "7200 TB"],
-  ])("%d is %s", (bytes, text) => {
+  ])("writes %d as %s", (bytes, text) => {
     expect(byteText(bytes)).toBe(text);
   });
 });

@@ -16,18 +16,18 @@ describe("FairQueue", () => {
     expect(lanes.size).toBe(0);
   });
 
-  it("takes the next accepted item and leaves the others in their order", () => {
+  it("removes the next accepted item, and keeps the order of the others", () => {
     const lanes = new FairQueue<string>();
     for (const item of ["a-0", "a-1", "a-2"]) lanes.add(who("a"), item);
     lanes.add(who("b"), "b-0");
     expect(lanes.next((item) => item === "a-1")).toBe("a-1");
     expect(lanes.next((item) => item === "c")).toBeUndefined();
     expect(lanes.size).toBe(3);
-    // The slot was the turn of account a, so b is next.
+    // Account a had its turn, so account b is next.
     expect([lanes.next(), lanes.next(), lanes.next()]).toEqual(["b-0", "a-0", "a-2"]);
   });
 
-  it("removes an item wherever it waits", () => {
+  it("removes an item at any position", () => {
     const lanes = new FairQueue<string>();
     lanes.add(who("a"), "x");
     lanes.add(who("a"), "y");
@@ -48,7 +48,7 @@ describe("FairQueue", () => {
     expect(lanes.size).toBe(3);
   });
 
-  it("queues the administrator as a key of its own", () => {
+  it("treats the administrator as a separate key", () => {
     const lanes = new FairQueue<string>();
     lanes.add({ account: "default", keyId: null }, "admin");
     lanes.add(who("default"), "key");

@@ -4,7 +4,7 @@ import { FairShare, FairShareFull } from "../../../src/lib/fair-share.js";
 
 const never = new AbortSource();
 
-/** Acquires units of several accounts, and lists in `order` whose unit was granted. */
+/** Acquires units for several accounts; `order` lists the accounts in the order in which they got a unit. */
 function start(limits: { capacity: number; accountMax?: number; contendedMax?: number; waitingMax?: number }) {
   const { capacity } = limits;
   const share = new FairShare({ accountMax: capacity, contendedMax: capacity, waitingMax: 100, ...limits });
@@ -15,7 +15,7 @@ function start(limits: { capacity: number; accountMax?: number; contendedMax?: n
       order.push(account);
       releases.push(release);
     });
-  /** Gives the oldest held unit back. */
+  /** Releases the unit that has been held longest. */
   const release = async (): Promise<void> => {
     releases.shift()?.();
     await Promise.resolve();
@@ -25,7 +25,7 @@ function start(limits: { capacity: number; accountMax?: number; contendedMax?: n
 }
 
 describe("FairShare", () => {
-  it("grants up to its capacity at once and then one unit for each that is given back", async () => {
+  it("grants units up to its capacity without waiting, and then one unit for each released one", async () => {
     const { share, order, acquire, release } = start({ capacity: 2 });
     await Promise.all([acquire("a"), acquire("b")]);
     void acquire("c");
@@ -43,7 +43,7 @@ describe("FairShare", () => {
     expect(order).toEqual(["heavy", "heavy", "light", "other", "heavy", "heavy"]);
   });
 
-  it("an account holds at most its maximum, so that another finds a free unit", async () => {
+  it("limits an account to its maximum, so that units remain free for other accounts", async () => {
     const { share, order, acquire } = start({ capacity: 4, accountMax: 3 });
     for (let entry = 0; entry < 10; entry++) void acquire("heavy");
     await acquire("light");
@@ -51,7 +51,7 @@ describe("FairShare", () => {
     expect(share.roomOf("other")).toBe(0);
   });
 
-  it("an account that holds its share gets no more while others wait", async () => {
+  it("grants no more units to an account that holds its share while others wait", async () => {
     const { order, acquire, release } = start({ capacity: 4, contendedMax: 2 });
     for (let entry = 0; entry < 8; entry++) void acquire("heavy");
     await Promise.resolve();
@@ -63,7 +63,7 @@ describe("FairShare", () => {
     expect(order.slice(6)).toEqual(["heavy"]);
   });
 
-  it("an aborted wait rejects with the signal's reason, and the others may hold more again", async () => {
+  it("rejects an aborted wait with the signal's reason, after which the others may hold more again", async () => {
     const { share, order, acquire } = start({ capacity: 2, accountMax: 2, contendedMax: 1 });
     const aborted = new AbortSource();
     await Promise.all([acquire("a"), acquire("b")]);
@@ -77,7 +77,7 @@ describe("FairShare", () => {
     await expect(acquire("a", aborted)).rejects.toThrow("the client disconnected");
   });
 
-  it("a full queue rejects the newest entry of the account with the most, for an account with fewer", async () => {
+  it("rejects an entry of the account with the most entries when a full queue gets one of another account", async () => {
     const { share, acquire } = start({ capacity: 1, waitingMax: 3 });
     await acquire("heavy");
     const waits = [acquire("heavy"), acquire("heavy"), acquire("heavy")];
@@ -99,21 +99,21 @@ describe("FairShare", () => {
     expect([share.held, share.roomOf("a")]).toEqual([0, 6]);
   });
 
-  it("takes nothing for an account whose entries wait, which come first", async () => {
+  it("takes no units for an account whose entries wait, because waiting entries come first", async () => {
     const { share, acquire } = start({ capacity: 2, accountMax: 1 });
     await acquire("a");
     void acquire("a");
     expect([share.tryTake("a"), share.tryTake("b")]).toEqual([false, true]);
   });
 
-  it("gives the unit of a task back, also when it fails", async () => {
+  it("releases the unit of a task when the task ends or fails", async () => {
     const { share } = start({ capacity: 1 });
     await expect(share.run("a", never, () => 7)).resolves.toBe(7);
     await expect(share.run("a", never, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
     expect(share.held).toBe(0);
   });
 
-  it("gives a unit back once, however often that is asked for", async () => {
+  it("releases a unit only once, even if release is called several times", async () => {
     const { share } = start({ capacity: 2 });
     const [first] = await Promise.all([share.acquire("a", never), share.acquire("a", never)]);
     first();
@@ -121,7 +121,7 @@ describe("FairShare", () => {
     expect(share.held).toBe(1);
   });
 
-  it("applies changed limits to what waits", async () => {
+  it("applies changed limits to waiting entries", async () => {
     const limits = { capacity: 1, accountMax: 1, contendedMax: 1, waitingMax: 10 };
     const share = new FairShare(limits);
     const first = await share.acquire("a", never);

@@ -23,7 +23,7 @@ describe("grpcDefinition", () => {
     expect(grpcPath(CatalogService.method.getModel)).toBe("/unified.catalog.v1.CatalogService/GetModel");
   });
 
-  it("messages survive serialization and deserialization (GRPC-1)", () => {
+  it("restores messages from their serialized bytes (GRPC-1)", () => {
     const request = create(CreateEmbeddingsRequestSchema, { params: { model: "m", input: ["a", "b"] } });
     expect(createEmbeddings?.requestDeserialize(createEmbeddings.requestSerialize(request))).toEqual(request);
     const response = create(CreateEmbeddingsResponseSchema, {
@@ -35,7 +35,7 @@ describe("grpcDefinition", () => {
     expect(createEmbeddings?.responseDeserialize(bytes ?? Buffer.alloc(0))).toEqual(response);
   });
 
-  it("bytes that are not a message throw", () => {
+  it("throws for bytes that are not a message", () => {
     expect(() => createEmbeddings?.requestDeserialize(Buffer.from("ffff", "hex"))).toThrow();
   });
 });

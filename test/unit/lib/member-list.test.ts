@@ -5,7 +5,7 @@ const members = (count: number) => Array.from({ length: count }, (_, name) => ({
 const namesOf = (list: MemberList<{ name: number; place: number }>) => [...list].map(({ name }) => name).sort();
 
 describe("MemberList", () => {
-  it("holds what was added and not deleted, in whatever order members go", () => {
+  it("contains the added members that were not deleted, for any order of deletions", () => {
     for (const order of [
       [0, 1, 2, 3],
       [3, 2, 1, 0],
@@ -25,7 +25,7 @@ describe("MemberList", () => {
     }
   });
 
-  it("ignores a member that is not in it", () => {
+  it("ignores the deletion of a member that is not in the list", () => {
     const list = new MemberList<{ name: number; place: number }>();
     const [first, second] = members(2);
     if (first === undefined || second === undefined) throw new Error("two members are needed");
@@ -36,7 +36,7 @@ describe("MemberList", () => {
     expect(list.size).toBe(0);
   });
 
-  it("returns all members in an array that stays as it is while they are deleted", () => {
+  it("returns all members in an array that does not change when members are deleted", () => {
     const list = new MemberList<{ name: number; place: number }>();
     for (const member of members(3)) list.add(member);
     let seen = 0;

@@ -18,7 +18,7 @@ async function put(path: string, text = ""): Promise<string> {
   return file;
 }
 
-/** Runs a program in the place of npm. */
+/** Runs a program as if it were npm. */
 async function runAs(program: string, options: { timeoutMs?: number; signal?: AbortSignal } = {}): Promise<string> {
   const npm_execpath = await put("npm-cli.js", program);
   const signal = options.signal ?? new AbortController().signal;
@@ -33,17 +33,17 @@ async function runAs(program: string, options: { timeoutMs?: number; signal?: Ab
 describe("npmCommand", () => {
   const program = "node_modules/npm/bin/npm-cli.js";
 
-  it("is run by Node itself, because npm.cmd of Windows cannot be started without a shell", async () => {
+  it("starts npm's JavaScript file with Node on Windows, because npm.cmd needs a shell", async () => {
     const expected = await put(`node/${program}`);
     const windows = { execPath: join(folder, "node/node.exe"), platform: "win32" } as const;
     expect(npmCommand({}, windows)).toEqual([windows.execPath, expected]);
-    // Node without npm beside it, as with a version manager.
+    // No npm is in the installation of Node, as with a version manager.
     const other = { ...windows, execPath: join(folder, "other/node.exe") };
     const shim = dirname(await put("node/npm.cmd"));
     expect(npmCommand({ Path: ["/none", shim].join(delimiter) }, other)).toEqual([other.execPath, expected]);
   });
 
-  it("is found beside Node or on the PATH elsewhere", async () => {
+  it("is found in Node's installation or on the PATH on other systems", async () => {
     const beside = await put(`usr/lib/${program}`);
     const unix = { execPath: join(folder, "usr/bin/node"), platform: "linux" } as const;
     expect(npmCommand({}, unix)).toEqual([unix.execPath, beside]);
@@ -66,7 +66,7 @@ describe("runNpm", () => {
     await expect(runAs(program)).rejects.toThrow(new NpmError("npm failed: code E404"));
   });
 
-  it("ends npm after its time and at an abort", async () => {
+  it("ends npm after the time limit and at an abort", async () => {
     const forever = "setInterval(() => {}, 1000)";
     await expect(runAs(forever, { timeoutMs: 50 })).rejects.toThrow("did not finish within 0.05 s");
     const abort = new AbortController();

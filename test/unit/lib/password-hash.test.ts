@@ -3,7 +3,7 @@ import { hashPassword, isPassword, noPassword } from "../../../src/lib/crypto.js
 
 /** Each hash takes some tenths of a second of a free core. */
 describe("password hash", { timeout: 30_000 }, () => {
-  it("keeps scrypt with N = 2^17, r = 8, p = 1 and a salt of its own (KEY-21)", async () => {
+  it("is scrypt with N = 2^17, r = 8, p = 1 and a separate salt for each hash (KEY-21)", async () => {
     const [one, two] = await Promise.all([
       hashPassword("correct horse battery"),
       hashPassword("correct horse battery"),
@@ -14,12 +14,12 @@ describe("password hash", { timeout: 30_000 }, () => {
     expect(await isPassword("correct horse batterz", one)).toBe(false);
   });
 
-  it("accepts a password however its accents are encoded", async () => {
+  it("matches a password in each Unicode form of its accents", async () => {
     const kept = await hashPassword("pässwörd-of-many");
     expect(await isPassword("pässwörd-of-many".normalize("NFD"), kept)).toBe(true);
   });
 
-  it("reads a hash with other costs, and rejects an unknown format and excessive costs", async () => {
+  it("is read with other costs, and rejected with an unknown format or excessive costs", async () => {
     const cheap = "scrypt:1:10:8:1:AAAAAAAAAAAAAAAAAAAAAA:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     expect(await isPassword("anything", cheap)).toBe(false);
     for (const bad of ["", "plain", cheap.replace(":1:10", ":2:10"), cheap.replace(":10:", ":31:")]) {
@@ -27,7 +27,7 @@ describe("password hash", { timeout: 30_000 }, () => {
     }
   });
 
-  it("no password matches the hash of an account without a password", async () => {
+  it("matches no password if it is the hash of an account without a password", async () => {
     expect(await isPassword("", noPassword)).toBe(false);
   });
 });

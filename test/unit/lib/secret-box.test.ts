@@ -12,11 +12,11 @@ describe("SecretBox", () => {
     expect(Buffer.from(sealed, "base64").toString("latin1")).not.toContain("whsec");
   });
 
-  it("rejects a secret that was moved to another record (USE-16)", () => {
+  it("rejects a secret that was encrypted for another record (USE-16)", () => {
     expect(() => box.open(box.seal("secret", "we_1"), "we_2")).toThrow(UnsealError);
   });
 
-  it("rejects every single changed byte (USE-16)", () => {
+  it("rejects a secret in which any byte was changed (USE-16)", () => {
     const sealed = Buffer.from(box.seal("secret", "we_1"), "base64");
     for (let at = 0; at < sealed.length; at++) {
       const changed = Buffer.from(sealed);

@@ -6,7 +6,7 @@ const text = "sk-canary-4711";
 const secret = new Secret(text);
 
 describe("Secret", () => {
-  it("shows its text to nobody but the caller of reveal (SEC-18)", () => {
+  it("returns its text only from reveal (SEC-18)", () => {
     const shown = [
       `${secret}`,
       JSON.stringify({ keys: [secret] }),

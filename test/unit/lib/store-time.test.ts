@@ -6,7 +6,7 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 
-/** Two clocks that the test moves independently, and the jumps that were reported. */
+/** A wall clock and a monotonic clock that the test moves independently, and the reported jumps. */
 function clocks() {
   const at = { wallMs: startMs, monotonicMs: 0 };
   const jumps: number[] = [];
@@ -23,7 +23,7 @@ function clocks() {
 }
 
 describe("StoreTime", () => {
-  it("is the machine's time while that advances, also after it was set forward", () => {
+  it("equals the machine's time while that advances, also after a jump forward", () => {
     const { at, clock, pass } = clocks();
     const time = new StoreTime(clock);
     expect(time.now()).toBe(startMs);
@@ -34,7 +34,7 @@ describe("StoreTime", () => {
     expect(time.aheadMs()).toBe(0);
   });
 
-  it("always advances after the clock is set back by less than the lead, until the clock has caught up (REL-20)", () => {
+  it("advances after the clock is set back by less than the maximum, until the clock has caught up (REL-20)", () => {
     const { at, clock, pass, jumps, onJump } = clocks();
     const time = new StoreTime(clock, { onJump });
     at.wallMs -= 5 * minuteMs;
@@ -74,7 +74,7 @@ describe("StoreTime", () => {
     },
   );
 
-  it("keeps a longer lead if the operator allows it (E-22)", () => {
+  it("stays further ahead of the clock if the operator allows it (E-22)", () => {
     const { at, clock } = clocks();
     const time = new StoreTime(clock, { leadMaxMs: 2 * hourMs });
     at.wallMs -= hourMs;
@@ -83,7 +83,7 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(startMs - 3 * hourMs);
   });
 
-  it("loses no fraction of a millisecond while it runs slower", () => {
+  it("accumulates fractions of a millisecond while it runs slower", () => {
     const { at, clock, pass } = clocks();
     const time = new StoreTime(clock);
     at.wallMs -= 4 * minuteMs;
@@ -94,7 +94,7 @@ describe("StoreTime", () => {
     expect(time.now()).toBe(startMs + 125);
   });
 
-  it("starts at the newest stored time, unless that is ahead by more than the lead (E-22)", () => {
+  it("starts at the newest stored time, unless that is ahead by more than the maximum (E-22)", () => {
     const { clock } = clocks();
     expect(new StoreTime(clock, { seenAtMs: startMs + minuteMs }).now()).toBe(startMs + minuteMs);
     expect(new StoreTime(clock, { seenAtMs: startMs - hourMs }).now()).toBe(startMs);

@@ -52,7 +52,7 @@ describe("unpackTarball", () => {
     ["a symbolic link", [{ name: "package/link", type: "2" }], "is not a plain file"],
     ["a hard link", [{ name: "package/link", type: "1" }], "is not a plain file"],
     ["a device", [{ name: "package/null", type: "3" }], "is not a plain file"],
-    ["a name that leads out", [{ name: "package/../../out", content: "x" }], "is not allowed"],
+    ["a name outside the folder", [{ name: "package/../../out", content: "x" }], "is not allowed"],
     [
       "an absolute name",
       [
@@ -78,7 +78,7 @@ describe("unpackTarball", () => {
     expect(existsSync(join(folder, "out"))).toBe(false);
   });
 
-  it("rejects an archive that is cut short, damaged or not compressed", async () => {
+  it("rejects an archive that is truncated, damaged or not compressed", async () => {
     const whole = tar([{ name: "package/a", content: "x".repeat(5_000) }]);
     const damaged = Buffer.from(whole);
     damaged[0] = 0x7a;
@@ -89,7 +89,7 @@ describe("unpackTarball", () => {
     }
   });
 
-  it("stops at an abort with its reason", async () => {
+  it("rejects with the reason of the signal at an abort", async () => {
     const signal = AbortSignal.abort(new Error("stopped by the user"));
     await expect(unpack(tarball([{ name: "package/a", content: "x" }]), { signal })).rejects.toThrow(
       "stopped by the user",

@@ -59,7 +59,7 @@ describe("AddressRules", () => {
     );
   });
 
-  it("an embedded address is public only in the forms that denote the IPv4 address itself", () => {
+  it("an IPv6 address with an embedded public IPv4 address is public only in the forms that denote the IPv4 address itself", () => {
     const open = Object.keys(carriers).filter((name) => strict.isOpen(carriers[name]?.([1, 1, 1, 1]) ?? ""));
     expect(open).toEqual(["mapped", "NAT64"]);
   });

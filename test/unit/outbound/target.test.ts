@@ -22,7 +22,7 @@ describe("checkTarget", () => {
     expect(new Set(known.map(({ url }) => url)).size).toBe(known.length);
   });
 
-  it.each(known)("rejected without a DNS lookup: $why ($url) (SEC-14, WH-39)", ({ url }) => {
+  it.each(known)("a hostile URL is rejected without a DNS lookup: $why ($url) (SEC-14, WH-39)", ({ url }) => {
     expect(refusalOf(url)).toMatch(/^[A-Z].*\.$/);
   });
 
@@ -62,11 +62,11 @@ describe("checkTarget", () => {
     ["https://example.com./", "end with a dot"],
     ["https://exa mple.com/", "space"],
     ["nonsense", "cannot be parsed"],
-  ])("the message about %s names the fault", (url, words) => {
+  ])("the message about the invalid URL %s names the problem", (url, words) => {
     expect(refusalOf(url)).toContain(words);
   });
 
-  it("listed ports are allowed, and port 80 for http only if http is allowed", () => {
+  it("ports in allowPorts are allowed, and port 80 for http only if http is allowed", () => {
     const listed = { ...strict, allowPorts: [444, 80] };
     expect([refusalOf("https://example.com:444/", listed), refusalOf("https://example.com:80/", listed)]).toEqual([
       null,
@@ -79,7 +79,7 @@ describe("checkTarget", () => {
     expect(refusalOf("ftp://example.com/", http)).toContain("http://");
   });
 
-  it("a listed range allows its addresses, and no names of private networks (WH-41)", () => {
+  it("a range of allowPrivateCidrs allows its addresses, but no host names of private networks (WH-41)", () => {
     const lab = { ...strict, addresses: new AddressRules(["10.0.0.0/8", "127.0.0.0/8", "::1/128"]) };
     const refused = ["https://10.1.2.3/", "https://127.0.0.1:8443/", "https://[::1]:8443/"].map((url) =>
       refusalOf(url, lab),

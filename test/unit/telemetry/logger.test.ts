@@ -20,7 +20,7 @@ describe("the logger", () => {
     expect(line["time"]).toMatch(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/);
   });
 
-  it("leaves out lines below its level", () => {
+  it("does not write lines below its level", () => {
     const { lines, log } = logTo("warn");
     log.debug({}, "a");
     log.info({}, "b");
@@ -42,7 +42,7 @@ describe("the logger", () => {
     expect(written).toEqual({ ...(JSON.parse(expected[0] ?? "") as object), level: "info" });
   });
 
-  it("writes the message of each cause once, also where wrapping errors quote it", () => {
+  it("writes the message of each cause once, even if outer errors quote it", () => {
     const { lines, log } = logTo();
     const cause = new Error("ENOSPC: the disk is full");
     const wrapped = new Error(`a.gguf cannot be written: ${cause.message}`, { cause });
@@ -57,7 +57,7 @@ describe("the logger", () => {
   });
 
   it.each([{ err: new TypeError("outer", { cause: new Error("inner") }) }, new TypeError("outer")])(
-    "writes an error as type, message and the frames of its chain (%#)",
+    "writes an error as type, message and the stack frames of the error and its causes (%#)",
     (fields) => {
       const { lines, log } = logTo();
       log.error(fields, "failed");
@@ -78,7 +78,7 @@ describe("the logger", () => {
     { err: new Error(`upstream said: Bearer ${secret}`) },
     { err: new Error("outer", { cause: new Error(`key ${secret} is not valid`) }) },
     { text: `curl -H "Authorization: Bearer ${secret}"` },
-  ])("shows no credential, wherever it turns up (%#) (SEC-18, KEY-18)", (fields) => {
+  ])("redacts a credential in any part of a line (%#) (SEC-18, KEY-18)", (fields) => {
     const { lines, log } = logTo();
     log.error(fields, `failed for ${secret}`);
     expect(lines.join("")).not.toContain("PLANTEDSECRET");

@@ -13,7 +13,7 @@ const secret = "sk-uis-q3Tq2bXW1c0aPLANTEDSECRETfE5kN9mJr7VwYz0Dh4Gs6";
 const clock = /^\d\d:\d\d:\d\d /;
 
 describe("a log line for people", () => {
-  it("has time, level, message and the fields with a value, and is no JSON", () => {
+  it("has time, level, message and the fields that have a value, as text", () => {
     const { written, log } = logTo();
     log.warn({ model: "m", none: null, text: "two words", list: [1, 2], at: { port: 80 } }, "something happened");
     expect(written[0]).toMatch(clock);
@@ -45,7 +45,7 @@ describe("a log line for people", () => {
     ]);
   });
 
-  it("appends the cause of an error once, and shows frames only of a fault of the program", () => {
+  it("appends the cause of an error once, and shows stack frames only for faults of the program", () => {
     class Unavailable extends Error {
       override readonly name = "Unavailable";
     }
@@ -58,7 +58,7 @@ describe("a log line for people", () => {
     expect(written[2]?.replace(clock, "")).toMatch(/^error the pull failed: x is undefined\n( {4}at .+\n)+$/);
   });
 
-  it("lets no text from outside control the terminal, and shows no credential (SEC-18)", () => {
+  it("contains no control characters of fields, and no credential (SEC-18)", () => {
     const { written, log } = logTo();
     log.info({ user: "\u001b[2J\r\nfake line", "bad\u001bname": 1 }, `said \u001b]0;title\u0007 Bearer ${secret}`);
     expect(written.join("")).not.toMatch(/(?!\n)\p{Cc}/u);
@@ -66,7 +66,7 @@ describe("a log line for people", () => {
     expect(written.join("")).not.toContain("PLANTEDSECRET");
   });
 
-  it("colors time, level and fields only where colors are on", () => {
+  it("has colors for time, level and fields only if colors are enabled", () => {
     const [plain, colored] = [logTo(false), logTo(true)];
     for (const { log } of [plain, colored]) log.error({ model: "m" }, "failed");
     expect(colored.written[0]).toContain("\u001b[31merror\u001b[0m failed  \u001b[2mmodel=m\u001b[0m");

@@ -20,7 +20,7 @@ async function stderrOf(code: string): Promise<string> {
 const numbered = (count: number): string => Array.from({ length: count }, (_, i) => `line ${i}\n`).join("");
 
 describe("the sink of stderr", () => {
-  it("writes all lines in order, when the process ends after the last flush", async () => {
+  it("writes all lines in order if the process ends after the last flush", async () => {
     const written = await stderrOf(`
       let next = 0;
       const writeTo = (end) => { while (next < end) sink.write("line " + next++ + "\\n"); };

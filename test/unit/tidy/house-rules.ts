@@ -3,12 +3,12 @@ import { familyNames } from "../../../scripts/rules.js";
 /** One house rule as a pattern: the files to check, the violation, and a text that must be detected. */
 export interface HouseRule {
   readonly name: string;
-  /** What to do instead. */
+  /** The remedy for a violation. */
   readonly instead: string;
   readonly in: RegExp;
   readonly except?: RegExp;
   readonly pattern: RegExp;
-  /** `code` leaves comments out. */
+  /** Whether comments are searched too (`text`) or not (`code`). */
   readonly looksAt: "text" | "code";
   /** A violation, to show that the rule can fail. Written in parts, so that this file does not violate the rule itself. */
   readonly canary: { readonly path: string; readonly text: string };
@@ -20,7 +20,7 @@ const tests = /^test\/.*\.ts$/;
 
 export const houseRules: readonly HouseRule[] = [
   {
-    name: "no leftover markers",
+    name: "no markers of unfinished work",
     instead: "do it, or write an issue",
     in: typescript,
     pattern: /\b(FIX(?:ME)|TO(?:DO)|X(?:XX))\b/,
@@ -28,7 +28,7 @@ export const houseRules: readonly HouseRule[] = [
     canary: { path: "src/lib/x.ts", text: `// ${"TO"}${"DO"}: later` },
   },
   {
-    name: "no word of many meanings",
+    name: "no ambiguous word for an engine, upstream, store or server",
     instead: "say engine, upstream, store or server",
     in: /^(src|test|scripts|docs|proto)\/|^[A-Z]+\.md$/,
     // A path of another product may have the word.
@@ -53,7 +53,7 @@ export const houseRules: readonly HouseRule[] = [
     canary: { path: "src/domain/x.ts", text: "setTimeout(stop, 10);" },
   },
   {
-    name: "src/domain makes no randomness",
+    name: "src/domain creates no random values",
     instead: "take IdSource or Random from deps",
     in: domain,
     pattern: /\bMath\.random\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b/,
@@ -62,7 +62,7 @@ export const houseRules: readonly HouseRule[] = [
   },
   {
     name: "src/domain runs without Node",
-    instead: "declare a port, or put the one idea into src/lib",
+    instead: "declare a port, or move the function into src/lib",
     in: domain,
     pattern: /["']node:/,
     looksAt: "code",
@@ -78,8 +78,8 @@ export const houseRules: readonly HouseRule[] = [
     canary: { path: "src/app/compose/compose.ts", text: "const { env } = process;" },
   },
   {
-    name: "no file runs one test only",
-    instead: "take .only away",
+    name: "no file is limited to a single test",
+    instead: "remove .only",
     in: tests,
     pattern: /\b(it|test|describe)(\.\w+)*\.only\b/,
     looksAt: "code",
@@ -94,7 +94,7 @@ export const houseRules: readonly HouseRule[] = [
     canary: { path: "test/unit/x.test.ts", text: `it("${"SSE"}-1: begins", run);` },
   },
   {
-    name: "no test is a plan",
+    name: "no test is only planned",
     instead: "write the test",
     in: tests,
     pattern: /\b(it|test|describe)(\.\w+)*\.todo\b/,
@@ -118,7 +118,7 @@ export const houseRules: readonly HouseRule[] = [
     canary: { path: "docs/x.md", text: `${"<".repeat(7)} HEAD` },
   },
   {
-    name: "no path of a machine",
+    name: "no absolute path of a developer's machine",
     instead: "write paths relative to the repository",
     in: /./,
     except: /^package-lock\.json$/,
@@ -128,7 +128,7 @@ export const houseRules: readonly HouseRule[] = [
   },
   {
     name: "no address of a package registry",
-    instead: "leave registries to npm's configuration",
+    instead: "remove it: npm's configuration names the registry",
     in: /./,
     pattern: /https?:\/\/[^\s"'/]*(registry|artifactory|nexus|verdaccio|pypi|npmjs)[^\s"'/]*|"resolved": "https?:/i,
     looksAt: "text",
@@ -145,7 +145,7 @@ export function violations(rule: HouseRule, path: string, text: string): string[
     .flatMap((line, index) => (rule.pattern.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : []));
 }
 
-/** Replaces comments by nothing, and keeps line numbers. Sufficient for formatted code. */
+/** Removes comments, and keeps line numbers. Sufficient for formatted code. */
 function withoutComments(text: string): string {
   return text
     .replaceAll(/\/\*[\s\S]*?\*\//g, (comment) => comment.replaceAll(/[^\n]/g, ""))
@@ -164,7 +164,7 @@ export function unexplainedSkips(path: string, text: string): string[] {
   });
 }
 
-/** Generated or third-party files, whose length we do not choose. */
+/** Generated or third-party files, whose length is not limited. */
 export const uncounted = /^(gen|test\/fixtures)\/|(^|\/)package-lock\.json$|^docs\/(config\.md|uis\..+)$|^LICENSE$/;
 
 /** Files that may be longer than 400 lines, each with the reason. */

@@ -20,13 +20,13 @@ describe("house rules", () => {
     expect(files.flatMap(({ path, text }) => violations(rule, path, text))).toEqual([]);
   });
 
-  it.each(houseRules)("a planted violation is caught: $name", (rule) => {
+  it.each(houseRules)("a violation is detected: $name", (rule) => {
     expect(violations(rule, rule.canary.path, `first line\n${rule.canary.text}\n`)).toEqual([
       expect.stringMatching(/:2: /),
     ]);
   });
 
-  it("a rule about code does not read comments", () => {
+  it("a rule about code ignores comments", () => {
     const clock = houseRules.filter((rule) => rule.name === "src/domain reads no clock");
     const text = "/** Never Date.now(). */\n// nor new Date()\nexport const address = 'http://x'; // Date.now\n";
     expect(clock.flatMap((rule) => violations(rule, "src/domain/x.ts", text))).toEqual([]);
@@ -41,7 +41,7 @@ describe("skipped tests", () => {
     expect(skips.flatMap(({ path, text }) => unexplainedSkips(path, text))).toEqual([]);
   });
 
-  it("are caught when they do not", () => {
+  it("are reported if they have no reason", () => {
     expect(unexplainedSkips("x.test.ts", `it.skip("works", run);`)).toHaveLength(1);
     expect(unexplainedSkips("x.test.ts", `it.skipIf(old)("works", run);`)).toHaveLength(1);
     expect(unexplainedSkips("x.test.ts", `// Node 20 has no node:sqlite.\nit.skipIf(old)("works", run);`)).toEqual([]);
@@ -50,7 +50,7 @@ describe("skipped tests", () => {
   });
 });
 
-describe("files", () => {
+describe("files of the repository", () => {
   it(`have at most ${linesMax} lines, or a reason in longFiles`, () => {
     const long = files.filter(
       ({ path, text }) => !uncounted.test(path) && text.trimEnd().split("\n").length > linesMax,
@@ -58,7 +58,7 @@ describe("files", () => {
     expect(long.map(({ path }) => path).sort()).toEqual(Object.keys(longFiles).sort());
   });
 
-  it("are named after an idea", () => {
+  it("have names that describe their content, unlike utils or helpers", () => {
     expect(emptyNames(files.map(({ path }) => path))).toEqual([]);
     expect(emptyNames(["src/lib/utils.ts", "src/domain/key-manager.ts", "test/helpers/x.ts"])).toHaveLength(3);
   });

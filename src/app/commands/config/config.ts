@@ -22,7 +22,7 @@ export async function checkConfig(io: CliIo, file: string | undefined, options: 
   }
 }
 
-/** `uis config schema`: for editors, e.g. in a first line `# yaml-language-server: $schema=…`. */
+/** `uis config schema`: a schema for editors, which can be named in a first line `# yaml-language-server: $schema=…`. */
 export function printSchema(io: CliIo, options: CommandOptions): void {
   const schema = configJsonSchema();
   print(io, options, schema, JSON.stringify(schema, null, 2));

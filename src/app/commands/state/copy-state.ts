@@ -33,7 +33,7 @@ export async function copyState(io: CliIo, options: CopyOptions): Promise<number
   const log = createLogger({ level: "silent", sink: io.stderr });
   const target = await openCopyTarget(options.to, config, { clock: createSystemClock(), log });
   try {
-    // Left by a command that was killed.
+    // An earlier command that was killed may have left the file.
     await rm(file, { force: true });
     const owner = await writeBackup(io, file, options);
     if (!existsSync(file)) {
@@ -68,7 +68,7 @@ function requireEmbedded({ state }: Config): void {
   );
 }
 
-/** A service that was killed settles them at its next start, and only then their usage is in the file. */
+/** Warns of requests that ran when the service was killed: their usage is in the file only after its next start. */
 function noteRunningRequests(io: CliIo, { runningRequests }: StateSource): void {
   if (runningRequests === 0) return;
   io.stderr.write(

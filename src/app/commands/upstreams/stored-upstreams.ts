@@ -13,7 +13,7 @@ import { callAsAdministrator, present } from "../service-client.js";
 interface AddOptions extends CommandOptions {
   readonly url: string;
   readonly kind?: string;
-  /** `-`: stdin. */
+  /** File with the API key; `-` reads the key from stdin. */
   readonly keyFile?: string;
   readonly apiVersion?: string;
   readonly models?: string[];
@@ -26,7 +26,7 @@ interface AddOptions extends CommandOptions {
 
 /** `uis upstreams add`. Without a kind the service asks the server for it first. */
 export async function addUpstream(io: CliIo, name: string, options: AddOptions): Promise<void> {
-  // This --url is the upstream's, not the service's.
+  // Here --url is the URL of the upstream, and --service-url that of the service.
   const { url, kind, keyFile, apiVersion, models, native, weight, priority, slots, serviceUrl, ...rest } = options;
   const key = keyFile === undefined ? "" : await readKey(io, keyFile);
   const { upstream } = await callAsAdministrator(io, { ...rest, url: serviceUrl }, UpstreamService, async (client) => {
@@ -103,7 +103,7 @@ export async function drainDeployment(
   print(io, options, deployment === undefined ? { id, draining: false } : deploymentObject(deployment), text);
 }
 
-/** An upstream for JSON, as `upstreamOf` of those in the configuration. */
+/** An upstream of the running service for JSON. `upstreamOf` does the same for upstreams of the configuration. */
 export function upstreamObject(upstream: Upstream): object {
   const { name, kind, url, deployments, discover, source } = upstream;
   return {
@@ -144,7 +144,7 @@ function deploymentObject(deployment: UpstreamDeployment): object {
   };
 }
 
-/** One line for each upstream, and one for each of its deployments that is not ready. */
+/** One line for each upstream, followed by one line for each of its deployments that is not ready. */
 export function upstreamLines(io: CliIo, upstreams: readonly Upstream[]): readonly string[] {
   const rows = upstreams.map((upstream) => {
     const { name, kind, url, source, problem, deployments } = upstream;

@@ -6,9 +6,9 @@ import { verifyWebhook, type WebhookRefusal } from "../../../lib/webhook-signatu
 import { type CliIo, CommandError, exitCode, print } from "../../command-line/cli-io.js";
 
 interface ListenOptions {
-  /** 0 picks a free one. */
+  /** Port to listen on; 0 picks a free one. */
   readonly port: number;
-  /** Any of them may match. Absent: signatures are not verified. */
+  /** Secrets, any of which may match. Absent: signatures are not verified. */
   readonly secret?: string[];
   readonly json?: boolean;
 }
@@ -16,8 +16,8 @@ interface ListenOptions {
 const host = "127.0.0.1";
 
 /**
- * `uis webhooks listen`: answers 200 to valid deliveries, without a secret to all, else 400. Resolves after SIGINT or
- * SIGTERM.
+ * `uis webhooks listen`: answers 200 to valid deliveries and 400 to others; without a secret it answers 200 to all. Resolves
+ * after SIGINT or SIGTERM.
  */
 export async function listenForDeliveries(io: CliIo, options: ListenOptions): Promise<void> {
   const server = createServer((request, response) => {
@@ -103,11 +103,11 @@ function receivedText(received: ReturnType<typeof toReceived>): string {
 }
 
 interface VerifyOptions {
-  /** Any of them may match. */
+  /** Secrets, any of which may match. */
   readonly secret: string[];
-  /** Value of Service-Signature. */
+  /** Value of the header Service-Signature. */
   readonly header: string;
-  /** Unix time in seconds, instead of now. */
+  /** Unix time in seconds, instead of the present. */
   readonly at?: number;
   readonly json?: boolean;
 }
@@ -137,7 +137,7 @@ export async function verifyDelivery(io: CliIo, options: VerifyOptions): Promise
   return exitCode.failed;
 }
 
-/** Maximum size of a body; those of the service are far smaller. */
+/** Maximum size of a body; the service sends far smaller bodies. */
 const deliveryBytesMax = 1_048_576;
 
 /** Reads a whole body; null if it is too large. */

@@ -29,7 +29,7 @@ import type { CommandOptions } from "../load-for-command.js";
 import { callAsAdministrator, pagesOf, present } from "../service-client.js";
 
 interface Options extends CommandOptions {
-  /** Default: `default`; for deliveries: all accounts. */
+  /** Default: the account `default`; for lists of deliveries: all accounts. */
   readonly account?: string;
 }
 
@@ -42,7 +42,7 @@ interface AddOptions extends Options {
 
 interface ListDeliveriesOptions extends Options {
   readonly state?: string;
-  /** Id. */
+  /** Id of an endpoint. */
   readonly endpoint?: string;
   /** Maximum number of deliveries. */
   readonly limit: number;
@@ -62,7 +62,7 @@ interface ReplayOptions extends Options {
 
 /** `uis webhooks add` */
 export async function addWebhook(io: CliIo, options: AddOptions): Promise<void> {
-  // This --url is the endpoint's, not the service's.
+  // Here --url is the URL of the endpoint, and --service-url that of the service.
   const { url, events, description = "", account = "", serviceUrl, ...rest } = options;
   const request = { webhookEndpoint: { account, url, events, description } };
   const created = await callAsAdministrator(io, { ...rest, url: serviceUrl }, WebhookEndpointService, (client) =>
@@ -152,7 +152,7 @@ function endpointCells({ id, account, url, events, status, failingSince }: Webho
 }
 
 const pageSizeMax = 1_000;
-/** Maximum deliveries that one call of a replay queues; when it queues as many, there may be more. */
+/** Maximum deliveries that one call of a replay queues. A call that queues this number must be repeated. */
 const replayedMax = 10_000;
 
 /** `uis webhooks deliveries`: newest first. Says on stderr if there are more than `--limit`. */
@@ -198,7 +198,7 @@ export async function retryDelivery(io: CliIo, id: string, options: RetryOptions
   print(io, options, toDeliveryObject(present(delivery)), ...deliveryLines(io, [present(delivery)]));
 }
 
-/** `uis webhooks replay`: the whole time span, in as many calls as it takes. */
+/** `uis webhooks replay`: replays the whole time span, with several calls if necessary. */
 export async function replayDeliveries(io: CliIo, endpointId: string, options: ReplayOptions): Promise<void> {
   const { to, all = false, restart = false, account = "" } = options;
   const request = {

@@ -24,7 +24,7 @@ afterEach(() => rm(cwd, { recursive: true, force: true }));
 const chunk = (fields: MessageInitShape<typeof ChatCompletionChunkSchema>) => create(ChatCompletionChunkSchema, fields);
 const text = (content: string) => chunk({ choices: [{ delta: { content } }] });
 
-/** Answers with the question, in two pieces of one second each; waits for Ctrl-C if the question is "wait". */
+/** A model that answers "You said " and the question. For "wait" it hangs in between until Ctrl-C; for "fail" it fails. */
 function createModel(asked: ChatCompletionParams[], clock: { ms: number }): AskModel {
   return async function* (params, signal) {
     const request = create(ChatCompletionParamsSchema, params);
@@ -44,7 +44,7 @@ function createModel(asked: ChatCompletionParams[], clock: { ms: number }): AskM
   };
 }
 
-/** A chat on a terminal of which both sides are in this process. */
+/** Starts a chat on a simulated terminal, whose keyboard and screen the test controls. */
 function startChat(env: Record<string, string> = { NO_COLOR: "1" }) {
   const stdin = Object.assign(new PassThrough(), { isTTY: true });
   const stdout = Object.assign(new PassThrough(), { isTTY: true, columns: 200 });
@@ -62,10 +62,10 @@ function startChat(env: Record<string, string> = { NO_COLOR: "1" }) {
     asked,
     ended,
     shown: () => shown,
-    /** Types, and waits until the terminal shows the text after what it showed before. */
+    /** Types keys, and waits until the terminal shows the text after its earlier output. */
     async type(keys: string, until: string): Promise<void> {
       const before = shown.length;
-      // The prompt comes before the next keys, as people type them.
+      // People type the next keys only after the prompt has appeared.
       await setImmediate();
       stdin.write(keys);
       await eventually(() => shown.slice(before).includes(until), `${JSON.stringify(until)} after ${keys}`);
@@ -96,7 +96,7 @@ describe("a chat on a terminal", () => {
     expect(shown()).toContain("Chat with m. /help lists the commands");
   });
 
-  it("reads a message of several lines between marks, and brings back earlier lines with Arrow Up", async () => {
+  it("reads a message of several lines between marks, and shows earlier lines again with Arrow Up", async () => {
     const { asked, type, leave } = startChat();
     await type('"""first\r', "... ");
     await type("second\r", "... ");
@@ -106,7 +106,7 @@ describe("a chat on a terminal", () => {
     expect(asked.map((params) => textsOf(params).at(-1))).toEqual(["USER: first\nsecond", "USER: second"]);
   });
 
-  it("Ctrl-C stops the answer and not the chat, and the answer counts as far as it came", async () => {
+  it("Ctrl-C stops the answer but not the chat, and the received part of the answer stays in the conversation", async () => {
     const { asked, type, leave } = startChat();
     await type("wait\r", "You said ");
     await type("\u0003", "[stopped]\n");
@@ -116,7 +116,7 @@ describe("a chat on a terminal", () => {
     expect(textsOf(asked[1] as ChatCompletionParams)).toEqual(["USER: wait", "ASSISTANT: You said ", "USER: Go on"]);
   });
 
-  it("shows an error and goes on without the failed question; Ctrl-D ends the chat on a new line", async () => {
+  it("shows an error and continues without the failed question; Ctrl-D ends the chat on a new line", async () => {
     const { asked, type, leave, shown } = startChat();
     await type("fail\r", "error: the model is unavailable\n");
     await type("Hello\r", "You said Hello\n");
@@ -125,7 +125,7 @@ describe("a chat on a terminal", () => {
     expect(asked.map(textsOf)[1]).toEqual(["USER: Hello"]);
   });
 
-  it("changes settings and the system message, and explains wrong ones", async () => {
+  it("changes settings and the system message, and explains invalid values and commands", async () => {
     const { asked, type, leave } = startChat();
     await type("/set temperature 0.5\r", "temperature is 0.5.");
     await type("/set seed 7\r", "seed is 7.");
@@ -165,7 +165,7 @@ describe("a chat on a terminal", () => {
     expect(await readFile(join(cwd, "taken.json"), "utf8")).toBe("mine");
   });
 
-  it("shows reasoning faint and in lines of its own", async () => {
+  it("shows reasoning in faint colour and on separate lines", async () => {
     const { type, leave } = startChat({});
     await type("think\r", "\u001b[2mhm\u001b[0m\n\nYou said think\n");
     await leave("/bye\r");

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { completionScript } from "../../../../src/app/command-line/completion.js";
 import { allCommands, silentProgram } from "../../../support/cli/all-commands.js";
 
-/** What bash offers after these words; the last one is the beginning of a word. */
+/** The words that bash offers after these words, of which the last one is incomplete. */
 function offered(lines: readonly (readonly string[])[]): readonly string[][] {
   const script = [
     completionScript(silentProgram(), "bash"),
@@ -19,7 +19,7 @@ function offered(lines: readonly (readonly string[])[]): readonly string[][] {
 }
 
 describe("completion in bash", () => {
-  it("offers commands, options, fixed values and files where they may stand", () => {
+  it("offers commands, options, fixed values and files at the positions where they are allowed", () => {
     const [first, group, ofCommand, values, option, none, shells, files] = offered([
       [""],
       ["keys", "cr"],

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { uis } from "../../../support/cli-run.js";
 
-it("writes a valid configuration, whose comments are valid settings too", async () => {
+it("uis config init writes a valid configuration, which stays valid when its comments are uncommented", async () => {
   const cwd = await mkdtemp(join(tmpdir(), "uis-init-"));
   onTestFinished(() => rm(cwd, { recursive: true, force: true }));
   const file = join(cwd, "uis.yaml");

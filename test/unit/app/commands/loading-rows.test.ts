@@ -44,7 +44,7 @@ describe("the rows of loading models", () => {
     ]);
   });
 
-  it("are at most 8 and never wider than the terminal, and the models of those that went are named once", () => {
+  it("are at most 8 and never wider than the terminal, and `update` returns each removed row's model once", () => {
     const { rows, update } = setUp();
     const fetching = { stage: "fetching", share: 0.5, receivedBytes: 5e8, totalBytes: 1e9 } as const;
     update(0, ...Array.from({ length: 10 }, () => fetching));

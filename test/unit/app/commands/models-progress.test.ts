@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createProgressText } from "../../../../src/app/commands/models.js";
 
 const totalBytes = 50_000_000;
-/** Begin of the line, and the rest of the screen erased. */
+/** Moves the cursor to the beginning of the line, and erases the rest of the screen. */
 const redraw = "\r\u001b[J";
 
 function record(isTTY: boolean) {
@@ -33,7 +33,7 @@ describe("progress of a pull", () => {
     expect(writes).toEqual(["fetching: 0 bytes\n", "fetching: 100 MB\n", "fetching: 200 MB\n"]);
   });
 
-  it("restarts when another source is tried", () => {
+  it("starts again at a lower percentage when another source is tried", () => {
     const { writes, progress } = record(false);
     for (const receivedBytes of [0, 10_000_000, 0, 10_000_000]) progress.show({ receivedBytes, totalBytes });
     expect(writes).toHaveLength(4);
@@ -53,7 +53,7 @@ describe("progress of a pull", () => {
     expect(writes.at(-1)).toBe("[##############################] 100 %  50.0 of 50.0 MB\n");
   });
 
-  it("shows rate and time left of the last seconds, also of a download that is resumed", () => {
+  it("shows rate and remaining time from the last seconds, also of a resumed download", () => {
     const { time, writes, progress } = record(false);
     const atMs = (ms: number, receivedBytes: number) => {
       time.ms = ms;
@@ -73,14 +73,14 @@ describe("progress of a pull", () => {
     ]);
   });
 
-  it("names the conversion that follows a download", () => {
+  it("has a line for the conversion that follows a download", () => {
     const { writes, progress } = record(false);
     progress.show({ receivedBytes: totalBytes, totalBytes });
     progress.show({ stage: "converting", receivedBytes: 0, totalBytes: null });
     expect(writes).toEqual(["fetching: 100 %, 50.0 MB of 50.0 MB\n", "converting\n"]);
   });
 
-  it("writes nothing if nothing was downloaded", () => {
+  it("is empty if nothing was downloaded", () => {
     const { writes, progress } = record(true);
     progress.end();
     expect(writes).toEqual([]);

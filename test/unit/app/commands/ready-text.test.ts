@@ -66,7 +66,7 @@ describe("the text printed at start", () => {
     expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
   });
 
-  it("shows the set-up link only at the first start, and how to create another (KEY-20)", () => {
+  it("shows the set-up link, and how to create another one, only at the first start (KEY-20)", () => {
     const first = readyText(serviceWith([{ id: "m" }]));
     expect(first).toContain("http://127.0.0.1:8080/dashboard/setup#token=one-time\n");
     expect(first).toContain("uis admin link");
@@ -75,7 +75,7 @@ describe("the text printed at start", () => {
     expect(later).not.toContain("uis admin link");
   });
 
-  it("names the way to a password at every start without one", () => {
+  it("shows how to set a password at every start until one is set", () => {
     const text = readyText(serviceWith([{ id: "m" }], {}, null, false));
     expect(text).toContain("no password is set yet: uis admin link");
     const byNpm = readyText(serviceWith([{ id: "m" }], {}, null, false), { uis: commandName({ npm_execpath: "npm" }) });

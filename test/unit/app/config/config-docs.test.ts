@@ -8,7 +8,7 @@ it.each([...renderConfigFiles()])("%s matches the schema (run: npx tsx scripts/c
   expect(readFileSync(path, "utf8")).toBe(text);
 });
 
-it("the example is a valid configuration", () => {
+it("docs/uis.example.yaml is a valid configuration", () => {
   const example: unknown = parse(readFileSync("docs/uis.example.yaml", "utf8"));
   expect(configSchema.safeParse(example).error).toBeUndefined();
 });

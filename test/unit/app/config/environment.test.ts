@@ -21,7 +21,7 @@ describe("misspeltNames", () => {
     expect(misspeltNames(env)).toEqual([]);
   });
 
-  it("takes the keys of configured upstreams as known, and finds a similar one", () => {
+  it("knows the key variables of configured upstreams, and finds names similar to them", () => {
     const env = { UIS_UPSTREAM_GPU_1_KEY: "k", UIS_UPSTREAM_GPU_1_KEY_FILE: "f", UIS_UPSTREAM_GPU1_KEY: "k" };
     expect(misspeltNames(env, ["gpu-1"])).toEqual([{ name: "UIS_UPSTREAM_GPU1_KEY", meant: "UIS_UPSTREAM_GPU_1_KEY" }]);
   });

@@ -11,12 +11,12 @@ const names = (Object.keys(defaultLimits) as (keyof ServiceLimits)[]).filter(
   (name) => !constantLimits.has(limitSettingName(name)),
 );
 
-describe("limits", () => {
-  it("are those of the contract by default", () => {
+describe("settings of limits", () => {
+  it("have the defaults of src/contract/limits.ts", () => {
     expect(toServiceLimits(limitsSettings.parse({}))).toEqual(defaultLimits);
   });
 
-  it("take the unit of a duration from the value, not from the name", () => {
+  it("have names without a unit of time, because the unit is part of the value", () => {
     expect(names.map(limitSettingName)).toEqual(Object.keys(limitsSettings.shape));
     expect(limitSettingName("bodyBytesMax")).toBe("body_bytes_max");
     expect(limitSettingName("http2HeaderBytesMax")).toBe("http2_header_bytes_max");
@@ -34,7 +34,7 @@ describe("limits", () => {
     expect(limits).toEqual({ ...defaultLimits, [name]: meant });
   });
 
-  it("reject values out of range", () => {
+  it("are rejected if a value is out of range", () => {
     expect(limitsSettings.safeParse({ stall: "2h" }).success).toBe(false);
     expect(limitsSettings.safeParse({ body_bytes_max: 1 }).success).toBe(false);
     expect(limitsSettings.safeParse({ n_max: 0 }).success).toBe(false);

@@ -63,8 +63,8 @@ describe("precedence of settings", () => {
   });
 });
 
-describe("the environment", () => {
-  it("sets every kind of setting", async () => {
+describe("a setting from an environment variable", () => {
+  it("can be a number, a text, a list or another kind of value", async () => {
     const env = {
       UIS_LIMITS_BODY_BYTES_MAX: "5MiB",
       UIS_LIMITS_N_MAX: "10",
@@ -87,7 +87,7 @@ describe("the environment", () => {
     expect(config.log.level).toBe("warn");
   });
 
-  it("reports, as the file does, a former setting that is now a constant, with its value", async () => {
+  it("is reported, as in the file, if it is now a constant", async () => {
     const constant = { path: "limits.tools_max", hint: "remove it" };
     expect(await problemsOf("limits:\n  tools_max: 5\n")).toEqual([
       { line: 2, column: 3, message: "is no longer a setting: it is always 128", ...constant },
@@ -97,7 +97,7 @@ describe("the environment", () => {
     expect(await problemsOf("", { env })).toEqual([{ line: null, column: null, message, ...constant }]);
   });
 
-  it("is named in the error for an invalid value, which has no line number", async () => {
+  it("with an invalid value causes an error with the variable's name and no line number", async () => {
     expect(await problemsOf(null, { env: { PORT: "eighty" } })).toEqual([
       {
         line: null,
@@ -123,7 +123,7 @@ describe("a secret of the environment", () => {
     );
   });
 
-  it("is named with its file in the error for an invalid value, which is not shown", async () => {
+  it("is not shown in the error for an invalid value, which names the variable of the file", async () => {
     const env = { REDIS_URL_FILE: await stored("hunter2") };
     const [problem] = await problemsOf(null, { env });
     expect(problem).toMatchObject({ path: "state.redis_url", message: expect.stringContaining("REDIS_URL_FILE") });
@@ -159,7 +159,7 @@ describe("problems of a configuration", () => {
       "requests_per_minute",
     ],
   ])(
-    "include a hint for a misspelt name, also below alternatives and below free names: %s",
+    "include a hint for a misspelt name, also inside groups with alternatives or free names: %s",
     async (text, path, meant) => {
       expect(await problemsOf(`${text}\n`)).toMatchObject([
         { path, message: "unknown setting", hint: `did you mean "${meant}"?` },
@@ -187,7 +187,7 @@ describe("problems of a configuration", () => {
     expect(problem?.message).toBe(`the configuration file ${join(folder, "gone.yaml")} does not exist`);
   });
 
-  it("include contradictory values", async () => {
+  it("include settings that contradict each other", async () => {
     const paths = async (text: string) => (await problemsOf(text)).map((problem) => problem.path);
     expect(await paths("server: { tls: { cert_file: a } }\n")).toEqual(["server.tls.key_file"]);
     expect(await paths("server: { tls: { client_ca_file: a } }\n")).toEqual(["server.tls.client_ca_file"]);
@@ -204,7 +204,7 @@ describe("problems of a configuration", () => {
   });
 });
 
-describe("the example of the contract", () => {
+describe("a configuration with all groups of settings", () => {
   const contractExample = `
 state: { redis_url: null, durability: every-write }
 core: { addresses: [], token: null }
@@ -220,7 +220,7 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
   });
 });
 
-describe("the roles", () => {
+describe("settings of roles", () => {
   const redis = "state: { redis_url: redis://h }";
 
   it("a gateway needs Redis and the addresses of its cores", async () => {
@@ -245,7 +245,7 @@ describe("the roles", () => {
     },
   );
 
-  it("a token of the wrong form is rejected without being shown, also from a variable", async () => {
+  it("a core token of the wrong form is rejected and not shown, also from a variable", async () => {
     for (const problems of [
       await problemsOf("core: { token: too-short }\n"),
       await problemsOf(null, { env: { UIS_CORE_TOKEN: "too-short" } }),
@@ -280,7 +280,7 @@ describe("the setting state.redis_url", () => {
   });
 });
 
-it("the loaded configuration cannot be changed", async () => {
+it("a loaded configuration is immutable", async () => {
   const config = await load("models: [{ id: a, engine: scripted }]\n");
   expect(() => Object.assign(config.server, { port: 1 })).toThrow(TypeError);
   expect(() => Object.assign(config.models?.[0] ?? {}, { id: "b" })).toThrow(TypeError);

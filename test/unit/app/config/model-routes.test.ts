@@ -44,7 +44,7 @@ describe("toModelRoutes", () => {
     ]);
   });
 
-  it("takes over what is set, and a list of capabilities as complete", () => {
+  it("uses the values that are set, and treats a list of capabilities as complete", () => {
     const set = {
       id: "own",
       slots: 10,
@@ -77,7 +77,7 @@ describe("toModelRoutes", () => {
     });
   });
 
-  it("tells free requests from the prices of the model", () => {
+  it("distinguishes a price of 0 from an absent one, for which the model's prices apply", () => {
     const pricesOf = (prices: object) =>
       routesOf([{ id: "m", deployments: [on("gpu", { prices })] }])[0]?.deployments[0]?.prices;
     expect(pricesOf({})).toBeNull();
@@ -93,7 +93,7 @@ describe("toModelRoutes", () => {
     expect(idsOf(models)).toEqual([["gpu/a", "cpu/b"], ["embedded/b"], ["paid/gpt"]]);
   });
 
-  it("numbers deployments that would have the same id, and never takes one that is set", () => {
+  it("numbers deployments that would have the same id, and avoids ids that are set", () => {
     const models = [
       { id: "a", deployments: [on("gpu", { model: "x" }), on("gpu", { model: "x" })] },
       { id: "alias", deployments: [on("gpu", { model: "x" }), on("cpu", { id: "gpu/x#2" })] },
@@ -104,7 +104,7 @@ describe("toModelRoutes", () => {
     ]);
   });
 
-  it("prefers equal prompts on one deployment if several keep computed prompts", () => {
+  it("sends equal prompts to one deployment by default if several upstreams have a prompt cache", () => {
     const affinityOf = (...upstreams: string[]) =>
       routesOf([{ id: "m", deployments: upstreams.map((name) => on(name)) }])[0]?.affinity;
     expect(affinityOf("gpu", "cpu")).toBe("prefix");

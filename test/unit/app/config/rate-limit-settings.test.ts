@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { rateLimitSettings, toRateLimitDefaults } from "../../../../src/app/config/limits-settings.js";
 import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 
-describe("rate_limits", () => {
-  it("are unlimited by default", () => {
+describe("settings of rate_limits", () => {
+  it("set no limits by default", () => {
     expect(toRateLimitDefaults(rateLimitSettings.parse({}))).toEqual({
       key: unlimited,
       account: unlimited,
@@ -11,7 +11,7 @@ describe("rate_limits", () => {
     });
   });
 
-  it("are set for keys, for accounts and for models, each limit by itself (state RL-1)", () => {
+  it("set limits for keys, accounts and models independently (state RL-1)", () => {
     const settings = rateLimitSettings.parse({
       default_key: { requests_per_minute: 60 },
       default_account: { tokens_per_minute: 100_000, concurrency: null },
@@ -29,7 +29,7 @@ describe("rate_limits", () => {
     { default_key: { requests_per_second: 1 } },
     { default_account: { tokens_per_minute: 1.5 } },
     { models: { "no model": {} } },
-  ])("reject %j", (settings) => {
+  ])("are rejected: %j", (settings) => {
     expect(rateLimitSettings.safeParse(settings).success).toBe(false);
   });
 });

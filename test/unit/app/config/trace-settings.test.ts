@@ -14,7 +14,7 @@ describe("settings of traces", () => {
     expect(readTraceSettings(variables)).toBeNull();
   });
 
-  it("append /v1/traces to the endpoint for all signals, and use the endpoint for traces as it is", () => {
+  it("append /v1/traces to the endpoint for all signals, and use the endpoint for traces unchanged", () => {
     expect(readTraceSettings(endpoint)).toMatchObject({
       endpoint: "http://collector:4318/v1/traces",
       serviceName: "unified-inference",
@@ -26,7 +26,7 @@ describe("settings of traces", () => {
     expect(readTraceSettings(own)?.endpoint).toBe("http://other/x");
   });
 
-  it("read lists of names and values, percent-encoded", () => {
+  it("contain the decoded values of lists with percent-encoding", () => {
     const settings = readTraceSettings({
       ...endpoint,
       OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20abc, x-team = a%zz ,nonsense",
@@ -39,7 +39,7 @@ describe("settings of traces", () => {
     });
   });
 
-  it("warn of invalid variables and use the defaults", () => {
+  it("contain a warning and the default for each invalid variable", () => {
     const settings = readTraceSettings({
       ...endpoint,
       OTEL_TRACES_SAMPLER: "jaeger",

@@ -49,7 +49,7 @@ models:
 
 const model = (rest: string) => `upstreams:\n  gpu: { url: http://h/v1 }\nmodels:\n  - id: m\n${rest}`;
 
-describe("upstreams", () => {
+describe("settings of upstreams", () => {
   it("have the documented defaults", async () => {
     const { upstreams } = await load("upstreams: { gpu: { url: http://vllm:8000/v1 } }\n");
     const tls = { ca_file: null, cert_file: null, key_file: null, server_name: null };
@@ -70,13 +70,13 @@ describe("upstreams", () => {
     });
   });
 
-  it("accept a complete example, whose defaults are the real ones", async () => {
+  it("accept the complete example of an upstream", async () => {
     const complete = await load(contractExample);
     expect(complete.upstreams["gpu"]).toMatchObject({ kind: "vllm", discover: "off", total: 600_000 });
     expect(complete.models?.[1]).toMatchObject({ affinity: "prefix", fallbacks: ["llama-8b"] });
   });
 
-  it("may be set whole by a variable", async () => {
+  it("can be set together by one variable", async () => {
     const env = { UIS_UPSTREAMS: "{ gpu: { url: http://h/v1, discover: 5s } }" };
     expect((await load("", env)).upstreams["gpu"]?.discover).toBe(5_000);
   });
@@ -99,7 +99,7 @@ describe("upstreams", () => {
   it.each([
     ["gpu-1", "UIS_UPSTREAM_GPU_1_KEY"],
     ["a.b_c", "UIS_UPSTREAM_A_B_C_KEY"],
-  ])("%s has the variable %s", (name, variable) => {
+  ])("of %s have the key variable %s", (name, variable) => {
     expect(upstreamKeyVariable(name)).toBe(variable);
   });
 
@@ -166,11 +166,11 @@ describe("upstreams", () => {
       "embedded: { url: http://h }",
       "2:3: upstreams.embedded: is reserved for deployments without an upstream: rename it",
     ],
-  ])("refuse %s", async (entry, problem) => {
+  ])("are rejected: %s", async (entry, problem) => {
     expect(await problemsOf(`upstreams:\n  ${entry}\n`)).toEqual([problem]);
   });
 
-  it("refuse two names with the same variable", async () => {
+  it("must not have names with the same key variable", async () => {
     expect(await problemsOf("upstreams:\n  gpu-1: { url: http://h }\n  gpu_1: { url: http://h }\n")).toEqual([
       "3:3: upstreams.gpu_1: has the variable UIS_UPSTREAM_GPU_1_KEY, as gpu-1 has: rename one of them",
     ]);
@@ -178,7 +178,7 @@ describe("upstreams", () => {
 });
 
 describe("deployments of upstreams", () => {
-  it("may be a model by itself", async () => {
+  it("can be written as a model without a list of deployments", async () => {
     const { models } = await load(model("    engine: openai\n    upstream: gpu\n    slots: 65536\n"));
     expect(models?.[0]).toMatchObject({ engine: "openai", upstream: "gpu", slots: 65_536 });
   });
@@ -253,11 +253,11 @@ describe("deployments of upstreams", () => {
       "    deployments:\n      - { engine: openai, upstream: gpu, id: a }\n      - { engine: openai, upstream: gpu, id: a }\n",
       '7:42: models[0].deployments[1].id: "a" is used by another deployment',
     ],
-  ])("refuse %s", async (rest, problem) => {
+  ])("are rejected: %s", async (rest, problem) => {
     expect(await problemsOf(model(rest))).toEqual([problem]);
   });
 
-  it("may have defaults for every option that the servers of all their deployments take", async () => {
+  it("may have defaults for every option that the servers of all their deployments accept", async () => {
     const withMinP = (kind: string) =>
       `upstreams: { gpu: { url: http://h/v1, kind: vllm }, other: { url: http://o/v1, kind: ${kind} } }\nmodels:\n` +
       "  - id: m\n    defaults: { min_p: 0.1, stop: END }\n    deployments:\n" +
@@ -268,7 +268,7 @@ describe("deployments of upstreams", () => {
     ]);
   });
 
-  it("may have fallbacks that are no configured models, and that name each other", async () => {
+  it("may have fallbacks that are not configured models, and fallbacks that name each other", async () => {
     const elsewhere = "models:\n  - { id: m, engine: scripted, fallbacks: [any] }\n";
     expect((await load(elsewhere)).models?.[0]?.fallbacks).toEqual(["any"]);
     const mutual =

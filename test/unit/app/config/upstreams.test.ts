@@ -33,7 +33,7 @@ async function read(text: string, env: Record<string, string> = {}) {
   return readUpstreams(await loadConfig({ env, cwd: folder }), { env, cwd: folder });
 }
 
-/** The upstream `gpu` with these settings. */
+/** Reads a configuration in which the upstream `gpu` has these settings. */
 async function readOne(settings: string, env: Record<string, string> = {}) {
   const [upstream] = await read(`upstreams:\n  gpu: { url: "https://h/v1/", ${settings} }\n`, env);
   if (upstream === undefined) throw new Error("there is no upstream");
@@ -49,7 +49,7 @@ async function problemsOf(settings: string, env: Record<string, string> = {}): P
 const keysOf = ({ keys }: Awaited<ReturnType<typeof readOne>>) => keys.map((key) => key.reveal());
 
 describe("the keys of an upstream", () => {
-  it("come from the variable, else from the file with one key, or with one per line", async () => {
+  it("come from the variable, otherwise from a file with one key or one key per line", async () => {
     await put("one", "sk-1\n");
     await put("many", "# team a\nsk-1\r\n\n  sk-2  \n# sk-3\nsk-1\n");
     expect(keysOf(await readOne(""))).toEqual([]);
@@ -60,14 +60,14 @@ describe("the keys of an upstream", () => {
     expect(keysOf(await readOne("", { UIS_UPSTREAM_GPU_KEY_FILE: join(folder, "one") }))).toEqual(["sk-1"]);
   });
 
-  it("are in no text of the definition (SEC-18)", async () => {
+  it("do not occur in any text form of the definition (SEC-18)", async () => {
     await put("one", "sk-canary-1\n");
     const upstream = await readOne("key_file: one, headers: { x-team: canary-2 }");
     expect(inspect(upstream, { depth: 9 }) + JSON.stringify(upstream)).not.toContain("canary");
     expect(upstream.headers["x-team"]?.reveal()).toBe("canary-2");
   });
 
-  it("make a changed definition when their file changes", async () => {
+  it("change the definition when their file changes", async () => {
     await put("one", "sk-1\n");
     const before = await readOne("key_file: one");
     expect(isDeepStrictEqual(before, await readOne("key_file: one"))).toBe(true);
@@ -100,7 +100,7 @@ describe("the keys of an upstream", () => {
       "key_file: good, headers: { Authorization: Basic x }",
       "f:2:48: upstreams.gpu.headers: has authorization, but the upstream also has a key: remove one of them",
     ],
-  ])("are refused without being shown: %s", async (settings, problem) => {
+  ])("are rejected and not shown: %s", async (settings, problem) => {
     await put("good", "sk-canary\n");
     await put("empty", "\n");
     await put("many", "sk-canary\nsk-canary\n");
@@ -110,7 +110,7 @@ describe("the keys of an upstream", () => {
     expect(problem).not.toContain("canary");
   });
 
-  it("are refused from a variable without being shown", async () => {
+  it("of a variable are rejected and not shown if they are invalid", async () => {
     expect(await problemsOf("", { UIS_UPSTREAM_GPU_KEY: "two words" })).toEqual([
       "UIS_UPSTREAM_GPU_KEY: must be one key: 1 to 8,192 printable ASCII characters without spaces",
     ]);
@@ -136,7 +136,7 @@ describe("uis config check", () => {
 });
 
 describe("the definition of an upstream", () => {
-  it("has everything resolved", async () => {
+  it("has the configured settings, and defaults for all others", async () => {
     expect(await readOne("kind: vllm, headers: { X-Team: a }, connect: 1s, native: [responses]")).toMatchObject({
       name: "gpu",
       kind: "vllm",
@@ -159,7 +159,7 @@ describe("the definition of an upstream", () => {
     expect(await totalOf("limits: { deadline: 90s }\n")).toBe(90_000);
   });
 
-  it("discovers models every 30 s if no model names it, and not otherwise", async () => {
+  it("discovers models every 30 s by default, but not if a configured model names the upstream", async () => {
     const discoverOf = async (discover: string, named: boolean) => {
       const models = named ? "models: [{ id: m, engine: openai, upstream: gpu }]\n" : "models: []\n";
       return (await read(`upstreams: { gpu: { url: http://h${discover} } }\n${models}`))[0]?.discoverMs;
@@ -170,7 +170,7 @@ describe("the definition of an upstream", () => {
     expect(await discoverOf(", discover: off", false)).toBeNull();
   });
 
-  it("has the contents of its TLS files, checked", async () => {
+  it("has the verified contents of its TLS files", async () => {
     const { cert, key } = authority.issue(["h"]);
     await put("ca.pem", authority.ca);
     await put("cert.pem", cert);

@@ -3,7 +3,7 @@ import { isOffSchedule, webhookSettings } from "../../../../src/app/config/webho
 
 const seconds = (...all: number[]): number[] => all.map((each) => each * 1_000);
 
-describe("webhooks", () => {
+describe("settings of webhooks", () => {
   it("follow the documented schedule by default (WH-25)", () => {
     const settings = webhookSettings.parse({});
     expect(settings).toMatchObject({ deliver: true, allow_http: false, endpoints_max: 20, attempt_timeout: 5_000 });
@@ -12,7 +12,7 @@ describe("webhooks", () => {
   });
 
   it.each([{ attempt_timeout: "1s" }, { retry_delays: ["1s"] }])(
-    "detect that %j differs from the schedule",
+    "differ from the documented schedule with %j",
     (settings) => {
       expect(isOffSchedule(webhookSettings.parse(settings))).toBe(true);
     },
@@ -24,7 +24,7 @@ describe("webhooks", () => {
     { dns_servers: ["1.1.1.1", "127.0.0.1:5353", "[::1]:53", "2606:4700::1111"] },
     { attempt_timeout: "10s" },
     { disable_after: "0s" },
-  ])("accept %j", (settings) => {
+  ])("are accepted: %j", (settings) => {
     expect(webhookSettings.safeParse(settings).success).toBe(true);
   });
 
@@ -38,11 +38,11 @@ describe("webhooks", () => {
     { endpoints_max: 0 },
     { retry_delays: [] },
     { retry: true },
-  ])("reject %j", (settings) => {
+  ])("are rejected: %j", (settings) => {
     expect(webhookSettings.safeParse(settings).success).toBe(false);
   });
 
-  it("reject a timeout that leaves less than 5 s of the lease (WH-34)", () => {
+  it("are rejected with a timeout that is less than 5 s shorter than the lease (WH-34)", () => {
     expect(webhookSettings.safeParse({ attempt_timeout: "10001ms" }).success).toBe(false);
   });
 });

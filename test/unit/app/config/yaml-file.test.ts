@@ -16,7 +16,7 @@ describe("references to variables", () => {
     expect((await readYaml(text, { N: "8080" })).data).toEqual({ a: 8080, b: "8080", c: true, d: null, e: 1.5 });
   });
 
-  it("use their default also for an empty variable, as in a shell", async () => {
+  it("use their default also if the variable is empty, as in a shell", async () => {
     const text = 'a: "${E:-x}"\nb: "${E}"\nc: "${E:-}"\n';
     expect((await readYaml(text, { E: "" })).data).toEqual({ a: "x", b: "", c: "" });
   });
@@ -32,7 +32,7 @@ describe("references to variables", () => {
     expect((await readYaml("a: ${V}\n", { V: "&x [1]" })).data).toEqual({ a: "&x [1]" });
   });
 
-  it("stay unchanged after a second dollar sign and in keys", async () => {
+  it("are not expanded after a second dollar sign, or in keys", async () => {
     expect((await readYaml('a: "$${HOME}"\n"${K}": 1\n', { HOME: "x", K: "y" })).data).toEqual({
       a: "${HOME}",
       "${K}": 1,
@@ -54,7 +54,7 @@ describe("references to variables", () => {
 });
 
 describe("problems of the file", () => {
-  it("have line and column", async () => {
+  it("are reported with line and column", async () => {
     const [problem] = (await readYaml("a: [1,\nb: 2\n", {})).problems;
     expect(problem).toMatchObject({ line: 2, path: "" });
   });
@@ -72,7 +72,7 @@ describe("problems of the file", () => {
   });
 });
 
-it("a file of hundreds of models is read in slices, between which other work runs (E-15)", async () => {
+it("a YAML file of hundreds of models is read in slices, between which other work runs (E-15)", async () => {
   const model = (i: number) => `  - id: model-${i}\n    engine: scripted\n    scripted: { text: hello, tokens: 4 }\n`;
   const text = `models:\n${Array.from({ length: 503 }, (_, i) => model(i)).join("")}`;
   let turns = 0;
@@ -85,10 +85,10 @@ it("a file of hundreds of models is read in slices, between which other work run
   expect(turns).toBeGreaterThan(1);
 });
 
-it("a second document in the file is a problem", async () => {
+it("a YAML file with a second document is rejected", async () => {
   expect((await readYaml("a: 1\n---\nb: 2\n", {})).problems).toHaveLength(1);
 });
 
-it("an empty file has no settings", async () => {
+it("an empty YAML file is accepted and has no settings", async () => {
   expect(await readYaml("# nothing\n", {})).toMatchObject({ data: {}, problems: [] });
 });

@@ -31,7 +31,7 @@ describe("the check of the certificate", () => {
     [1, "ok", null],
     [45, "warn", "renew it soon"],
     [61, "fail", "renew it"],
-  ])("%d days after it was issued is %s", async (days, status, fix) => {
+  ])("%d days after it was issued has the status %s", async (days, status, fix) => {
     expect(await inDays(days)).toMatchObject({
       check: "tls",
       status,
@@ -39,7 +39,7 @@ describe("the check of the certificate", () => {
     });
   });
 
-  it("is ok without TLS, because another check warns about that if necessary", async () => {
+  it("is ok without TLS, because the check `bind` warns about that if necessary", async () => {
     expect(await certificateCheck(configSchema.parse({}), Date.now())).toMatchObject({ status: "ok", detail: "off" });
   });
 });

@@ -16,7 +16,7 @@ describe("the check of Node", () => {
     ["24.14.1", "ok", null],
     ["24.15.0", "ok", null],
     ["26.0.0", "ok", null],
-  ])("of %s is %s", (version, status, remedy) => {
+  ])("of version %s has the status %s", (version, status, remedy) => {
     const { fix, ...found } = runtimeCheck(version);
     expect(found).toMatchObject({ check: "node", status });
     if (remedy === null) expect(fix).toBeNull();
@@ -32,13 +32,13 @@ describe("the check of the processor", () => {
     expect(judgeProcessor("Features : fp asimd asimddp\n", "arm64", 8)).toMatchObject({ status: "ok" });
   });
 
-  it("names missing features", () => {
+  it("warns of missing features", () => {
     const { status, detail, fix } = judgeProcessor(facts("fma"), "x64", 2);
     expect([status, detail]).toEqual(["warn", expect.stringContaining("without avx2, f16c")]);
     expect(fix).toContain("virtual");
   });
 
-  it("reports unknown features", () => {
+  it("is ok with a note if the features are unknown", () => {
     expect(judgeProcessor("", "x64", 2)).toMatchObject({ status: "ok", detail: expect.stringContaining("unknown") });
   });
 });
@@ -48,13 +48,13 @@ it.each([
   [8e9, "ok"],
   [14e9, "warn"],
   [17e9, "fail"],
-])("models and contexts of %d bytes in 16 GB of memory are %s", (needed, status) => {
+])("the check of %d bytes of models and contexts in 16 GB of memory has the status %s", (needed, status) => {
   const found = judgeMemory(needed, 16e9);
   expect(found).toMatchObject({ check: "memory", status });
   expect(found.fix === null).toBe(status === "ok");
 });
 
-it("models that do not fit in memory are a warning if a graphics card may hold them", () => {
+it("the check of memory only warns of too large models if a graphics card may hold them", () => {
   expect(judgeMemory(17e9, 16e9, true)).toMatchObject({ check: "memory", status: "warn" });
 });
 
@@ -67,7 +67,7 @@ describe("the check of the clock", () => {
     [12_000, "warn", "12 s ahead of the clock of Redis"],
     [-299_000, "warn", "299 s behind the clock of Redis"],
     [-300_000, "fail", "receivers reject webhooks"],
-  ])("with %d ms ahead of another clock is %s", (aheadMs, status, words) => {
+  ])("with %d ms ahead of another clock has the status %s", (aheadMs, status, words) => {
     const found = clockCheck(nowMs, { name: "Redis", aheadMs });
     expect(found).toMatchObject({ check: "clock", status, detail: expect.stringContaining(words) });
     expect(found.fix === null).toBe(status === "ok");

@@ -20,7 +20,7 @@ describe("the findings of a running service", () => {
     expect(checksOf({ state })).toEqual([ok("service", "it runs, and reports no problem")]);
   });
 
-  it("name a store that does not answer, usage that waits, failed models and failing receivers", () => {
+  it("name a store that does not answer, usage that is not stored yet, failed models and failing receivers", () => {
     const models = [
       { id: "large", state: "failed", problem: "it crashed six times" },
       { id: "medium", state: "ready", restarts: 3 },
@@ -35,7 +35,7 @@ describe("the findings of a running service", () => {
     ]);
   });
 
-  it("repeat no warning that another check has", () => {
+  it("do not repeat a warning of another check", () => {
     const known = [warn("bind", "others can reach it", "use TLS")];
     expect(checksOf({ state, warnings: ["others can reach it: use TLS", "the clock jumped"] }, known)).toMatchObject([
       { check: "service", status: "warn", detail: "the clock jumped" },

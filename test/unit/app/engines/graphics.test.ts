@@ -22,7 +22,7 @@ interface Pretended {
   readonly nvidiaSmi?: string;
 }
 
-/** Finds the cards of a machine with these files. */
+/** Finds the graphics cards of a simulated machine with these files. */
 async function find({ system, files = {}, env = {}, nvidiaSmi }: Pretended): Promise<Graphics> {
   for (const [path, text] of Object.entries(files)) {
     await mkdir(dirname(join(root, path)), { recursive: true });
@@ -60,7 +60,7 @@ describe("findGraphics", () => {
     expect(nvidiaDriver).toBe("535.183.01");
   });
 
-  it("reads other cards from sysfs, and no virtual ones", async () => {
+  it("reads other cards from sysfs, and ignores virtual cards", async () => {
     const files = {
       "sys/class/drm/card0/device/vendor": "0x1002\n",
       "sys/class/drm/card0/device/mem_info_vram_total": "17163091968\n",
@@ -74,7 +74,7 @@ describe("findGraphics", () => {
     ]);
   });
 
-  it("finds libraries in the linker's cache and in LD_LIBRARY_PATH, and needs the whole CUDA runtime", async () => {
+  it("finds libraries in the linker's cache and in LD_LIBRARY_PATH, and needs all libraries of CUDA's runtime", async () => {
     const cudart = { "etc/ld.so.cache": "libcudart.so.12\0" };
     expect((await find({ files: cudart })).hasCudaRuntime).toBe(false);
     const files = { ...cudart, "opt/cuda/libcublas.so.12": "" };
@@ -106,7 +106,7 @@ describe("uis doctor about graphics cards", () => {
     return judgeGraphics(graphics, engine, await listBuilds(engine, root, graphics, system));
   }
 
-  it("names the command that makes use of an NVIDIA card", async () => {
+  it("prints the command that installs a build for an NVIDIA card", async () => {
     expect(await judge({ nvidiaSmi: h100, files: cuda13 })).toEqual({
       check: "gpu",
       status: "warn",
@@ -117,14 +117,14 @@ describe("uis doctor about graphics cards", () => {
     expect(fix).toBe("uis engine install vulkan; or install the CUDA 12 or 13 runtime, then uis engine install cuda");
   });
 
-  it("names the missing driver or loader first", async () => {
+  it("prints how to install a missing driver or loader first", async () => {
     const nvidia = { "sys/class/drm/card0/device/vendor": "0x10de", "etc/ld.so.cache": "" };
     expect((await judge({ files: nvidia })).fix).toContain("install NVIDIA's driver");
     const amd = { "sys/class/drm/card0/device/vendor": "0x1002", "etc/ld.so.cache": "" };
     expect((await judge({ files: amd })).fix).toMatch(/^install the Vulkan loader .*, then uis engine install vulkan$/);
   });
 
-  it("is content without a card, with engine.gpu off, and where no build exists", async () => {
+  it("is ok without a card, with engine.gpu off, and if no build exists for the system", async () => {
     expect(await judge({})).toMatchObject({ status: "ok", detail: expect.stringContaining("no graphics card") });
     const off = await judge({ nvidiaSmi: h100 }, { gpu: "off" });
     expect(off).toMatchObject({ status: "ok", detail: expect.stringContaining("engine.gpu is off") });
@@ -132,7 +132,7 @@ describe("uis doctor about graphics cards", () => {
     expect(arm).toMatchObject({ status: "ok", detail: expect.stringContaining("there is no build for it") });
   });
 
-  it("warns if the user must not open the card that Vulkan needs", async () => {
+  it("warns if the user has no permission to open the device file that Vulkan needs", async () => {
     const graphics = { ...(await find({ files: { "sys/class/drm/card0/device/vendor": "0x1002" } })) };
     const [row] = await listBuilds(auto, root, graphics, { platform: "linux", arch: "x64" });
     if (row === undefined) throw new Error("there are no builds");
@@ -147,7 +147,7 @@ describe("uis doctor about graphics cards", () => {
 });
 
 describe("uis engine list", () => {
-  it("says of every build why it is not in use", async () => {
+  it("states for every build why it is not in use", async () => {
     const auto: EngineSettings = { gpu: "auto", gpu_layers: null, module_dir: null };
     const system = { platform: "linux", arch: "x64" } as const;
     const notes = async (settings: EngineSettings, machine: Pretended) => {
@@ -180,7 +180,7 @@ describe("uis doctor about the engine", () => {
     });
   });
 
-  it("warns of installed builds that do not load, with what is missing", () => {
+  it("warns of installed builds that do not load, and names the missing drivers", () => {
     const one = describeProbe({ ...probed, gpu: null, unusable: ["cuda"] });
     expect(one.detail).toBe("node-llama-cpp 3.21.1 loads; the build cuda does not load here");
     expect(one.fix).toMatch(/libcudart.*uis engine install vulkan/);

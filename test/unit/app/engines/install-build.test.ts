@@ -68,7 +68,7 @@ async function install(build: EngineBuild): Promise<readonly string[]> {
 const calls = () => readFile(join(registry, "calls"), "utf8");
 
 describe("installBuild", () => {
-  it("fetches, verifies and unpacks every package of the build, and leaves nothing else", async () => {
+  it("fetches, verifies and unpacks every package of the build, and leaves no other files", async () => {
     const build = await buildOf({
       "linux-x64-cuda": packageOf("linux-x64-cuda"),
       "linux-x64-cuda-ext": packageOf("linux-x64-cuda-ext"),
@@ -84,7 +84,7 @@ describe("installBuild", () => {
     expect(await isPackage(join(installedIn(), "linux-x64-cuda"), "linux-x64-cuda")).toBe(true);
   });
 
-  it("goes on after a failure without fetching again what is complete", async () => {
+  it("continues after a failure without fetching complete packages again", async () => {
     const packages = {
       "linux-x64-cuda": packageOf("linux-x64-cuda"),
       "linux-x64-cuda-ext": packageOf("linux-x64-cuda-ext"),
@@ -98,7 +98,7 @@ describe("installBuild", () => {
     expect((await readdir(installedIn())).toSorted()).toEqual(["linux-x64-cuda", "linux-x64-cuda-ext"]);
   });
 
-  it("rejects a package that is not the published one, and keeps nothing of it", async () => {
+  it("rejects a package that differs from the published one, and deletes it", async () => {
     const build = await buildOf({ "linux-x64-vulkan": packageOf("linux-x64-vulkan") });
     const forged = packageOf("linux-x64-vulkan", { name: "package/bins/more", content: "x" });
     await writeFile(join(registry, "linux-x64-vulkan"), forged);
@@ -120,7 +120,7 @@ describe("installBuild", () => {
     expect(await readdir(installedIn())).toEqual(["linux-x64-vulkan"]);
   });
 
-  it("installs nothing of a package with a link, or with another content than its name says", async () => {
+  it("installs nothing from a package that contains a link, or whose content does not match its name", async () => {
     const link = { name: "package/bins/link", type: "2" };
     await expect(install(await buildOf({ "linux-x64-vulkan": packageOf("linux-x64-vulkan", link) }))).rejects.toThrow(
       "is not a plain file",
@@ -131,7 +131,7 @@ describe("installBuild", () => {
     expect((await readdir(installedIn())).filter((name) => !name.endsWith(".tgz"))).toEqual([]);
   });
 
-  it("says why a build does not exist for this system", async () => {
+  it("rejects a build that does not exist for this system, with the reason", async () => {
     const rocm = buildsFor({ platform: "linux", arch: "x64" }).find(({ name }) => name === "rocm");
     if (rocm === undefined) throw new Error("the list has no ROCm");
     await expect(install(rocm)).rejects.toThrow("rocm: node-llama-cpp has no build for ROCm");

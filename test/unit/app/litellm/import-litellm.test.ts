@@ -17,7 +17,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The variables that the printed file refers to, each with its own name as value; URLs where a URL is needed. */
+/** Values for the variables to which the printed file refers: the variable's name, or a URL where one is needed. */
 function variablesOf(yaml: string): Record<string, string> {
   const names = [...yaml.matchAll(/\$\{([A-Z0-9_]+)\}/g)].map(([, name]) => String(name));
   return Object.fromEntries(
@@ -69,7 +69,7 @@ describe("uis config import litellm", () => {
     );
   });
 
-  it("prints the bigger example so that it loads, too", async () => {
+  it("prints a configuration of the larger example that loads", async () => {
     const { routes, config, upstreams } = await importFile("many-models.yaml");
     const shares = Object.fromEntries(
       routes.map(({ id, deployments }) => [id, deployments.map((one) => [one.id, one.weight, one.priority])]),
@@ -141,7 +141,7 @@ describe("uis config import litellm", () => {
     expect(yaml + report).not.toContain("canary");
   });
 
-  it("answers one JSON document with --json", async () => {
+  it("prints one JSON document with --json", async () => {
     await writeFile(join(folder, "litellm.yaml"), entry("{ model: openai/gpt-4o, seed: 1 }"));
     const { stdout } = await uis(["config", "import", "litellm", "litellm.yaml", "--json"], { cwd: folder });
     expect(JSON.parse(stdout)).toMatchObject({
@@ -202,7 +202,7 @@ describe("uis config import litellm", () => {
     expect(report).toMatch(/^left out: top_p: /m);
   });
 
-  it("keeps a value that looks like a reference of ours as it is", async () => {
+  it("escapes a value that looks like a reference to a variable", async () => {
     const upstream = await upstreamOf(`{ model: openai/a, extra_headers: { x-a: 'a$\{B}c' } }`);
     expect(upstream?.headers["x-a"]?.reveal()).toBe(`a$\{B}c`);
   });
@@ -211,20 +211,20 @@ describe("uis config import litellm", () => {
     ["model_lists: []\n", "has no model_list: name the configuration of a LiteLLM proxy"],
     ["model_list: [\n", "litellm.yaml:2:1: "],
     ["model_list:\n  - model_name: *\n", "must be in quotes"],
-  ])("refuses a file without a usable list: %j", async (text, message) => {
+  ])("rejects a file without a usable list: %j", async (text, message) => {
     await writeFile(join(folder, "litellm.yaml"), text);
     const { code, stdout, stderr } = await uis(["config", "import", "litellm", "litellm.yaml"], { cwd: folder });
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toContain(message);
   });
 
-  it("refuses a file that does not exist, and another source", async () => {
+  it("rejects a file that does not exist, and a source other than litellm", async () => {
     const gone = await uis(["config", "import", "litellm", "gone.yaml"], { cwd: folder });
     expect(gone).toMatchObject({ code: 2, stderr: expect.stringContaining("cannot be read") });
     expect(await uis(["config", "import", "nginx", "x"])).toMatchObject({ code: 2 });
   });
 
-  it("loads whatever the values of an entry are", async () => {
+  it("prints a valid configuration for arbitrary values of an entry", async () => {
     const odd = [
       "''",
       "null",

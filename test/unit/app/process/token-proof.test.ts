@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { isProof, newChallenge, proofOf } from "../../../../src/app/process/token-proof.js";
 
 describe("the proof of a token", () => {
-  it("holds for its token and its challenge only", () => {
+  it("is valid only for its token and its challenge", () => {
     const challenge = newChallenge();
     const proof = proofOf("token-a", challenge);
     expect(isProof("token-a", challenge, proof)).toBe(true);
@@ -12,7 +12,7 @@ describe("the proof of a token", () => {
       expect(isProof("token-a", challenge, wrong)).toBe(false);
   });
 
-  it("exists for challenges of 32 random bytes only", () => {
+  it("is created only for challenges of 32 bytes", () => {
     expect(newChallenge()).not.toBe(newChallenge());
     for (const challenge of ["", "short", `${newChallenge()}x`, "\n".repeat(43)]) {
       expect(proofOf("token", challenge)).toBeNull();

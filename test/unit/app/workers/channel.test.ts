@@ -30,7 +30,7 @@ const fail = () => {
 };
 
 describe("messages between the first process and a worker", () => {
-  it("a message whose handler fails is reported where it is handled, and the channel goes on", async () => {
+  it("a failed handler of a message is reported in its process, and the channel continues to work", async () => {
     const { asking, failures } = connect({ thrown: fail, rejected: async () => fail(), echo: (body: string) => body });
     asking.tell("thrown");
     asking.tell("rejected");
@@ -44,7 +44,7 @@ describe("messages between the first process and a worker", () => {
     expect(await asking.askOne("echo", "still here")).toBe("still here");
   });
 
-  it("a question is rejected when its handler fails, and the failure is not reported again", async () => {
+  it("a question is rejected when its handler fails, and the failure is reported only to the sender", async () => {
     const { asking, failures } = connect({ rejected: async () => fail() });
     await expect(asking.ask("rejected")).rejects.toThrow("the handler fails");
     await expect(asking.ask("unknown")).rejects.toThrow('unknown message "unknown"');
@@ -60,7 +60,7 @@ describe("messages between the first process and a worker", () => {
     expect(await asking.ask("parts", 3)).toEqual([1, 2, 3]);
   });
 
-  it("a question fails when the other process ends or is silent", async () => {
+  it("a question is rejected when the other process ends or does not answer in time", async () => {
     const { asking } = connect({ silent: () => new Promise(() => {}) });
     const ended = asking.ask("silent");
     const late = asking.ask("silent", null, 20);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Buckets, bounds } from "../../../../src/telemetry/metrics/call-metrics.js";
 
-describe("buckets", () => {
+describe("Buckets", () => {
   it("count a value in the first bound that it does not exceed, and values above all bounds separately", () => {
     const buckets = new Buckets([1, 2, 5]);
     for (const seconds of [0, 1, 1.5, 2, 5, 5.1, 100]) buckets.observe(seconds);
@@ -11,13 +11,13 @@ describe("buckets", () => {
     expect(buckets.sum).toBeCloseTo(114.6);
   });
 
-  it("show the same values with fewer bounds", () => {
+  it("return correct counts for fewer bounds", () => {
     const buckets = new Buckets([1, 2, 5]);
     for (const seconds of [0.5, 1.5, 3]) buckets.observe(seconds);
     expect(buckets.upTo([1, 5])).toEqual([1, 3]);
   });
 
-  it("equal those of one histogram that observed all values when they are added up", () => {
+  it("have the same counts when they are added up as if one object had observed all values", () => {
     fc.assert(
       fc.property(fc.array(fc.float({ min: 0, max: 3000, noNaN: true })), fc.nat(), (values, cut) => {
         const [first, second, both] = [
@@ -37,8 +37,8 @@ describe("buckets", () => {
   });
 });
 
-describe("bounds", () => {
-  it("ascend, and ours include those of OpenTelemetry's conventions", () => {
+describe("the bounds of histograms", () => {
+  it("ascend, and those of this service include those of OpenTelemetry's conventions", () => {
     for (const list of Object.values(bounds)) expect(list).toEqual([...new Set(list)].sort((a, b) => a - b));
     expect(bounds.genAiDuration.at(0)).toBe(0.01);
     expect(bounds.genAiDuration.at(-1)).toBe(81.92);
@@ -46,7 +46,7 @@ describe("bounds", () => {
     expect(bounds.tokenGap).toEqual(expect.arrayContaining(bounds.genAiTokenGap));
   });
 
-  it("give quantiles as if the values of a bucket were spread evenly in it", () => {
+  it("yield quantiles as if the values of a bucket were spread evenly in it", () => {
     const buckets = new Buckets([1, 2, 5]);
     expect(buckets.quantile(0.5)).toBe(0);
     for (const seconds of [0.5, 1.5, 1.6, 1.7]) buckets.observe(seconds);
@@ -57,7 +57,7 @@ describe("bounds", () => {
     expect(buckets.quantile(1)).toBe(5);
   });
 
-  it("give a quantile in the bucket of the exact one", () => {
+  it("yield a quantile in the same bucket as the exact quantile", () => {
     const values = fc.array(fc.float({ min: 0, max: 300, noNaN: true }), { minLength: 1 });
     fc.assert(
       fc.property(values, fc.constantFrom(0.5, 0.95, 0.99), (seconds, share) => {

@@ -14,7 +14,7 @@ describe("figures of all calls", () => {
       calls.callEnded(plainEnd({ code, stage: "opening" }));
     }
     calls.callEnded(plainEnd({ code: "client_closed_request", stage: "queued", clientLeft: true }));
-    // Not inference; and the end of a watch does not count as a cancelled request.
+    // These two are no inference, and the end of a watching stream is no cancelled request.
     calls.callEnded(plainEnd({ operation: "list_models", model: null }));
     calls.callEnded(plainEnd({ operation: "list_models", model: null, stage: "watching", clientLeft: true }));
     expect(callFigures(calls).counts()).toEqual({
@@ -27,20 +27,20 @@ describe("figures of all calls", () => {
     });
   });
 
-  it("durations are those of answered requests, as exact as the buckets", () => {
+  it("have durations of successful requests only, as exact as the buckets", () => {
     const calls = new CallMetrics();
     for (let i = 0; i < 100; i++) calls.callEnded(chatEnd({ durationMs: 100 }));
     for (let i = 0; i < 900; i++) calls.callEnded(plainEnd({ code: "rate_limit_exceeded", durationMs: 0.1 }));
     const [request, firstToken, queue] = callFigures(calls).durations().since(null);
     expect(request).toMatchObject({ name: "request", count: 100 });
-    // 80 to 160 ms is one bucket.
+    // All 100 ms values are in the bucket of 80 to 160 ms.
     expect(request?.p50Ms).toBeCloseTo(120);
     expect(request?.p99Ms).toBeCloseTo(159.2);
     expect(firstToken).toMatchObject({ name: "time_to_first_token", count: 100 });
     expect(queue).toMatchObject({ name: "queue", count: 100 });
   });
 
-  it("durations since an earlier reading leave out what was measured before it", () => {
+  it("have durations since an earlier reading without earlier calls", () => {
     const calls = new CallMetrics();
     const figures = callFigures(calls);
     for (let i = 0; i < 100; i++) calls.callEnded(chatEnd({ durationMs: 10_000 }));

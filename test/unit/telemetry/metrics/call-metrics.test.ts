@@ -12,7 +12,7 @@ async function linesOf(calls: CallMetrics, start: string): Promise<string[]> {
 }
 
 describe("metrics of calls", () => {
-  it("show a streamed chat in seconds, by route and model, and as OpenTelemetry names it", async () => {
+  it("show a streamed chat in seconds, by route and model, and in OpenTelemetry's metrics", async () => {
     const calls = new CallMetrics();
     calls.callEnded(chatEnd());
     const labels = 'route="create_chat_completion",model="m"';
@@ -44,7 +44,7 @@ describe("metrics of calls", () => {
     ]);
   });
 
-  it("count calls by route, model and code, and separate rejections from faults of a request", async () => {
+  it("count calls by route, model and code, and count rejections separately from invalid requests", async () => {
     const calls = new CallMetrics();
     calls.callEnded(chatEnd());
     calls.callEnded(chatEnd());
@@ -81,7 +81,7 @@ describe("metrics of calls", () => {
     ]);
   });
 
-  it("leave out durations that a call does not have", async () => {
+  it("do not count durations that a call does not have", async () => {
     const calls = new CallMetrics();
     calls.callEnded(chatEnd({ times: new CallTimes(0) }));
     for (const name of ["time_to_first_token", "inter_token_latency", "queue_time", "overhead"]) {
@@ -89,7 +89,7 @@ describe("metrics of calls", () => {
     }
   });
 
-  it("models beyond the first thousand share one series, whatever their number (SEC-24)", async () => {
+  it("count all models after the first thousand in one series (SEC-24)", async () => {
     const calls = new CallMetrics();
     for (let i = 0; i < 1_900; i++) calls.callEnded(plainEnd({ model: `model-${i}` }));
     const lines = await linesOf(calls, "uis_requests_total{");
@@ -99,7 +99,7 @@ describe("metrics of calls", () => {
     );
   });
 
-  it("models beyond the first few share one histogram, which adds them up (E-15)", async () => {
+  it("count all models after the first few in one histogram (E-15)", async () => {
     const calls = new CallMetrics(2);
     for (let i = 0; i < 5; i++) calls.callEnded(chatEnd({ model: `model-${i}` }));
     for (const name of ["uis_request_duration", "uis_time_to_first_token", "uis_queue_time", "uis_overhead"]) {

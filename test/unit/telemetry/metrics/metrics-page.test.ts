@@ -10,7 +10,7 @@ async function pageOf(sources: Partial<MetricSources>, calls = new CallMetrics()
   return (name: string) => metricLines(page, name);
 }
 
-it("shows each model's slots, queue and restarts as they are now", async () => {
+it("the metrics page shows the current slots, queue and restarts of each model", async () => {
   const model = { running: 2, waiting: 3, engineRestarts: 1, triesDenied: null };
   const lines = await pageOf({ models: () => [{ id: 'a"b', ...model }] });
   expect(lines("uis_requests_running")).toEqual({ '{model="a\\"b"}': 2 });
@@ -18,7 +18,7 @@ it("shows each model's slots, queue and restarts as they are now", async () => {
   expect(lines("uis_engine_restarts_total")).toEqual({ '{model="a\\"b"}': 1 });
 });
 
-it("adds up models beyond the first thousand", async () => {
+it("the metrics page adds up the gauges of models after the first thousand", async () => {
   const models = Array.from({ length: 1_003 }, (_, i) => ({
     id: `m${i}`,
     running: 1,
@@ -31,7 +31,7 @@ it("adds up models beyond the first thousand", async () => {
   expect(running['{model="other"}']).toBe(3);
 });
 
-it("shows an unavailable store, settlements that wait for it, and lost records", async () => {
+it("the metrics page shows an unavailable store, settlements that are not stored yet, and lost records", async () => {
   const calls = new CallMetrics();
   calls.usageLost();
   const lines = await pageOf(
@@ -55,14 +55,14 @@ it("shows an unavailable store, settlements that wait for it, and lost records",
   expect(lines("uis_usage_unrecorded_total")).toEqual({ "": 1 });
 });
 
-it("has a finite lag of the event loop, also right after another scrape", async () => {
+it("the metrics page has a finite lag of the event loop, also directly after another scrape", async () => {
   await pageOf({});
   const lag = (await pageOf({}))("uis_event_loop_lag_seconds")[""];
   expect(lag).toBeGreaterThanOrEqual(0);
   expect(lag).toBeLessThan(60);
 });
 
-it("shows what waits for each resource that accounts share (E-10, E-11)", async () => {
+it("the metrics page shows the waiting entries for each resource that accounts share (E-10, E-11)", async () => {
   const shares = createFairShares();
   const { signal } = new AbortController();
   for (let lookup = 0; lookup < 40; lookup++) void shares.lookups.acquire("acme", signal);
@@ -75,7 +75,7 @@ it("shows what waits for each resource that accounts share (E-10, E-11)", async 
   });
 });
 
-it("has counters and gauges of at most 300 bytes for a used model, none for others, and 20 histograms (E-15)", async () => {
+it("the metrics page has at most 300 bytes for a used model, none for others, and 20 histograms (E-15)", async () => {
   const calls = new CallMetrics();
   const models = Array.from({ length: 500 }, (_, i) => `model-${i}`);
   const state = { running: 0, waiting: 0, engineRestarts: 0, triesDenied: 0 };
@@ -93,7 +93,7 @@ it("has counters and gauges of at most 300 bytes for a used model, none for othe
   expect(page.length - unused.length).toBeLessThan(500 * 300 + 21 * 22_000);
 });
 
-it("is rendered in slices, between which other work runs (E-15)", async () => {
+it("the metrics page is rendered in slices, between which other work runs (E-15)", async () => {
   const calls = new CallMetrics(1_000);
   for (let i = 0; i < 1_000; i++) calls.callEnded(chatEnd({ model: `model-${i}` }));
   let turns = 0;

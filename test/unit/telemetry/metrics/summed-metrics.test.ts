@@ -9,7 +9,7 @@ const valuesOf = (sums: SummedMetrics) =>
   Object.fromEntries(sums.all().map(({ name, values }) => [name, values[0]?.value]));
 
 describe("the metrics of several workers", () => {
-  it("are sums, but the worst of what each of them reports about the same thing (REL-27)", () => {
+  it("are sums, or the worst value for facts that all workers share, such as the store's state (REL-27)", () => {
     const sums = new SummedMetrics();
     const page = (count: number, up: number): MetricData[] => [
       metric("uis_requests_total", "counter", count),
@@ -29,7 +29,7 @@ describe("the metrics of several workers", () => {
     });
   });
 
-  it("keep the counters of a worker that has ended, and not its gauges", () => {
+  it("include the counters, but not the gauges, of a worker that has ended", () => {
     const sums = new SummedMetrics();
     const page = [metric("uis_requests_total", "counter", 5), metric("uis_requests_running", "gauge", 2)];
     sums.read(11, page);

@@ -14,7 +14,7 @@ async function linesOf(upstreams: Partial<UpstreamSources>, models: MetricSource
 }
 
 describe("the metrics of upstreams", () => {
-  it("count attempts by outcome, and measure the first byte where there was one", async () => {
+  it("count attempts by outcome, and measure the time to the first byte of answers", async () => {
     const metrics = new UpstreamMetrics();
     const attempt = { deployment: "gpu/llama", upstream: "gpu" };
     metrics.attemptEnded(attempt, "success", 30);
@@ -34,7 +34,7 @@ describe("the metrics of upstreams", () => {
     });
   });
 
-  it("show which deployments are ejected and how many tokens are outstanding, and none that was not used (E-15)", async () => {
+  it("show ejected deployments and outstanding tokens, and omit deployments that were never used (E-15)", async () => {
     const metrics = new UpstreamMetrics();
     for (const upstream of ["a", "b"]) metrics.attemptEnded({ deployment: `${upstream}/m`, upstream }, "success", 30);
     const lines = await linesOf({
@@ -49,7 +49,7 @@ describe("the metrics of upstreams", () => {
     expect(lines("uis_upstream_outstanding_tokens")).toEqual({ '{deployment="a/m"}': 0, '{deployment="b/m"}': 1_500 });
   });
 
-  it("add up deployments beyond the first thousand, and in histograms beyond the first 20", async () => {
+  it("add up deployments after the first thousand, and in histograms after the first 20", async () => {
     const metrics = new UpstreamMetrics();
     const ids = Array.from({ length: 1_003 }, (_, i) => `u${i}/m`);
     for (const [i, deployment] of ids.entries()) {
@@ -67,7 +67,7 @@ describe("the metrics of upstreams", () => {
     expect(lines("uis_upstream_outstanding_tokens")['{deployment="other"}']).toBe(6);
   });
 
-  it("count denied tries of the models that had any", async () => {
+  it("count tries that the retry budget denied, only for models that had any", async () => {
     const model = { running: 0, waiting: 0, engineRestarts: 0 };
     const lines = await linesOf({}, () => [
       { ...model, id: "embedded", triesDenied: null },

@@ -50,7 +50,7 @@ describe("the metrics of webhooks", () => {
     expect(lateness).toMatchObject({ '{le="0.005"}': 3, '{le="0.5"}': 3, '{le="1"}': 4, '{le="+Inf"}': 4 });
   });
 
-  it("show the events that wait for their deliveries, and the age of the oldest (E-30)", async () => {
+  it("show the number and age of events whose deliveries are not created yet (E-30)", async () => {
     const page = await pageOf({ waitingEvents: async () => ({ events: 12, oldestAtMs: nowMs - 2_500 }) });
     expect(metricLines(page, "uis_webhook_events_waiting")).toEqual({ "": 12 });
     expect(metricLines(page, "uis_webhook_events_oldest_seconds")).toEqual({ "": 2.5 });

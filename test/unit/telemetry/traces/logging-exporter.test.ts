@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { LoggingExporter } from "../../../../src/telemetry/traces/open-traces.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-it("logs each change once: exports fail, exports succeed again", () => {
+it("LoggingExporter logs once that exports fail, and once that they succeed again", () => {
   const told: string[] = [];
   const log = {
     ...silentLog,

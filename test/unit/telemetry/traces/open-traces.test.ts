@@ -12,7 +12,7 @@ const options = {
 };
 
 describe("traces", () => {
-  it("without their packages fail with the command that installs them", async () => {
+  it("cannot be opened without their packages: the error has the command that installs them", async () => {
     const opening = openTraces(options, silentLog, () => Promise.reject(new Error("Cannot find package")));
     await expect(opening).rejects.toMatchObject({ name: "TracePackagesMissing" });
     await expect(opening).rejects.toThrow(`npm install ${tracePackages.join(" ")}`);

@@ -26,7 +26,7 @@ function spans() {
 }
 
 describe("spans of a call", () => {
-  it("are one for the call, in the caller's trace, and a child for the engine, with their times", () => {
+  it("are one span for the call, in the caller's trace, and a child span for the engine, with their times", () => {
     expect(writer.trace(chatEnd({ traceparent: `00-${traceId}-${spanId}-01` }))).toBe(traceId);
     const { engine, call } = spans();
     expect(call).toMatchObject({ name: "chat m", kind: SpanKind.SERVER });
@@ -72,7 +72,7 @@ describe("spans of a call", () => {
     });
   });
 
-  it("name the fallback model as the one of the response", () => {
+  it("name a fallback model as the model of the response", () => {
     writer.trace(chatEnd({ route: { deployment: "gpu/n", attempts: 3, fallbackModel: "n" } }));
     expect(spans().call.attributes).toMatchObject({
       "gen_ai.request.model": "m",
@@ -82,7 +82,7 @@ describe("spans of a call", () => {
     });
   });
 
-  it("are a single one for a rejected call, an error only for a fault of the service", () => {
+  it("are a single span for a rejected call, with error status only for a fault of the service", () => {
     writer.trace(plainEnd({ model: null, code: "invalid_api_key" }));
     writer.trace(plainEnd({ code: "internal_error" }));
     writer.trace(plainEnd({ model: null, operation: "list_models" }));
@@ -95,14 +95,14 @@ describe("spans of a call", () => {
     ]);
   });
 
-  it("have attributes of generative AI for operations that run a model only", () => {
+  it("have attributes of generative AI only for operations that run a model", () => {
     writer.trace(plainEnd({ model: null, operation: "create_api_key" }));
     const [span] = exporter.getFinishedSpans();
     expect(span?.name).toBe("create_api_key");
     expect(Object.keys(span?.attributes ?? {}).filter((name) => name.startsWith("gen_ai."))).toEqual([]);
   });
 
-  it("are not recorded when the caller does not record, and their trace keeps its id", () => {
+  it("are not recorded if the caller's trace is not recorded, but its trace id is returned", () => {
     expect(writer.trace(chatEnd({ traceparent: `00-${traceId}-${spanId}-00` }))).toBe(traceId);
     expect(exporter.getFinishedSpans()).toEqual([]);
   });
