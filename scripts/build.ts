@@ -29,10 +29,10 @@ process.once("exit", () => {
 if (process.argv.includes("--modules")) compileModules(built);
 else await bundleSources(built);
 chmodSync(join(built, "app/cli.js"), 0o755);
-// The compiler does not copy them; src/state/redis/connection/client.ts reads them from its own folder.
+// The compiler does not copy Lua scripts; src/state/redis/connection/client.ts reads them relative to its own file.
 cpSync(at("src/state/redis/scripts"), join(built, "state/redis/scripts"), { recursive: true });
 await buildWebFiles(built);
-// Because `npm start` trusts a build that has it; dated by the start, because a source may change during the build.
+// `npm start` accepts a build only with this file. Its time is the start of the build, because a source may change during it.
 writeFileSync(join(built, ".built"), "");
 utimesSync(join(built, ".built"), startedAt, startedAt);
 if (existsSync(at("dist"))) renameSync(at("dist"), before);

@@ -16,7 +16,7 @@ const entries: Readonly<Record<string, string>> = {
   "webhook-signature": "lib/webhook-signature",
   "proto-folder": "lib/proto-folder",
 };
-/** Those that the package exports, with types. */
+/** The entries that the package exports, with types. */
 const exported: readonly string[] = ["webhook-signature", "proto-folder"];
 const stackTraces = "stack-traces";
 
@@ -26,15 +26,15 @@ const external: readonly string[] = [
   ...["grpc-health-check", "@grpc/reflection"],
 ];
 
-/** `require` for the packages that are CommonJS. */
+/** Defines `require`, which bundled CommonJS packages call. */
 const commonJs = `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`;
 
 /**
  * Writes the program into `built` as one bundle of split chunks, with source maps: a start reads some 40 files instead of 500. A
- * dynamic `import()` in the sources begins a chunk of its own, which is read when it runs. Packages are bundled, too, and their
- * licences are beside them.
+ * dynamic `import()` in the sources begins a chunk of its own, which is read when it runs. Packages are bundled, too; their
+ * licences are in `bundle/LICENSES.txt`.
  *
- * Beside `bundle/`, each entry is a file of two lines at the path that it has in src/.
+ * For each entry, a file of two lines at the entry's path in src/ imports the bundled module.
  */
 export async function bundleSources(built: string): Promise<void> {
   const folder = join(built, "bundle");
@@ -56,12 +56,12 @@ export async function bundleSources(built: string): Promise<void> {
     banner: { js: commonJs },
     metafile: true,
     minifyWhitespace: true,
-    // Node prints the whole line of an error that nothing catches.
+    // For an uncaught error, Node prints the whole source line.
     lineLimit: 200,
     define: { bundledConfigSchema: JSON.stringify(configJsonSchema()) },
     chunkNames: "[name]-[hash]",
     sourcemap: "linked",
-    // Positions are enough for stack traces, and the package has no sources.
+    // Source maps contain only positions, which are enough for stack traces: the package contains no sources.
     sourcesContent: false,
     tsconfig: at("tsconfig.json"),
     logLevel: "warning",
@@ -100,7 +100,7 @@ function writeEntry(built: string, name: string, path: string): void {
   writeFileSync(file, `${start}import "${bundled}/${stackTraces}.js";\nimport "${bundled}/${name}.js";\n`);
 }
 
-/** Lets a module find files beside its own path in src/: all chunks are in one folder, beside which those files are. */
+/** Replaces `import.meta.url` so that a module in `bundle/` finds files relative to the path that it has in src/. */
 const ownPaths: Plugin = {
   name: "own-paths",
   setup(builder) {

@@ -9,7 +9,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { runNpm } from "../src/lib/npm-client.js";
 
-/** As in npm's list of a package's contents. */
+/** A package in the JSON output of `npm pack --dry-run`. */
 interface PackedPackage {
   readonly size: number;
   readonly unpackedSize: number;

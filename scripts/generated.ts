@@ -24,5 +24,5 @@ const after = filesOf("gen");
 const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
   (path) => before.get(path) !== after.get(path),
 );
-for (const path of changed) console.error(`${path} was not what proto/ says; it is now, commit it`);
+for (const path of changed) console.error(`${path} did not match proto/ and was generated again: commit it`);
 process.exitCode = passed && changed.length === 0 ? 0 : 1;

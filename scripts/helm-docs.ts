@@ -15,7 +15,7 @@ export interface ChartValue {
   /** `allInOne.autoscaling.enabled` */
   readonly path: string;
   readonly default: unknown;
-  /** The comment before it in one line; empty if there is none. */
+  /** The comment above the value, joined into one line; empty if there is none. */
   readonly meaning: string;
 }
 

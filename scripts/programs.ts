@@ -8,7 +8,7 @@ interface Program {
   readonly name: string;
   /** Exits 0 when the program is there and complete. */
   readonly probe: readonly [string, ...string[]];
-  /** Debian packages that bring it. */
+  /** Debian packages that contain it. */
   readonly packages: readonly string[];
   /** The tests that are skipped without it. */
   readonly use: string;
@@ -50,20 +50,20 @@ const shortPrograms: readonly Program[] = [
   },
 ];
 
-/** Needed by `npm run test:long` besides. */
+/** Needed by `npm run test:long` in addition. */
 const longPrograms: readonly Program[] = [
   {
     name: "gcc",
     probe: ["sh", "-c", "echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -"],
     packages: ["gcc", "libc6-dev"],
-    use: "power cuts and clocks that are set",
+    use: "simulated power cuts and jumps of the system clock",
   },
   { name: "strace", probe: ["strace", "--version"], packages: ["strace"], use: "the order of sync and answer" },
   {
     name: "faketime",
     probe: ["faketime", "--version"],
     packages: ["faketime"],
-    use: "the schedule of webhooks, in hours",
+    use: "the retry schedule of webhooks over hours",
   },
   {
     name: "promtool",

@@ -1,6 +1,6 @@
 /**
  * Compares the rules of `docs/rules` with the tests that ran, in both directions. Reads the reports that `npm test` and
- * `npm run check` leave in `test-results/`. Exit code 1 when a sentence or a passing test is missing.
+ * `npm run check` write to `test-results/`. Exit code 1 if a cited rule does not exist or a required rule has no passing test.
  *
  *   npx tsx scripts/rule-coverage.ts [folder of reports]
  */
@@ -9,7 +9,7 @@ import { citedIds, type Rule, readRules } from "./rules.js";
 import { type ReportedTest, readReports } from "./test-report.js";
 
 export interface Coverage {
-  /** Ids that a test cites and no rule file contains, each with one such title. */
+  /** Ids that a test cites and no rule file contains, each with the title of one such test. */
   readonly unknown: readonly { readonly id: string; readonly title: string }[];
   /** Rules that this release must prove and no passing test cites. */
   readonly unproved: readonly Rule[];
@@ -50,7 +50,7 @@ export function coverRules(rules: readonly Rule[], reports: readonly RanTests[])
   };
 }
 
-/** Prints missing proofs and sentences; returns true if there are none. */
+/** Prints cited rules that do not exist and required rules without a passing test; returns true if there are none. */
 export function reportCoverage(reportsFolder: string): boolean {
   const coverage = coverRules(readRules("docs/rules"), readReports(reportsFolder));
   for (const { id, title } of coverage.unknown) {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 /** One numbered rule of `docs/rules`. */
 export interface Rule {
-  /** `SSE-4`; for the two subjects that share a family `wire RL-3` and `state RL-3`. */
+  /** `SSE-4`. Two families are called `RL`; their ids begin with a subject: `wire RL-3`, `state RL-3`. */
   readonly id: string;
   readonly level: string;
   /** Which part of the product has to prove it: a name of the table of stages in `docs/rules/README.md`. */

@@ -29,7 +29,7 @@ export interface Sbom {
 }
 
 interface LockedPackage {
-  /** Operating systems, of a package with binaries. */
+  /** Operating systems that a package with binaries supports. */
   readonly os?: readonly string[];
   readonly name?: string;
   readonly version?: string;
@@ -75,7 +75,7 @@ function placeOf(packages: Lock, from: string, name: string): string | null {
   }
 }
 
-/** Of the packages installed here, which excludes those for other platforms. */
+/** Lists the packages that are installed here; packages for other platforms are missing. */
 export function makeSbom(): Sbom {
   const args = ["sbom", "--sbom-format=cyclonedx", "--sbom-type=application"];
   const [command, ...npm] = npmCommand(process.env);

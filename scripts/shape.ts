@@ -50,7 +50,7 @@ export function measureShape(sources: readonly SourceFile[]): Shape {
   };
 }
 
-/** Bounds that the shape breaks, in words. */
+/** The bounds that the shape exceeds, each as a sentence. */
 export function shapeFaults(shape: Shape): string[] {
   const { smallWithOneImporter, medianLines, p90Lines, folders } = shape;
   const isMedianIn = medianLines >= bounds.medianLinesMin && medianLines <= bounds.medianLinesMax;
@@ -63,8 +63,8 @@ export function shapeFaults(shape: Shape): string[] {
     ...(smallWithOneImporter > bounds.smallWithOneImporterMax
       ? [`${percent(smallWithOneImporter)} of the files are small and have one importer; at most 8 %`]
       : []),
-    ...(isMedianIn ? [] : [`the median file has ${medianLines} lines; 80 to 140`]),
-    ...(p90Lines <= bounds.p90LinesMax ? [] : [`nine of ten files have up to ${p90Lines} lines; fewer than 320`]),
+    ...(isMedianIn ? [] : [`the median file has ${medianLines} lines, not 80 to 140`]),
+    ...(p90Lines <= bounds.p90LinesMax ? [] : [`nine of ten files have up to ${p90Lines} lines, not fewer than 320`]),
   ];
 }
 

@@ -16,7 +16,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 const root = fileURLToPath(new URL("..", import.meta.url));
 const sources = ["src", "proto", "gen", "tsconfig.json", "tsconfig.build.json", "vite.config.ts", "package.json"];
 const cli = join(root, "dist/app/cli.js");
-/** Written last by the build, so that a build which was cut short is done again. */
+/** The build writes this file last, so that an interrupted build is repeated. */
 const buildStamp = join(root, "dist/.built");
 
 function newestMs(path) {

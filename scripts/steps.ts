@@ -74,7 +74,7 @@ export async function runSteps(steps: readonly Step[], output: "live" | "at the 
   return results;
 }
 
-/** Runs a step. Its output goes to the terminal: live, or at once when it has ended, for concurrent steps. */
+/** Runs a step. Its output goes to the terminal live or, for concurrent steps, in one piece when the step has ended. */
 export async function runStep(step: Step, output: "live" | "at the end" = "live"): Promise<StepResult> {
   const startedAtMs = performance.now();
   if (output === "live") console.log(`\n== ${step.name}`);

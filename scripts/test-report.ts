@@ -62,7 +62,7 @@ export function readReports(folder: string): TestReport[] {
     .map((name) => parseReport(readFileSync(join(folder, name), "utf8")));
 }
 
-/** The tests of all reports by their end. */
+/** The tests of all reports, by result. */
 export interface Outcome {
   readonly passed: readonly ReportedTest[];
   readonly failed: readonly ReportedTest[];
@@ -93,8 +93,8 @@ export interface Fault {
 export function faultsOf(outcome: Outcome, failedSteps: readonly string[], isCi: boolean): Fault[] {
   return [
     ...outcome.failed.map((test) => ({ title: `failed: ${nameOf(test)}`, lines: test.messages })),
-    ...outcome.brokenFiles.map((file) => ({ title: `failed as a file: ${file}`, lines: [] })),
-    ...failedSteps.map((name) => ({ title: `failed beside the tests: ${name}`, lines: [] })),
+    ...outcome.brokenFiles.map((file) => ({ title: `test file could not be loaded: ${file}`, lines: [] })),
+    ...failedSteps.map((name) => ({ title: `failed step: ${name}`, lines: [] })),
     ...(isCi ? outcome.skipped : []).map((test) => ({ title: `skipped with CI=true: ${nameOf(test)}`, lines: [] })),
   ];
 }

@@ -34,7 +34,7 @@ const isCi = process.env["CI"] === "true";
 
 /**
  * Not repeated on Node 24, because they do not depend on the version of Node: answers of the engine, snippets in other
- * languages, requests that are generated from the document, programs of others.
+ * languages, requests that are generated from the OpenAPI document, third-party programs.
  */
 const sameOnAnyNode = [
   "test/conformance/agents/*.test.ts",
@@ -47,7 +47,7 @@ const slowestShown = 10;
 
 const reports: TestReport[] = [];
 const results: StepResult[] = [];
-/** Names of other failures: a lint error, a run that crashed. */
+/** Names of failed steps, such as lint or a vitest run that crashed. */
 const failedSteps: string[] = [];
 
 rmSync(reportsFolder, { recursive: true, force: true });
@@ -57,7 +57,7 @@ await Promise.all([
   timed("programs", () => providePrograms(tier)),
   runSteps([generatedCode, npmRun("build")], "at the end").then(note),
 ]);
-// From here on there is a build, which the processes that tests start run.
+// From here on a build exists; the processes that tests start run it.
 const env = { UIS_TEST_TIER: tier, UIS_TEST_BUILD: "1" };
 // Static checks run concurrently with the tests, which do not always keep both cores busy.
 const [, checked] = await Promise.all([runTests(vitestStep("tests")), runSteps(staticChecks, "at the end")]);

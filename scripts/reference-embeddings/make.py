@@ -1,4 +1,4 @@
-"""Computes the vectors' cosines that the tests of the default embedding model compare with.
+"""Computes the cosine similarities that the tests of the default embedding model compare with.
 
 This is the encoder written out in numpy over the original weights in float32: no code of the service or of its engine
 has a part in it. It is run by hand when the pairs change:
@@ -70,7 +70,7 @@ class Encoder:
         return self.linear(joined, f"{name}.output.dense")
 
     def encode(self, text):
-        """The mean of the last layer's states, of length one, and the number of tokens."""
+        """The mean of the last layer's hidden states, scaled to length one, and the number of tokens."""
         ids = self.tokenizer.encode(text).ids
         x = (
             self.weights["embeddings.word_embeddings.weight"][ids]

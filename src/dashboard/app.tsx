@@ -121,7 +121,7 @@ function Page({ name, entry }: { readonly name: string; readonly entry: PageEntr
     setError(null);
     document.title = `${entry?.title ?? "Not found"} · Unified Inference`;
     if (entry === null) return undefined;
-    // The code of a page that was left before it was loaded may arrive after that of the next page.
+    // The code of a page that the user has left may arrive after the code of the next page.
     let isLeft = false;
     const switcher = entry.isOfAccount === true ? import("./shell/account-switcher.js") : null;
     Promise.all([entry.load(), switcher]).then(

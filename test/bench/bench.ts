@@ -6,9 +6,9 @@
  *   npm run bench -- state       limits and usage in Redis and in the file against state in memory (state.ts)
  *   npm run bench -- gateway     in front of an upstream server against a bare pass-through (gateway.ts)
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
- *   npm run bench -- growth      what costs more as endpoints, thresholds, keys, models and others grow (growth.ts)
- *   npm run bench -- neighbours  polite clients beside hostile ones of each kind (neighbours.ts)
- *   npm run bench -- scale       what a number of requests a second needs: workers, Redis, memory, network (scale.ts)
+ *   npm run bench -- growth      cost of a request as endpoints, thresholds, keys, models and others grow (growth.ts)
+ *   npm run bench -- neighbours  polite clients while hostile clients of each kind run (neighbours.ts)
+ *   npm run bench -- scale       workers, Redis, memory and network for a rate of requests (scale.ts)
  *
  * With `--quick` each measures once and briefly: enough to check that it works, not to compare.
  */
@@ -59,6 +59,6 @@ const [node = "", script = "", name = "", ...rest] = process.argv;
 const part = parts.get(name);
 const options = (part === undefined ? [name, ...rest] : rest).filter((option) => option !== "");
 const { load, quick } = part ?? transports;
-// Each reads its own options from there.
+// Each part reads its own options from process.argv.
 process.argv = [node, script, ...options.flatMap((option) => (option === "--quick" ? quick : [option]))];
 await load();

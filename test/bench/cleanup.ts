@@ -1,6 +1,6 @@
 /**
- * Removes what a benchmark has created when its process exits: after its last line, after an error, and after a signal
- * such as the one of Ctrl-C.
+ * Removes the folders and child processes of a benchmark when its process exits: after its last line, after an error, and
+ * after a signal such as that of Ctrl-C.
  */
 import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -27,12 +27,12 @@ export function killAtExit<Child extends ChildProcess>(child: Child): Child {
 
 function killTree(pid: number): void {
   try {
-    // Listed before the kill, which makes them children of another process.
+    // Listed before the kill, because a killed process's children get another parent.
     const descendants = childPids(pid);
     process.kill(pid, "SIGKILL");
     for (const descendant of descendants) killTree(descendant);
   } catch {
-    // It has ended in the meantime.
+    // The process has ended in the meantime.
   }
 }
 

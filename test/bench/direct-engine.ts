@@ -32,7 +32,7 @@ const context = await model.createContext({
   failedCreationRemedy: false,
 });
 const sequences = Array.from({ length: Number(slots) }, () => context.getSequence());
-/** The same sizes as in the service under the same conditions. */
+/** Chooses the sizes of prompt pieces as the service does. */
 const pace = new PrefillPace(batchTokens / 2);
 const vocabSize = model.fileInfo.metadata.tokenizer?.ggml.tokens.length ?? 0;
 
@@ -76,7 +76,7 @@ async function run(round: StreamRound): Promise<RoundResult> {
   };
 }
 
-/** Done before the first prompt, as in the service. */
+/** Measures the pace before the first prompt, as the service does. */
 async function findOwnPace(): Promise<void> {
   const [sequence] = sequences;
   if (sequence === undefined) return;

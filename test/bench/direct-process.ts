@@ -22,7 +22,7 @@ export async function startDirect({ file, slots, contextLength }: DirectOptions)
   const child = fork(program, [file, String(slots), String(contextLength)], { execArgv: ["--import", "tsx"] });
   killAtExit(child);
   const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`the binding's process ended: ${code}`)));
-  // It also exits after a successful run.
+  // The process also exits after a successful run.
   ended.catch(() => {});
   const answer = async <T>(): Promise<T> => {
     const [message] = await Promise.race([once(child, "message"), ended]);

@@ -8,14 +8,14 @@ export const contextLength = 2_048;
 /** Slots of the model `many`; the model `one` has one. */
 export const slots = 8;
 const promptTokens = 32;
-/** A prompt of one piece on every machine: both sides evaluate the same. */
+/** A prompt of this length is one piece on every machine, so both sides do the same work. */
 const onePieceTokens = 8;
 const longPromptTokens = 1_000;
 const nextTurnTokens = 20;
 const firstTokenRepeats = 40;
 const mebibyte = 2 ** 20;
 
-/** The two sides of a comparison: one model in the service, as `one` and as `many`, and in the binding alone. */
+/** The two sides of a comparison: a model file in the service, as the models `one` and `many`, and in the binding alone. */
 export interface Side {
   readonly service: EngineService;
   readonly direct: DirectProcess;
@@ -53,15 +53,15 @@ export interface Throughput {
   readonly service_tokens_per_second: number;
   readonly service_over_direct: number;
   /**
-   * The same ratio of tokens per second of processor time, the protocols included: the share of the speed that remains if
-   * one core does everything.
+   * Service over binding, in tokens per second of processor time including the protocols: the share of the speed that
+   * remains if one core does everything.
    */
   readonly per_cpu_second_over_direct: number;
   readonly server_loop_delay_p99_ms: number;
   readonly server_loop_delay_max_ms: number;
 }
 
-/** The same rounds on both sides, alternating, so that other load of the machine affects both. */
+/** Runs the same rounds on both sides in turn, so that other load of the machine affects both. */
 export async function throughput(
   { service, direct, muted }: Side,
   { streams, tokens, repeats }: Rounds,
@@ -89,7 +89,7 @@ export async function throughput(
 
 export interface FirstToken {
   readonly prompt_tokens: number;
-  /** In pieces of the same size as the service's. */
+  /** The binding alone, with the prompt in pieces of the same size as the service's. */
   readonly direct_p50_ms: number;
   readonly service_p50_ms: number;
   /** Median of the service's added time for the same prompt. */
@@ -98,7 +98,7 @@ export interface FirstToken {
   readonly direct_uncut_p50_ms: number;
 }
 
-/** Time to the first token, one stream at a time, of prompts of one piece and of prompts that may need several. */
+/** Measures the time to the first token, one stream at a time, for prompts of one piece and of one or more pieces. */
 export async function firstTokens(side: Side): Promise<readonly FirstToken[]> {
   return [await firstToken(side, onePieceTokens), await firstToken(side, promptTokens)];
 }
@@ -122,7 +122,7 @@ async function firstToken({ service, direct, muted }: Side, length: number): Pro
   };
 }
 
-/** A long first prompt, and a second one that continues it. */
+/** Measures the time to the first token of a long prompt, and of a second prompt that continues it. */
 export async function prefixReuse({ service, muted }: Side, repeats: number): Promise<object> {
   const asked = { tasks: [], tokens: 4, muted, cutsPrompts: false };
   const first: number[] = [];
@@ -143,7 +143,7 @@ export async function prefixReuse({ service, muted }: Side, repeats: number): Pr
   };
 }
 
-/** Memory of one more slot, from two processes with the same model and work. */
+/** Computes the memory of one slot from two processes that have the same model and work, and different numbers of slots. */
 export async function slotMemory({ service, muted }: Side): Promise<object> {
   for (const model of ["one", "many"]) await service.run(model, round(1, 32, muted));
   const [one = 0, many = 0] = service.engineRssBytes();

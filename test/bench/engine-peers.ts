@@ -14,13 +14,13 @@ const words = "the of and to in is it you that he was for on are with as his the
   " ",
 );
 
-/** The same work on both sides, alternating: medians of tokens or inputs per second, and of the ratio of each pair of rounds. */
+/** Both sides run the same work in turn: medians of tokens or inputs per second, and of the ratio of each pair of rounds. */
 export interface PeerFigures {
   readonly work: string;
   readonly service_per_second: number;
   readonly llama_server_per_second: number;
   readonly service_over_llama_server: number;
-  /** The same ratio per second of processor time, which other load of the machine affects less. */
+  /** Ratio of tokens or inputs per second of processor time, which other load of the machine affects less. */
   readonly per_cpu_second_over_llama_server: number;
   readonly aim: number;
 }
@@ -78,7 +78,7 @@ function newInput(): string {
   return Array.from({ length: wordsPerInput }, (_, at) => words[(drawn * 31 + at * at + at) % words.length]).join(" ");
 }
 
-/** The service beside llama.cpp's own server, both over HTTP, with the same model file, slots and threads. */
+/** Compares the service with llama.cpp's own server, both over HTTP, with the same model file, slots and threads. */
 export async function measurePeers(
   { file, kind }: { readonly file: string; readonly kind: "chat" | "embedding" },
   repeats: number,

@@ -79,19 +79,21 @@ async function measure(name: string, file: string): Promise<Report> {
   }
 }
 
-/** The missed aims, in words. */
+/** The missed aims, each as a sentence. */
 function misses({ first_tokens, throughput: rows }: Report): readonly string[] {
   const late = first_tokens.filter(({ added_p50_ms: addedMs }) => addedMs >= addedMaxMs);
   const slow = rows.filter(({ service_over_direct: share }) => share < shareMin);
   const stuck = rows.filter(({ server_loop_delay_p99_ms: delayMs }) => delayMs >= loopDelayP99MaxMs);
   return [
-    ...late.map((row) => `${row.added_p50_ms} ms more to the first token of ${row.prompt_tokens}; not ${addedMaxMs}`),
-    ...slow.map((row) => `${row.streams} streams reach ${row.service_over_direct} of the binding; not ${shareMin}`),
-    ...stuck.map((row) => `a loop delay of ${row.server_loop_delay_p99_ms} ms; not ${loopDelayP99MaxMs}`),
+    ...late.map(
+      (row) => `${row.added_p50_ms} ms more to the first token of ${row.prompt_tokens}, not under ${addedMaxMs}`,
+    ),
+    ...slow.map((row) => `${row.streams} streams reach ${row.service_over_direct} of the binding, not ${shareMin}`),
+    ...stuck.map((row) => `a loop delay of ${row.server_loop_delay_p99_ms} ms, not under ${loopDelayP99MaxMs}`),
   ];
 }
 
-/** Compares with llama.cpp's server, or prints why that is skipped. Returns the missed aims, in words. */
+/** Compares with llama.cpp's server, or prints why that is skipped. Returns the missed aims, each as a sentence. */
 async function measureLlamaServer(chatModels: ReadonlyMap<string, string>): Promise<readonly string[]> {
   const reason = await whyNoLlamaServer();
   if (reason !== null) {

@@ -7,10 +7,10 @@ import { load } from "./raw-client.js";
 
 const connections = 32;
 const warmUpSeconds = 4;
-/** Share of the highest request rate with one endpoint at which its deliveries keep up. */
+/** Share of the highest request rate at which the deliveries of one endpoint are measured. */
 const keepUpShare = 0.8;
 const keepUpSeconds = 5;
-/** The receiver is on the client's core. */
+/** The client may sleep, because the receiver runs on its core. */
 const staysAwake = false;
 const endpointCounts = [0, 1, 16, 50] as const;
 const adminToken = `adm_${"0123456789".repeat(4)}`;
@@ -112,7 +112,7 @@ async function chatOf(api: URL, endpoints: number, receiverPort: number): Promis
   return httpRequest("/v1/chat/completions", key, { model: "test-chat", messages });
 }
 
-/** The rate with which an endpoint keeps up, and what a request costs with its delivery. */
+/** Measures the rate of an endpoint's deliveries, and the processor time of a request with its delivery. */
 async function keepUp(subject: Subject, rate: number, options: EventCostOptions): Promise<object> {
   const { service, port, ops, chat } = subject;
   while ((await openOf(ops)) > 0) await delay(100);
@@ -131,7 +131,7 @@ async function keepUp(subject: Subject, rate: number, options: EventCostOptions)
   };
 }
 
-/** Deliveries that have not ended, and events without deliveries. */
+/** The number of deliveries that have not ended and of events whose deliveries are not created yet. */
 async function openOf(ops: string): Promise<number> {
   const page = await (await fetch(`${ops}/metrics`)).text();
   const lines = page.matchAll(/^uis_webhook_(?:backlog\{[^}]*\}|events_waiting) (\d+)/gm);

@@ -1,7 +1,7 @@
 import { FirstByteClient } from "./first-byte.js";
 import { median, quantile } from "./http-request.js";
 
-/** Sends the request of this number to one side. Numbers are not repeated. */
+/** Creates the request with this number for one side. Numbers are not repeated. */
 export type StreamRequest = (number: number) => Buffer;
 
 export interface FirstTokenSide {
@@ -9,7 +9,7 @@ export interface FirstTokenSide {
   readonly request: StreamRequest;
 }
 
-/** `none` twice: the difference between equal sides is the noise to compare with. */
+/** `again` is equal to `none`: the difference between these two is the noise of the measurement. */
 export interface FirstTokenSides {
   readonly none: FirstTokenSide;
   readonly again: FirstTokenSide;
@@ -23,7 +23,7 @@ const names = ["none", "again", "embedded", "redis"] as const satisfies readonly
 /** Times of one block of requests, in milliseconds. */
 type Block = Readonly<Record<Name, readonly number[]>>;
 
-/** Differences to `none` in milliseconds: the median of the blocks, and of `again` the least and the greatest. */
+/** Differences to `none` in milliseconds: medians of the blocks, and the least and the greatest difference of `again`. */
 export interface FirstTokenComparison {
   readonly p50_ms: Readonly<Record<Name, number>>;
   readonly p99_ms: Readonly<Record<Name, number>>;
@@ -35,15 +35,15 @@ export interface FirstTokenComparison {
 export interface AddedTime {
   readonly p50_ms: number;
   readonly p99_ms: number;
-  /** Whether both differ by no more than two equal services. */
+  /** Whether both differences are within those of two equal services. */
   readonly inside_spread: boolean;
 }
 
 const blocks = 10;
-/** Before the first block, not counted. */
+/** Streams before the first block, which are not counted. */
 const warmUpStreams = 30;
 
-/** Times first tokens of one stream at a time, the sides in turn, in blocks. `streams` is of each side, at least 10. */
+/** Measures first tokens, one stream at a time, the sides in turn, in blocks. `streams` is the number per side, at least 10. */
 export async function compareFirstTokens(sides: FirstTokenSides, streams: number): Promise<FirstTokenComparison> {
   const clients = new Map<Name, FirstByteClient>();
   for (const name of names) clients.set(name, await FirstByteClient.open(sides[name].port));

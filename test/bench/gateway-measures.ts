@@ -10,7 +10,7 @@ export const baseline = "pass_through";
 export interface Bench {
   readonly programs: NativePrograms;
   readonly upstream: PinnedProcess;
-  /** By name; all run on the same core, one at a time. The first is the baseline. */
+  /** The compared programs by name; all run on the same core and are loaded in turn. The first is the baseline. */
   readonly sides: ReadonlyMap<string, Side>;
   readonly turnSeconds: number;
   readonly repeats: number;
@@ -66,17 +66,17 @@ async function turns(
 }
 
 export interface Throughput {
-  /** Answers; of streams: chunks. */
+  /** Answers per second; for streams, chunks per second. */
   readonly per_second: number;
   readonly cpu_us_each: number;
-  /** Of a whole answer; null if no answer both began and ended in the counted time of a turn. */
+  /** Latency of a whole answer; null if no answer both began and ended in the counted time of a turn. */
   readonly p50_ms: number | null;
   readonly p99_ms: number | null;
   readonly load_core_share: number;
-  /** Median, least and greatest of the ratios of neighbouring turns. */
+  /** Median of the ratios of neighbouring turns; `spread` is the least and the greatest. */
   readonly over_pass_through: number;
   readonly spread: readonly [number, number];
-  /** Of processor time; other load of the machine affects it less. */
+  /** Ratio of processor time, which other load of the machine affects less. */
   readonly cpu_over_pass_through: number;
 }
 
@@ -112,13 +112,13 @@ export async function throughput(bench: Bench, work: Work): Promise<Readonly<Rec
 }
 
 export interface AddedLatency {
-  /** Median of one request at a time, and what the side adds to the upstream's own. */
+  /** Median latency with one request at a time; `added_p50_us` is without the upstream's own latency. */
   readonly p50_us: number;
   readonly added_p50_us: number;
   readonly over_pass_through: number;
 }
 
-/** One request at a time, also sent to the upstream itself. */
+/** Measures latency with one request at a time, also of the upstream itself. */
 export async function addedLatency(bench: Bench): Promise<Readonly<Record<string, AddedLatency>>> {
   const direct: Side = { process: bench.upstream, port: Number(bench.upstream.ready["port"]), key: "none" };
   const rows = await turns(bench, new Map([["direct", direct], ...bench.sides]), singleRequest);
@@ -137,14 +137,14 @@ export interface PacedFigures {
   /** Maximum while all streams were open. */
   readonly rss_mb: number;
   readonly streams: number;
-  /** Share of the upstream's pace; less than about 0.98: the side falls behind. */
+  /** Received chunks as a share of those that the upstream sends; below about 0.98 the side is too slow. */
   readonly pace: number;
-  /** From the upstream's write to the client's read; null for answers without times. */
+  /** Time from the upstream's write to the client's read; null for answers without timestamps. */
   readonly transit_p50_ms: number | null;
   readonly transit_p99_ms: number | null;
 }
 
-/** Many slow streams. The memory is that of processes that have done little else before. */
+/** Measures memory with many slow streams, in processes that have done little else before. */
 export async function pacedMemory(bench: Bench, seconds: number): Promise<Readonly<Record<string, PacedFigures>>> {
   const figures: Record<string, PacedFigures> = {};
   for (const [name, side] of bench.sides) {
@@ -173,7 +173,7 @@ export async function pacedMemory(bench: Bench, seconds: number): Promise<Readon
   return figures;
 }
 
-/** Load whose figures are not used: V8 compiles the paths of the work meanwhile. */
+/** Sends load whose figures are not used, while V8 compiles the code that the work uses. */
 export async function warmUp(bench: Bench, work: Work, seconds: number): Promise<void> {
   for (const [name, side] of bench.sides) await turn({ ...bench, turnSeconds: seconds }, name, side, work);
 }
@@ -184,7 +184,7 @@ function required<T>(row: ReadonlyMap<string, T>, name: string): T {
   return found;
 }
 
-/** The load client reports -1 for nothing. */
+/** Converts microseconds; null for -1, which the load client reports if it has measured nothing. */
 function toMs(us: number): number | null {
   return us < 0 ? null : rounded(us / 1_000, 2);
 }

@@ -26,7 +26,7 @@ interface Started {
 interface Peer {
   readonly name: string;
   readonly version: string;
-  /** In an empty folder. */
+  /** Installs the gateway into an empty folder. */
   install(folder: string): Promise<void>;
   /** Writes its configuration into `settings`, if it has one. */
   start(folder: string, settings: string, port: number, upstreamUrl: string): Started;
@@ -160,7 +160,7 @@ const measures = {
 
 /**
  * Each peer in turns with the pass-through and the service with its state in memory. A peer that cannot be installed or that
- * fails has the reason in place of its figures. Turns of a second undercount LiteLLM: use `--seconds 8` to quote it.
+ * fails has the reason in place of its figures. Turns of a second undercount LiteLLM: use `--seconds 8` for figures to quote.
  */
 export async function measurePeers(
   bench: Bench,

@@ -13,7 +13,7 @@ export type StateName = "memory" | "file" | "redis";
 const key = "key-of-the-measurement";
 const program = "dist/app/cli.js";
 const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
-/** Above all numbers of connections. */
+/** More than the connections of any measurement. */
 const slots = 4_096;
 
 /** The measured service's models, each one deployment of the mock upstream. */

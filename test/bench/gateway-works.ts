@@ -1,6 +1,6 @@
 import { httpRequest } from "./http-request.js";
 
-/** Requests of one kind, all the same. The model's name selects the answer of the mock upstream: see native/upstream-answers.h. */
+/** A request that is sent repeatedly. The model's name selects the mock upstream's answer: see native/upstream-answers.h. */
 export interface Work {
   readonly path: string;
   readonly body: Readonly<Record<string, unknown>> & { readonly model: string };
@@ -9,12 +9,12 @@ export interface Work {
   readonly chunks: number;
 }
 
-/** Words of a whole answer, which are also its tokens. */
+/** Words of a whole answer; each is one token. */
 export const answerWords = 200;
-/** Numbers of an embedding. */
+/** Dimensions of an embedding. */
 export const dimensions = 1_536;
 
-/** Makes a request of about 720 bytes with its head: a short turn of a conversation. */
+/** Messages for a request of about 720 bytes with its headers: a short turn of a conversation. */
 const messages = [
   { role: "system", content: "You are a helpful assistant. Answer in short sentences and name your sources." },
   {
@@ -39,7 +39,7 @@ function embedding(encoding: "base64" | "float"): Work {
   return { path: "/v1/embeddings", body, connections: 16, chunks: 0 };
 }
 
-/** Throughput, in turns. */
+/** The requests whose throughput is measured, in turns. */
 export const works = {
   unary: chat("text-1", 32),
   /** The upstream streams its answer in one chunk per word to a gateway that requests a stream. */
@@ -50,14 +50,14 @@ export const works = {
 } as const satisfies Record<string, Work>;
 export type WorkName = keyof typeof works;
 
-/** One request at a time, whose time is compared. */
+/** The request whose latency is measured, one at a time. */
 export const singleRequest = chat("text-1", 1);
 
 const pacedChunks = 40;
 const pacedPauseMs = 100;
 /** Streams at the pace of a model, whose memory is measured. */
 export const pacedStreams = stream(pacedChunks, 1, pacedPauseMs, 1_000);
-/** Of all streams; the first chunk comes at once, and the next stream follows at once. */
+/** Chunks per second of all streams. A stream's first chunk has no delay, and the next stream starts without delay. */
 export const pacedChunksPerSecond =
   (pacedStreams.connections * pacedChunks * 1_000) / ((pacedChunks - 1) * pacedPauseMs);
 
@@ -65,7 +65,7 @@ export const workModels: readonly string[] = [
   ...new Set([...Object.values(works), singleRequest, pacedStreams].map(({ body }) => body.model)),
 ];
 
-/** A program that is sent the requests. */
+/** A program that receives the requests. */
 export interface Target {
   readonly port: number;
   readonly key: string;

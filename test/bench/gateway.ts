@@ -4,10 +4,10 @@
  * load client, which are C programs. All sides run at the same time and are loaded in turns of a second: a ratio is one of
  * two neighbours, and the report has the median. The gates apply to state in memory. Any failed answer ends the run.
  *
- * The service always requests a stream of its upstream. The pass-through forwards what the client sends, so that the
- * upstream gives it a whole answer for `unary`: both read the same text, but the service reads it from events.
+ * The service always requests a stream from its upstream. The pass-through forwards the client's request, so that the
+ * upstream answers it with one JSON text for `unary`: both read the same text, but the service reads it from events.
  *
- * With `--peers` other gateways are measured beside it, if this machine can install them (gateway-peers.ts).
+ * With `--peers` other gateways are measured, too, if this machine can install them (gateway-peers.ts).
  *
  *   npm run bench -- gateway [--seconds 1 --repeats 9 --warm-up 4 --hold 6] [--peers]
  */
@@ -31,7 +31,7 @@ const unaryNote =
   "the service reads its answer from a stream of the upstream: the text is one event, in unary_from_200_chunks 200 events; " +
   "the pass-through forwards a whole JSON answer";
 
-/** Required by the gates, and aims. Ratios to the pass-through; of memory MiB. */
+/** Bounds that fail the run, and aims. They are ratios to the pass-through; those of memory are in MiB. */
 const gates = {
   unary: { least: 0.45, aim: 0.65 },
   streams_at_once: { least: 0.5, aim: 1 },
@@ -96,7 +96,7 @@ async function measure(): Promise<void> {
   for (const [name, side] of bench.sides) {
     for (const work of [...Object.values(works), pacedStreams]) await checkAnswer(name, work, side);
   }
-  // First, because memory that a load has taken is given back late or never.
+  // Memory is measured first, because a process returns memory late or never after a load.
   await warmUp(bench, singleRequest, warmUpSeconds);
   const paced = await pacedMemory(bench, holdSeconds);
   const rates: Partial<Record<WorkName, Awaited<ReturnType<typeof throughput>>>> = {};

@@ -1,4 +1,4 @@
-/** The processor time of a request beside endpoints, thresholds, keys, markers and models. */
+/** The processor time of a request in services with many endpoints, thresholds, keys, markers or models. */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { type LoadPlan, sendLoad } from "./growth-load.js";
@@ -17,7 +17,7 @@ import { httpGet, median } from "./http-request.js";
 export interface GrowthOptions {
   readonly folder: string;
   readonly state: StateName;
-  /** Of one turn. */
+  /** Duration of one turn. */
   readonly seconds: number;
   readonly repeats: number;
   /** Share of the keys, markers and models: 1, or less to check that it works. */
@@ -46,7 +46,7 @@ async function takeTurn(side: Side, seconds: number): Promise<Turn> {
   return { cpuUs: ((side.service.process.cpuMs() - before) * 1_000) / answers, perSecond };
 }
 
-/** Loads the sides in turns. Each has the medians of its turns; a ratio is the median of those of neighbouring turns. */
+/** Loads the sides in turns. Figures are medians of a side's turns; ratios are medians over pairs of neighbouring turns. */
 export async function compare(sides: readonly Side[], { seconds, repeats }: GrowthOptions) {
   for (const side of sides) await takeTurn(side, Math.min(warmUpSeconds, 4 * seconds));
   const rows: Turn[][] = [];
@@ -69,7 +69,7 @@ export async function compare(sides: readonly Side[], { seconds, repeats }: Grow
 const usAll = (figure: (side: number) => number, sides: number): string =>
   `${Array.from({ length: sides }, (_, side) => Math.round(figure(side))).join(" / ")} us`;
 
-/** The path of the request alone: deliveries are left to another process. */
+/** Measures requests only: no deliveries are sent. */
 export async function endpointCosts(options: GrowthOptions): Promise<Line[]> {
   const { state, folder } = options;
   const webhooks = { deliver: false, allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], endpoints_max: 50 };
@@ -121,7 +121,7 @@ export async function thresholdCosts(options: GrowthOptions): Promise<Line[]> {
             account: "default",
             metric: metrics[number % metrics.length],
             period: number % 2 === 0 ? "PERIOD_MONTH" : "PERIOD_DAY",
-            // Never reached.
+            // Too high to be reached.
             limit: String(10 ** 15 + number),
             percents: [50, 80, 100],
             action: "ACTION_NOTIFY",
@@ -167,7 +167,7 @@ export async function keyCosts(options: GrowthOptions): Promise<Line[]> {
       let used = 0;
       return { service, next: () => requests[used++ % count] ?? chatRequest() };
     };
-    // Compiled first, so that the memory is that of the keys.
+    // V8 compiles first, so that the later growth of memory is caused by the keys.
     await takeTurn(sideOf(few), warmUpSeconds);
     const beforeBytes = service.process.rssBytes();
     const first = sideOf(many);
@@ -216,7 +216,7 @@ export async function markerCosts(options: GrowthOptions): Promise<Line[]> {
     const rates = [0, 1].map((side) => Math.round(figure("perSecond", side))).join(" / ");
     return [
       {
-        what: `requests a second beside 0 / ${count.toLocaleString("en")} markers of settled requests`,
+        what: `requests a second with 0 / ${count.toLocaleString("en")} markers of settled requests`,
         state,
         measured: `${rates}, ${rate.toFixed(2)} times`,
         aim: "at least 0.9 times",
@@ -252,7 +252,7 @@ export async function modelCosts(options: GrowthOptions): Promise<Line[]> {
     const chatUs = [0, 1].map((side) => Math.round(figure("cpuUs", side))).join(" / ");
     return [
       {
-        what: `CPU of a chat beside 1 / ${shown} models`,
+        what: `CPU of a chat with 1 / ${shown} models`,
         state,
         measured: `${chatUs} us, ${chat.toFixed(2)} times`,
         aim: "at most 1.3 times",

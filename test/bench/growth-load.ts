@@ -5,16 +5,16 @@ import { AnswerReader, type Totals } from "./raw-client.js";
 export interface LoadPlan {
   readonly connections: number;
   readonly seconds: number;
-  /** The next request; it may be another one each time. */
+  /** The next request; requests may differ. */
   next(): Buffer;
-  /** Of all connections together, evenly spread; absent: each sends its next request as soon as it has an answer. */
+  /** Rate of all connections together, evenly spread; absent: each sends its next request as soon as it has an answer. */
   readonly perSecond?: number;
 }
 
 export interface LoadFigures {
   readonly answers: number;
   readonly perSecond: number;
-  /** From the time at which a request was to be sent to the end of its answer. */
+  /** Latency from the time at which a request was due to the end of its answer. */
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
@@ -26,7 +26,7 @@ export async function sendLoad(port: number, plan: LoadPlan): Promise<LoadFigure
   const startedMs = performance.now();
   const stopAtMs = startedMs + plan.seconds * 1_000;
   let isSending = true;
-  // A client that sleeps must be woken by the service's writes, which costs the service time: see raw-client.ts.
+  // A sleeping client is woken by the service's writes, which costs the service time: see raw-client.ts.
   const turn = (): void => {
     if (isSending) setImmediate(turn);
   };

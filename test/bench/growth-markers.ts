@@ -1,7 +1,8 @@
 /**
- * Markers of settled requests in the state file of a stopped service. In a process of its own, whose end releases the file.
+ * Writes or counts markers of settled requests in the state file of a stopped service. A separate process, whose end
+ * releases the file.
  *
- *   growth-markers.ts DATA_DIR fill COUNT FROM_MS TO_MS    writes markers of that time, in its order
+ *   growth-markers.ts DATA_DIR fill COUNT FROM_MS TO_MS    writes markers with times of that range, in ascending order
  *   growth-markers.ts DATA_DIR count BEFORE_MS ...         prints how many are older, for each time
  */
 import { openStateFile } from "../../src/state/embedded/database/state-file.js";

@@ -17,16 +17,16 @@ const otherCore = 1;
 const connections = 32;
 
 export interface RateOptions extends GrowthOptions {
-  /** Load beside retention. */
+  /** Minutes of load while expired records are deleted. */
   readonly minutes: number;
-  /** Load of the endpoint. */
+  /** Seconds of load while deliveries go to one endpoint. */
   readonly backlogSeconds: number;
 }
 
 const request = chatRequest();
 const next = (): Buffer => request;
 
-/** Requests per second when each connection sends its next one at once, after V8 has compiled. */
+/** Requests per second when each connection sends its next request immediately after an answer. V8 has compiled before. */
 async function highestRate(service: GrowthService, seconds: number): Promise<number> {
   await sendLoad(service.port, { connections, next, seconds });
   return (await sendLoad(service.port, { connections, next, seconds })).perSecond;
@@ -61,7 +61,7 @@ export async function connectionLatency(options: RateOptions): Promise<Line[]> {
 }
 
 const dayMs = 86_400_000;
-/** Age beyond its retention at which a record counts as forgotten by the purge. */
+/** A record that is kept for longer than this after its retention counts as missed by the deletion. */
 const behindMs = 60_000;
 
 /** Markers of settled requests expire at the rate at which the service adds them. State in memory keeps none. */
@@ -87,7 +87,7 @@ export async function retentionBeside(options: RateOptions): Promise<Line[]> {
   const perSecond = Math.round(answers / (minutes * 60));
   return [
     {
-      what: `retention beside ${perSecond} requests a second for ${minutes} minutes`,
+      what: `retention during ${perSecond} requests a second for ${minutes} minutes`,
       state,
       measured: `${expiring.toLocaleString("en")} records expired, ${expired.toLocaleString("en")} are left, ${behind.toLocaleString("en")} of them for more than a minute`,
       aim: "none for more than a minute",
@@ -123,10 +123,10 @@ export async function endpointBacklog(options: RateOptions): Promise<Line[]> {
       const drainMs = performance.now() - endedMs;
       return [
         {
-          what: `deliveries to one endpoint beside ${Math.round(perSecond)} requests a second (0.8 of the highest) for ${backlogSeconds} s`,
+          what: `deliveries to one endpoint during ${Math.round(perSecond)} requests a second (0.8 of the highest) for ${backlogSeconds} s`,
           state,
           measured: `${backlog.toLocaleString("en")} of ${answers.toLocaleString("en")} wait at the end, all but ${lost} delivered ${(drainMs / 1_000).toFixed(1)} s later`,
-          aim: "at most those of 2 s wait, and none is missing",
+          aim: "at most the deliveries of 2 s wait, and none is missing",
           isHeld: backlog <= 2 * perSecond && lost === 0,
         },
       ];

@@ -1,6 +1,6 @@
 /**
- * A receiver of webhooks that answers at once: prints `{"port":n}`. GET returns how many it has received. It parses only the
- * ends of requests, so that it costs little beside the service.
+ * A receiver of webhooks that answers without delay: prints `{"port":n}`. GET returns how many it has received. It only
+ * finds the ends of requests, so that it uses little processor time in comparison to the service.
  */
 import { createServer } from "node:net";
 

@@ -27,10 +27,10 @@ export interface GrowthService {
 }
 
 const serviceCore = 0;
-/** Set for each service as its first API key. */
+/** The first API key of each service. */
 export const apiKey = "key-of-the-measurement";
 const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
-/** Above all numbers of connections, so that no request waits for a slot. */
+/** More than the connections of any measurement, so that no request waits for a slot. */
 const slots = 16_384;
 
 /** A scripted model that takes no time; `scripted` as in the configuration. */
@@ -41,11 +41,11 @@ export function scriptedModel(id: string, scripted: object = { text: "one two th
 export interface ServiceOptions {
   readonly name: string;
   readonly state: StateName;
-  /** Of all services of the run. */
+  /** Folder for all services of the run. */
   readonly folder: string;
-  /** Settings beside the state. Default: one model, `chat`. */
+  /** Settings in addition to those of the state. Default: one model, `chat`. */
   readonly settings?: object;
-  /** Writes the data folder before the start. */
+  /** Writes files into the data folder before the start. */
   readonly prepare?: (dataDir: string) => void;
 }
 
@@ -76,7 +76,7 @@ export async function startService(options: ServiceOptions): Promise<GrowthServi
   };
 }
 
-/** A chat of five tokens, or with another message, model or fields. */
+/** A chat request with an answer of five tokens; `changes` replaces fields of its body. */
 export function chatRequest(changes: object = {}, key = apiKey): Buffer {
   const messages = [{ role: "user", content: "Say the five words." }];
   return httpRequest("/v1/chat/completions", key, { model: "chat", messages, ...changes });

@@ -11,7 +11,7 @@ interface Growing {
 }
 
 const fact = "A queue in front of a model keeps one busy customer from slowing down all others. ";
-/** Models whose answers have so many tokens, by the name of the model. */
+/** Name of the model whose answers have this many tokens. */
 const chunkModel = (tokens: number): string => `chunks-${tokens}`;
 
 const growing: readonly Growing[] = [
@@ -49,7 +49,7 @@ const growing: readonly Growing[] = [
   },
 ];
 
-/** Schemas of 128 tools may have 65,536 characters together. */
+/** A small tool, because the schemas of 128 tools together may have at most 65,536 characters. */
 function toolOf(number: number): object {
   const properties = Object.fromEntries(
     Array.from({ length: 6 }, (_, i) => [`field_${i}`, { type: "string", maxLength: 100 + i }]),

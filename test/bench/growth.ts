@@ -1,8 +1,8 @@
 /**
- * What costs more as something grows: the processor time of a request beside many webhook endpoints, thresholds, keys, markers
- * of settled requests and models; requests and answers of growing size; the latency with thousands of connections; and whether
+ * Costs that may grow: the processor time of a request in services with many webhook endpoints, thresholds, keys, markers of
+ * settled requests and models; requests and answers of growing size; the latency with thousands of connections; and whether
  * retention and the deliveries of one endpoint keep up with the highest rates. Each with state in the file, as with
- * `npm start`, and in memory. Prints a table; each line has its aim and whether it was held. Exits with 1 when one was missed.
+ * `npm start`, and in memory. Prints a table; each line has its aim and whether it was met. Exits with 1 when one was missed.
  *
  *   npm run bench -- growth [--only keys,models] [--state file] [--seconds 3 --repeats 5 --minutes 10 --backlog 60]
  */
@@ -41,14 +41,14 @@ const { values } = parseArgs({
     only: { type: "string", default: [...parts.keys()].join() },
     /** Default: both. */
     state: { type: "string", default: stateNames.join() },
-    /** Of a turn. */
+    /** Duration of a turn. */
     seconds: { type: "string", default: "3" },
     repeats: { type: "string", default: "5" },
-    /** Load beside retention. */
+    /** Minutes of load while expired records are deleted. */
     minutes: { type: "string", default: "10" },
-    /** Seconds of load for the endpoint. */
+    /** Seconds of load while deliveries go to one endpoint. */
     backlog: { type: "string", default: "60" },
-    /** Share of the keys, markers, models and connections. */
+    /** Multiplies the numbers of keys, markers, models and connections. */
     scale: { type: "string", default: "1" },
   },
 });

@@ -30,17 +30,17 @@ export async function callRpc(
   return JSON.parse(body) as Record<string, unknown>;
 }
 
-/** The same as `httpRequest` without a body. */
+/** A GET request, ready to be sent again and again over kept-alive connections. */
 export function httpGet(path: string, key: string): Buffer {
   return Buffer.from(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${key}\r\n\r\n`);
 }
 
-/** The median; of an even number the upper of the two in the middle. 0 for none. */
+/** The median; for an even count the upper of the two middle numbers. 0 for no numbers. */
 export function median(numbers: readonly number[]): number {
   return quantile(numbers, 0.5);
 }
 
-/** The value that this share of the numbers is below. 0 for none. */
+/** The quantile: the value that this share of the numbers is below. 0 for no numbers. */
 export function quantile(numbers: readonly number[], share: number): number {
   const sorted = [...numbers].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;

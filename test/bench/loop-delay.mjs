@@ -1,6 +1,6 @@
 /**
- * Loaded into the server with `--import`: at SIGUSR2 it writes how late the event loop was since the last time to the
- * file that LOOP_DELAY_FILE names, as JSON.
+ * Loaded into the server with `--import`: at SIGUSR2 it writes the delays of the event loop since the previous SIGUSR2 as
+ * JSON to the file that LOOP_DELAY_FILE names.
  */
 import { renameSync, writeFileSync } from "node:fs";
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -20,7 +20,7 @@ process.on("SIGUSR2", () => {
     maxMs: lateMs(histogram.max),
   };
   histogram.reset();
-  // Renamed, so that a reader never sees half of it.
+  // Renamed, so that a reader never sees a partial file.
   writeFileSync(`${file}.new`, JSON.stringify(report));
   renameSync(`${file}.new`, file);
 });

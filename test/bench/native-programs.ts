@@ -9,7 +9,7 @@ const sources = join(import.meta.dirname, "native");
 /** `-O2` for speed; the other options find mistakes in the programs. */
 const compilerOptions = ["-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror"];
 
-/** What a load client has counted, see native/load-client.c. A quantile is -1 if nothing was measured. */
+/** Counts of a load client, see native/load-client.c. A quantile is -1 if nothing was measured. */
 export interface LoadFigures {
   readonly answers: number;
   /** Content chunks with a stamp. */
@@ -48,8 +48,8 @@ export interface Load {
 }
 
 /**
- * The programs in C beside which a gateway is measured: the mock upstream and the load client. In JavaScript the two would need
- * more of their core than a gateway needs of its own.
+ * The C programs with which a gateway is measured: the mock upstream and the load client. In JavaScript the two would need
+ * more processor time than a gateway.
  */
 export class NativePrograms {
   readonly #folder: string;

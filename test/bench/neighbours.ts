@@ -1,9 +1,9 @@
 /**
- * Hostile neighbours: what polite clients (chats at a steady rate, streams, a receiver of webhooks) notice of one that
- * floods the service, for each kind of flood in turn, against the same clients alone. The service has a core of its own and
- * the state of `npm start`, with a million rows of usage and 100,000 API keys. Prints a table; the exit code is 1 when a
- * row is missed. Runs without a network where this user may create one of its own (unshare): the name servers of the
- * system then never answer. Needs Linux, two cores and a build (`npm run build`).
+ * Hostile neighbours: latency of polite clients (chats at a steady rate, streams, a receiver of webhooks) while another
+ * client floods the service, for each kind of flood in turn, compared with the polite clients alone. The service has a core
+ * of its own and the state of `npm start`, with a million rows of usage and 100,000 API keys. Prints a table; the exit code
+ * is 1 when a row exceeds its bounds. Runs without a network where this user may create a network namespace (unshare): the
+ * system's name servers then never answer. Needs Linux, two cores and a build (`npm run build`).
  *
  *   npm run bench -- neighbours [--seconds 20 --rest 30 --rows 1000000 --keys 100000 --only backups]
  */
@@ -24,9 +24,9 @@ import { childPids, rssBytes } from "./process-figures.js";
 const serverCore = 0;
 const clientCore = 1;
 const mebibyte = 1_048_576;
-/** What polite clients may notice. */
+/** Bounds of latency for polite clients, and of the service's memory. */
 const bounds = { timesQuiet: 3, moreThanQuietMs: 250, deliveryMs: 1_000, growthMb: 300 } as const;
-/** Memory counts as given back when it is at most so much above the level before. */
+/** Memory counts as released when it is at most this much above the level before the flood. */
 const restMb = 64;
 const sampleMs = 200;
 /** V8 continues to compile for about three seconds. */
@@ -37,11 +37,11 @@ const { values } = parseArgs({
   options: {
     /** Duration of each neighbour. */
     seconds: { type: "string", default: "20" },
-    /** Longest wait for memory after it. */
+    /** Longest wait for the release of memory after each neighbour. */
     rest: { type: "string", default: "30" },
-    /** Rows of usage. */
+    /** Rows of usage in the state. */
     rows: { type: "string", default: "1000000" },
-    /** API keys. */
+    /** API keys in the state. */
     keys: { type: "string", default: "100000" },
     /** Parts of the names of the neighbours that run, separated by commas. */
     only: { type: "string", default: "" },
@@ -59,7 +59,7 @@ interface Row {
 const isNear = (ms: number, quietMs: number): boolean =>
   ms <= bounds.timesQuiet * quietMs && ms <= quietMs + bounds.moreThanQuietMs;
 
-/** The bounds that a row misses. */
+/** The bounds that a row exceeds. */
 function missedBounds({ quiet, beside, growthMb, afterMb }: Row): readonly string[] {
   const missed = {
     failed: beside.failed > 0,
@@ -99,7 +99,7 @@ async function measure(
     await delay(sampleMs);
     afterMb = memoryOf(scene) - beforeMb;
   }
-  // Deliveries that are missing are known only now.
+  // Only after this time do missing deliveries count as lost.
   await delay(deliveryMaxMs - (performance.now() - endedAtMs));
   const late = polite.take();
   const failed = beside.failed + late.failed;

@@ -24,7 +24,7 @@ export function startPinned(
   return startPinnedProgram(core, [process.execPath, ...args], env);
 }
 
-/** The same for any program. */
+/** Starts any program on one core or on several; it must print one line of JSON on stdout when it can be used. */
 export async function startPinnedProgram(
   core: number | string,
   command: readonly string[],

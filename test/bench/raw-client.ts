@@ -77,7 +77,7 @@ function oneConnection(port: number, send: (socket: Socket) => void, stopAtMs: n
   });
 }
 
-/** Ends a connection without a last answer. */
+/** Closes a connection whose last answer has not ended in time. */
 function endLate(socket: Socket, stopAtMs: number): void {
   const timer = setTimeout(() => socket.destroy(), stopAtMs - performance.now() + 5_000);
   socket.once("close", () => clearTimeout(timer));

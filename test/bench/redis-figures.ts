@@ -4,7 +4,7 @@ import type { Redis } from "ioredis";
 export interface RedisFigures {
   /** Scripts that clients called. Each is one round trip. */
   readonly scripts: number;
-  /** All commands, those inside of scripts included. */
+  /** All commands, including those inside scripts. */
   readonly commands: number;
   /** Bytes received from clients, and sent to them. */
   readonly inBytes: number;
@@ -12,7 +12,7 @@ export interface RedisFigures {
   readonly cpuUs: number;
   readonly memoryBytes: number;
   readonly keys: number;
-  /** Of the append-only file, as long as it is not rewritten. */
+  /** Size of the append-only file, which only grows as long as it is not rewritten. */
   readonly fileBytes: number;
 }
 
@@ -37,7 +37,7 @@ export async function readRedis(client: Redis): Promise<RedisFigures> {
   };
 }
 
-/** What changed between two readings, for each of `count`. */
+/** The differences between two readings, divided by `count`. */
 export function redisCosts(before: RedisFigures, after: RedisFigures, count: number): RedisFigures {
   const each = (name: keyof RedisFigures): number => (after[name] - before[name]) / count;
   return {

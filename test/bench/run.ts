@@ -1,9 +1,9 @@
 /**
  * The first load run. Chat completions over REST at 32 connections against a bare node:http echo, in turns of a second on
  * the same core, with the state that `npm start` uses and with `state.durability: none`; the cost of streamed chunks, of
- * chats, responses and messages; embeddings of 1,536 numbers as `float`. Turns are short because a shared machine changes its speed: a ratio is one of
- * two neighbours, and the report has the median. Scripted engine, 200 tokens, authentication and validation on. Needs
- * Linux, two cores and a build (`npm run build`).
+ * chats, responses and messages; embeddings of 1,536 numbers as `float`. Turns are short because a shared machine changes its
+ * speed: a ratio compares two neighbouring turns, and the report has the median. Scripted engine, 200 tokens, authentication
+ * and validation on. Needs Linux, two cores and a build (`npm run build`).
  *
  *   npm run bench [-- --seconds 1 --repeats 15]
  */
@@ -31,7 +31,7 @@ const gates = {
 };
 /** V8 continues to compile for about three seconds, on the same core. */
 const warmUpSeconds = 5;
-/** Makes a request of about 720 bytes with its head: a short turn of a conversation, as in the published comparisons. */
+/** Text for a request of about 720 bytes with its headers: a short turn of a conversation, as in published comparisons. */
 const question =
   "Explain how a queue in front of a model keeps one busy customer from slowing down all others. ".repeat(4);
 
@@ -74,13 +74,13 @@ const message = {
     { role: "user", content: question },
   ],
 };
-/** The same chat as the other two APIs write it. */
+/** The same chat in the format of the responses and the messages API. */
 const { messages, ...agentRequest } = message;
 const [system, ...rest] = messages;
 const turns = { system: system?.content, messages: rest };
 const processes: PinnedProcess[] = [];
 
-/** Starts a service with its own data folder. Returns how a path of it is measured. */
+/** Starts a service with its own data folder. Returns a function that prepares the measurement of a path. */
 async function startService(name: string, state: object): Promise<(path: string, body: object) => Measure> {
   const config = join(folder, `${name}.yaml`);
   writeFileSync(config, JSON.stringify({ state, models }));
@@ -127,7 +127,7 @@ try {
   const rateOf = (name: keyof Row): number => Math.round(median(rows.map((row) => perSecond(row[name]))));
   const overEcho = (name: keyof Row): number =>
     Number(median(rows.map((row) => perSecond(row[name]) / perSecond(row.echo))).toFixed(3));
-  /** Tokens a second relative to streamed chats: every answer has as many. */
+  /** Tokens per second relative to streamed chats: every answer has the same number. */
   const tokensOverChat = (name: keyof Row): number =>
     Number(median(rows.map((row) => perSecond(row[name]) / perSecond(row.stream))).toFixed(3));
   const cpuOf = (name: keyof Row): number =>

@@ -2,7 +2,7 @@
 export interface Terms {
   /** Processor time of a worker for one request, without streamed tokens, in µs. */
   readonly requestUs: number;
-  /** The same for one streamed token. */
+  /** Processor time of a worker for one streamed token, in µs. */
   readonly tokenUs: number;
   /** Processor time of Redis for one request, in µs. */
   readonly redisUs: number;
@@ -10,7 +10,7 @@ export interface Terms {
   readonly redisBytes: number;
   /** Bytes that a settled request leaves in Redis for two hours. */
   readonly markerBytes: number;
-  /** Bytes that it adds to the append-only file. */
+  /** Bytes that a settled request adds to the append-only file. */
   readonly fileBytes: number;
   /** Bytes of an API key, of a key that is in use, and of a usage row. */
   readonly keyBytes: number;
@@ -38,7 +38,7 @@ export interface Capacity {
   readonly replicas: number;
   /** Cores of Redis at its target utilization; a server uses one. */
   readonly redisCores: number;
-  /** Masters of a cluster; 1: one server, with Sentinel; null: more than a cluster of 16 shards can be. */
+  /** Masters of a cluster; 1: one server, with Sentinel; null: more load than a cluster of 16 shards can carry. */
   readonly redisMasters: number | null;
   readonly redisMemoryBytes: number;
   readonly redisFileBytesPerSecond: number;
@@ -46,15 +46,15 @@ export interface Capacity {
   readonly memoryBytes: number;
 }
 
-/** Target utilization: above it, waits grow quickly, and one replica fewer is a failure. */
+/** Target utilization: above it, waits grow quickly, and the service fails when one replica fails. */
 export const workerUse = 0.6;
 export const redisUse = 0.5;
 export const workersOfReplica = 4;
-/** Accounts are on so many shards. A shard is on one master. */
+/** Number of shards that accounts are distributed over. A shard is on one master. */
 const shards = 16;
 /**
- * Masters of a cluster, and the most shards that one of them has with the slots of `redis-cli --cluster create`. Numbers
- * between these are no better than the one before.
+ * Numbers of masters in a cluster, each with the most shards that one master gets from `redis-cli --cluster create`. Other
+ * numbers are no better than the next lower one here.
  */
 export const mostShards: ReadonlyMap<number, number> = new Map([
   [1, 16],
@@ -65,7 +65,7 @@ export const mostShards: ReadonlyMap<number, number> = new Map([
 ]);
 const markerSeconds = 2 * 3_600;
 
-/** Rounded up. Replicas include one that may fail, and are at least two. */
+/** Computes the capacity for a load, rounded up. Replicas include one that may fail, and are at least two. */
 export function capacityFor(terms: Terms, load: Load): Capacity {
   const { perSecond, tokens, seconds, keys, usageRows } = load;
   const workerCores = (perSecond * (terms.requestUs + tokens * terms.tokenUs)) / 1_000_000;

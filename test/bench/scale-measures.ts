@@ -1,4 +1,4 @@
-/** What a request, an open stream and a record of Redis cost. */
+/** Measures the costs of a request, of an open stream and of a record in Redis. */
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Redis } from "ioredis";
@@ -7,37 +7,37 @@ import { load } from "./raw-client.js";
 import { type RedisFigures, readRedis, redisCosts } from "./redis-figures.js";
 import { chatOf, type ScaledService } from "./scale-service.js";
 
-/** Of each worker: with fewer, fewer requests share a script call, and each of them costs more. */
+/** Connections per worker: with fewer, fewer requests share a script call, and each of them costs more. */
 const loadedConnections = 32;
 /** V8 continues to compile for about three seconds. */
 const warmUpSeconds = 4;
-/** The client is on the core of Redis where the machine has few, and Redis must be run when it has something to do. */
+/** The client may sleep: on a machine with few cores it shares one with Redis, which must run when it has work. */
 const staysAwake = false;
 
-/** Of one request, at full load or as the row says. */
+/** Costs of one request, at full load unless the row says otherwise. */
 export interface LoadRow {
   readonly what: string;
   readonly perSecond: number;
-  /** Of all workers together. */
+  /** Processor time of all workers together. */
   readonly cpuUs: number;
   readonly clientCpuUs: number;
   readonly redis: RedisFigures;
-  /** Of HTTP: the request, and the answer with its head. */
+  /** Bytes of HTTP: the request, and the answer with its headers. */
   readonly inBytes: number;
   readonly outBytes: number;
 }
 
 export interface LoadPlan {
   readonly what: string;
-  /** Sent in turn. */
+  /** Requests that are sent in turn. */
   readonly requests: readonly Buffer[];
-  /** Of all workers together. Default: 32 for each worker. */
+  /** Connections to all workers together. Default: 32 for each worker. */
   readonly connections?: number | undefined;
   readonly seconds: number;
   readonly repeats: number;
 }
 
-/** Medians of the repeats. Rejects when an answer is not 200. */
+/** Measures the load repeatedly and returns medians. Rejects when an answer is not 200. */
 export async function measureLoad(service: ScaledService, redis: Redis, plan: LoadPlan): Promise<LoadRow> {
   const { ports, workers } = service;
   const connections = plan.connections ?? loadedConnections * workers;
@@ -81,7 +81,7 @@ export async function measureStreams(service: ScaledService, streams: number): P
       sockets.push(await openStream(service.ports[at % service.ports.length] ?? 0, request));
     return sockets;
   };
-  // The first ones also load code and fill pools.
+  // The first streams also load code and fill pools, so they are not counted.
   const first = await open(Math.ceil(streams / 10));
   await delay(1_000);
   const before = service.rssBytes();
@@ -110,9 +110,9 @@ function openStream(port: number, request: Buffer): Promise<Socket> {
 export interface RecordSizes {
   /** An API key in an account of its own that has not sent a request. */
   readonly key: number;
-  /** What the first request of a key adds: windows of limits, sums, and usage of the hour and the day. */
+  /** Bytes that the first request of a key adds: windows of limits, sums, and usage of the hour and the day. */
   readonly active: number;
-  /** What the first request for a further model adds: one row of usage by hour and one by day. */
+  /** Bytes that the first request for another model adds: one row of usage by hour and one by day. */
   readonly usageRow: number;
 }
 
@@ -129,7 +129,7 @@ export async function createKeys(service: ScaledService, name: string, count: nu
   return secrets;
 }
 
-/** `marker`: bytes that every settled request leaves in Redis for two hours. */
+/** Measures the sizes of records. `marker` is the bytes that every settled request leaves in Redis for two hours. */
 export async function measureRecords(
   service: ScaledService,
   redis: Redis,

@@ -8,10 +8,10 @@ import { childPids, cpuMs, rssBytes } from "./process-figures.js";
 
 /** Workers with one Redis, under measurement. */
 export interface ScaledService {
-  /** One with `server.workers`; else one of each process. */
+  /** One port with `server.workers`; otherwise the port of each process. */
   readonly ports: readonly number[];
   readonly workers: number;
-  /** Of all workers together. */
+  /** Processor time of all workers together. */
   cpuMs(): number;
   rssBytes(): number;
   /** Calls an RPC as administrator, such as `unified.admin.v1.ApiKeyService/CreateApiKey`. */
@@ -19,7 +19,7 @@ export interface ScaledService {
   stop(): Promise<void>;
 }
 
-/** Of the machine. The last one is the client's, the one before it that of Redis if there are four or more. */
+/** Cores of the machine. The client has the last one; with four or more, Redis has the one before. */
 export const cores = cpus().length;
 export const clientCore = cores - 1;
 export const redisCore = cores >= 4 ? cores - 2 : clientCore;
@@ -47,7 +47,7 @@ export const hasWorkers = configSchema.safeParse({
 
 export interface ScaleOptions {
   readonly workers: number;
-  /** Of all services of the run. */
+  /** Folder for all services of the run. */
   readonly folder: string;
   readonly redisPort: number;
 }

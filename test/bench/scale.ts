@@ -1,6 +1,6 @@
 /**
- * What a number of requests a second needs, on this machine: processor time of workers and of Redis, commands, bytes and memory
- * of Redis for a request, memory of an open stream, and the sizes of stored records. Each row has 1, 2 or 4 workers on
+ * Measures the needs of requests on this machine: processor time of workers and of Redis, commands, bytes and memory of
+ * Redis for a request, memory of an open stream, and the sizes of stored records. Each row has 1, 2 or 4 workers on
  * the same cores; the client and Redis have the last ones. Prints tables and the formula of docs/capacity.md with these
  * figures. Needs Linux, two cores, redis-server and a build (`npm run build`).
  *
@@ -34,14 +34,14 @@ const { values } = parseArgs({
     streams: { type: "string", default: "1000" },
     keys: { type: "string", default: "2000" },
     workers: { type: "string", default: "1,2,4" },
-    /** Of the example: streamed tokens and seconds of an answer, and stored keys. */
+    /** Load of the printed example: streamed tokens and seconds of an answer, and stored keys. */
     tokens: { type: "string", default: "200" },
     duration: { type: "string", default: "10" },
     "stored-keys": { type: "string", default: "10000" },
   },
 });
 const [seconds, repeats] = [Number(values.seconds), Number(values.repeats)];
-/** All cores before that of Redis. */
+/** The service has all cores before the one of Redis. */
 const serviceCores = redisCore;
 const names = {
   one: "1 worker",
@@ -50,12 +50,12 @@ const names = {
   streamed: `1 worker, ${tokensOfStream} streamed tokens`,
 };
 const exampleRates = [10, 1_000, 10_000];
-/** With more workers than cores, the rows would show the scheduler. Two are measured anywhere: see docs/capacity.md. */
+/** With more workers than cores, rows would measure the scheduler. Two workers are always measured: see docs/capacity.md. */
 const counts = values.workers
   .split(",")
   .map(Number)
   .filter((count) => count <= Math.max(2, serviceCores));
-/** Spread over all shards, as in a service with many accounts: a script call has the requests of one shard. */
+/** Enough accounts to use all shards, as in a service with many accounts: a script call has the requests of one shard. */
 const accounts = 64;
 
 if (cores < 2) throw new Error("two cores are needed: one for the service, one for Redis and the client");
@@ -69,7 +69,7 @@ let workerBytes = 0;
 let streamBytes = 0;
 let records = { key: 0, active: 0, usageRow: 0 };
 try {
-  // A rewrite of the file would hide what a request adds to it.
+  // A rewrite of the append-only file would hide the bytes that a request adds to it.
   await redis.config("SET", "auto-aof-rewrite-percentage", "0");
   for (const workers of counts) {
     process.stderr.write(`measuring ${workers} ${workers === 1 ? "worker" : "workers"}\n`);

@@ -35,7 +35,7 @@ export async function embeddedSettlements(folder: string, inFlight: number, seco
 async function settleFor(ledger: Ledger, name: string, inFlight: number, seconds: number): Promise<number> {
   const endAtMs = performance.now() + seconds * 1_000;
   let settled = 0;
-  // Spelled out twice: putting them together of a shared part costs as much as a third of a settlement.
+  // The records are written out in full: merging them from a shared object costs as much as a third of a settlement.
   const oneAfterTheOther = async (): Promise<void> => {
     while (performance.now() < endAtMs) {
       const requestId = `req_${name}_${settled++}`;

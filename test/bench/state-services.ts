@@ -15,9 +15,9 @@ export interface MeasuredService {
   readonly port: number;
   /** A complete answer of a model without latency. */
   readonly chat: Buffer;
-  /** A streamed one of that model. */
+  /** A streamed answer of that model. */
   readonly stream: StreamRequest;
-  /** A streamed one of a model that computes, about a prompt that it has not seen. */
+  /** A streamed answer of a model that computes, to a prompt that is new to it. */
   readonly computedStream: StreamRequest;
 }
 

@@ -19,7 +19,7 @@ const serverCore = 0;
 const otherCore = 1;
 const connections = 32;
 const settlementsAtOnce = 64;
-/** Redis is on the client's core and must be run when it has something to do. */
+/** The client may sleep, because Redis is on its core and must run when it has work. */
 const staysAwake = false;
 /** V8 continues to compile for about three seconds. */
 const warmUpSeconds = 5;
@@ -37,7 +37,7 @@ const seconds = Number(values.seconds);
 const repeats = Number(values.repeats);
 const streams = Number(values.streams);
 
-/** `none` twice: the difference between equal sides is the noise to compare with. */
+/** `again` is equal to `none`: the difference between these two is the noise of the measurement. */
 const sides = { none: "none", again: "none", embedded: "embedded", redis: "redis" } as const satisfies Record<
   string,
   StateName
@@ -53,7 +53,7 @@ async function perSecond(service: MeasuredService): Promise<{ rate: number; cpuU
 }
 
 async function throughput(services: Readonly<Record<Side, MeasuredService>>): Promise<object> {
-  // All of them, so that the first tokens are timed of services that are equally warm.
+  // All services are loaded, so that they are equally warm when first tokens are measured.
   for (const side of names)
     await load(services[side].port, services[side].chat, connections, warmUpSeconds, staysAwake);
   const rows: Record<Side, { rate: number; cpuUs: number }>[] = [];
@@ -72,8 +72,8 @@ async function throughput(services: Readonly<Record<Side, MeasuredService>>): Pr
 }
 
 /**
- * Time to the first token of a model without latency, which is only the round trip to a store, and of one that computes
- * like a real model.
+ * Measures the time to the first token of a model without latency, where it is only the round trip to a store, and of a
+ * model that computes like a real one.
  */
 async function firstTokens(services: Readonly<Record<Side, MeasuredService>>): Promise<object> {
   const sides = (model: "stream" | "computedStream"): FirstTokenSides => {
@@ -108,7 +108,9 @@ try {
   };
   process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
   if (rates.redis.over_none < redisGate) {
-    process.stderr.write(`limits in Redis leave ${rates.redis.over_none} of the requests; the gate is ${redisGate}\n`);
+    process.stderr.write(
+      `with limits in Redis, the request rate is ${rates.redis.over_none} of that in memory, not ${redisGate}\n`,
+    );
     process.exitCode = 1;
   }
 } finally {

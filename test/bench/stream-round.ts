@@ -4,23 +4,23 @@ export interface StreamTask {
   readonly seed: number;
 }
 
-/** Streams that begin together. Both sides have the same tokens, sampling and lengths. */
+/** Streams that begin at the same time. Both sides use the same tokens, sampling and lengths. */
 export interface StreamRound {
   readonly tasks: readonly StreamTask[];
   /** Tokens of each answer. */
   readonly tokens: number;
   /** Token ids that are never drawn. */
   readonly muted: readonly number[];
-  /** Whether the binding evaluates prompts in pieces, as the service does. In one piece it is faster. */
+  /** Whether the binding evaluates prompts in pieces, as the service does. One piece is faster. */
   readonly cutsPrompts: boolean;
 }
 
 export interface RoundResult {
   /** Tokens of all answers. */
   readonly tokens: number;
-  /** From the start of the round to the end of its last answer. */
+  /** Duration from the start of the round to the end of its last answer. */
   readonly ms: number;
-  /** From the start to the first token, for each stream. */
+  /** Time from the start of the round to the first token, for each stream. */
   readonly firstMs: readonly number[];
   /** Processor time of all processes but the client's. */
   readonly cpuMs: number;

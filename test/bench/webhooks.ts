@@ -1,7 +1,7 @@
 /**
  * The cost of webhooks: deliveries per second from the queue to a receiver that checks each signature, processor time and
- * kept bytes of a delivery, embedded and in Redis; the queue alone in Redis against BullMQ's jobs that do nothing; and what
- * endpoints cost a request (E-30), for which a build is needed (`npm run build`).
+ * stored bytes of a delivery, embedded and in Redis; the queue alone in Redis compared with BullMQ's jobs that do nothing;
+ * and the cost of a request with endpoints (E-30), which needs a build (`npm run build`).
  *
  *   npm run bench -- webhooks [--deliveries 20000 --repeats 3 --seconds 3 --build dist]
  */
@@ -26,7 +26,7 @@ import { startRedis } from "./state-services.js";
 
 const serverCore = 0;
 const otherCore = 1;
-/** Deliveries claimed and ended in a second, over the jobs of BullMQ in the same run. */
+/** Minimum ratio of deliveries claimed and ended per second to BullMQ's jobs per second in the same run. */
 const queueGate = 3;
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 
@@ -45,7 +45,7 @@ const { build } = values;
 
 interface OpenStore {
   readonly state: State;
-  /** Of everything that is kept. */
+  /** Size of all stored data. */
   bytes(): Promise<number>;
 }
 
@@ -71,7 +71,7 @@ async function measure({ state, bytes }: OpenStore, receiverPort: number): Promi
   }
 }
 
-/** For the endpoint that `measure` created. Alternating, because the load of other programs varies. */
+/** Measures our queue, with the endpoint that `measure` created, and BullMQ in turn, because other load varies. */
 async function queueAlone(redisPort: number, folder: string): Promise<{ ours: number; bullmq: number; ratio: number }> {
   const state = await openRedis(redisPort);
   const rounds: { ours: number; bullmq: number }[] = [];

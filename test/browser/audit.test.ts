@@ -17,7 +17,7 @@ function visitAudit(): Promise<Visit> {
   return visitPage(dashboard, "audit");
 }
 
-/** A signed-out page shows the sign-in form. */
+/** Waits until the page shows the sign-in form, as every signed-out page does. */
 const isSignedOut = ({ page }: Visit) => page.getByRole("button", { name: "Sign in" }).waitFor();
 
 /** Allows for a slow store. */
@@ -50,7 +50,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit page, state in %s", (sto
     expect(await keyboardFaults(page)).toEqual([]);
   });
 
-  it("a session can be revoked from another one (KEY-22)", async () => {
+  it("a session can be revoked from another session (KEY-22)", async () => {
     const stolen = await visitAudit();
     await stolen.page.getByText("This session").waitFor();
     const { page } = await visitAudit();
@@ -99,7 +99,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit page, state in %s", (sto
     await page.getByText("This session").waitFor();
   });
 
-  it("an ended session cannot change the password and leads to the sign-in (SEC-19)", async () => {
+  it("an ended session cannot change the password, and the page shows the sign-in form (SEC-19)", async () => {
     const visit = await visitAudit();
     const { page } = visit;
     await page.getByRole("button", { name: "Change password" }).click();
@@ -112,7 +112,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit page, state in %s", (sto
     await isSignedOut(visit);
   });
 
-  it("a new password ends all other sessions and signs in (SEC-19)", async () => {
+  it("changing the password ends all other sessions, and the new password signs in (SEC-19)", async () => {
     const other = await visitAudit();
     await other.page.getByText("This session").waitFor();
     const { page } = await visitAudit();

@@ -12,13 +12,13 @@ const models = [
 ];
 const awkward = `It's "$HOME" \`id\` \\n, true?`;
 
-/** Python's packages need a virtual environment, which the short tier does not make. */
+/** The long tier adds Python, whose packages need a virtual environment. */
 const languages = byTier<readonly CopiedLanguage[]>({
   ci: ["curl", "gRPC (buf curl)", "TypeScript"],
   long: ["curl", "gRPC (buf curl)", "TypeScript", "Python"],
 });
 
-/** Beside chat completions, which every language has above. */
+/** Languages for the APIs other than chat completions. */
 const apiLanguages = byTier<readonly CopiedLanguage[]>({
   ci: ["curl"],
   long: ["curl", "TypeScript", "Python"],

@@ -13,10 +13,10 @@ const made = { name: "made by a foreign page", scope: "SCOPE_READ_WRITE" };
 let dashboard: DashboardRun;
 let foreign: Server;
 let visit: Visit;
-/** A page of another server. */
+/** The page of a hostile server. */
 let attacker: Page;
 
-/** Every change that another site could make leaves an audit record or a key. */
+/** Reads the audit records and keys: every change that another site could cause adds one. */
 async function kept(): Promise<object> {
   const { audit, keys: store } = dashboard.service.service.parts.state;
   const { records } = await audit.list({ limit: 100, after: null });
@@ -51,7 +51,7 @@ describe.skipIf(!hasChromium)("cross-site requests while the administrator is si
     await dashboard?.close();
   });
 
-  it("the same request succeeds from a dashboard page, so the tests below can fail", async () => {
+  it("the request of the other tests succeeds from a dashboard page", async () => {
     const before = await kept();
     await visit.go("");
     await attack(visit.page, shapes["fetch of JSON"], aimAt(dashboard.service.http));
@@ -60,7 +60,7 @@ describe.skipIf(!hasChromium)("cross-site requests while the administrator is si
 
   describe.each([
     { who: "another site", host: "evil.example" },
-    // Cookies ignore ports, so the browser sends ours along.
+    // Cookies ignore ports, so the browser sends the dashboard's cookie.
     { who: "another port of this host", host: "127.0.0.1" },
   ])("of $who", ({ host }) => {
     beforeAll(async () => {
@@ -74,7 +74,7 @@ describe.skipIf(!hasChromium)("cross-site requests while the administrator is si
     });
   });
 
-  it("a rebound DNS name has no session (SEC-20)", async () => {
+  it("a DNS name that is rebound to the service has no session (SEC-20)", async () => {
     const { port } = new URL(dashboard.service.http);
     const rebound = `http://rebound.example:${port}`;
     await attacker.goto(`${rebound}/health`);

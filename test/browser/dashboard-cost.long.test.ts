@@ -10,13 +10,13 @@ import { bestOf, type InteractiveTimes, measureInteractive, writeInteractive } f
 import { type ReadyLine, type ServeProcess, spawnServe } from "../support/service-process.js";
 
 const password = "correct horse battery";
-/** Measured after the start's own work is done. */
+/** Length of the measurement, which begins when the work of the service's start is done. */
 const windowMs = 30_000;
 const settleMs = 3_000;
-/** Share of one core. */
+/** Highest allowed share of one core. */
 const shareMax = 0.02;
 const interactiveRounds = 5;
-/** Aim of the best round. */
+/** Longest allowed time of the best round. */
 const interactiveMaxMs = 1_000;
 
 let folder: string;
@@ -24,7 +24,7 @@ let serve: ServeProcess;
 let ready: ReadyLine;
 let browser: Browser;
 
-// Needs Debian's Chromium, and a build: the sources would be compiled while they are measured.
+// Needs Debian's Chromium, and a build: without it, compiling the sources would be part of the measurement.
 describe.skipIf(!hasChromium)("the dashboard of an idle service", () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "uis-cost-"));
@@ -60,7 +60,7 @@ describe.skipIf(!hasChromium)("the dashboard of an idle service", () => {
     return page;
   }
 
-  it("can sign in and navigate within a second of a first visit", async () => {
+  it("lets a first visitor sign in and navigate within a second", async () => {
     const page = await signIn();
     const storageState = await page.context().storageState();
     await page.close();
@@ -75,7 +75,7 @@ describe.skipIf(!hasChromium)("the dashboard of an idle service", () => {
     expect(bestOf(times), JSON.stringify(times)).toBeLessThan(interactiveMaxMs);
   });
 
-  it("costs little CPU time while the overview is open", async () => {
+  it("uses little CPU time while the overview is open", async () => {
     const page = await signIn();
     const share = await measuredShare();
     expect(await page.getByText("Live", { exact: true }).isVisible()).toBe(true);

@@ -73,7 +73,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries page, state in %s",
     visit = await visitPage(dashboard, "deliveries");
   });
 
-  it("an empty list says how to get deliveries (WH-45)", async () => {
+  it("an empty list explains how deliveries are created (WH-45)", async () => {
     await visit.page.getByText("No deliveries yet.").waitFor();
   });
 
@@ -176,7 +176,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries page, state in %s",
     expect(await keyboardFaults(page)).toEqual([]);
   });
 
-  it("a replay finds the endpoints of every account (WH-48)", async () => {
+  it("the replay dialog offers the endpoints of every account (WH-48)", async () => {
     const { page } = visit;
     const { key } = await startAccount("branch");
     receiver.answerWith({ status: 200 });

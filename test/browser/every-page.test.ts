@@ -9,10 +9,10 @@ import { keyboardFaults } from "../support/browser/keyboard.js";
 
 interface PageWalk {
   readonly page: string;
-  /** Its heading. */
+  /** The page's heading. */
   readonly title: string;
   readonly charts: number;
-  /** What opens a dialog; of several equal ones the first. */
+  /** The controls that open a dialog; if several match, the first is used. */
   readonly dialogs: readonly Opening[];
 }
 
@@ -94,7 +94,7 @@ async function walkThrough(page: Page, opening: Opening): Promise<void> {
   if (item !== undefined) await page.getByRole("menuitem", { name: item }).press("Enter");
   const dialog = page.getByRole("dialog");
   await dialog.waitFor();
-  // Content that arrives while Tab goes round would move the focus.
+  // Content that arrives during the presses of Tab would move the focus.
   await expect.poll(() => dialog.getByText("Loading…").count()).toBe(0);
   expect(await dialog.evaluate((element) => element.contains(document.activeElement))).toBe(true);
   expect(await accessibilityFaults(page)).toEqual([]);

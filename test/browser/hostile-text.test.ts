@@ -9,7 +9,7 @@ import { startReceiver } from "../support/receivers/receiver.js";
 const nameCharsMax = 128;
 
 const names = hostileTexts.map((text) => text.slice(0, nameCharsMax));
-/** As many as fit into one answer of the playground. */
+/** Number of texts that fit into one answer of the playground. */
 const messageTexts = 50;
 
 let dashboard: DashboardRun;

@@ -39,7 +39,7 @@ async function act(verb: string, name: string): Promise<void> {
   await visit.page.getByRole("menuitem", { name: verb, exact: true }).click();
 }
 
-/** Types into a picker and takes the match, or the text itself. */
+/** Types into a picker and selects the match, or the text itself. */
 async function pick(label: string, text: string): Promise<void> {
   const field = dialog().getByRole("combobox", { name: label });
   await field.fill(text);
@@ -84,12 +84,12 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys page, state in %s", (
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog().getByRole("button", { name: "Revoke" }).click();
     await row("checkout").getByText("Revoked").waitFor();
-    // The focused button is gone: the focus moves to the content, not to the top of the page.
+    // The focused button was removed: the focus moves to the content, not to the top of the page.
     await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("content");
     expect(await statusWith(secret)).toBe(401);
   });
 
-  it("a rotated key stays valid beside the new key, whose secret is shown once (KEY-16)", async () => {
+  it("a rotated key stays valid together with the new key, whose secret is shown once (KEY-16)", async () => {
     const { page } = visit;
     const old = await create("rotated", "shop");
     await dialog().getByRole("button", { name: "Done" }).click();

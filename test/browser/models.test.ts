@@ -109,7 +109,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("models page, state in %s", (st
     expect(await ask(dashboard.service, "pulled")).toBe(404);
   });
 
-  it("finds models by name, and shows an invalid source in the form and pulls of other tabs", async () => {
+  it("finds models by name, shows the error of an invalid source in the form, and shows pulls of other tabs", async () => {
     await visit.page.getByRole("button", { name: "Pull a model" }).click();
     await dialog().getByLabel("Source").fill("qwen3 0.6b");
     await dialog().getByRole("button", { name: "Search for a model" }).click();

@@ -120,7 +120,7 @@ describe.skipIf(!hasChromium)("overview page", () => {
     await page.reload();
     await state.getByText(/Disconnected The service is stopping\./).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
-    // While unanswered, an automatic attempt keeps the button visible; a requested one hides it.
+    // While an attempt is unanswered, the button stays visible if the attempt was automatic and is hidden after a click.
     const held: Route[] = [];
     answer = async (route) => void held.push(route);
     await page.getByRole("button", { name: "Reconnect now" }).click();

@@ -128,7 +128,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     expect(await cut.count()).toBe(0);
   });
 
-  it("keeps conversation and settings, and shows them as code without an API key", async () => {
+  it("continues a conversation, and shows it with the settings as code without an API key", async () => {
     const { page } = visit;
     await visit.go("playground?model=echo");
     await page.getByLabel("System prompt").fill("Be short.");
@@ -212,7 +212,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
     expect(await turn(2).count()).toBe(0);
   });
 
-  it("keeps conversations in this browser, over reloads, until they are deleted", async () => {
+  it("stores conversations in the browser until the user deletes them, and shows them after a reload", async () => {
     const { page } = visit;
     const kept = (name: string) => page.getByRole("group").getByRole("button", { name, exact: false }).first();
     await visit.go("playground?model=echo");

@@ -16,10 +16,10 @@ const password = "correct horse battery";
 
 /** The body of the opened operation, as Swagger shows it. */
 const exampleOn = (page: Page) => page.locator(".opblock-post .body-param__example, .opblock-post .example").first();
-/** Limits of the first page, compressed: of its script, and of all that it loads. */
+/** Limits of compressed bytes for the first page: its script, and everything that it loads. */
 const bytesMax = { script: 60 * 1024, all: 80 * 1024 };
 
-/** Generous, because other tests run at the same time. */
+/** Long in the short tier, because other tests run at the same time. */
 const firstPaintMaxMs = byTier({ ci: 5_000, long: 1_000 });
 
 let dashboard: DashboardRun;
@@ -105,7 +105,7 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
     expect(await statusFrom(visit, "https://evil.example")).toBe(403);
   });
 
-  it("streams pass through such a proxy without buffering, with allowed_hosts set (KEY-22)", async () => {
+  it("streams pass through a TLS proxy with a path prefix without buffering, with allowed_hosts set (KEY-22)", async () => {
     const models = [{ id: "slow", engine: "scripted", scripted: { text: "Word. ", tokens: 400, token_delay_ms: 40 } }];
     const own = await startDashboard({
       config: { models, server: { allowed_hosts: ["127.0.0.1"] } },
@@ -150,7 +150,7 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
     await page.goto(`${dashboard.service.http}/docs`);
     await page.getByText("/v1/embeddings", { exact: true }).first().click();
     await page.getByRole("button", { name: "Try it out" }).first().waitFor();
-    // The session of the dashboard may list the models.
+    // The dashboard's session is allowed to list the models.
     await expect.poll(() => exampleOn(page).innerText()).toContain('"model": "test-embed"');
     expect(complaints).toEqual(noComplaints);
     await close();
@@ -180,7 +180,7 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
     await close();
   });
 
-  it("the browser blocks and reports what the content security policy forbids (SEC-21)", async () => {
+  it("the browser blocks and reports content that the content security policy forbids (SEC-21)", async () => {
     const { page, complaints, go, close } = await dashboard.visit();
     await go("");
     await page.evaluate(() => {
@@ -198,7 +198,7 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
         try {
           attempt();
         } catch {
-          // Trusted types throws.
+          // Trusted Types makes the assignment throw.
         }
       }
       return fetch("https://evil.example/").catch(() => {});

@@ -109,7 +109,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("sign-in page, state in %s", (s
     await visit.close();
   });
 
-  it("a first visit can sign in and navigate within a second (bound: 5 s)", async () => {
+  it("a first visitor can sign in and navigate within a second (bound: 5 s)", async () => {
     const times: InteractiveTimes[] = [];
     for (let round = 0; round < 2; round++) {
       const [signedOut, signedIn] = [await dashboard.visit(), await dashboard.visitSignedIn()];
@@ -121,7 +121,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("sign-in page, state in %s", (s
     expect(bestOf(times), JSON.stringify(times)).toBeLessThan(5_000);
   });
 
-  it("a page whose code arrives after that of the next page does not replace it", async () => {
+  it("a page whose code arrives after the code of the next page does not replace that page", async () => {
     const visit = await dashboard.visitSignedIn();
     const { page, complaints } = visit;
     let release = (): void => {};
@@ -140,7 +140,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("sign-in page, state in %s", (s
     const heading = page.getByRole("heading", { level: 1, name: "Models" });
     await heading.waitFor();
     release();
-    // The dashboard has imported the code as well: its import began earlier.
+    // When this import resolves, the dashboard has imported the code, too, because its import began earlier.
     await page.evaluate(`import(${JSON.stringify(held)}).then(() => {})`);
     expect(await heading.isVisible()).toBe(true);
     expect(complaints).toEqual(noComplaints);

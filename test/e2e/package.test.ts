@@ -16,7 +16,7 @@ import { ownLinks } from "../unit/docs/links.js";
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const packages = createRequire(import.meta.url);
-/** Compressed size. A third of it is the API page, a third the engine's binding with its packages, a third the bundle with its maps. */
+/** Limit of the compressed size: a third each is the API page, the engine's binding with its packages, and the bundle. */
 const tarballBytesMax = 10 * 1024 * 1024;
 const wide = { cwd: root, maxBuffer: 64 * 1024 * 1024 };
 
@@ -56,7 +56,7 @@ describe("the packed tarball", () => {
     expect(stdout).toContain('"unified-inference/proto"');
   });
 
-  it("contains the schema of gRPC and the documents", () => {
+  it("contains the protobuf files and the documents", () => {
     const wanted = ["proto/unified/inference/v1/inference_service.proto", "docs/openapi.json", "docs/grpc.md"];
     expect(wanted.filter((path) => !paths.includes(path))).toEqual([]);
   });
@@ -92,12 +92,12 @@ describe("the packed tarball", () => {
     expect(bundled.filter((path) => /\.(node|so|dll|dylib|bundle)$|@node-llama-cpp\//.test(path))).toEqual([]);
     const packagesOf = (path: string) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? path;
     const licensed = new Set(bundled.filter((path) => /licen[cs]e|readme/i.test(path)).map(packagesOf));
-    // A part of simple-git, covered by the same licence.
+    // The package is a part of simple-git and has the same licence.
     licensed.add("node_modules/@simple-git/argv-parser");
     expect([...new Set(bundled.map(packagesOf))].filter((name) => !licensed.has(name))).toEqual([]);
   });
 
-  it("is publishable as it is: npm accepts it and fails only at the registry", async () => {
+  it("can be published unchanged: npm accepts it and fails only at the registry", async () => {
     expect(await publishFault(tarball)).toContain("npm error code ECONNREFUSED");
   });
 });
@@ -116,8 +116,8 @@ async function publishFault(what: string): Promise<string> {
   );
 }
 
-describe("the exports", () => {
-  it("include the schema of gRPC, file by file and as a folder", () => {
+describe("the exports of package.json", () => {
+  it("include the protobuf files, each one and their folder", () => {
     const file = "unified/inference/v1/inference_service.proto";
     expect(packages.resolve(`unified-inference/proto/${file}`)).toBe(join(root, "proto", file));
     expect(packages("unified-inference/proto")).toMatchObject({ protoFolder: join(root, "proto") });
@@ -150,7 +150,7 @@ describe("npm run sbom", () => {
     expect(sbom.components.filter(({ licenses }) => licenses === undefined || licenses.length === 0)).toEqual([]);
   });
 
-  it("lists what is bundled into the browser files, like NOTICE", async () => {
+  it("lists the packages that are bundled into the browser files, like NOTICE", async () => {
     const [, section = ""] = (await readFile(join(root, "NOTICE"), "utf8")).split("Shipped in dist");
     const [list = ""] = section.split("Direct dependencies");
     expect([...list.matchAll(/^ {2}([a-z@][\w/-]*) {2,}/gm)].map(([, name]) => name).toSorted()).toEqual(builtIn);

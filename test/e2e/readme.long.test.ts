@@ -55,7 +55,7 @@ async function pageText(file: string): Promise<string> {
   const text = (page: string) => readFile(join(place.folder, page), "utf8");
   const readme = await text("README.md");
   if (file === "README.md") return readme;
-  if (!readme.includes(`](${file})`)) throw new Error(`README.md does not lead to ${file}`);
+  if (!readme.includes(`](${file})`)) throw new Error(`README.md does not link to ${file}`);
   return text(file);
 }
 
@@ -70,8 +70,8 @@ async function blockOf(file: string, information: string, after = ""): Promise<s
 const [{ id: firstChoice } = { id: "" }] = defaultChatModels;
 
 /**
- * With the ports of this run, and the model that the first start printed, as the pages say: they name the first choice,
- * and a machine that reaches no model hub, such as those of CI, gets another one.
+ * Replaces the ports in a documented text by those of this run, and the model by the one that the first start printed: the
+ * pages name the first choice, and a machine without access to a model hub, such as in CI, gets another model.
  */
 function here(text: string): string {
   return text
@@ -95,7 +95,7 @@ interface Running {
 }
 
 function start(line: string): Running {
-  // A separate process group, so that it can be ended as by a terminal: npx does not forward signals.
+  // A separate process group, so that the signal reaches all its processes, as from a terminal: npx does not forward signals.
   const child = spawn("sh", ["-c", line], {
     cwd: place.folder,
     env: place.env,
@@ -160,7 +160,7 @@ describe("a user who follows the README in an empty folder", () => {
     expect(await shell("node openai.mjs", {}, fetchLimitMs)).not.toBe("");
   });
 
-  it("calls it over gRPC and Connect with the lines of docs/grpc.md", { timeout: fetchLimitMs }, async () => {
+  it("calls the service over gRPC and Connect with the lines of docs/grpc.md", { timeout: fetchLimitMs }, async () => {
     const key = { UIS_API_KEY: told.key };
     const streamed = await shell(here(await blockOf("docs/grpc.md", "sh buf")), key, fetchLimitMs);
     expect(streamed).toContain('"content"');
@@ -169,7 +169,7 @@ describe("a user who follows the README in an empty folder", () => {
     expect(JSON.parse(whole).completion.choices[0].message.content).not.toBe("");
   });
 
-  it("calls it over gRPC with the program of docs/grpc.md", { timeout: fetchLimitMs }, async () => {
+  it("calls the service over gRPC with the program of docs/grpc.md", { timeout: fetchLimitMs }, async () => {
     await writeFile(join(place.folder, "client.mjs"), here(await blockOf("docs/grpc.md", "js node")));
     expect(await shell("node client.mjs", { UIS_API_KEY: told.key }, fetchLimitMs)).not.toBe("");
   });

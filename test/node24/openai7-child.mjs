@@ -1,7 +1,7 @@
 /**
  * Runs scenarios of the openai package with the version of this folder. Takes `{ target }` first, then `{ name }` for
- * each scenario, and answers `{ result }` or `{ error }`. Ends when its parent disconnects. Node 24 runs the scenarios'
- * TypeScript as it stands.
+ * each scenario, and answers `{ result }` or `{ error }`. Ends when its parent disconnects. Node 24 runs the TypeScript of
+ * the scenarios without compilation.
  */
 import OpenAI from "openai";
 import { chatScenarios } from "../conformance/sdk/openai-chat-scenarios.ts";

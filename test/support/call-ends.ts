@@ -1,8 +1,8 @@
 import { type CallEnd, CallTimes } from "../../src/domain/call/observer.js";
 
 /**
- * The end of a streamed chat on the model `m`: 5 ms in the queue, its slot at 10 ms, first content at 30 ms, the engine's
- * end at 120 ms, 10 tokens, over at 125 ms.
+ * The end of a streamed chat on the model `m`: it waits 5 ms in the queue, gets a slot at 10 ms and the first content at 30 ms;
+ * the engine ends at 120 ms after 10 tokens, and the call at 125 ms.
  */
 export function chatEnd(changes: Partial<CallEnd> = {}): CallEnd {
   const times = new CallTimes(1_000);

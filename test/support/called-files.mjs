@@ -1,6 +1,6 @@
 /**
- * Preload (`node --import`): with each SIGUSR2 every thread writes the files of ours of which a function was called since
- * the last one, to `$CALLED_FILES/<signal>-<thread>.json`.
+ * Preload (`node --import`): at each SIGUSR2 every thread writes a list of our source files to
+ * `$CALLED_FILES/<signal>-<thread>.json`: those with a function that was called since the previous signal.
  */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { Session } from "node:inspector";
@@ -52,7 +52,7 @@ function take(signal) {
     if (error) throw new Error(error.message);
     const files = taken.result
       .flatMap(({ url, functions }) => {
-        // The function that begins at 0 is the module itself.
+        // A function that begins at offset 0 is the module itself.
         const called = functions
           .map(({ ranges: [whole] }) => whole)
           .filter((whole) => whole.count > 0 && whole.startOffset > 0);

@@ -4,14 +4,14 @@ import { setTimeout as delay } from "node:timers/promises";
 export interface Question {
   readonly model: string;
   readonly isStream: boolean;
-  /** The client disconnects after the first event of the answer. For streams only. */
+  /** Whether the client disconnects after the first event of the answer. For streams only. */
   readonly leaves: boolean;
   readonly maxTokens: number;
 }
 
 /**
- * Outcome as seen by the client: a complete answer, its own disconnect, an error of the service, a 429, or a broken or
- * failed connection.
+ * Outcome as seen by the client: a complete answer, the client's own disconnect, an error of the service, a 429, or a broken
+ * or failed connection.
  */
 export type Outcome = "completed" | "left" | "failed" | "refused" | "broken";
 
@@ -23,7 +23,7 @@ export interface Answer {
   /** Tokens according to the answer's usage; 0 if there was none. */
   readonly promptTokens: number;
   readonly completionTokens: number;
-  /** The limits were decided without the store. */
+  /** Whether the limits were decided without the store. */
   readonly isDegraded: boolean;
   /** Arrival of the headers, by `performance.now()`; infinite if there were none. */
   readonly begunAtMs: number;
@@ -33,7 +33,7 @@ export interface Answer {
 
 export interface ChatClientsOptions {
   readonly count: number;
-  /** The service of client `number` for its next request; null while it has none. */
+  /** Returns the service for the next request of client `number`; null while there is none. */
   readonly service: (number: number) => { readonly http: string } | null;
   readonly key: string;
   readonly question: () => Question;

@@ -11,7 +11,7 @@ export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly stdin?: string | Uint8Array;
-  /** Whether people look on, as the command sees it. */
+  /** Whether the command finds a terminal. */
   readonly isTTY?: boolean;
   /** Called with each piece of stdout when it is written. */
   readonly onStdout?: (text: string) => void;

@@ -28,7 +28,7 @@ export async function faultOf(words: readonly string[]): Promise<string | null> 
   const program = programThatDoesNothing();
   try {
     const { command } = findCommand(program, words);
-    if (command.commands.length > 0 && !words.includes("--help")) return `${words.join(" ")} is only half a command`;
+    if (command.commands.length > 0 && !words.includes("--help")) return `${words.join(" ")} lacks a subcommand`;
     await program.parseAsync(words, { from: "user" });
     return null;
   } catch (error) {

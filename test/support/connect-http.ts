@@ -7,7 +7,7 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-/** Starts a request whose headers are sent at once; the caller writes and ends it. `localAddress`: the client's own. */
+/** Starts a request and sends its headers; the caller writes and ends the body. `localAddress` is the client's address. */
 export function startRequest(url: string, headers: OutgoingHttpHeaders, method = "POST", localAddress?: string) {
   const req = http.request(url, { method, headers, agent: false, localAddress });
   req.flushHeaders();
@@ -26,7 +26,7 @@ export function startRequest(url: string, headers: OutgoingHttpHeaders, method =
   return { req, answer };
 }
 
-/** A whole request. */
+/** Sends a request with its whole body, and resolves with the answer. */
 export function request(
   url: string,
   headers: OutgoingHttpHeaders,
@@ -40,7 +40,7 @@ export function request(
   return answer;
 }
 
-/** The error of a Connect answer: of a unary one from its body, of a stream from its end-of-stream message. */
+/** The error of a Connect answer: a unary answer has it in its body, a stream in its end-of-stream message. */
 export function connectErrorOf({ headers, body }: HttpAnswer): ConnectErrorFacts {
   const isStream = String(headers["content-type"]).startsWith("application/connect+");
   const json = JSON.parse((isStream ? lastEnvelope(body) : body).toString()) as ConnectJson;

@@ -62,7 +62,7 @@ export async function createCoreHarness(options: {
   const state = openMemoryState({ clock });
   const { keys, ledger, changes } = state;
   const now = () => state.now();
-  // On a clock of their own: their timers are none of a call.
+  // The books have a separate clock, because their timers do not belong to a call.
   const books = { changes, clock: new FakeClock(), log: silentLog };
   const thresholdBook = new ThresholdBook({ ...books, store: state.thresholds });
   const limitBook = new LimitBook({ ...books, store: state.limits }, options.rateLimits ?? noRateLimits);

@@ -1,7 +1,7 @@
 import type { DeploymentDefinition } from "../../src/domain/catalog/deployment.js";
 import type { Engine } from "../../src/domain/engine/engine.js";
 
-/** No deployment drains. */
+/** The draining deployments: none. */
 export const noDrains = { has: () => false, onChange: () => {} };
 
 /** A deployment in this process with 4 slots, a queue of 16 and a context of 4,096 tokens. */

@@ -39,7 +39,7 @@ export class DocumentedAnswers {
     return [...this.#bodyFaults(response, mediaType, text), ...this.#headerFaults(response, headers)];
   }
 
-  /** Whether an answer of each success that an operation documents was compared. */
+  /** Documented successful responses of which no answer has been compared. */
   unseenSuccesses(): readonly string[] {
     const successes = documentedOperations(this.#document).flatMap(({ operation }) => mediaTypesOf(operation));
     return successes.filter((success) => !this.seen.has(success));

@@ -11,7 +11,7 @@ export interface EgressTrap {
   close(): Promise<void>;
 }
 
-/** Starts a proxy that refuses every request, to show which hosts a program tries to reach beside this machine. */
+/** Starts a proxy that refuses every request, and records the hosts other than this machine that a program requests. */
 export async function startEgressTrap(): Promise<EgressTrap> {
   const hosts: string[] = [];
   const server = createServer((request, response) => {

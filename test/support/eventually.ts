@@ -11,7 +11,7 @@ export async function eventually(
 ): Promise<void> {
   const untilMs = performance.now() + patienceMs;
   while (!(await condition())) {
-    if (performance.now() > untilMs) throw new Error(`${what} did not come true`);
+    if (performance.now() > untilMs) throw new Error(`timed out waiting for: ${what}`);
     await delay(pollMs);
   }
 }

@@ -33,7 +33,7 @@ export class FakeClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Moves time, running what falls due, earliest first. */
+  /** Moves time forward, and runs the timers that become due, the earliest first. */
   advance(ms: number): void {
     const untilMs = this.#nowMs + ms;
     for (;;) {

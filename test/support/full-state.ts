@@ -11,7 +11,7 @@ import { endpoint, requestRecord, settlement, storedResponse, storedUpstream, th
 
 /** The master key of `fillState`. */
 export const masterKey = Buffer.alloc(32, 7);
-/** A text sealed with it for the name `secrets.canary`. */
+/** A text encrypted with the master key for the name `secrets.canary`. */
 const canary = "AUux0DzXNPvtt0bRDgCo0ikJ/EE75rujWVqHph87s7Zq9WaQ";
 /** The secret of the key `key_1`. */
 export const keySecret = "sk-uis-secret-of-key-1";
@@ -44,14 +44,14 @@ function event(name: string): EventDraft {
 }
 
 /**
- * Writes records of every kind: three keys, of which one is revoked; deliveries in each state, of which two share a body; one
- * event that waits; usage of two accounts; a reached threshold.
+ * Writes records of every kind: three keys, of which one is revoked; deliveries in each state, of which two share a body; an
+ * event whose deliveries are not created yet; usage of two accounts; a reached threshold.
  */
 export async function fillState(state: State): Promise<void> {
   await fillDocuments(state);
   await fillDeliveries(state);
   await fillUsage(state);
-  // The last event: its deliveries are not created.
+  // The deliveries of this last event are not created.
   await state.ledger.settle(settlement("req_waiting", { event: event("waiting") }));
 }
 
@@ -115,8 +115,8 @@ async function fillDeliveries(state: State): Promise<void> {
     endpointId === "we_1" ? { state: "delivered" } : { state: "permanently_failed", reason: "retries_used_up" },
   );
   const kept = await state.endpoints.find("a", "we_2");
-  if (kept === null) throw new Error("the endpoint is there");
-  // Its open delivery ends at the next claim.
+  if (kept === null) throw new Error("the endpoint we_2 is missing");
+  // The open delivery of this endpoint ends at the next claim.
   await state.endpoints.insert(endpoint("we_off"), 20);
   await state.ledger.settle(settlement("req_3", { event: event("three") }));
   while (await state.deliveries.fanOut(100));
@@ -135,7 +135,7 @@ async function attemptAll(state: State, outcomeOf: (claim: { endpointId: string 
 
 async function fillUsage(state: State): Promise<void> {
   const nowMs = state.now();
-  // 16 tokens: the first two values are reached by the first request.
+  // The first request reaches the first two values of 16 tokens.
   const limit = threshold("thr_1", { limit: 16n, percents: [50, 80, 100] });
   await state.thresholds.insert(limit);
   await state.thresholds.insert(threshold("thr_2", { apiKeyId: "key_1", action: "refuse" }));
@@ -172,7 +172,7 @@ export async function contentOf(state: State, atMs = state.now()) {
     drains: await state.drains.list(),
     models: await state.catalog.firstSeen(["m", "other"], 5_000),
     endpoints: await state.endpoints.list("a"),
-    // Those of the waiting event are created only now, and due since the event.
+    // The deliveries of the waiting event are created only now, and have been due since the event.
     deliveries: deliveries
       .map((each) => (each.state === "pending" ? { ...each, createdAtMs: 0 } : each))
       .sort((a, b) => (a.id < b.id ? -1 : 1)),

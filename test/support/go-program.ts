@@ -26,7 +26,7 @@ export async function goProgram(path: string, version: string): Promise<string> 
   const draft = await mkdtemp(`${home}.`);
   try {
     await run("go", ["install", `${path}@${version}`], { env: { ...process.env, GOBIN: draft }, cwd: draft });
-    // Another test file may have been faster: its folder is as good.
+    // Another test file may have built the same program first.
     if (!existsSync(program)) await rename(draft, home);
   } catch (error) {
     throw missingProgram(`go cannot build ${name} ${version}: ${error instanceof Error ? error.message : error}`);

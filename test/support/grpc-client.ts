@@ -75,7 +75,7 @@ export class GrpcClient {
     this.#client = new Client(address, channel, { "grpc.enable_channelz": 0, ...options });
   }
 
-  /** A call whose outcome is always a value. */
+  /** Sends a unary call. Resolves with its outcome also if it fails. */
   async unary<O extends object = Message>(
     method: string,
     request: object,
@@ -104,7 +104,7 @@ export class GrpcClient {
     });
   }
 
-  /** The call itself, for tests that read slowly, cancel, or look at its events. */
+  /** Starts a streamed call and returns it, for tests that read slowly, cancel, or check its events. */
   stream(method: string, request: object, metadata = new Metadata(), options: CallOptions = {}) {
     const definition = this.#method(method);
     const call = this.#client.makeServerStreamRequest(
@@ -120,7 +120,7 @@ export class GrpcClient {
     return call;
   }
 
-  /** A whole streamed call as a value. */
+  /** Runs a streamed call to its end. Resolves with its outcome also if it fails. */
   async collect<O extends object = Message>(
     method: string,
     request: object,

@@ -33,7 +33,7 @@ export const handCredential = "Bearer good";
 
 const route: AnswerRoute = { deployment: "m/0", attempts: 1, fallbackModel: null };
 const head: AnswerHead = { ...route, degraded: false, queueMs: 0 };
-/** Where another deployment took over after the headers. */
+/** The route at the end of an answer that another deployment took over after the headers. */
 const finalRoute = (): AnswerRoute => ({ deployment: "m/1", attempts: 2, fallbackModel: "n" });
 
 const streamed = {
@@ -48,7 +48,7 @@ export function textChunk(content: string, index = 0): ChatCompletionChunk {
   return create(ChatCompletionChunkSchema, { id: "chatcmpl-1", model: "m", choices: [{ index, delta: { content } }] });
 }
 
-/** One opened call, as a test looks at it. */
+/** One opened call, for a test to inspect. */
 export interface HandCall {
   readonly operation: Operation;
   readonly caller: Caller;
@@ -62,7 +62,7 @@ export class HandCore implements Core {
   readonly calls: HandCall[] = [];
   /** Runs before a call is opened; an error that it throws is the rejection. */
   beforeOpen: (caller: Caller) => Promise<void> | void = () => {};
-  /** Text of chat answers. */
+  /** Returns the text of chat answers. */
   chat: (params: ChatCompletionParams, ctx: CallContext) => Promise<string> | string = () => "Hello.";
   chunks: (params: ChatCompletionParams, ctx: CallContext) => AsyncIterable<ChatCompletionChunk> = async function* () {
     yield textChunk("Hel");
@@ -76,7 +76,7 @@ export class HandCore implements Core {
     return call;
   }
 
-  /** Why a call's signal aborted; null: it did not. */
+  /** Why a call's signal was aborted; null if it was not. */
   whyEnded({ caller }: HandCall): EndReason | null {
     const { signal } = caller.abort;
     if (!signal.aborted) return null;

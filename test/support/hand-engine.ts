@@ -36,7 +36,7 @@ export class HandRun {
     this.#wake();
   }
 
-  /** A whole answer of one choice. */
+  /** Emits a whole answer with one choice. */
   answer(text: string): void {
     this.say(
       { type: "accepted", promptTokens: 3, cachedTokens: 0 },
@@ -112,7 +112,7 @@ export class HandEngine implements Engine {
   rerank = (_request: RerankRequest): Promise<RerankResult> =>
     Promise.reject(new EngineError("unsupported", "not a reranking model"));
 
-  /** The run of this position, as soon as it began. */
+  /** Resolves with the run at this position as soon as it has begun. */
   async run(position = 0): Promise<HandRun> {
     for (;;) {
       const run = this.runs[position];

@@ -16,7 +16,7 @@ export type HubTrick =
   | { readonly cutAfterBytes: number }
   /** Sends the file at about this rate. */
   | { readonly bytesPerSecond: number }
-  /** The right length, one byte wrong. */
+  /** Sends the right length with one wrong byte. */
   | "wrong bytes"
   /** Sends the whole file and ignores the range. */
   | "no ranges"
@@ -71,7 +71,7 @@ export class HubServer {
     this.#files.set(`/${repository}/resolve/${revision}/${path}`, Buffer.from(bytes));
   }
 
-  /** The next requests meet these tricks, one each; the ones after them are served. */
+  /** Plays one trick for each of the next requests; later requests are served. */
   play(...tricks: readonly HubTrick[]): void {
     this.#tricks.push(...tricks);
   }
@@ -157,7 +157,7 @@ function sendSlowly(response: ServerResponse, body: Buffer, bytesPerSecond: numb
   response.once("close", () => clearInterval(timer));
 }
 
-/** Start of the requested range; 0 without one, or if it is of another version. */
+/** Start of the requested range; 0 without a range, or if the range is of another version. */
 function startOf({ headers }: IncomingMessage, etag: string): number {
   if (headers["if-range"] !== undefined && headers["if-range"] !== etag) return 0;
   return Number(/^bytes=(\d+)-$/.exec(headers.range ?? "")?.[1] ?? 0);

@@ -5,12 +5,12 @@ const atOnce = 64;
 const accounts = 200;
 const keysPerAccount = 10;
 const models = 4;
-/** One of this many requests is rejected by validation, settled twice, or never ends because its process dies. */
+/** One in so many requests is rejected by validation, settled twice, or never settled because its process dies. */
 const every = { refused: 11, repeated: 23, lost: 47 };
 const sessionMs = 3_600_000;
 const sweepMax = 1_000;
 
-/** Makes `count` requests, numbered from `from`. Returns how many are still running. */
+/** Admits and settles `count` requests, numbered from `from`. Returns how many are still running. */
 export async function soakLedger(state: State, from: number, count: number): Promise<number> {
   for (let done = 0; done < count; done += atOnce) {
     const wave = Array.from({ length: Math.min(atOnce, count - done) }, (_, i) => oneRequest(state, from + done + i));

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { eventually } from "./eventually.js";
 import { type RunningService, startService } from "./start-service.js";
 
-/** A model of the embedded engine whose weights are made for the test. */
+/** A model of the embedded engine whose weights are generated for the test. */
 export interface GeneratedModel {
   readonly id: string;
   /** Writes the weights, a GGUF file. */

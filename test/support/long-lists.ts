@@ -1,4 +1,4 @@
-/** Fills a state with as many keys and deliveries as after long use, through the calls that the service makes. */
+/** Fills a state with the keys and deliveries of long use, through the calls that the service makes. */
 import type { ApiKeyRecord } from "../../src/domain/access/key-store.js";
 import type { EventType } from "../../src/domain/events/events.js";
 import type { State } from "../../src/domain/service/state.js";
@@ -21,7 +21,7 @@ import { endpoint, settlement } from "./records.js";
 const atOnce = 500;
 const hourMs = 3_600_000;
 
-/** One key in ten belongs to `team-a`, one in 100 is revoked, one in 500 is called rare. Their ids, the newest first. */
+/** Creates keys: one in ten of `team-a`, one in 100 revoked, one in 500 called rare. Returns their ids, newest first. */
 export async function fillKeys(state: Pick<State, "keys">, count: number): Promise<readonly string[]> {
   const records = Array.from({ length: count }, (_, number) => keyRecord(number, keyChanges(number)));
   for (let from = 0; from < count; from += atOnce) {
@@ -58,7 +58,7 @@ const receiver = (letter: string, account: string, eventType: EventType): Receiv
   eventType,
 });
 
-/** Which gets deliveries: `busy` seven of ten, `rare` one in 1,000 and only the very first ones. */
+/** The endpoints. `busy` gets seven of ten deliveries, `rare` one in 1,000 and only among the first ones. */
 export const receivers = {
   busy: receiver("a", "default", "request.completed"),
   failures: receiver("b", "default", "request.failed"),
@@ -107,7 +107,7 @@ function outcomeOf(number: number): AttemptOutcome {
   return number % 20 === 1 ? retryIn(hourMs) : succeeded;
 }
 
-/** Makes one attempt at everything that is due. */
+/** Makes one attempt for every delivery that is due. */
 async function endAll(state: State, ends: Map<string, AttemptOutcome>): Promise<void> {
   let claims: readonly Claim[];
   do {

@@ -1,7 +1,7 @@
 import type { MetricSources } from "../../src/telemetry/metrics/metrics-page.js";
 import { UpstreamMetrics } from "../../src/telemetry/metrics/upstream-metrics.js";
 
-/** The sources of a page of metrics of a process without models and work. */
+/** Sources of the metrics page for a process without models and requests. */
 export const metricsAtRest: MetricSources = {
   models: () => [],
   spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),

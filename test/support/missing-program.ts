@@ -5,13 +5,13 @@ const errorName = "MissingProgram";
 
 const found = new Set<string>();
 
-/** Throws, so that the test, or all tests of the suite whose hook needs the program, are skipped by name. */
+/** Throws if the program is missing: the test, or all tests of the suite whose hook calls this, are skipped by name. */
 export function needsInstalled(program: string): void {
   if (!found.has(program) && spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0) found.add(program);
   if (!found.has(program)) throw missingProgram(`${program} is not installed`);
 }
 
-/** The error that skips the test, or all tests of the suite whose hook throws it, with this reason. */
+/** An error with this reason, which skips the test or all tests of the suite whose hook throws it. */
 export function missingProgram(reason: string): Error {
   return Object.assign(new Error(reason), { name: errorName });
 }

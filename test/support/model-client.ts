@@ -51,17 +51,17 @@ export function post(service: ModelService, path: string, fields: object, signal
   });
 }
 
-/** A chat answer in one document, greedy unless the fields say otherwise. Rejects when the status is not 200. */
+/** An unstreamed chat answer, with temperature 0 unless the fields override it. Rejects when the status is not 200. */
 export async function chat(service: ModelService, fields: object): Promise<ChatAnswer> {
   return (await answerOf(await post(service, "/chat/completions", { temperature: 0, ...fields }))) as ChatAnswer;
 }
 
-/** A completion in one document, greedy unless the fields say otherwise. Rejects when the status is not 200. */
+/** An unstreamed completion, with temperature 0 unless the fields override it. Rejects when the status is not 200. */
 export async function complete(service: ModelService, fields: object): Promise<CompletionAnswer> {
   return (await answerOf(await post(service, "/completions", { temperature: 0, ...fields }))) as CompletionAnswer;
 }
 
-/** A chat answer assembled from its stream, greedy unless the fields say otherwise. */
+/** A chat answer assembled from its stream, with temperature 0 unless the fields override it. */
 export async function streamChat(service: ModelService, fields: object): Promise<StreamedAnswer> {
   const options = { stream: true, stream_options: { include_usage: true }, temperature: 0 };
   const response = await post(service, "/chat/completions", { ...options, ...fields });

@@ -1,6 +1,6 @@
 /**
- * The binding of the embedded engine, which also writes to standard error what it evaluates: one line of JSON
- * per call, `{"evaluates":"piece"|"answer","tokens":[...]}`. A service uses it through its setting `engine.module_dir`.
+ * The binding of the embedded engine, which also writes the evaluated tokens to standard error: one line of JSON per call,
+ * `{"evaluates":"piece"|"answer","tokens":[...]}`. A service uses it through its setting `engine.module_dir`.
  */
 import * as binding from "node-llama-cpp";
 

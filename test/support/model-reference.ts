@@ -14,10 +14,10 @@ export interface Turn {
 }
 
 export interface ReferenceAnswer {
-  /** Without the token that ends it. */
+  /** Tokens of the answer, without the token that ends it. */
   readonly tokens: readonly number[];
   readonly text: string;
-  /** Whether the model ended it, rather than a limit. */
+  /** Whether the model ended the answer, rather than a limit. */
   readonly hasEnded: boolean;
 }
 
@@ -53,7 +53,7 @@ export class ReferenceModel {
     this.#sequence = sequence;
   }
 
-  /** The tokens of a conversation in the model's own form, spelled out here rather than rendered. */
+  /** The tokens of a conversation in the format of the model's template, which is written here as code. */
   chatTokens(turns: readonly Turn[]): readonly number[] {
     const [first] = turns;
     const all: readonly Turn[] =
@@ -67,7 +67,7 @@ export class ReferenceModel {
     return this.#model.tokenize(text, control);
   }
 
-  /** The most likely answer to a prompt that is evaluated in these pieces, from an empty memory. */
+  /** The most likely answer to a prompt that is evaluated in these pieces, with an empty KV cache before. */
   async answer(pieces: readonly (readonly number[])[], tokensMax: number): Promise<ReferenceAnswer> {
     await this.#sequence.clearHistory();
     for (const piece of pieces.slice(0, -1)) {

@@ -16,9 +16,9 @@ export interface ModelServiceOptions {
   readonly slots?: number;
   /** Tokens; default 1024, or 512 for embeddings. */
   readonly contextLength?: number;
-  /** Whether the model keeps the defaults that come with it; without, requests get the API's own. Default false. */
+  /** Whether requests get the model's own sampling defaults, instead of those of the API. Default false. */
   readonly hasDefaults?: boolean;
-  /** Whether the log records what the binding evaluates, see `evaluations`. */
+  /** Whether the log contains the evaluated tokens, see `evaluations`. */
   readonly recorded?: boolean;
 }
 
@@ -30,7 +30,7 @@ export interface ModelService extends RunningService {
   readonly file: string;
 }
 
-/** The real chat model of the tests: small, and to be had wherever there is a package index. */
+/** The real chat model of the tests: small, and available from a Python package index. */
 export function smallChatModel() {
   const model = defaultChatModels.find(({ isDemonstration }) => isDemonstration);
   if (model === undefined) throw new Error("the catalog has no small chat model");
@@ -75,13 +75,13 @@ export async function startModelService(options: ModelServiceOptions): Promise<M
   return { ...running, model: id, file, close };
 }
 
-/** What the binding evaluated, piece by piece; the answer begins with the last piece of a prompt. */
+/** Tokens that the binding evaluated in one call; the answer begins with the last piece of a prompt. */
 export interface Evaluation {
   readonly evaluates: "piece" | "answer";
   readonly tokens: readonly number[];
 }
 
-/** All that a recorded service has evaluated so far, in order. */
+/** All evaluations of a recorded service so far, in order. */
 export function evaluations({ logs }: Pick<ModelService, "logs">): readonly Evaluation[] {
   const lines = logs.filter(({ msg }) => msg === "engine process wrote").map(({ line }) => String(line));
   return lines.filter((line) => line.startsWith('{"evaluates"')).map((line) => JSON.parse(line) as Evaluation);

@@ -1,7 +1,7 @@
 /*
- * Preloaded into a process whose wall clock a test sets: the true time plus as many seconds as the file that
- * CLOCK_OFFSET_FILE names holds, as a binary int64. All other clocks stay as they are. It asks the kernel and allocates
- * nothing, because Redis's memory allocator looks at the clock before anything else is set up.
+ * Preloaded into a process whose wall clock a test sets: it shows the real time plus an offset in seconds, a binary int64 in
+ * the file that CLOCK_OFFSET_FILE names. All other clocks are unchanged. It reads the clock by system calls and allocates
+ * nothing, because Redis's memory allocator reads the clock before anything else is initialized.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

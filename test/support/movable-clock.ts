@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 const source = fileURLToPath(new URL("./movable-clock.c", import.meta.url));
 
 /**
- * The wall clock of processes that are started with its environment, set forward or back while they run. Their
- * monotonic clock does not change, as on a machine whose clock is set.
+ * Sets the wall clock of processes that are started with its environment forward or back while they run. Their monotonic clock
+ * does not change, as on a machine whose clock is set.
  */
 export class MovableClock {
   readonly #folder = mkdtempSync(join(tmpdir(), "uis-clock-"));

@@ -6,7 +6,7 @@ import { NpmError, runNpm } from "../../src/lib/npm-client.js";
 import { missingProgram } from "./missing-program.js";
 
 const cache = resolve(".cache/npm");
-/** For packages of 200 MB over a slow link. */
+/** Long enough for packages of 200 MB over a slow link. */
 const timeoutMs = 600_000;
 
 /**
@@ -29,7 +29,7 @@ export async function npmPackages(folder: string): Promise<string> {
       timeoutMs,
       signal,
     });
-    // Another test file may have been faster: its folder is as good.
+    // Another test file may have installed the same packages first.
     if (!existsSync(modules)) await rename(draft, home);
   } catch (error) {
     if (error instanceof NpmError)

@@ -10,7 +10,7 @@ export interface Stream {
   readonly key: string;
   readonly path: "/v1/chat/completions" | "/v1/embeddings";
   readonly model: string;
-  /** Requests per second; null: each follows the answer to the one before. */
+  /** Requests per second; null: each is sent after the answer to the previous one. */
   readonly perSecond: number | null;
   /** Characters of the message, or inputs of an embeddings request. */
   readonly size: number;
@@ -26,12 +26,12 @@ export interface LoadPlan {
   readonly seconds: number;
 }
 
-/** Figures of one kind of requests, of those sent after the warm-up. Times in milliseconds; 0 without such answers. */
+/** Figures of the requests of one kind that were sent after the warm-up. Times in milliseconds; 0 without answers. */
 export interface StreamFigures {
   readonly sent: number;
   readonly ok: number;
   readonly rejected: number;
-  /** Other answers and none, by status or error. */
+  /** Numbers of failed requests, by status or error. */
   readonly failures: Readonly<Record<string, number>>;
   readonly okP50Ms: number;
   readonly okP99Ms: number;

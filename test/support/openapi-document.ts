@@ -46,7 +46,7 @@ export interface OpenApiDocument {
 
 /** One operation of the document and its location. */
 export interface DocumentedOperation {
-  /** In capitals. */
+  /** The HTTP method in capitals. */
   readonly method: string;
   readonly path: string;
   readonly operation: OperationObject;

@@ -22,7 +22,7 @@ const admitMsUsual = 60;
 const usualShare = 0.999;
 const admitMsMax = 200;
 const backMsMax = 1_000;
-/** Maximum duration of a request: none hangs. */
+/** Maximum duration of a request. */
 const answerMsMax = 2_000;
 const successMin = 0.999;
 /** Maximum excess over a limit during the outage and after the recovery. */
@@ -48,7 +48,7 @@ export class OutageBench {
   readonly #replicas: readonly ServiceProcess[];
   #answered = { requests: 0, tokens: 0 };
 
-  /** `names` are those of the faults: each has its own model whose requests are limited. */
+  /** `names`: the names of the faults. Each fault has its own model, whose requests are limited. */
   static async start(redisUrl: string, names: readonly string[]): Promise<OutageBench> {
     const limited = names.map(limitedModel);
     const config = {
@@ -114,7 +114,7 @@ export class OutageBench {
     expect(await this.#usage()).toEqual(this.#answered);
     expect(figures.admitted).toBeLessThanOrEqual(outageTimes.limit * overMax);
     expect(figures.admitted).toBeGreaterThanOrEqual(outageTimes.limit / 2);
-    // Two lines per service: the store is unavailable, and it has been back for a second.
+    // Two lines per service: one when the store is unavailable, one when it has been available again for a second.
     expect(changes, "lines of the log").toBeGreaterThan(0);
     expect(changes, "lines of the log").toBeLessThanOrEqual(2 * all.length * (1 + ranMs / 1_000));
     expect(figures.backMs).toBeLessThan(backMsMax);
@@ -169,11 +169,11 @@ function figuresOf(
     failures: [...new Set(failed.map(({ status, failure }) => `${status} ${failure}`))],
     degraded: degraded.length,
     slowestMs: Math.max(...answers.map(({ tookMs }) => tookMs)),
-    /** Time from the recovery of the store to the first request of each service that the store decided. */
+    /** Time from the store's recovery until each service has sent a request to the store again. */
     backMs:
       Math.max(...firstByService(answers.filter((answer) => answer.sentAtMs >= backAtMs && isOfStore(answer)))) -
       backAtMs,
-    /** Requests decided without the store although it had been back for `backMsMax`. */
+    /** Requests decided without the store although it had been available again for `backMsMax`. */
     degradedLater: degraded.filter(({ sentAtMs }) => sentAtMs > backAtMs + backMsMax).length,
     /** Maximum number of limited requests that were admitted in any window. */
     admitted: mostInWindow(
@@ -188,7 +188,7 @@ function isOfStore({ status, isDegraded }: Answer): boolean {
   return !isDegraded && (status === 200 || status === 429);
 }
 
-/** Time at which each service's first answered request was sent; services without one are absent. */
+/** For each service, the time at which the first of these requests was sent; infinite without one. */
 function firstByService(answers: readonly Answer[]): readonly number[] {
   const first = new Map<number, number>();
   for (const { service, sentAtMs } of answers) {
@@ -224,7 +224,7 @@ export function keepFigures(name: string, figures: object): void {
   writeFileSync(`test-results/figures/${name}.json`, `${JSON.stringify(figures, null, 2)}\n`);
 }
 
-/** `share`: 0 to 1. 0 without numbers. */
+/** The value below or at which this share (0 to 1) of the numbers is. 0 without numbers. */
 export function percentile(sorted: readonly number[], share: number): number {
   return sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
 }

@@ -11,7 +11,7 @@ export function onOwnDisk(folder: string, mebibytes: number, command: readonly s
   return inOwnMounts(`mount -t tmpfs -o size=${mebibytes}m tmpfs "$0"`, folder, command);
 }
 
-/** The same with a folder that can be read but not written. */
+/** Wraps a command line so that its process can read but not write the folder or file at `path`. */
 export function withReadOnly(path: string, command: readonly string[]): string[] {
   return inOwnMounts('mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"', path, command);
 }
@@ -25,7 +25,7 @@ export function needsOwnMounts(context: TestContext): void {
   const [program = "", ...args] = inOwnMounts("true", "/", ["true"]);
   if (spawnSync(program, args, { stdio: "ignore" }).status === 0) return;
   if (process.env["CI"] === "true") throw new Error("unshare --map-root-user --mount is not permitted here");
-  context.skip("this user may not make mounts of its own (unshare --map-root-user --mount)");
+  context.skip("this user may not create private mounts (unshare --map-root-user --mount)");
 }
 
 /** A small private disk that outlives the programs that use it. */
@@ -40,7 +40,7 @@ export interface LastingDisk {
 
 /** Mounts a disk at `folder`. */
 export async function lastingDisk(folder: string, mebibytes: number): Promise<LastingDisk> {
-  // It waits for the end of its input, so it ends no later than this process.
+  // The process that holds the mount ends with its input, so no later than this process.
   const [program = "", ...args] = onOwnDisk(folder, mebibytes, ["sh", "-c", "echo mounted && exec cat"]);
   const keeper = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
   const exited = once(keeper, "exit");

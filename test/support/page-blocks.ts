@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { RunningService } from "./start-service.js";
 
 /**
- * The block of a page with this info string, with the address and the key of a running service in place of those of the page.
+ * The code block of a page with this info string. Address and key of the page are replaced by those of a running service.
  * Throws if the page has no such block.
  */
 export function blockOf(

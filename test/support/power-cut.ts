@@ -35,7 +35,7 @@ export class PowerCut {
     return Math.max(...syncs);
   }
 
-  /** Of a process that has been killed: puts its files back to their last sync. */
+  /** Restores the files of a killed process to their state at the last sync. */
   async cut(dataDir: string): Promise<void> {
     for (const name of await readdir(dataDir)) {
       const file = join(dataDir, name);

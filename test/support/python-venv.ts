@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const folder = resolve(".cache/python");
 
-/** Whether this machine can make virtual environments. `npm test` installs missing packages where it may. */
+/** Whether this machine can create virtual environments. `npm test` installs missing system packages where permitted. */
 export const hasPython = spawnSync("python3", ["-c", "import venv, ensurepip"], { stdio: "ignore" }).status === 0;
 
 /**
@@ -23,7 +23,7 @@ export async function pythonVenv(requirements: string): Promise<string> {
   await mkdir(folder, { recursive: true });
   await run("python3", ["-m", "venv", draft]);
   await run(join(draft, "bin/python"), ["-m", "pip", "install", "--quiet", "--requirement", requirements]);
-  // Another test file may have been faster: its folder is as good, and a folder that works is never replaced.
+  // Another test file may have created the environment first. An environment that works is never replaced.
   if (!(await works(python))) {
     await rm(home, { recursive: true, force: true });
     await rename(draft, home);
@@ -32,7 +32,7 @@ export async function pythonVenv(requirements: string): Promise<string> {
   return python;
 }
 
-/** False also for an environment whose Python was removed or replaced. */
+/** Whether the environment's Python runs; false if it was removed or replaced. */
 function works(python: string): Promise<boolean> {
   return run(python, ["-c", ""]).then(
     () => true,

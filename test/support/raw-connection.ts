@@ -11,7 +11,7 @@ export interface RawConnection {
   closed(): Promise<string>;
   pause(): void;
   resume(): void;
-  /** Closes at once, like a client that disconnects. */
+  /** Closes immediately, like a client that disconnects. */
   destroy(): void;
   readonly socket: Socket;
 }
@@ -83,7 +83,7 @@ export async function connectRaw(base: string): Promise<RawConnection> {
 
 export interface RawAnswer {
   readonly status: number;
-  /** By lower-case name; of a repeated one the last. */
+  /** Headers by lower-case name; of a repeated header the last one. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }

@@ -7,7 +7,7 @@ export interface RawAnswer {
   readonly headers: IncomingHttpHeaders;
   readonly trailers: IncomingHttpHeaders;
   readonly bytes: number;
-  /** With which code the stream was closed. */
+  /** The error code with which the stream was closed. */
   readonly rstCode: number;
 }
 
@@ -42,7 +42,7 @@ export class RawGrpc {
     return stream;
   }
 
-  /** A whole call with these bytes as its body. */
+  /** Sends a call with these bytes as its body, and resolves with the answer. */
   call(path: string, body: Uint8Array, headers: Readonly<Record<string, string>> = {}): Promise<RawAnswer> {
     const stream = this.start(path, headers);
     const answer = answerOf(stream);

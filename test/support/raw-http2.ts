@@ -33,7 +33,7 @@ export class RawHttp2 {
     );
   }
 
-  /** HEADERS and the CONTINUATION frames that the list needs. */
+  /** Sends HEADERS and the CONTINUATION frames that the list needs. */
   sendHeaders(streamId: number, list: HeaderList): void {
     const block = Buffer.concat(list.flatMap(([name, value]) => [Buffer.of(0), literal(name), literal(value)]));
     for (let start = 0; start < block.length; start += framePayloadMax) {
@@ -44,7 +44,7 @@ export class RawHttp2 {
     }
   }
 
-  /** DATA that ends the stream. */
+  /** Sends DATA that ends the stream. */
   sendLast(streamId: number, payload: Buffer): void {
     this.#socket.write(frame(frameType.data, 1, streamId, payload));
   }

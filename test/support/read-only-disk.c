@@ -1,7 +1,7 @@
 /*
- * Preloaded into a process, makes READ_ONLY_FOLDER read-only while the first byte of the file READ_ONLY_SWITCH is '1': as a
- * file system that the kernel has remounted read-only after a fault, for files that are open already, too. A mount cannot
- * show this: the kernel refuses to remount a file system with files that are open for writing.
+ * Preloaded into a process, makes READ_ONLY_FOLDER read-only while the first byte of the file READ_ONLY_SWITCH is '1', also
+ * for open files: like a file system that the kernel has remounted read-only after a fault. A test cannot use a real mount,
+ * because the kernel refuses to remount a file system with files that are open for writing.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 
 const source = fileURLToPath(new URL("./read-only-disk.c", import.meta.url));
 
-/** A folder that turns read-only while processes that are started with its environment use it, and writable again. */
+/** Makes a folder read-only, and writable again, for running processes that were started with its environment. */
 export class ReadOnlyDisk {
   readonly #folder = mkdtempSync(join(tmpdir(), "uis-read-only-"));
   readonly #switch: number;

@@ -26,7 +26,7 @@ export function admission(requestId: string, changes: Partial<AdmitRequest> = {}
   };
 }
 
-/** The end of such a request: 10 tokens of prompt, 5 of answer. */
+/** The settlement of a request like that of `admission`: 10 tokens of prompt, 5 of answer. */
 export function settlement(requestId: string, changes: Partial<Settlement> = {}): Settlement {
   return {
     requestId,
@@ -53,7 +53,7 @@ export function scope(kind: LimitScope["owner"]["kind"], id: string, limits: Par
   return { owner: { kind, id }, limits: { ...unlimited, ...limits } };
 }
 
-/** Fires when the account has used 1,000 tokens in a month. */
+/** A threshold that is reached when the account has used 1,000 tokens in a month. */
 export function threshold(id: string, changes: Partial<Threshold> = {}): Threshold {
   return {
     id,
@@ -70,7 +70,7 @@ export function threshold(id: string, changes: Partial<Threshold> = {}): Thresho
   };
 }
 
-/** 1,000 tokens of the account in a month. */
+/** A budget of 1,000 tokens of the account in a month. */
 export function budget(changes: Partial<Budget> = {}): Budget {
   return {
     id: "thr_budget",
@@ -82,7 +82,7 @@ export function budget(changes: Partial<Budget> = {}): Budget {
   };
 }
 
-/** An enabled endpoint of account `a` for all events of requests and thresholds, just made; 8 attempts at once. */
+/** An enabled, new endpoint of account `a` for all events of requests and thresholds; 8 concurrent attempts. */
 export function endpoint(id: string, changes: Partial<EndpointRecord> = {}): EndpointRecord {
   return {
     id,
@@ -101,7 +101,7 @@ export function endpoint(id: string, changes: Partial<EndpointRecord> = {}): End
   };
 }
 
-/** Lists its models every 30 s; without a key. */
+/** An upstream without a key, whose models are listed every 30 s. */
 export function storedUpstream(name: string, changes: Partial<StoredUpstream> = {}): StoredUpstream {
   return {
     name,

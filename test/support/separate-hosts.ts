@@ -5,13 +5,13 @@ import { missingProgram } from "./missing-program.js";
 /** A host of a network on this machine: a network namespace with an address of its own. */
 export interface SeparateHost {
   readonly address: string;
-  /** A program's command line, run on this host. */
+  /** Wraps a program's command line so that it runs on this host. */
   under(command: readonly string[]): string[];
   /** Pulls its cable: packets from and to it are lost, and its connections stay open. */
   cutOff(): void;
   /** Loses the packets between it and the other hosts. This machine still reaches it. */
   cutOffFromHosts(): void;
-  /** Undoes both. */
+  /** Undoes `cutOff` and `cutOffFromHosts`. */
   reconnect(): void;
 }
 
@@ -22,12 +22,12 @@ export interface SeparateHosts {
 }
 
 /**
- * Hosts on one Ethernet, which this machine reaches too. Skips the test without the right to create them. They end no later
- * than the test process.
+ * Hosts on one Ethernet, which this machine can reach, too. The test is skipped if the user may not create them. They end no
+ * later than the test process.
  */
 export async function startSeparateHosts(count: number): Promise<SeparateHosts> {
   const name = `uis${process.pid % 100_000}`;
-  // A range for benchmarks of networks (RFC 2544), which no machine has otherwise.
+  // This range is reserved for benchmarks of networks (RFC 2544), so no machine uses it otherwise.
   const net = `198.18.${process.pid % 256}`;
   try {
     ip("link", "add", name, "type", "bridge");
@@ -75,7 +75,7 @@ export async function startSeparateHosts(count: number): Promise<SeparateHosts> 
   };
 }
 
-/** A process that keeps a network namespace until the end of its input, so no longer than this process. */
+/** Starts a process that holds a network namespace. It ends with its input, so no later than this process. */
 async function startNamespace() {
   const keeper = spawn("unshare", ["--net", "sh", "-c", "echo made && exec cat"], {
     stdio: ["pipe", "pipe", "inherit"],
@@ -83,7 +83,7 @@ async function startNamespace() {
   const exited = once(keeper, "exit");
   await Promise.race([
     once(keeper.stdout, "data"),
-    exited.then(() => Promise.reject(new Error("unshare --net made no namespace"))),
+    exited.then(() => Promise.reject(new Error("unshare --net created no namespace"))),
   ]);
   const pid = keeper.pid ?? 0;
   return {

@@ -49,7 +49,7 @@ export interface SpawnOptions {
   readonly under?: (command: readonly string[]) => readonly string[];
 }
 
-/** Ports are free ones unless `args` or `env` set them. The caller ends the process. */
+/** Starts the process. It uses free ports unless `args` or `env` set them. The caller ends the process. */
 export function spawnServe(options: SpawnOptions): ServeProcess {
   const { args = ["--json"], env = {}, cwd, nodeArgs = [], under = (command) => command } = options;
   const command = options.command ?? [process.execPath, ...nodeArgs, ...uisProgram, "serve"];
@@ -104,7 +104,7 @@ export interface ServiceProcess extends ServeProcess {
   thaw(): void;
   /** Kills it (kill -9); resolves when the process has ended. */
   kill(): Promise<void>;
-  /** Stops it regularly; resolves with its exit code. */
+  /** Stops it with a signal that lets it drain; resolves with its exit code. */
   stop(): Promise<number | string>;
 }
 
@@ -161,7 +161,7 @@ function readyProcess(running: ServeProcess, line: ReadyLine): ServiceProcess {
   };
 }
 
-/** Consecutive or concurrent processes of the service on one folder, which is removed with them. */
+/** Processes of the service that use one folder one after another or concurrently. The folder is removed with them. */
 export class ServiceFolder {
   readonly folder: string;
   readonly #started: ServeProcess[] = [];

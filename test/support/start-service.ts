@@ -18,7 +18,7 @@ export interface StartOptions {
   /** Environment variables such as UIS_BOOTSTRAP_API_KEY. */
   readonly env?: Readonly<Record<string, string>>;
   readonly logLevel?: LogLevel;
-  /** Receives the lines of the log, too: processes that share it have their lines in one order. */
+  /** A list that also receives the lines of the log: several processes can share it, so that all lines are in order. */
   readonly allLogs?: Record<string, unknown>[];
 }
 
@@ -90,10 +90,10 @@ const baseSettings: readonly { readonly path: SettingPath; readonly value: unkno
   { path: ["models"], value: defaultModels },
 ];
 
-/** Starts another form of the service in place of one process; null: one process. */
+/** Replaces `startProcess` in `startService`; null: one process is started. */
 let starter: ((options: StartOptions) => Promise<RunningService>) | null = null;
 
-/** Lets `startService` start what `start` does, until it is called with null: the same tests then apply to another form. */
+/** Sets the function that `startService` calls, so that the same tests run with another form of the service; null resets it. */
 export function startEachWith(start: typeof starter): void {
   starter = start;
 }
@@ -103,7 +103,7 @@ export function startService(options: StartOptions = {}): Promise<RunningService
   return starter === null ? startProcess(options) : starter(options);
 }
 
-/** Starts one process, in this one. */
+/** Starts a service with one process, inside this process. */
 export async function startProcess(options: StartOptions = {}): Promise<RunningService> {
   const folder = await mkdtemp(join(tmpdir(), "uis-test-"));
   const removeFolder = () => rm(folder, { recursive: true, force: true });
@@ -161,7 +161,7 @@ async function toRunningService(
   };
 }
 
-/** Yields each setting separately, so that a test's groups are merged with the base instead of replacing it. */
+/** Yields each setting separately, so that a test's groups are merged with the default settings instead of replacing them. */
 function* settingsOf(value: object, path: SettingPath = []): Iterable<{ path: SettingPath; value: unknown }> {
   for (const [name, inner] of Object.entries(value)) {
     const isGroup = typeof inner === "object" && inner !== null && !Array.isArray(inner);

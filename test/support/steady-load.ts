@@ -10,11 +10,11 @@ export interface Answer {
   readonly tookMs: number;
   /** 0 without an answer. */
   readonly status: number;
-  /** The limits were decided without the store. */
+  /** Whether the limits were decided without the store. */
   readonly isDegraded: boolean;
-  /** As the answer reports them. */
+  /** Tokens that the answer's usage reports. */
   readonly tokens: number;
-  /** Of the service; empty without an answer. */
+  /** The service's id of the request; empty without an answer. */
   readonly requestId: string;
   /** The body of a rejection, or the reason for a missing answer. */
   readonly failure: string;
@@ -114,7 +114,7 @@ interface Usage {
   readonly usage: { readonly total_tokens: number };
 }
 
-/** Null: the stream did not end as it should. */
+/** Tokens of the answer's usage; null if a stream ended before its end marker. */
 function tokensOf(text: string, isStreamed: boolean): number | null {
   if (!isStreamed) return (JSON.parse(text) as Usage).usage.total_tokens;
   const [last, end] = text.split("\n\n").slice(-3);

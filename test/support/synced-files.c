@@ -1,7 +1,6 @@
 /*
- * Preloaded into a process, keeps what a power cut would leave of its files: before each fsync or fdatasync the whole file
- * is copied to $SYNCED_FILES/<inode number>. What was written later is not there, also where it was written over older
- * content.
+ * Preloaded into a process, keeps the content of its files that a power cut would leave: before each fsync or fdatasync the
+ * whole file is copied to $SYNCED_FILES/<inode number>. The copy has no later writes, not even those over older content.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,7 +11,7 @@
 #include <unistd.h>
 
 static void copy_content(int from, int to) {
-  /* On the heap: thread-local storage of a preloaded library takes its size from the stack of every thread. */
+  /* On the heap, because thread-local storage of a preloaded library takes its size from the stack of every thread. */
   const size_t size = 1 << 16;
   char *buffer = malloc(size);
   off_t at = 0;
@@ -34,7 +33,7 @@ static void keep(int fd) {
   if (folder == NULL || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return;
   snprintf(kept, sizeof kept, "%s/%lu", folder, (unsigned long)status.st_ino);
   snprintf(unfinished, sizeof unfinished, "%s/%lu.unfinished", folder, (unsigned long)status.st_ino);
-  /* Through a descriptor of its own: the process's may be for writing only. */
+  /* Reads through a new descriptor, because the process's own may be write-only. */
   snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
   from = open(opened, O_RDONLY);
   if (from < 0) abort();
@@ -43,7 +42,7 @@ static void keep(int fd) {
   copy_content(from, copy);
   close(from);
   close(copy);
-  /* The process may be killed at any instant: a copy that is not whole never gets the name. */
+  /* Renamed when complete, because the process may be killed at any instant. */
   if (rename(unfinished, kept) != 0) abort();
 }
 

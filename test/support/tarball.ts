@@ -30,7 +30,7 @@ export function tar(members: readonly TarMember[]): Buffer {
   return Buffer.concat([...blocks, Buffer.alloc(1024)]);
 }
 
-/** The same as npm's packages are compressed. */
+/** A tar archive, compressed with gzip like npm's packages. */
 export function tarball(members: readonly TarMember[]): Buffer {
   return gzipSync(tar(members));
 }

@@ -7,7 +7,7 @@ export function rounds(longCount: number): number {
   return Math.min(longCount, Math.max(3, Math.ceil(longCount / 10)));
 }
 
-/** For values that do not scale by ten, such as the duration of a soak. */
+/** The value for the tier, where it does not scale by ten, such as the duration of a soak. */
 export function byTier<T>(values: { readonly ci: T; readonly long: T }): T {
   return process.env["UIS_TEST_TIER"] === "long" ? values.long : values.ci;
 }

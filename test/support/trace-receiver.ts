@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A span as OTLP's JSON form has it; times are nanoseconds as text. */
+/** A span in OTLP's JSON format; times are nanoseconds as text. */
 export interface ReceivedSpan {
   readonly name: string;
   readonly kind: number;
@@ -25,12 +25,12 @@ interface OtlpBody {
 }
 
 export interface TraceReceiver {
-  /** For OTEL_EXPORTER_OTLP_ENDPOINT. */
+  /** Value for OTEL_EXPORTER_OTLP_ENDPOINT. */
   readonly endpoint: string;
   readonly spans: readonly ReceivedSpan[];
   /** The bodies as received. */
   readonly bodies: readonly string[];
-  /** Of the last request. */
+  /** Headers of the last request. */
   readonly headers: Readonly<Record<string, unknown>>;
   readonly resource: Readonly<Record<string, unknown>>;
   close(): Promise<void>;

@@ -9,13 +9,13 @@ const marker = "/dashboard/";
 const { pathname } = window.location;
 const base = `${pathname.slice(0, pathname.lastIndexOf(marker) + 1)}dashboard/`;
 
-/** What precedes `/dashboard/`, `/v1` and `/unified.…`; often empty. */
+/** The path that a proxy adds before `/dashboard/`, `/v1` and `/unified.…`; empty without one. */
 export const prefix = base.slice(0, -marker.length);
 
 /** Paths that differ from the page's name. */
 const paths: Readonly<Record<string, string>> = { keys: "settings/keys", webhooks: "settings/webhooks" };
 
-/** Paths of earlier versions, and of a group without a page. */
+/** Paths that are redirected: those of earlier versions, and `settings`, a group without a page. */
 const moved: Readonly<Record<string, string>> = { ...paths, settings: "settings/keys" };
 
 export interface PageLocation {

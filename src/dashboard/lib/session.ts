@@ -5,7 +5,7 @@ import type { ListSessionsResponseJson } from "../../../gen/unified/admin/v1/ses
 
 export type Role = "admin" | "viewer";
 
-/** The role of the session of this call. Without one, as with a development proxy, the service decides. */
+/** The role of the session that made the call. Without a session, as with a development proxy, all buttons are shown. */
 export function roleOf({ sessions = [] }: ListSessionsResponseJson): Role {
   return sessions.some(({ current, role }) => current === true && role === "ROLE_VIEWER") ? "viewer" : "admin";
 }

@@ -72,7 +72,7 @@ export function useLiveData<T>(
   return useData(readAndCheck, deps, busy ? busyRefreshMs : idleRefreshMs);
 }
 
-/** A value with the `deps` it was read for, so that it is never shown for others. */
+/** A value with the `deps` that it was read for, so that it is never shown for other `deps`. */
 interface Reading<T> {
   readonly deps: readonly unknown[] | null;
   readonly value: T | null;
@@ -83,7 +83,7 @@ function valueFor<T>(reading: Reading<T>, deps: readonly unknown[]): T | null {
   return isOf(reading, deps) ? reading.value : null;
 }
 
-/** Compares one by one, by identity, as hooks do. */
+/** Whether the value was read for these `deps`; compares them by identity, as hooks do. */
 function isOf(reading: Reading<unknown>, deps: readonly unknown[]): boolean {
   return reading.deps?.every((dep, index) => Object.is(dep, deps[index])) ?? false;
 }

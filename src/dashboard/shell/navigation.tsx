@@ -12,7 +12,7 @@ export interface NavigationProps {
   readonly onSearch: () => void;
 }
 
-/** The navigation: beside the page, or behind a button above it on narrow screens. */
+/** The navigation: next to the page or, on narrow screens, behind a button above it. */
 export function Navigation({ page, onSearch }: NavigationProps) {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -56,7 +56,7 @@ interface DrawerProps {
   readonly children: preact.ComponentChildren;
 }
 
-/** A dialog at the left edge. A click beside it closes it. */
+/** A dialog at the left edge. A click outside closes it. */
 function Drawer({ onClose, children }: DrawerProps) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => element.current?.showModal(), []);

@@ -3,11 +3,11 @@ import type { ComponentType } from "preact";
 import type { IconName } from "../ui/icon.js";
 
 export interface PageEntry {
-  /** Its name in links; `lib/location.tsx` has the path. */
+  /** The page's name in links; `lib/location.tsx` maps it to the path. */
   readonly name: string;
   readonly title: string;
   readonly icon: IconName;
-  /** Whether it shows one account, which the shell switches: `account` in its URL. Default: false. */
+  /** Whether the page shows one account, `account` in its URL, and the frame has a switcher for it. Default: false. */
   readonly isOfAccount?: boolean;
   /** Fetches the page's code, when the page is first shown. */
   readonly load: () => Promise<ComponentType>;

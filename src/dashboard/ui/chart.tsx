@@ -2,7 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { ChartProps, Plot } from "./plot.js";
 import "./chart.css";
 
-/** A chart. Every chart needs a table of the same numbers beside it, for screen readers. */
+/** A chart. Every chart needs a table of the same numbers on the page, for screen readers. */
 export function Chart(props: ChartProps) {
   const element = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot | null>(null);

@@ -59,7 +59,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   );
 }
 
-/** A dialog that is removed without being closed loses the focus. The rest of the page is inert until it is gone. */
+/** Restores the focus after a dialog was removed without being closed. Waits for its removal: until then the page is inert. */
 function restoreFocus(before: Element | null): void {
   queueMicrotask(() => {
     const target = before?.isConnected ? before : document.getElementById("content");

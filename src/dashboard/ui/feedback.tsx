@@ -17,7 +17,7 @@ export function Problem({ error, onRetry }: { readonly error: Error | null; read
 }
 
 export interface EmptyProps {
-  /** With a title the state fills a panel: for a page whose list was never used. */
+  /** With a title the message fills a panel, for a list that was never used. */
   readonly title?: string;
   readonly icon?: IconName;
   /** The button or link that adds the first entry. */
@@ -25,7 +25,7 @@ export interface EmptyProps {
   readonly children: ComponentChildren;
 }
 
-/** Shown in place of an empty list: what belongs there and how to add it. */
+/** Shown in place of an empty list: explains the list and how to add an entry. */
 export function Empty({ title, icon, action, children }: EmptyProps) {
   if (title === undefined) return <p class="empty">{children}</p>;
   return (

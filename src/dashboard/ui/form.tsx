@@ -11,13 +11,13 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** The error if it names a field: of the service, or of a form that checks its fields before. */
+/** The error if it names a field; it comes from the service, or from a form that checks its fields itself. */
 export function fieldErrorOf(error: Error | null): FieldError | null {
   const { param = "", message = "" } = (error ?? {}) as Partial<FieldError>;
   return param === "" ? null : { param, message };
 }
 
-/** What a form offers its fields. */
+/** The context that a form gives its fields. */
 interface FormFields {
   /** The error of one request field; null if there is none. */
   readonly error: FieldError | null;
@@ -36,7 +36,7 @@ export interface FieldProps {
   readonly label: string;
   /** Help text: purpose and bounds. */
   readonly hint?: string;
-  /** The request field, as errors of the service name it; they are shown below the control. */
+  /** Name of the request field in errors of the service, which are shown below the control. */
   readonly name?: string;
   readonly children: (ids: ControlIds) => ComponentChildren;
 }
@@ -51,7 +51,7 @@ interface ControlIds {
 export function Field({ label, hint, name = "", children }: FieldProps) {
   const id = useId();
   const { error, names } = useContext(Fields);
-  // Before the form shows an error.
+  // A layout effect, so that the form knows the field's name before it shows an error.
   useLayoutEffect(() => {
     names.add(name);
     return () => void names.delete(name);
@@ -82,7 +82,7 @@ export interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly onChange: (value: string) => void;
   /** Default: `text`. */
   readonly type?: "text" | "url" | "number" | "search" | "date" | "datetime-local";
-  /** Several lines, this many at first. */
+  /** Makes it a text area of this many lines. */
   readonly rows?: number;
   /** Ids, URLs and JSON: fixed-width, not checked for spelling. */
   readonly isCode?: boolean;
@@ -98,7 +98,7 @@ export interface TextFieldProps extends Omit<FieldProps, "children"> {
   readonly step?: number | "any";
 }
 
-/** A text or number with its label, hint and error. Passwords have `PasswordField`. */
+/** An input for text or a number with its label, hint and error. For passwords, use `PasswordField`. */
 export function TextField(props: TextFieldProps) {
   const { label, hint, name, value, onChange, type = "text", rows, isCode = type === "url", ...bounds } = props;
   const control = {
@@ -146,7 +146,7 @@ export interface FormProps {
   readonly children: ComponentChildren;
 }
 
-/** Submits once at a time. An error of a field is shown below it, with the focus; any other above the buttons. */
+/** Runs one submission at a time. An error of a field is shown below it, and focuses it; any other above the buttons. */
 export function Form({ verb, send, onCancel, makesSecret = false, children }: FormProps) {
   const { isRunning, error, start } = useAction(send);
   const form = useRef<HTMLFormElement>(null);

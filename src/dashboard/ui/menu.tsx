@@ -11,7 +11,7 @@ export interface MenuItem {
   /** The action destroys something. Such items stand last, below a line. */
   readonly isDanger?: boolean;
   readonly isDisabled?: boolean;
-  /** Changes nothing: viewers have it, too. Default: false. */
+  /** The action changes nothing, so viewers have it, too. Default: false. */
   readonly isReading?: boolean;
   readonly onSelect: () => void;
 }
@@ -20,7 +20,7 @@ export interface MenuProps {
   /** Accessible name of the button. */
   readonly label: string;
   readonly items: readonly MenuItem[];
-  /** What the button shows. */
+  /** The content of the button. */
   readonly children: ComponentChildren;
   readonly class?: string;
   readonly align?: "start" | "end";

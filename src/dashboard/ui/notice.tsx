@@ -30,10 +30,10 @@ export function Notice({ tone, children, onDismiss }: NoticeProps) {
 }
 
 const storageKey = "uis.dismissed";
-/** The oldest dismissals are forgotten. */
+/** The most dismissals that are stored; the oldest are dropped. */
 const dismissedMax = 50;
 
-/** What this browser has dismissed, and a function that dismisses one more. */
+/** Ids of the notices that were dismissed in this browser, and a function that dismisses one more. */
 export function useDismissed(): readonly [ids: ReadonlySet<string>, dismiss: (id: string) => void] {
   const [ids, setIds] = useState(dismissed);
   const dismiss = (id: string): void => {

@@ -15,7 +15,7 @@ export interface ChartProps {
   readonly kind: "lines" | "stacked bars";
   /** Unix seconds, ascending. */
   readonly times: readonly number[];
-  /** At most 8: chart.css defines as many colours. */
+  /** At most 8, because chart.css defines 8 colours. */
   readonly series: readonly ChartSeries[];
   /** Lines only: minimum time range in seconds, ending at the last time. */
   readonly span?: number;
@@ -82,7 +82,7 @@ function draw(element: HTMLElement, props: ChartProps): uPlot {
   );
 }
 
-/** Everything that needs a redraw instead of new data. */
+/** The properties that cannot be changed in a drawn chart: if they differ, it is drawn again. */
 function formOf({ kind, series, times }: ChartProps): string {
   const bars = kind === "lines" ? [] : times;
   return JSON.stringify([kind, series.map(({ label }) => label), bars]);

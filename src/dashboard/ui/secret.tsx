@@ -16,7 +16,7 @@ export function SecretOnce({ label, secret, onClose, children }: SecretOnceProps
   const box = useRef<HTMLElement>(null);
   const id = useId();
   useHold(true);
-  // It replaces the form that had the focus; the focus also makes screen readers announce it.
+  // The box replaces the form that had the focus; the focus also makes screen readers announce it.
   useEffect(() => box.current?.focus(), []);
   return (
     <div class="stack">

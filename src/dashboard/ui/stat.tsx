@@ -3,15 +3,15 @@ import type { ComponentChildren } from "preact";
 export interface StatProps {
   readonly title: string;
   readonly value: string;
-  /** What it is measured against: a total, a share, a period. */
+  /** Puts the value into relation: a total, a share, a period. */
   readonly more?: ComponentChildren;
-  /** Colours the value, where the words beside it say the same. */
+  /** Colours the value; the other texts must say the same. */
   readonly tone?: "bad" | "busy";
   /** The value over time, oldest first; null where nothing was measured. */
   readonly points?: readonly (number | null)[];
 }
 
-/** A key figure with its course. */
+/** A key figure with its history. */
 export function Stat({ title, value, more, tone, points }: StatProps) {
   return (
     <div class="card stat">

@@ -47,7 +47,7 @@ export function Table<T>({ caption, columns, rows, keyOf }: TableProps<T>) {
   );
 }
 
-/** Page tokens of previous pages, by the URL of the page that was reached from there. */
+/** The previous page's token, by the URL of the page that follows it. */
 const previousTokens = new Map<string, string>();
 
 export interface PagerProps {
@@ -62,7 +62,7 @@ export interface PagerProps {
 /** First, previous and next page of a list. */
 export function Pager({ token, nextToken, onPage }: PagerProps) {
   const isShown = useRef(false);
-  // Stays while the next page loads, with its buttons enabled: a disabled button would lose the focus.
+  // The pager stays while the next page loads, with enabled buttons: a disabled button would lose the focus.
   isShown.current = token !== "" || (nextToken === null ? isShown.current : nextToken !== "");
   if (!isShown.current) return null;
   const before = token === "" ? undefined : previousTokens.get(window.location.href);

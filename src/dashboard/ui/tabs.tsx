@@ -3,7 +3,7 @@ import { PageLink } from "../lib/location.js";
 
 export interface Tab {
   readonly title: string;
-  /** Shown behind the title, as a number or such as “100+”; null or absent: none. */
+  /** Shown after the title: a number, or a text such as “100+”; null or absent: nothing. */
   readonly count?: number | string | null;
   /** The query of the page's URL that shows this tab. */
   readonly query: Readonly<Record<string, string>>;
@@ -11,11 +11,11 @@ export interface Tab {
 }
 
 export interface TabsProps {
-  /** Accessible name: what the tabs select. */
+  /** Accessible name of the tabs, such as the selected property. */
   readonly label: string;
   readonly page: string;
   readonly tabs: readonly Tab[];
-  /** A few short values in one frame, as time ranges, instead of tabs over a list. */
+  /** Renders a few short values, such as time ranges, in one frame, instead of tabs above a list. */
   readonly isCompact?: boolean;
 }
 

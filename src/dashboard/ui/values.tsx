@@ -1,4 +1,4 @@
-/** How values of records are shown. */
+/** Components that show values of records. */
 import type { ComponentChildren } from "preact";
 import type { ModelStatusJson } from "../../../gen/unified/admin/v1/system_pb.js";
 import { distance, time } from "../lib/format.js";
@@ -7,7 +7,7 @@ import { Badge, type Tone } from "./feedback.js";
 export interface FactsProps {
   /** Values by label; null values are left out. */
   readonly of: Readonly<Record<string, ComponentChildren>>;
-  /** In several columns, where there is room. */
+  /** Uses several columns on wide screens. */
   readonly isWide?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/* What the mock upstream and the load client share: a growing byte buffer and the monotonic clock. */
+/* Code that the mock upstream and the load client share: a growing byte buffer and the monotonic clock. */
 #pragma once
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-/* All zero: empty. */
+/* A buffer whose fields are all zero is empty. */
 struct buffer {
   char *bytes;
   size_t length, capacity;
@@ -20,7 +20,7 @@ static inline uint64_t now_ns(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Ends the program; for faults of the machine, such as no memory or no sockets. */
+/* Ends the program after an error of the machine, such as no memory or no sockets. */
 static inline void fail(const char *what) {
   perror(what);
   exit(1);

@@ -6,7 +6,7 @@
  * The connections are opened evenly over the ramp. Counted are answers that end, and chunks that arrive, in the SECONDS after
  * the warm-up, which begins after the ramp; then running answers may end. A failure is an answer with another status than
  * 200, a connection that breaks within an answer and, if STAMPS is not 0, a stream without [DONE] or with another number of
- * stamps: "t=" and 16 hex digits of CLOCK_MONOTONIC, from which the transit time of a chunk follows; 0 is no time.
+ * stamps. A stamp is "t=" and 16 hex digits of CLOCK_MONOTONIC, which give the transit time of a chunk; 0 means no time.
  *
  * Prints one line of JSON. The first failure is described on stderr.
  */
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 1 << 18, EVENTS_PER_WAIT = 1024, HEAD_MAX = 16384, TAIL = 14, STAMP_DIGITS = 16 };
-/* Time for running answers to end: as long as a stream may be silent. */
+/* Time for running answers to end, which is the longest silence allowed in a stream. */
 static const uint64_t drain_ns = 30000000000u;
 static const char done[TAIL + 1] = "data: [DONE]\n\n";
 
@@ -33,9 +33,9 @@ struct connection {
   enum part part;
   uint64_t started_ns;
   struct buffer head;
-  size_t left;       /* Of a body with a length, or of an HTTP chunk. */
-  int line_length;   /* Of the line that ends the chunks: 0 if it is empty so far. */
-  int stamps, digit; /* Digits of a stamp that are still to come. */
+  size_t left;       /* Remaining bytes of a body with a length, or of an HTTP chunk. */
+  int line_length;   /* Length so far of the line that may end the chunks. */
+  int stamps, digit; /* Number of stamps; digits of the current stamp that are still to come. */
   uint64_t stamp;
   char tail[TAIL];
 };
@@ -65,7 +65,7 @@ static int ascending(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* In microseconds; -1 without samples. The samples must be sorted. */
+/* The quantile in microseconds; -1 without samples. The samples must be sorted. */
 static double quantile(const struct samples *of, double share) {
   if (of->length == 0) return -1;
   size_t at = (size_t)((double)of->length * share);
@@ -91,7 +91,7 @@ static void open_connection(struct connection *connection) {
   if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) != 0) fail("epoll_ctl");
 }
 
-/* A request is smaller than the buffer of a socket, so that it is sent as a whole. */
+/* Sends the request, which is smaller than the buffer of a socket and so is sent as a whole. */
 static void send_request(struct connection *connection) {
   connection->part = HEAD;
   connection->head.length = 0;
@@ -168,7 +168,7 @@ static void read_head(struct connection *connection) {
   head->bytes[head->length - 1] = '\n';
 }
 
-/* Takes the received bytes of one answer apart: a head, then a body with a length or in HTTP chunks. */
+/* Parses the received bytes of one answer: a head, then a body with a length or in HTTP chunks. */
 static void take(struct connection *connection, const char *at, size_t length, uint64_t at_ns) {
   const char *end = at + length;
   while (at < end && connection->part != IDLE) {

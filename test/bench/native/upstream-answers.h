@@ -5,13 +5,13 @@
 enum { WORDS = 200, DIMENSIONS = 1536, PROMPT_TOKENS = 42, PAUSE_MS_MAX = 8000, MODEL_MAX = 127, SCRIPTS_MAX = 64 };
 enum { STAMP_DIGITS = 16 };
 
-/* The streamed answer of one model, prepared once: only stamps are written for each request. */
+/* The streamed answer of one model, prepared once; only its stamps are written anew for each request. */
 struct script {
   char model[MODEL_MAX + 1];
   int chunks, per_write, pause_ms;
   /* The response's head and first event; the content; the last events without and with usage. */
   struct buffer start, content, end, end_with_usage;
-  /* Where in `content`, which is then one event, the digits of a stamp stand. 0: it is all events, without stamps. */
+  /* Offset of the stamp's digits in `content`, which is then one event. 0: `content` is all events, without stamps. */
   size_t stamp_at;
 };
 
@@ -95,9 +95,9 @@ static void build_script(struct script *script, int has_stamps) {
 
 /*
  * The script of a model; NULL if its name has another form than these:
- *   text-C         200 words in C content chunks, all at once
+ *   text-C         200 words in C content chunks, without pauses
  *   stamps-C-W-P   C content chunks, W of them per write, P milliseconds between two writes. Each chunk contains "t=" and
- *                  CLOCK_MONOTONIC in nanoseconds as 16 hex digits: a client on this machine reads its transit time.
+ *                  CLOCK_MONOTONIC in nanoseconds as 16 hex digits, from which a client on this machine gets its transit time
  */
 static const struct script *script_of(const char *model) {
   for (int i = 0; i < scripts_count; i++) {
@@ -116,7 +116,7 @@ static const struct script *script_of(const char *model) {
   return &scripts[scripts_count++];
 }
 
-/* Appends up to one write's content of a stream. Returns the number of chunks. */
+/* Appends the content for at most one write of a stream. Returns the number of chunks. */
 static int append_content(struct buffer *to, const struct script *script, int done) {
   static const char digits[] = "0123456789abcdef";
   int rest = script->chunks - done, chunks = rest < script->per_write ? rest : script->per_write;

@@ -22,9 +22,9 @@ enum { RING = 8192 };
 struct connection {
   int fd;
   struct buffer in, out;
-  size_t sent; /* Of `out`. */
+  size_t sent; /* Bytes of `out` that are sent. */
   int is_closed, is_blocked, is_streaming;
-  /* Of the running stream. */
+  /* State of the running stream. */
   const struct script *script;
   int chunks_done, has_usage;
   uint64_t due_ms;
@@ -150,7 +150,7 @@ static void answer(struct connection *connection, const char *head, const char *
   }
 }
 
-/* Answers the complete requests that were received; one behind a running stream waits for its end. */
+/* Answers the complete requests that were received. A request after a running stream waits for the stream's end. */
 static void answer_received(struct connection *connection) {
   struct buffer *in = &connection->in;
   while (in->length > 0 && !connection->is_streaming && !connection->is_closed) {
@@ -180,7 +180,7 @@ static void answer_received(struct connection *connection) {
 static void receive(struct connection *connection) {
   struct buffer *in = &connection->in;
   for (;;) {
-    /* One byte more for a NUL after the content. */
+    /* One additional byte for a NUL after the content. */
     reserve(in, READ_BYTES + 1);
     ssize_t length = recv(connection->fd, in->bytes + in->length, READ_BYTES, 0);
     if (length < 0 && errno == EAGAIN) break;
@@ -253,7 +253,7 @@ int main(int count, char **arguments) {
     struct epoll_event events[EVENTS_PER_WAIT];
     int ready = epoll_wait(epoll_fd, events, EVENTS_PER_WAIT, paused > 0 ? 1 : -1);
     if (ready < 0 && errno != EINTR) fail("epoll_wait");
-    /* First, because a stream that pauses is placed relative to the position in the ring. */
+    /* Done first, because a stream that pauses is placed relative to the position in the ring. */
     resume_due_streams();
     for (int i = 0; i < ready; i++) {
       struct connection *connection = events[i].data.ptr;

@@ -3,7 +3,7 @@ import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
 
 const axeSource = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
-/** In the other colour scheme only colour contrast can differ. */
+/** In the second colour scheme only the contrast of colours is checked, because nothing else can differ. */
 const schemes = [
   { colorScheme: "light", rules: null },
   { colorScheme: "dark", rules: ["color-contrast"] },
@@ -16,7 +16,7 @@ interface Axe {
 /** Serious and critical axe violations on the current page or in its open dialog, in both colour schemes. */
 export async function accessibilityFaults(page: Page): Promise<readonly string[]> {
   const faults: string[] = [];
-  // Evaluated through the debugger, which bypasses the content security policy.
+  // The debugger evaluates the script, which bypasses the content security policy.
   await page.evaluate(axeSource);
   for (const { colorScheme, rules } of schemes) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });

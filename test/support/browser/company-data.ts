@@ -7,7 +7,7 @@ const answer =
   "servers, and shields them from slow clients. Because every request passes through it, it is also the place for " +
   "logging, rate limits and caching. ";
 
-/** Scripted, so that they answer at once on any machine. Prices are nano-dollars per token. */
+/** Scripted models, so that they answer without delay on any machine. Prices are nano-dollars per token. */
 export const companyModels = [
   {
     id: "qwen3-4b-instruct",
@@ -43,13 +43,13 @@ export { assistant, summarizer };
 
 export const keptModel = "smollm2-135m-instruct";
 
-/** At an upstream. */
+/** A model at an upstream. */
 export const gpuModel = "llama-3.3-70b-instruct";
 
-/** The newest first. */
+/** Names of the keys that every test service has, the newest first. */
 export const firstKeyNames = ["Grafana", "Laptop of Anna"];
 
-/** Messages of CreateApiKey, and when. */
+/** Messages of CreateApiKey, with the time of each. */
 export const companyKeys = [
   { daysAgo: 23, name: "Old mobile app", scope: "SCOPE_READ" },
   {
@@ -78,10 +78,10 @@ export const companyUse = [
   { key: "Search index", model: embedder, requests: 30, tokensIn: 480, tokensOut: 0 },
 ];
 
-/** How busy each day is, in hundredths of the above; the last one is today. */
+/** Usage of each day in percent of `companyUse`; the last day is today. */
 export const companyDays = [84, 96, 112, 38, 27, 105, 90];
 
-/** Messages of CreateWebhookEndpoint, and when. Names in `.example` are reserved. */
+/** Messages of CreateWebhookEndpoint, with the time of each. Names in `.example` are reserved. */
 export const companyEndpoints = [
   {
     daysAgo: 16,
@@ -97,7 +97,7 @@ export const companyEndpoints = [
   },
 ];
 
-/** Messages of CreateThreshold, and when, by the name of the key that they are of; null: the account. */
+/** Messages of CreateThreshold, with the time of each, by the name of the key that they apply to; null: the account. */
 export const companyThresholds = [
   {
     daysAgo: 11,

@@ -18,7 +18,7 @@ interface Story {
   readonly isFailure?: boolean;
 }
 
-/** In order, because the clock must not go back. */
+/** In chronological order, because the clock must not go back. */
 const stories: readonly Story[] = [
   { minutesAgo: 415, answers: [500, 500, 500, 500, 500, 500], isFailure: true },
   { minutesAgo: 230, answers: [503, null, 204] },
@@ -29,7 +29,7 @@ const stories: readonly Story[] = [
   { minutesAgo: 8, answers: [503, 503, 503] },
 ];
 
-/** Writes deliveries as the dispatcher would. `timeIs` sets the clock to that many milliseconds ago. */
+/** Writes deliveries as the dispatcher would. `timeIs` sets the clock to the given number of milliseconds before now. */
 export async function makeDeliveries(state: State, timeIs: (agoMs: number) => void): Promise<void> {
   for (const [index, story] of stories.entries()) {
     let agoMs = story.minutesAgo * minuteMs;

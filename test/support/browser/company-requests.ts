@@ -6,7 +6,7 @@ const question = JSON.stringify({
   messages: [{ role: "ROLE_USER", content: [{ text: "What is a reverse proxy?" }] }],
 });
 
-/** The last requests of the company, the oldest first: of each kind one that the page shows in another way. */
+/** The last requests of the company, the oldest first: one of each kind that the page shows differently. */
 export function companyRequests(keyId: string, nowMs: number): readonly RequestLogEntry[] {
   const agoMs = (minutes: number) => nowMs - minutes * 60_000;
   const ofKey = { account: "default", keyId } as const;

@@ -55,7 +55,7 @@ export async function startCompany(): Promise<Company> {
     });
     const gpu = await startGpuServer();
     const keys = await live(run, gpu.url);
-    // A key of an account without endpoints, so that its requests create no deliveries.
+    // The account of this key has no endpoints, so its requests create no deliveries.
     const { secret } = keyNamed(keys, "Data team notebook");
     const close = async (): Promise<void> => {
       await run.close();

@@ -2,13 +2,13 @@ import type { BrowserContext, Page } from "playwright-core";
 
 /** Violations by the pages of a browser context. All lists are empty if there are none. */
 export interface Complaints {
-  /** Content security policy reports: the directive and what it blocked. */
+  /** Content security policy reports: the directive and the blocked URL or code. */
   readonly policy: string[];
   /** Console errors and uncaught exceptions. */
   readonly errors: string[];
   /** Requests to other servers. */
   readonly foreign: string[];
-  /** `alert` and other dialogs. */
+  /** Texts of `alert` and other dialogs. */
   readonly dialogs: string[];
 }
 

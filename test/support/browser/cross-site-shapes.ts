@@ -1,12 +1,12 @@
 /**
- * Ways in which another site can make a browser send requests to a server with a session. `act` runs inside that page, so it
- * uses nothing from outside its own body.
+ * Ways in which another site can make a browser send requests to a server with a session. `act` runs inside the other site's
+ * page, so it uses nothing from outside its own body.
  */
 
 export interface Aim {
   /** URL of an RPC or route that changes state. */
   readonly url: string;
-  /** Its JSON body. */
+  /** JSON body of the request. */
   readonly body: string;
 }
 
@@ -16,7 +16,7 @@ export interface Shape {
   readonly detail: string;
 }
 
-/** A form with this encoding that targets a frame, so that the page stays. */
+/** Submits a form with this encoding into a frame, so that the page stays. */
 function submitForm({ url, body, detail }: Aim & { readonly detail: string }): Promise<void> {
   const frame = document.createElement("iframe");
   frame.name = `answer-${Math.random()}`;
@@ -35,7 +35,7 @@ function submitForm({ url, body, detail }: Aim & { readonly detail: string }): P
   });
 }
 
-/** An element that loads a URL; the detail is its tag and the URL property. */
+/** Adds an element that loads a URL; `detail` is its tag and the name of its URL property. */
 function loadElement({ url, body, detail }: Aim & { readonly detail: string }): Promise<void> {
   const [tag = "", property = ""] = detail.split(" ");
   const element = document.createElement(tag);
@@ -49,7 +49,7 @@ function loadElement({ url, body, detail }: Aim & { readonly detail: string }): 
   });
 }
 
-/** A request by script, which the browser is expected to block. */
+/** Sends a request by script, which the browser is expected to block. */
 async function fetchWith({ url, body, detail }: Aim & { readonly detail: string }): Promise<void> {
   const init = JSON.parse(detail) as RequestInit;
   const sent = init.method === "GET" ? {} : { body };

@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 
-/** Milliseconds from the navigation of a window without a cache until the page answers its user. */
+/** Milliseconds from the navigation of a window without a cache until the page responds to input. */
 export interface InteractiveTimes {
-  /** Until the sign-in form has taken a typed password. */
+  /** Time until the sign-in form contains a typed password. */
   readonly signInMs: number;
-  /** Until a click in the navigation of the overview has shown another page. */
+  /** Time until a click in the navigation of the overview has shown another page. */
   readonly navigationMs: number;
 }
 
@@ -31,7 +31,7 @@ async function msUntil(page: Page, url: string, answer: () => Promise<void>): Pr
   return Math.round(performance.now() - beganAtMs);
 }
 
-/** The longer time of the best round: other tests may run beside one of them. */
+/** The longer time of the best round: other tests may slow a round down. */
 export function bestOf(rounds: readonly InteractiveTimes[]): number {
   return Math.min(...rounds.map(({ signInMs, navigationMs }) => Math.max(signInMs, navigationMs)));
 }

@@ -17,7 +17,7 @@ export async function keyboardFaults(page: Page): Promise<readonly string[]> {
   return page.evaluate(faultsOfMarks);
 }
 
-/** Runs in the page. True when the tab order starts again: a control may have several stops, but is left once. */
+/** Runs in the page and marks the focused control. Returns true when the tab order starts again. */
 function markFocused(): boolean {
   const holder = window as unknown as { marks?: Map<Element, boolean>; lastMark?: Element };
   const marks = holder.marks ?? new Map<Element, boolean>();
@@ -32,7 +32,7 @@ function markFocused(): boolean {
   return isAgain;
 }
 
-/** Runs in the page. A radio group is one tab stop; below a dialog nothing is reachable. */
+/** Runs in the page and lists the faults. A radio group is one tab stop; with an open dialog, only it is reachable. */
 function faultsOfMarks(): string[] {
   const holder = window as unknown as { marks?: Map<Element, boolean>; lastMark?: Element };
   const { marks = new Map<Element, boolean>() } = holder;

@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { byTier } from "../tier.js";
 
 const folder = "test-results/pictures";
-/** The first rows of a long list are enough. */
+/** Sizes of the window, and the largest height of a screenshot: the first rows of a long list are enough. */
 const sizes = [
   { width: 1280, height: 800, heightMax: 800 },
   { width: 390, height: 844, heightMax: 1_400 },

@@ -8,7 +8,7 @@ type Store = "embedded" | "Redis";
 /** The pages must work the same with every store. */
 const stores: readonly Store[] = ["embedded", "Redis"];
 
-/** The short tier walks the pages on one store: the state suite compares the stores. */
+/** The short tier uses one store, because the state suite compares the stores. */
 export const storesByTier = byTier<readonly Store[]>({ ci: ["embedded"], long: stores });
 
 /** Starts a dashboard on the store. */

@@ -3,8 +3,8 @@ import { noComplaints } from "./complaints.js";
 import type { DashboardRun, Visit, VisitOptions } from "./dashboard.js";
 
 /**
- * Opens a page as the signed-in administrator until the test ends. The test fails if the browser reported violations. Null
- * opens no page yet.
+ * Opens a page as the signed-in administrator until the test ends. The test fails if the browser reported violations. With
+ * null, only the window is opened.
  */
 export async function visitPage(
   dashboard: Pick<DashboardRun, "visitSignedIn">,

@@ -10,7 +10,7 @@ export function silentProgram(output: { text: string } = { text: "" }): Command 
   return createProgram({ ...nothing, stdout: { write }, stderr: { write } }, () => {});
 }
 
-/** Every command of the program that does something, by its words after `uis`: `keys create`. */
+/** Every command of the program that is no group of commands, by its words after `uis`: `keys create`. */
 export function allCommands(program: Command): ReadonlyMap<string, Command> {
   const found = new Map<string, Command>();
   const walk = (command: Command, words: readonly string[]): void => {

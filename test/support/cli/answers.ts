@@ -193,7 +193,7 @@ export const pull = z.strictObject({
   ended_at: time.nullable(),
   problem: text.nullable(),
 });
-/** Served, stored or both: null for the part that does not apply. */
+/** A model that is served, stored or both; fields of a part that does not apply are null. */
 export const listedModel = z.strictObject({
   id: text,
   object: z.literal("model"),

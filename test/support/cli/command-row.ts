@@ -12,29 +12,29 @@ export interface Use {
 }
 
 export interface CommandRow {
-  /** A use that reaches its aim, each time it is made. */
+  /** A use that succeeds, also when it is repeated. */
   readonly done: (scene: CliScene) => Use | Promise<Use>;
   /** The document of `--json`. */
   readonly answer: z.ZodType;
   /** The text on stdout without --json. */
   readonly text: RegExp;
-  /** The text on stderr meanwhile; default: nothing. */
+  /** The text on stderr while the command runs; default: nothing. */
   readonly progress?: RegExp;
-  /** A use that cannot be: exit code 2, with one line on stderr. */
+  /** An invalid use: exit code 2, with one line on stderr. */
   readonly wrong: Use & { readonly says: string };
   /** A use that fails with exit code 1. Null: only the call to the service can fail. */
   readonly failing: ((scene: CliScene) => Failure | Promise<Failure>) | null;
   /** Whether it calls a running service. */
   readonly asksService: boolean;
-  /** It runs until a signal, in a separate process: resolves when it has printed its answer. */
+  /** For a command that runs until a signal, in a separate process: resolves when it has printed its answer. */
   readonly untilSignal?: (running: ServeProcess) => Promise<void>;
-  /** Keys of `--json` that are not ours to name. */
+  /** Whether keys of the `--json` output are named by another format than ours. */
   readonly foreignKeys?: boolean;
 }
 
 export type Failure = Use & {
   readonly says: string;
-  /** Where that text is printed; default: as the only line of stderr. On stdout it is part of the answer. */
+  /** Where `says` is printed; default: as the only line of stderr. On stdout it is part of the answer. */
   readonly on?: "stdout";
 };
 

@@ -132,7 +132,7 @@ export const rowsOfMachine: CommandRows = {
     asksService: true,
   },
   "upstreams check": {
-    // A service of this kind is an upstream of OpenAI's protocol, too.
+    // The service itself is the upstream, because it has OpenAI's API.
     done: async (scene) => {
       const file = scene.file();
       await writeFile(file, scene.service.key);
@@ -261,7 +261,7 @@ export const rowsOfMachine: CommandRows = {
     text: /^KIND +COPIED\nsettings +\d+\napi_keys +\d+\n[\s\S]*\nStart the new service with UIS_MASTER_KEY=/,
     wrong: { words: [], says: "required option '--to <redis-url>' not specified" },
     failing: async (scene) => ({
-      // Another database of it, which is empty.
+      // Another database of the same Redis server, which is empty.
       words: ["--to", (await scene.redis()).replace(/0$/, "1"), "--check"],
       says: "Redis has another state",
       on: "stdout",
@@ -287,7 +287,7 @@ export const rowsOfMachine: CommandRows = {
   },
 };
 
-/** Files that rows name, by their names. */
+/** Contents of the files that rows use, by file name. */
 export const filesOfMachine: Readonly<Record<string, string>> = {
   "good.yaml": "models: [{ id: m, engine: scripted }]\nserver: { port: 0, grpc_port: 0, ops_port: 0 }\n",
   "bad.yaml": oneFault,

@@ -17,7 +17,7 @@ export class CliScene {
   readonly service: RunningService;
   readonly receiver: Receiver;
   readonly hub: HubServer;
-  /** For files; `chat.gguf` lies in it. */
+  /** Folder for files; it contains `chat.gguf`. */
   readonly folder: string;
   /** Variables of a command that calls the service. */
   readonly env: Readonly<Record<string, string>>;
@@ -56,13 +56,13 @@ export class CliScene {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** One that is not used yet. */
+  /** A name that is not used yet. */
   name(): string {
     this.#names += 1;
     return `n${this.#names}`;
   }
 
-  /** A file of that kind that does not exist yet. */
+  /** A path in the folder at which no file exists. */
   file(): string {
     return join(this.folder, this.name());
   }
@@ -90,7 +90,7 @@ export class CliScene {
     this.hub.put("stalled/models", `${id}.gguf`, await readFile(join(this.folder, "chat.gguf")));
     this.hub.play({ stallAfterBytes: 500_000 });
     const source = `${this.hub.endpoint}/stalled/models/resolve/main/${id}.gguf`;
-    // The caller leaves after the first message.
+    // The caller cancels after the first message; the pull continues.
     for await (const _ of models.pullModel({ source, id })) break;
     return id;
   }
@@ -99,7 +99,7 @@ export class CliScene {
     return ["webhooks", "add", "--url", `${this.receiver.url}${path}`, "--events", "request.completed"];
   }
 
-  /** One that was refused, and for which no attempt runs. */
+  /** The id of a delivery that the receiver rejected and for which no attempt is running. */
   async delivery(): Promise<string> {
     if (this.#endpoint === null) {
       this.#endpoint = await this.#idOf(this.addEndpoint("refused"));
@@ -141,7 +141,7 @@ export class CliScene {
     return (await this.#redis).url;
   }
 
-  /** A model that is kept in the folder of `apart`. */
+  /** The id of a model that is stored in the data folder of `apart`. */
   async model(): Promise<string> {
     const id = this.name();
     await this.#json(["models", "import", join(this.folder, "chat.gguf"), "--id", id], this.apart);

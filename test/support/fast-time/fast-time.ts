@@ -10,7 +10,7 @@ import type { FastRequest, ReceiverMessage } from "./receiver-message.js";
 
 const patientStore = new URL("./patient-store.mjs", import.meta.url).href;
 const receiverProgram = fileURLToPath(new URL("./failing-receiver.ts", import.meta.url));
-/** The clock is read from the fastest of this many answers. */
+/** Number of answers of which the fastest is used to read the clock. */
 const readings = 50;
 
 interface Parts {
@@ -57,7 +57,7 @@ export class FastTime {
       throw new Error(`the receiver in fast time ended with ${code}`);
     });
     const [message] = (await Promise.race([once(child, "message"), ended])) as [ReceiverMessage];
-    // The process ends with the test from here on.
+    // From here on the end of the process is no error.
     ended.catch(() => {});
     if (!("ready" in message)) throw new Error(`unexpected: ${JSON.stringify(message)}`);
     return new FastTime({ child, speed, requests, ...message.ready }, await beginningOf(child, speed));
@@ -84,7 +84,7 @@ export class FastTime {
     const timeout = AbortSignal.timeout(patienceMs / this.speed);
     while (!condition()) {
       await once(this.#child, "message", { signal: timeout }).catch(() => {
-        throw new Error(`${what} did not come true`);
+        throw new Error(`timed out waiting for: ${what}`);
       });
     }
   }
@@ -116,7 +116,7 @@ async function beginningOf(child: ChildProcess, speed: number): Promise<number> 
   return best.begunAtMs;
 }
 
-/** The wall clock right after a tick, so that nothing is rounded off. */
+/** The wall clock immediately after it changes, so that rounding loses nothing. */
 function nextMillisecond(): number {
   const now = Date.now();
   while (Date.now() === now);

@@ -5,7 +5,7 @@
 import { Command, Redis } from "ioredis";
 
 const factor = Number(process.env.STORE_PATIENCE);
-/** Timeout of a call. The remainder for a retry is computed by the fast clock, and is soon 0. */
+/** Shortest timeout of a call: the time left for a retry is computed by the fast clock, and is soon 0. */
 const leastMs = 250;
 
 const { setTimeout } = Command.prototype;

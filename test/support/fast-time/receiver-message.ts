@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-/** A request as the receiver in fast time got it; its times are of its own wall clock. */
+/** A request that the receiver in fast time got; its times are those of the receiver's wall clock. */
 export interface FastRequest {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-/** A way to a server that can be cut: what a client sees of a server that was killed. */
+/** A proxy to a server. When it is severed, clients see the same as after a kill of the server. */
 export interface Link {
   /** `127.0.0.1:<port>` */
   readonly address: string;

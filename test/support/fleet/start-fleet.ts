@@ -4,7 +4,7 @@ import { type RunningService, type StartOptions, startProcess } from "../start-s
 
 export const coreToken = "token-of-this-fleet";
 
-/** A gateway with its cores, each in this process, on one Redis of their own. */
+/** A gateway and its cores (processes that run models for the gateway), all in this process, with one new Redis. */
 export interface Fleet {
   readonly gateway: RunningService;
   readonly cores: readonly RunningService[];
@@ -16,9 +16,9 @@ export interface Fleet {
 
 export interface FleetOptions extends StartOptions {
   readonly cores?: number;
-  /** The address of a core for the gateway; default: its own. */
+  /** Returns the address at which the gateway reaches a core; default: the core's own address. */
   readonly reach?: (address: string) => Promise<string>;
-  /** `core:` of the cores and of the gateway, without addresses; default: the same token. */
+  /** The setting `core` of the cores and of the gateway, without addresses; default: the same token. */
   readonly trust?: { readonly core: object; readonly gateway: object };
 }
 
@@ -58,8 +58,8 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
 }
 
 /**
- * A fleet of one gateway and one core as one service: clients reach the gateway, and the work is the core's. Changes of the
- * configuration reach both. The log is that of both, with one line for each request.
+ * A fleet of one gateway and one core as one service: clients connect to the gateway, and the core does the work. Changes of
+ * the configuration apply to both. The log contains the lines of both, with one line for each request.
  */
 export async function startThroughGateway(options: StartOptions): Promise<RunningService> {
   const allLogs: LogLine[] = [];
@@ -86,7 +86,7 @@ export async function startThroughGateway(options: StartOptions): Promise<Runnin
     },
     async debugState() {
       const state = await core.debugState();
-      // The connection to Redis has timers of its own.
+      // The timers of the connection to Redis are not counted.
       return { ...state, timers: Math.max(0, state.timers - idle.timers) };
     },
     close,
@@ -102,8 +102,8 @@ function changesOf<T extends object>(next: T, before: T): Partial<T> {
 }
 
 /**
- * The lines of a core and its gateway, where the two lines of a request are one: it has the core's figures and, as clients
- * see it, the gateway's outcome. The gateway's line is left out while the core's may follow.
+ * The log lines of a core and its gateway. The two lines of a request are merged into one with the core's figures and the
+ * gateway's outcome, which clients see. The gateway's line is left out while the core's line may still follow.
  */
 function joinedLog(all: readonly LogLine[], core: RunningService): readonly LogLine[] {
   const ofCore = new Map(core.logs.filter(isRequest).map((line) => [line["request_id"], line]));

@@ -13,22 +13,22 @@ export interface WorkerState {
   readonly state: "starting" | "ready";
 }
 
-/** An answer over a connection of its own. */
+/** An answer to a request over a new connection. */
 export interface OwnAnswer {
   /** 0: the connection was refused or broke. */
   readonly status: number;
   readonly text: string;
-  /** Code of the fault of the connection; null without one. */
+  /** Error code of the connection; null without an error. */
   readonly fault: string | null;
 }
 
-/** A service with two workers on a Redis of its own. */
+/** A service with two workers and a new Redis. */
 export class TwoWorkers {
   readonly service: ServiceProcess;
   readonly redis: RedisServer;
   readonly #folder: ServiceFolder;
 
-  /** `config`: settings beside the number of workers and the address of Redis. */
+  /** `config`: settings in addition to the number of workers and the address of Redis. */
   static async start(config: object): Promise<TwoWorkers> {
     const redis = await startRedis();
     const folder = await ServiceFolder.create();
@@ -48,7 +48,7 @@ export class TwoWorkers {
     return `${this.#folder.folder}/uis.yaml`;
   }
 
-  /** By their numbers; those that have ended and are not yet replaced are missing. */
+  /** The workers in the order of their numbers; those that have ended and are not yet replaced are missing. */
   async workers(): Promise<readonly WorkerState[]> {
     return ((await this.service.debugState()) as unknown as { workers: readonly WorkerState[] }).workers;
   }
@@ -80,7 +80,7 @@ export class TwoWorkers {
     });
   }
 
-  /** `/ready` for operators. */
+  /** The answer of `/ready` on the listener for operators. */
   async ready(): Promise<{ readonly status: number; readonly detail: Readonly<Record<string, unknown>> }> {
     const response = await fetch(`${this.service.ops}/ready`);
     return { status: response.status, detail: (await response.json()) as Record<string, unknown> };

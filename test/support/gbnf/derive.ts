@@ -18,7 +18,7 @@ export function derive(grammar: Gbnf, pick: Pick, depthSoft = 60): string {
     if (piece.type === "rule") return ofChoice(grammar.get(piece.name) ?? [], depth + 1);
     const spread = Math.min(piece.max, piece.min + 6) - piece.min;
     const more = depth < depthSoft ? oneOf([0, pick(spread + 1), Math.min(1, spread)], pick) : 0;
-    // Now and then as often as allowed: bounds break at their ends.
+    // A quarter of the repetitions have the maximum count, because bounds fail at their ends.
     const full = depth < depthSoft && piece.max < 300 && pick(4) === 0;
     const count = full ? piece.max : piece.min + more;
     return Array.from({ length: count }, () => ofChoice(piece.choice, depth)).join("");
@@ -38,7 +38,7 @@ function oneOf<Item>(items: readonly Item[], pick: Pick): Item {
   return item;
 }
 
-/** How many rules deep a rule must go at least; rules that never end have none. */
+/** The smallest nesting depth of each rule's texts; rules that never end are absent. */
 function heightsOf(grammar: Gbnf): ReadonlyMap<string, number> {
   const heights = new Map<string, number>();
   for (let changed = true; changed; ) {

@@ -9,7 +9,7 @@ export interface Match {
   readonly pathsMax: number;
 }
 
-/** Follows a text through a grammar on all paths at once, as engines do. */
+/** Follows a text through a grammar on all paths simultaneously, as engines do. */
 export class Matcher {
   readonly #grammar: Gbnf;
   readonly #rests = new Map<Piece, Map<Rest, Rest>>();
@@ -32,7 +32,7 @@ export class Matcher {
     return { matches: paths.has(null), pathsMax };
   }
 
-  /** Every path is followed until it needs a character. */
+  /** Follows every path until it needs a character. */
   #opened(starts: readonly Rest[]): ReadonlySet<Rest> {
     const open = new Set<Rest>();
     const seen = new Set<Rest>();
@@ -66,7 +66,7 @@ export class Matcher {
     return piece;
   }
 
-  /** The same object for the same pieces, so that equal paths are one. */
+  /** Returns the same object for the same pieces, so that equal paths count once. */
   #push(piece: Piece, rest: Rest): Rest {
     const known = this.#rests.get(piece) ?? new Map<Rest, Rest>();
     this.#rests.set(piece, known);

@@ -17,7 +17,7 @@ const controlTexts = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
 const ordinary = 1;
 const control = 3;
 
-/** `moreControls`: texts of control tokens beside those of ChatML. */
+/** Creates a vocabulary. `moreControls`: texts of control tokens in addition to those of ChatML. */
 export function byteVocabulary(words: Iterable<string>, moreControls: readonly string[] = []): Vocabulary {
   const controls = [...controlTexts, ...moreControls];
   const tokens = [...byteLetters];

@@ -5,17 +5,17 @@ export interface LlamaShape {
   readonly name: string;
   readonly layers: number;
   readonly heads: number;
-  /** Numbers of a token's vector; `heads` times 64. */
+  /** Dimensions of a token's vector: `heads` times 64. */
   readonly width: number;
   readonly feedForward: number;
   readonly contextLength: number;
   readonly chatTemplate: string;
 }
 
-/** Numbers of one head. */
+/** Dimensions of one attention head. */
 export const headWidth = 64;
 
-/** StepBatcher of ChatML, with the system message as it comes. */
+/** The chat template ChatML, which renders a system message like any other message. */
 export const chatMl =
   "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}" +
   "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";

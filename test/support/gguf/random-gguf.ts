@@ -3,7 +3,7 @@ import { byteVocabulary } from "./byte-vocabulary.js";
 import { addLayers, chatMl, headWidth, llamaHeader } from "./llama-gguf.js";
 
 export interface RandomGguf {
-  /** Weights of one seed are the same everywhere. Default 12345. */
+  /** Equal seeds give equal weights on every machine. Default 12345. */
   readonly seed?: number;
   /** Default 2. */
   readonly layers?: number;
@@ -12,7 +12,7 @@ export interface RandomGguf {
   /** Default 4096. */
   readonly contextLength?: number;
   readonly chatTemplate?: string;
-  /** Letters of the longest token. Default: that of common words. */
+  /** Length of the longest token in letters. Default: the longest of the common words. */
   readonly longestWord?: number;
 }
 

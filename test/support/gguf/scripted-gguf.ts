@@ -2,11 +2,11 @@ import { byteVocabulary } from "./byte-vocabulary.js";
 import { addLayers, chatMl, headWidth, llamaHeader } from "./llama-gguf.js";
 
 export interface ScriptedGguf {
-  /** Its answer. Each distinct word has one successor: the one of its last occurrence. */
+  /** The model's answer. Each distinct word has one successor: the word after its last occurrence. */
   readonly text: string;
   /** Whether the text begins again at its end, until the context is full. Default false. */
   readonly isEndless?: boolean;
-  /** Parts of the text that are control tokens, each of them. Default none. */
+  /** Parts of the text, each of which is a control token. Default none. */
   readonly controls?: readonly string[];
   /** Default 2048. */
   readonly contextLength?: number;
@@ -56,7 +56,7 @@ export async function writeScriptedGguf(path: string, options: ScriptedGguf): Pr
   await gguf.write(path);
 }
 
-/** Words with the white space before them, which is a word of its own before a control text. */
+/** Splits into words with the white space before them. White space before a control text is a separate word. */
 function wordsOf(text: string, controls: readonly string[]): readonly string[] {
   const parts = controls.reduce<readonly string[]>(
     (cut, control) => cut.flatMap((part) => part.split(new RegExp(`(${control})`))),

@@ -1,7 +1,7 @@
 /**
  * Replaces the program of the engine's child processes: same protocol, and the first word of a prompt is a command.
  * The "model" is a JSON file with the result of each child's load in `loads`: "ok", "fail", "die", "hang"; the last one is
- * repeated. The loads are counted in a file beside it.
+ * repeated. The loads are counted in a second file in the same folder.
  */
 import { appendFileSync, readFileSync } from "node:fs";
 
@@ -10,7 +10,7 @@ const aborts = new Map();
 const deep = [];
 let isMute = false;
 let life = 0;
-/** Of the model to load. */
+/** The build with which the model is loaded. */
 let build;
 
 function events(call, ...list) {

@@ -1,4 +1,4 @@
-/** A minimal server: loads a model on a fake child, sends the child's process id to its parent, and runs until it is killed. */
+/** A minimal server: loads a model in a fake child, sends the child's process id to its parent, and runs until it is killed. */
 import { FakeLlama, outcome, textOf } from "./fake-llama.js";
 
 const model = await new FakeLlama().load();

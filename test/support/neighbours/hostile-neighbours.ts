@@ -7,9 +7,9 @@ import { hangingNames, names, startHangingReceiver, type Target } from "./scene.
 
 export interface HostileNeighbour {
   readonly name: string;
-  /** The polite streams are those of the embedded engine, which the neighbour uses too. */
+  /** The neighbour uses the embedded engine, so the polite streams use it, too. */
   readonly usesEngine?: boolean;
-  /** Goes on until the signal aborts. */
+  /** Runs until the signal is aborted. */
   readonly run: (target: Target, signal: AbortSignal) => Promise<void>;
 }
 
@@ -40,7 +40,7 @@ export const hostileNeighbours: readonly HostileNeighbour[] = [
 
 type Attack = (round: number, signal: AbortSignal) => Promise<unknown>;
 
-/** So many at a time, each again as soon as it ended. A refused one ends quickly, so that there is a short pause. */
+/** Repeats the attack in `atOnce` concurrent loops, with a short pause because a rejected attack ends quickly. */
 async function repeat(atOnce: number, signal: AbortSignal, attack: Attack): Promise<void> {
   const loop = async (): Promise<void> => {
     for (let round = 0; !signal.aborted; round += 1) {
@@ -58,11 +58,11 @@ interface Post {
   readonly type?: string;
   readonly body?: Buffer | string;
   readonly method?: string;
-  /** Hangs up after so long. */
+  /** Time after which the client disconnects. */
   readonly leaveAfterMs?: number | null;
 }
 
-/** Resolves with status and text, and rejects without an answer. */
+/** Sends a request. Resolves with status and text; rejects without an answer. */
 function send(url: string, options: Post, signal: AbortSignal | null): Promise<{ status: number; text: string }> {
   const { key, type = "application/json", body = "", method = "POST", leaveAfterMs = null } = options;
   return new Promise((resolve, reject) => {
@@ -223,7 +223,7 @@ function largeChat({ http, key }: Target): Attack {
   return (_, signal) => send(`${http}/v1/chat/completions`, { key, body }, signal);
 }
 
-/** Uses every model once, which gives it its metrics. */
+/** Uses every model once, so that each has metrics, and then requests pages of metrics. */
 async function metricsPages({ http, ops, key, models }: Target, signal: AbortSignal): Promise<void> {
   for (let i = 0; i < models && !signal.aborted; i += 1) {
     const body = JSON.stringify({ model: `model-${i}`, messages: [{ role: "user", content: "Hi" }] });

@@ -6,12 +6,12 @@ import { hostileNeighbours } from "./hostile-neighbours.js";
 import type { Target } from "./scene.js";
 
 /**
- * Runs a hostile neighbour in a process of its own, at a lower priority than polite clients: it would take their time and
- * not only the service's. Resolves with the function that ends it.
+ * Runs a hostile neighbour in a separate process, at a lower priority than polite clients, so that it takes processor time of
+ * the service and not of them. Returns a function that ends it.
  */
 export function startHostile(name: string, target: Target): () => Promise<void> {
   const program = [process.execPath, "--import", "tsx", fileURLToPath(import.meta.url)];
-  // It inherits the processors of this process.
+  // The child inherits the processors of this process.
   const child = spawn("nice", ["-n", "10", ...program, name, JSON.stringify(target)], {
     stdio: ["pipe", "inherit", "inherit"],
   });
@@ -24,10 +24,10 @@ export function startHostile(name: string, target: Target): () => Promise<void> 
   };
 }
 
-/** The process itself: it ends with its input, also when its parent was killed. */
+/** Runs in the separate process. Ends when its input ends, also when its parent was killed. */
 async function main(name: string, target: string): Promise<void> {
   const ending = new AbortController();
-  // Each request of a neighbour listens to it.
+  // Each request of a neighbour adds a listener to the signal.
   setMaxListeners(0, ending.signal);
   process.stdin.resume().once("end", () => ending.abort());
   const neighbour = hostileNeighbours.find((one) => one.name === name);

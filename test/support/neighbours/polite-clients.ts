@@ -5,9 +5,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { ServiceClient } from "../service-client.js";
 import { names, type Scene } from "./scene.js";
 
-/** What polite clients saw. Times are in milliseconds. */
+/** Latencies and failures of polite clients. Times are in milliseconds. */
 export interface PoliteFigures {
-  /** Requests, streams and deliveries. */
+  /** Number of requests, streams and deliveries. */
   readonly done: number;
   readonly failed: number;
   /** The first few failures. */
@@ -22,13 +22,13 @@ export interface PoliteFigures {
 
 const chatEveryMs = 50;
 const streamsAtOnce = 2;
-/** Without an answer for so long, a request has failed. */
+/** A request without an answer after this time has failed. */
 const hangMs = 20_000;
-/** A delivery that is later is missing. */
+/** A later delivery counts as missing. */
 export const deliveryMaxMs = 5_000;
 const failuresShown = 3;
 
-/** Values since the last time that they were taken. */
+/** Measured values since the last call of `takeP99`. */
 class Samples {
   #values: number[] = [];
 

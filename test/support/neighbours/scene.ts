@@ -22,7 +22,7 @@ export interface SceneOptions {
   readonly spawn?: Partial<SpawnOptions>;
 }
 
-/** Everything that a hostile neighbour has and can reach. Plain data, because it runs in a process of its own. */
+/** Addresses and credentials for a hostile neighbour. Plain data, because it runs in a separate process. */
 export interface Target {
   /** `http://host:port` */
   readonly http: string;
@@ -112,7 +112,7 @@ function startHangingNames(isSystemNames: boolean): Promise<DnsServer> {
   return startDnsServer(zone, isSystemNames ? 53 : 0);
 }
 
-/** Names for one endpoint each, as many as an account may have. */
+/** Host names that never resolve, one for each endpoint that an account may have. */
 export function hangingNames(): readonly string[] {
   return Array.from({ length: 20 }, (_, i) => `name-${i}.${names.hanging}`);
 }
@@ -121,7 +121,7 @@ const hourMs = 3_600_000;
 const hours = 80 * 24;
 const keysUsed = 52;
 
-/** Writes rows directly: requests for them would take an hour. */
+/** Writes rows directly into the state, because creating them by requests would take an hour. */
 async function fillState(dataDir: string, { usageRows, keys }: SceneOptions): Promise<void> {
   await (await openEmbeddedState({ dataDir, log: silentLog })).close();
   const db = openSqlite(join(dataDir, "uis.db"));

@@ -11,7 +11,7 @@ export interface ServerIdentity {
 
 /** A certificate authority for tests, created with openssl. */
 export interface Authority {
-  /** PEM of its certificate. */
+  /** PEM of the authority's certificate. */
   readonly ca: string;
   /** Path of the same certificate, for NODE_EXTRA_CA_CERTS. */
   readonly caFile: string;

@@ -6,7 +6,7 @@ import ipaddr from "ipaddr.js";
 /** Addresses, returned for queries of their family; or another behaviour of the server. */
 export type ZoneAnswer = readonly string[] | "silence" | "no such name" | "failure";
 
-/** By name, in lower case; a function gets the number of earlier queries of this name and type. */
+/** Answers by name in lower case; a function gets the number of earlier queries of this name and type. */
 export type Zone = Readonly<Record<string, ZoneAnswer | ((before: number) => ZoneAnswer)>>;
 
 export interface DnsServer {
@@ -21,7 +21,7 @@ interface Question {
   readonly name: string;
   /** 1 is A, 28 is AAAA. */
   readonly type: number;
-  /** Offset of its end in the message. */
+  /** Offset of the question's end in the message. */
   readonly end: number;
 }
 

@@ -3,11 +3,11 @@ import { privateAddresses, urlHost } from "./traps.js";
 
 export interface HostileUrl {
   readonly url: string;
-  /** Why it is rejected. */
+  /** Why the URL is rejected. */
   readonly why: string;
 }
 
-/** Hosts as spelled in a URL, by what they resolve to. Each is tried as an https URL. */
+/** Spellings of hosts in a URL, by the kind of address that they mean. Each is tried as an https URL. */
 const hosts: Readonly<Record<string, readonly string[]>> = {
   "loopback, dotted": ["127.0.0.1", "127.255.255.254", "127.127.127.127"],
   "loopback, short": ["127.1", "127.0.1", "127.65535"],

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 
-/** A receiver that accepts everything and stores nothing, in a separate thread so that it uses no time of this one. */
+/** A receiver that accepts everything and stores nothing. It runs in a separate thread, so that it does not block this one. */
 export interface ReceiverThread {
   readonly port: number;
   close(): Promise<void>;

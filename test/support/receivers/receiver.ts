@@ -15,7 +15,7 @@ export interface ReceivedRequest {
   readonly rawBody: Buffer;
   /** Wall-clock time at which the body was complete. */
   readonly arrivedAtMs: number;
-  /** Number of its connection, 1 for the first. */
+  /** Number of the request's connection, 1 for the first. */
   readonly connection: number;
 }
 
@@ -30,7 +30,7 @@ export interface PlainAnswer {
 export type Answer = PlainAnswer | Trick;
 
 export interface ReceiverOptions {
-  /** One response for all, or a function of the request and the number of earlier ones. Default: 200 without a body. */
+  /** One response for all requests, or a function of the request and the number of earlier ones. Default: 200, no body. */
   readonly answer?: Answer | ((request: ReceivedRequest, before: number) => Answer);
   /** TLS options; plain HTTP if absent. */
   readonly tls?: ServerIdentity;
@@ -73,7 +73,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
   server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
     connections += 1;
     sockets.set(socket, connections);
-    // Many tests disconnect the sender in the middle.
+    // Many tests disconnect the sender during a request.
     socket.on("error", () => {});
     socket.on("close", () => sockets.delete(socket));
   });

@@ -6,14 +6,14 @@ import { type Listener, startListener } from "./listener.js";
 export const privateAddresses: readonly string[] = Object.values(networkInterfaces())
   .flat()
   .flatMap((one) => (one === undefined || one.internal ? [] : one.address))
-  // A link-local one can be listened on only together with its interface.
+  // Listening on a link-local address would need the name of its interface.
   .filter((address) => !["unicast", "linkLocal"].includes(ipaddr.parse(address).range()));
 
 /** Listeners that must never be connected to. */
 export interface Traps {
-  /** Their port, equal on each address. */
+  /** Port of the listeners, equal on each address. */
   readonly port: number;
-  /** The address as the host of a URL. */
+  /** The addresses, each as the host of a URL. */
   readonly hosts: readonly string[];
   /** Number of connections ever made, by host. A correct service makes none. */
   connections(): Readonly<Record<string, number>>;

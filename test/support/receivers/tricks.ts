@@ -16,7 +16,7 @@ const piece = Buffer.alloc(65_536, "x");
 export const tricks = {
   /** Never answers. */
   hang: () => {},
-  /** Closes the connection regularly. */
+  /** Closes the connection without an error. */
   close: (socket: Socket) => void socket.end(),
   reset,
   "reset in the head": (socket: Socket) => writeThenReset(socket, "HTTP/1.1 200 OK\r\nContent-"),
@@ -89,7 +89,7 @@ export function reset(socket: Socket): void {
 }
 
 function writeThenReset(socket: Socket, text: string): void {
-  // The reset would overtake the text.
+  // Without a delay the reset would discard the text.
   socket.write(text, () => setTimeout(() => reset(socket), dripMs));
 }
 

@@ -1,6 +1,6 @@
 /*
- * Preloaded into a server: its wall clock runs CLOCK_SPEED times as fast, from the start of the process on, or from the
- * true time CLOCK_BEGUN_NS (since 1970), so that it agrees with other clocks that began to run so fast then.
+ * Preloaded into a server: its wall clock runs CLOCK_SPEED times as fast, from the start of the process on, or from the real
+ * time CLOCK_BEGUN_NS (since 1970), so that it agrees with other clocks that have had the same speed since then.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 static long long begun_ns, speed = 1;
 
-/* Asked of the kernel itself: the allocator of the server tells the time before symbols can be looked up. */
+/* Reads the clock by a system call, because the server's allocator needs the time before symbols can be looked up. */
 static long long true_ns(void) {
   struct timespec time;
   syscall(SYS_clock_gettime, CLOCK_REALTIME, &time);

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * Variables that make the wall clock of a Redis server, and so the store's time, run `speed` times as fast from its
- * start on, or from the true time `begunAtMs` on. Compiles a library in `folder` with gcc. Nothing else of the server
- * changes, and a `speed` of 1 needs no variables. Used to run minutes of store time in seconds.
+ * Environment variables that make the wall clock of a Redis server, and so the store's time, run `speed` times as fast from
+ * the server's start on, or from the real time `begunAtMs` on. Compiles a library in `folder` with gcc. Nothing else of the
+ * server changes, and a `speed` of 1 needs no variables. Used to run minutes of store time in seconds.
  */
 export function fastClock(folder: string, speed: number, begunAtMs: number | null = null): Record<string, string> {
   if (speed === 1) return {};

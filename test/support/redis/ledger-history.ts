@@ -17,8 +17,8 @@ export const keepHistory: readonly string[] = ["--auto-aof-rewrite-percentage", 
 
 /**
  * Reads the history from the append-only file, which contains the writes of scripts: an admission is a lease that ends
- * `leaseMs` after the store's decision; a settlement is the marker of the request. This gives the store's times to the
- * millisecond without queries while it runs.
+ * `leaseMs` after the store's decision; a settlement is the marker of the request. The file has the store's times to the
+ * millisecond, so no queries are needed while the store runs.
  */
 export async function readLedgerHistory(redis: RedisProcess, leaseMs: number): Promise<LedgerHistory> {
   const admittedAtMs = new Map<string, number>();

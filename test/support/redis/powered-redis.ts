@@ -37,7 +37,7 @@ export class PoweredRedis {
     await eventually(async () => Date.now() - (await this.#power.syncedAtMs()) > forMs, "Redis syncs less often");
   }
 
-  /** Resolves with the time since its last sync: writes acknowledged in that time may be lost. */
+  /** Kills the server and drops unsynced data. Resolves with the span of time whose acknowledged writes may be lost. */
   async cutPower(): Promise<Span> {
     await this.server.kill();
     const toMs = performance.now();

@@ -10,7 +10,7 @@ const prefix = "uis:";
 
 /** All keys of a service with their content, in the order of their names. Expiries are not kept. */
 export async function dumpRedis(url: string): Promise<DumpedKey[]> {
-  // Lists of members and scores, as the driver reads them.
+  // With these options, replies are flat lists of members and scores, as for the driver.
   const redis = new Redis(url, { protocol: 2, replyMapping: "legacy" });
   try {
     const names = (await redis.keys(`${prefix}*`)).sort();

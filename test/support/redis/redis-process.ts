@@ -16,9 +16,9 @@ export interface RedisProcess {
   readonly folder: string;
   /** Runs `redis-cli` against this server; rejects when the server replies `-…`. */
   cli(...args: string[]): Promise<string>;
-  /** Resolves when it has ended for any reason. */
+  /** Resolves when the program has ended for any reason. */
   ended(): Promise<void>;
-  /** Stops it regularly, so that its data is written. */
+  /** Shuts the program down, so that its data is written. */
   stop(): Promise<void>;
   kill(): Promise<void>;
   /** Freezes it: connections stay open without answers. */
@@ -53,7 +53,7 @@ export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), "uis-redis-"));
 }
 
-/** Below the range of ephemeral ports, so that a server can use its port again. */
+/** A free port below the range of ephemeral ports, so that a restarted server can use it again. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 15_000 + Math.floor(Math.random() * 15_000);
@@ -106,8 +106,8 @@ export async function startProgram(options: ProgramOptions): Promise<RedisProces
 }
 
 /**
- * Cuts off a transaction that a crash left unfinished, as docs/operations.md recommends: Redis itself keeps its beginning,
- * and applies it at the start after the next one.
+ * Removes a transaction that a crash left unfinished, as docs/operations.md recommends: Redis itself keeps the beginning of the
+ * transaction in the file, and applies it at the start after the next one.
  */
 async function repairAof(folder: string): Promise<void> {
   const manifest = join(folder, "appendonlydir", "appendonly.aof.manifest");

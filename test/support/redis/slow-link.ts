@@ -13,7 +13,7 @@ export interface SlowLink {
   close(): Promise<void>;
 }
 
-/** Forwards to the server on `port` of this machine. */
+/** Starts a proxy to the server on `port` of this machine. */
 export async function openSlowLink(port: number): Promise<SlowLink> {
   const sockets = new Set<Socket>();
   const server = createServer((client) => {

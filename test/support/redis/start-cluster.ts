@@ -8,7 +8,7 @@ export interface RedisCluster {
   readonly url: string;
   /** The first three are primaries, the others their replicas. */
   readonly nodes: readonly RedisProcess[];
-  /** Empties the database. */
+  /** Deletes all data of the cluster. */
   flush(): Promise<void>;
   remove(): Promise<void>;
 }

@@ -1,15 +1,15 @@
 import type { DumpedKey } from "./redis-dump.js";
 
 /**
- * Shapes of the stored values, by names of keys. In names, numbers of shards and times are `*`, and in fields ids of records
- * are, so that two dumps of the same records at different times are equal. A shape is the type of a key, a field, and the
- * form of its value: fields of JSON, types of MessagePack, a format number as it is.
+ * Shapes of the stored values, by names of keys. `*` replaces numbers of shards and times in names, and ids of records in
+ * fields, so that two dumps of the same records at different times are equal. A shape is the type of a key, a field, and the
+ * form of its value: the fields of JSON, the types of MessagePack, a format number unchanged.
  */
 export function shapesOf(dump: readonly DumpedKey[]): ReadonlyMap<string, readonly string[]> {
   const shapes = new Map<string, Set<string>>();
   for (const [name, type, content] of dump) {
     const general = name.replace(/\{s\d+\}/, "{s*}").replace(/\b\d{5,}\b|\b\d{4}-\d\d(-\d\d)?\b/g, "*");
-    // The reports of running processes.
+    // These keys are reports of running processes.
     if (general.endsWith("}:replicas")) continue;
     const found = shapes.get(general) ?? new Set();
     shapes.set(general, found);
@@ -22,7 +22,7 @@ export function shapesOf(dump: readonly DumpedKey[]): ReadonlyMap<string, readon
   return new Map([...shapes].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, found]) => [name, [...found].sort()]));
 }
 
-/** Ids by their prefixes; positions and digests by their lengths; a JSON document by its fields. */
+/** Replaces an id by its prefix, a position or digest by its length, and a JSON document by its fields. */
 function generalName(member: string): string {
   const json = member.indexOf("{") === -1 ? member.indexOf("[") : member.indexOf("{");
   const before = (json === -1 ? member : member.slice(0, json))
@@ -63,7 +63,7 @@ function formsOfMessages(bytes: Buffer): string | null {
   const forms: string[] = [];
   for (let at = 0; at < bytes.length; ) {
     const read = formOfMessage(bytes, at);
-    // A text or number alone is no record of this driver.
+    // A text or number alone is no record, because this driver's records are lists.
     if (read === null || !read.form.startsWith("[")) return null;
     forms.push(read.form);
     at = read.end;

@@ -3,9 +3,9 @@ type JsonSchema = Record<string, unknown> | boolean;
 const count = 300;
 
 /**
- * 300 schemas that have broken compilers of grammars, or would: deep, wide, endless, contradictory, misspelt. Each is
- * JSON of at most 64 KiB, 2,000 values and 32 levels, which the transports accept; most are objects at the top, as tools
- * need them.
+ * 300 schemas that break, or could break, compilers of grammars: deep, wide, endless, contradictory, misspelt. Each is JSON of
+ * at most 64 KiB, 2,000 values and 32 levels, which the transports accept; most have an object at the top level, as tools
+ * require.
  */
 export function hostileSchemas(): readonly unknown[] {
   const schemas = [
@@ -43,7 +43,7 @@ export function valuesOf(value: unknown): number {
   return Object.values(value).reduce<number>((sum, inner) => sum + valuesOf(inner), 1);
 }
 
-/** As a request carries it; `__proto__` becomes a name like any other. */
+/** The schema as parsed from a request's JSON, in which `__proto__` is a name like any other. */
 function throughJson(schema: unknown): unknown {
   return typeof schema === "string" ? JSON.parse(schema) : JSON.parse(JSON.stringify(schema));
 }
@@ -375,7 +375,7 @@ function lists(): unknown[] {
   ];
 }
 
-/** Two schemas of the collection, put together in one of several ways. */
+/** Combines two schemas of the collection in one of several ways. */
 function combined(schemas: readonly unknown[], index: number): unknown {
   const left = schemas[(index * 7) % schemas.length];
   const right = schemas[(index * 13 + 5) % schemas.length];

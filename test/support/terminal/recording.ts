@@ -2,12 +2,12 @@ import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import type { TerminalRun } from "./terminal-run.js";
 
-/** Lines that a first screen may have. */
+/** The most lines that a first screen may have. */
 const linesMax = 25;
 
 /**
- * Compares what a person sees with the recording of that name; times, ports, secrets and folders are replaced by words. The line of
- * the embedding model is left out: it may come before or after the chat model.
+ * Compares the visible screen with the recording of that name; times, ports, secrets and folders are replaced by words. The
+ * line of the embedding model is left out, because it may come before or after that of the chat model.
  */
 export async function expectRecording({ screen }: TerminalRun, name: string, folder: string): Promise<void> {
   expect(screen.rows).toBeLessThanOrEqual(linesMax);
@@ -28,7 +28,7 @@ function normalized(line: string, folder: string): string {
     .replaceAll(/token=\w+/g, "token=TOKEN");
 }
 
-/** The percentages that the bar of a model showed, each once, in the order of their first drawing. */
+/** The percentages that a model's progress bar showed, each once, in the order in which they appeared. */
 export function percentsOf({ raw }: TerminalRun, model: string): readonly number[] {
   const drawn = [...raw.matchAll(new RegExp(`${model} \\[[#-]*\\] +(\\d+) %`, "g"))];
   return [...new Set(drawn.map(([, percent]) => Number(percent)))];

@@ -19,7 +19,7 @@ export class TerminalRun {
   readonly #child;
   #raw = "";
 
-  /** The caller ends it. Ports are free ones unless `env` sets them. */
+  /** Starts the program, which the caller ends. It uses free ports unless `env` sets them. */
   constructor(command: readonly string[], { cwd, env = {} }: TerminalOptions) {
     const ports = { PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0" };
     this.#child = spawn("python3", [ptyProgram, String(columns), ...command], {
@@ -70,7 +70,7 @@ const cursorUp = new RegExp(`^${escapeCode}\\[\\d+A$`);
 
 interface Row {
   text: string;
-  /** Whether the text goes on in the next row. */
+  /** Whether the text continues in the next row. */
   wraps: boolean;
 }
 

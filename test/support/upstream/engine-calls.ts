@@ -48,7 +48,7 @@ export function upstreamSettings(url: string, changes: UpstreamChanges = {}): Up
   };
 }
 
-/** An engine, which models share that are loaded by it. */
+/** Creates the engine for upstream servers; the models that it loads share it. */
 export function upstreamEngine(deps: Partial<OpenAiEngineDeps> = {}): Engine {
   const clock = createSystemClock();
   return openAiEngine.create({ clock, backgroundClock: clock, ids: createRandomIds(), log: silentLog, ...deps });

@@ -5,7 +5,7 @@ import { answerBytes, sse, streamHead } from "./raw-upstream.js";
 export interface FailingAnswer {
   readonly name: string;
   readonly fail: (socket: Socket) => void;
-  /** Written at once, as soon as the request has come; default: nothing. */
+  /** Bytes that are written as soon as the request has arrived; default: nothing. */
   readonly before?: string;
 }
 
@@ -13,7 +13,7 @@ const text = (status: string, body: string, headers: readonly string[] = []) =>
   answerBytes(status, "text/plain", body, headers);
 const role = sse({ choices: [{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }] });
 
-/** What servers and the proxies in front of them answer when they fail; none of it holds content. */
+/** Answers of failing servers, and of proxies in front of them. None contains content. */
 export const failingAnswers: readonly FailingAnswer[] = [
   { name: "500", fail: (socket) => void socket.end(text("500 Internal Server Error", "Internal Server Error")) },
   {

@@ -10,7 +10,7 @@ const events = delta("Hello") + delta(" world") + finish + usage + done;
 /** A complete answer: `Hello world`. */
 export const wholeStream = streamHead + events;
 
-/** Short limits; the shortest is the largest for connections, so that a busy machine does not reach it. */
+/** Short timeouts, but long enough that a busy machine does not exceed them without a fault. */
 export const limits = { connectMs: 1_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 3_000 };
 
 const write =
@@ -18,7 +18,7 @@ const write =
   (socket) => {
     for (const part of parts) socket.write(part);
   };
-/** Writes whole parts, and ends the connection. */
+/** Writes the given parts, and ends the connection. */
 export const writeAndEnd =
   (...parts: readonly (string | Buffer)[]): RawAnswer =>
   (socket, request) => {
@@ -35,12 +35,12 @@ function drip(socket: Socket, ms: number, step: (count: number) => void): void {
   socket.on("close", () => clearInterval(timer));
 }
 
-/** A way to fail, or to answer in an odd form. */
+/** A way in which a server fails, or answers in an unusual form. */
 export interface Fault {
   readonly answer: RawAnswer;
   /** Null: the answer is complete. */
   readonly code: EngineErrorCode | null;
-  /** The limit that ends it; default: none, it ends at once. */
+  /** The timeout that ends the call; default: none, the call ends immediately. */
   readonly limitMs?: number;
 }
 
@@ -168,7 +168,7 @@ export const faults: Readonly<Record<string, Fault>> = {
     },
     code: "upstream_error",
   },
-  // Not faults for the caller.
+  // These answers are complete for the caller.
   "sends every byte on its own": {
     answer: (socket) => {
       for (const byte of Buffer.from(wholeStream)) socket.write(Buffer.from([byte]));

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { hasPython, pythonVenv } from "../python-venv.js";
 
-/** Starts the server of llama.cpp, prints its address, and keeps it until standard input closes. */
+/** A Python program that starts llama.cpp's server, prints its address, and ends it when standard input closes. */
 const program = `
 import json, os, sys, xllamacpp
 given = json.loads(sys.argv[1])
@@ -55,7 +55,7 @@ export interface LlamaServerOptions {
   readonly threads?: number;
   /** Whether the model is for embeddings. */
   readonly embedding?: boolean;
-  /** Tokens of a prompt that are evaluated at once: an abort is noticed between batches. Default 512. */
+  /** Prompt tokens per batch: an abort takes effect between batches. Default 512. */
   readonly batch?: number;
   /** Key that requests need; null, the default: none. */
   readonly key?: string | null;
@@ -63,15 +63,15 @@ export interface LlamaServerOptions {
   readonly alias?: string | null;
 }
 
-/** What `/slots` says of one slot. */
+/** A slot in the answer of `/slots`. */
 interface SlotState {
   readonly is_processing: boolean;
   readonly next_token?: readonly { readonly n_decoded: number }[];
 }
 
-/** The HTTP server of llama.cpp itself, with one model, which is loaded. It ends with the process that started it. */
+/** llama.cpp's own HTTP server with one loaded model. It ends with the process that started it. */
 export class LlamaServer {
-  /** Base of its OpenAI API. */
+  /** Base URL of its OpenAI API. */
   readonly url: string;
   readonly pid: number;
   readonly #child: ChildProcess;

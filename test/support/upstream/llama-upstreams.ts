@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { type RunningService, startService } from "../start-service.js";
 import { LlamaServer, type LlamaServerOptions } from "./llama-server.js";
 
-/** A model on a server of llama.cpp, whose weights are made for the test. */
+/** A model on a server of llama.cpp, whose weights are generated for the test. */
 export interface LlamaUpstream {
   /** Id of the model, and name of its upstream. */
   readonly id: string;
   /** Writes the weights, a GGUF file. */
   write(path: string): Promise<void>;
   readonly server: Omit<LlamaServerOptions, "file" | "alias">;
-  /** Settings of the model besides its upstream. */
+  /** Settings of the model in addition to its upstream. */
   readonly settings?: object;
 }
 

@@ -2,16 +2,16 @@ import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TlsOptions } from "node:tls";
 
-/** A request as it came. */
+/** A request as the server received it. */
 export interface RawRequest {
   readonly method: string;
   readonly path: string;
-  /** By lower-case name. */
+  /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Writes whatever it likes to the connection, also what is not HTTP. */
+/** Writes any bytes to the connection, also bytes that are not HTTP. */
 export type RawAnswer = (socket: Socket, request: RawRequest) => void;
 
 /** A TCP server that reads requests and answers with bytes, for answers that no HTTP library would send. */
@@ -28,7 +28,7 @@ export class RawUpstream {
     this.#scheme = tls === null ? "http" : "https";
     this.#server = tls === null ? createServer() : createTlsServer(tls);
     this.#server.on(tls === null ? "connection" : "secureConnection", (socket: Socket) => this.#serve(socket));
-    // A client that rejects the certificate.
+    // The client may reject the certificate.
     this.#server.on("tlsClientError", () => {});
   }
 
@@ -39,12 +39,12 @@ export class RawUpstream {
     return upstream;
   }
 
-  /** Whether every connection that brought a request is closed: undici opens one anew after an abort. */
+  /** Whether every connection with a request is closed. Others are ignored: undici opens a new one after an abort. */
   get isIdle(): boolean {
     return [...this.sockets].every(({ bytesRead }) => bytesRead === 0);
   }
 
-  /** Base of its API. */
+  /** Base URL of its API. */
   get url(): string {
     return `${this.#scheme}://127.0.0.1:${this.port}/v1`;
   }
@@ -66,7 +66,7 @@ export class RawUpstream {
     this.sockets.add(socket);
     socket.setNoDelay(true);
     socket.on("close", () => this.sockets.delete(socket));
-    // Tests reset connections from both sides.
+    // Tests let either side reset connections.
     socket.on("error", () => {});
     let received = Buffer.alloc(0);
     socket.on("data", (chunk: Buffer) => {
@@ -108,7 +108,7 @@ export function answerBytes(status: string, type: string, body: string, headers:
   ].join("\r\n");
 }
 
-/** The start of a streamed answer whose end is the end of the connection. */
+/** The head of a streamed answer that ends with the connection. */
 export const streamHead = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
 /** An event of a stream. */

@@ -13,7 +13,7 @@ export function recordedBytes(name: string): Buffer {
 export interface RecordedAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Without chunk framing. */
+  /** The body without chunk framing. */
   readonly body: Buffer;
 }
 
@@ -47,7 +47,7 @@ function unchunked(bytes: Buffer): Buffer {
 const forced = { mode: "required" } as const;
 const named = { mode: "named", name: "get_weather" } as const;
 
-/** Recorded answers to generations, each with a request that fits. Their events are in `<name>.events.json`. */
+/** Recorded answers to generations, each with a matching request. Their events are in `<name>.events.json`. */
 export const recordedGenerations: Readonly<Record<string, GenerateRequest>> = {
   "llama-server/chat-stream-usage": chatRequest(),
   "llama-server/chat-n2-stream": chatRequest({ n: 2 }),
@@ -86,7 +86,7 @@ export const writtenMessages: Readonly<Record<string, GenerateRequest>> = {
   "anthropic/chat-unary": chatRequest({ tool: { mode: "auto" } }),
 };
 
-/** Events as a file: one per line. */
+/** The text of an events file: one event per line. */
 export function eventsText(events: readonly object[]): string {
   return `[\n${events.map((event) => `  ${JSON.stringify(event)}`).join(",\n")}\n]\n`;
 }

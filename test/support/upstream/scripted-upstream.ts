@@ -6,7 +6,7 @@ export interface UpstreamScript {
   /** Text of the answers; each word with the space before it is a token. */
   readonly text: string;
   readonly tokens: number;
-  /** 0: at once. */
+  /** Delay between tokens; 0: none. */
   readonly tokenDelayMs: number;
   readonly contextLength: number;
   readonly embeddingDims: number;

@@ -4,7 +4,7 @@ import process from "node:process";
 import { sse } from "./raw-upstream.js";
 import type { Behaviour, UpstreamOrder } from "./upstream-process.js";
 
-/** Mean time to the first content; ten times as long when it is slow. */
+/** Mean time to the first content; the behaviour `slow` takes ten times as long. */
 const answerMs = 60;
 const slowFactor = 10;
 const retryAfterSeconds = 5;

@@ -22,12 +22,12 @@ export class UpstreamProcess {
     return upstream;
   }
 
-  /** Base of its API. */
+  /** Base URL of its API. */
   get url(): string {
     return `http://127.0.0.1:${this.#port}/v1`;
   }
 
-  /** Starts it; after a kill at the same port. Resolves when it listens. */
+  /** Starts the process; after a kill, on the same port. Resolves when it listens. */
   async revive(): Promise<void> {
     const child = fork(program, [String(this.#port)], { execArgv: ["--import", import.meta.resolve("tsx")] });
     this.#child = child;
@@ -35,7 +35,7 @@ export class UpstreamProcess {
     this.#port = port;
   }
 
-  /** Resolves when it answers in this way. */
+  /** Changes how it answers. Resolves when the change has taken effect. */
   async behave(behaviour: Behaviour): Promise<void> {
     const child = this.#running;
     const changed = once(child, "message");

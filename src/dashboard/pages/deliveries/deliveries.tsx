@@ -96,7 +96,7 @@ function DeliveryList() {
   );
 }
 
-/** Deliveries of one state are counted up to this number, so that a count costs one page of the list. */
+/** Deliveries of one state are counted up to this number, so that counting reads one page of the list. */
 const countedMax = 100;
 
 /** Numbers of deliveries by state as text, “100+” if there are more. States are absent until their count is read. */
@@ -146,7 +146,7 @@ interface SelectionProps {
   readonly onReplay: () => void;
 }
 
-/** Selects all of the page, and acts on those that are selected or on a time range. */
+/** Selects all deliveries of the page, and has buttons that retry the selected ones or replay a time range. */
 function Selection({ selected, selectable, onSelect, onRetry, onReplay }: SelectionProps) {
   const isAll = selectable.length > 0 && selected.length === selectable.length;
   return (
@@ -175,7 +175,7 @@ function Selection({ selected, selectable, onSelect, onRetry, onReplay }: Select
 }
 
 interface RetryDialogProps {
-  /** None: the dialog is closed. */
+  /** The dialog is closed if there are none. */
   readonly deliveries: readonly DeliveryJson[];
   readonly onDone: () => void;
   readonly onClose: () => void;

@@ -23,7 +23,7 @@ export interface DeliveryFilterProps {
 
 const typeTitles = { "": "All events", ...Object.fromEntries(eventTypeNames.map((type) => [type, type])) };
 
-/** The filter beside the state, which the tabs select. */
+/** The fields of the filter except the state, which the tabs select. */
 export function DeliveryFilter({ query, endpoints, onFilter }: DeliveryFilterProps) {
   const accounts = useAccountChoices();
   const [isWide] = useState(() => window.matchMedia(wideScreen).matches);
@@ -100,10 +100,10 @@ export function endpointChoices(endpoints: readonly WebhookEndpointJson[] | null
   return endpoints?.map(({ id = "", url = "", account = "" }) => ({ value: id, label: url, detail: account })) ?? null;
 }
 
-/** The endpoints of more accounts are shown by id. */
+/** The endpoints of at most this many accounts are read; others are shown by id. */
 const accountsMax = 20;
 
-/** The endpoints of an account, or of all known accounts with an empty one; null until they are read. */
+/** The endpoints of `account` or, if it is empty, of the known accounts; null until they are read. */
 export function useEndpoints(account: string): readonly WebhookEndpointJson[] | null {
   const known = useAccountChoices();
   const accounts = account === "" ? known?.slice(0, accountsMax).map(({ value }) => value) : [account];

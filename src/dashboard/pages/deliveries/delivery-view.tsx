@@ -187,7 +187,7 @@ function Response({ attempt }: { readonly attempt: AttemptJson }) {
 
 interface PayloadProps {
   readonly payload: string;
-  /** Of the last attempt; empty if it is not known. */
+  /** The signature of the last attempt; empty if it is not known. */
   readonly signature: string;
 }
 

@@ -5,7 +5,7 @@ import type { ListDeliveriesRequestJson } from "../../../../gen/unified/webhook/
 interface DeliveryStatus {
   readonly title: string;
   readonly tone: "good" | "bad" | "busy" | "plain";
-  /** The status will change by itself. */
+  /** Whether the service will still change the status without a user's action. */
   readonly isOpen: boolean;
 }
 

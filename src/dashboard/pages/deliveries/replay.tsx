@@ -9,7 +9,7 @@ import { Picker } from "../../ui/picker/picker.js";
 import type { DeliveryQuery } from "./delivery.js";
 import { endpointChoices, useEndpoints } from "./delivery-filter.js";
 
-/** Per call. */
+/** The most deliveries that one call queues. */
 const queuedMax = 10_000;
 
 export interface ReplayProps {
@@ -90,7 +90,7 @@ export function Replay({ query, onQueued, onClose }: ReplayProps) {
   );
 }
 
-/** A call that queued the maximum may have left deliveries for the next one. */
+/** Label of the button for the next call: more deliveries may remain if this call queued the maximum. */
 function verbAfter({ queued = 0 }: ReplayDeliveriesResponseJson): string {
   return queued >= queuedMax ? "Queue more" : "Refresh";
 }

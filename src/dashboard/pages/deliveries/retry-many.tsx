@@ -8,12 +8,12 @@ import { Check, Form } from "../../ui/form.js";
 export interface RetryManyProps {
   /** The selected deliveries of one page of the list. */
   readonly deliveries: readonly DeliveryJson[];
-  /** Called when the attempts were made or rejected. */
+  /** Called when the service has queued or rejected all attempts. */
   readonly onDone: () => void;
   readonly onClose: () => void;
 }
 
-/** One attempt for each of several deliveries. */
+/** Requests one attempt for each of several deliveries. */
 export function RetryMany({ deliveries, onDone, onClose }: RetryManyProps) {
   const [restartSchedule, setRestart] = useState(false);
   const [result, setResult] = useState<RetryResult | null>(null);
@@ -67,7 +67,7 @@ async function retryEach(deliveries: readonly DeliveryJson[], restartSchedule: b
   return { queued, rejected };
 }
 
-/** Different messages, such as those that contain an id. */
+/** The most different messages that are shown: messages that contain an id all differ. */
 const messagesMax = 5;
 
 function Result({

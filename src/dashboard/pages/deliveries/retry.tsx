@@ -13,7 +13,7 @@ export interface RetryProps {
   readonly onClose: () => void;
 }
 
-/** Makes one attempt now, after explaining its effect on the delivery. */
+/** Requests one attempt now, after explaining its effect on the delivery. */
 export function Retry({ delivery, onDone, onClose }: RetryProps) {
   const [restartSchedule, setRestart] = useState(false);
   const obstacle = useObstacle(delivery);

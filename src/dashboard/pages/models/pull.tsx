@@ -23,7 +23,7 @@ export function isRunning({ state }: ModelPullJson): boolean {
   return state === "PULL_STATE_DOWNLOADING" || state === "PULL_STATE_LOADING";
 }
 
-/** Ended pulls that this tab has dismissed, or that ended before it was opened. */
+/** Ended pulls that the user has dismissed in this tab. */
 const dismissed = new Set<string>();
 const openedAtMs = Date.now();
 
@@ -105,7 +105,7 @@ function Progress({ pull: { id = "", ...pull } }: { readonly pull: ModelPullJson
 /** How long the form waits for an error before it closes. */
 const startWaitMs = 2_000;
 
-/** Starts a pull, which then runs in the service. Rejects when the service refuses it, or it fails soon. */
+/** Starts a pull, which then runs in the service. Rejects if the service refuses the pull or it fails within `startWaitMs`. */
 async function startPull(request: PullModelRequestJson): Promise<void> {
   const left = new AbortController();
   const timer = setTimeout(() => left.abort(), startWaitMs);

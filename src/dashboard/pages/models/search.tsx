@@ -7,7 +7,7 @@ import { Problem } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
 
 export interface SearchProps {
-  /** Words of the name, as typed for the source. */
+  /** The words to search for: the text in the source field. */
   readonly words: string;
   readonly onChoose: (source: string) => void;
 }

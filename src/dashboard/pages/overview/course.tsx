@@ -47,14 +47,14 @@ export interface CourseProps {
   readonly history: History;
 }
 
-/** The range as a chart and, part by part, as a table. */
+/** The history of the time range as a chart, and as a table with one row per interval. */
 export function Course({ range, history: { rows } }: CourseProps) {
   const [name, setName] = useState("Tokens per second");
   const id = useId();
   const { title, seconds } = ranges[range];
   const { series = {}, format = shortNumber } = metrics[name] ?? {};
   const formatTime = (ms: number): string => (range === "7d" ? day : clock).format(ms);
-  // The last value lasts until its end, so that a single part is a line.
+  // The last value is repeated at the end of its interval, so that a single interval is drawn as a line.
   const times = [...rows.map(({ startMs }) => startMs), rows.at(-1)?.endMs ?? 0].map((ms) => ms / 1_000);
   return (
     <section class="card stack" aria-label={title}>
@@ -112,7 +112,7 @@ function columnsOf(formatTime: (ms: number) => string): readonly Column<Row>[] {
   ];
 }
 
-/** p50 and p95. */
+/** Formats p50 and p95. */
 function quantileText(quantiles: Row["duration"]): string {
   return quantiles === null ? "–" : `${milliseconds(quantiles.p50)} / ${milliseconds(quantiles.p95)}`;
 }

@@ -6,7 +6,7 @@ import { AdminOnly } from "../../ui/admin-only.js";
 import { Badge, Problem, type Tone } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
 
-/** Most severe first. */
+/** Statuses of checks, the most severe first. */
 const statuses: Readonly<Record<string, { readonly text: string; readonly tone: Tone }>> = {
   fail: { text: "Failed", tone: "bad" },
   warn: { text: "Warning", tone: "busy" },

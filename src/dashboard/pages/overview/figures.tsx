@@ -10,10 +10,10 @@ export interface FiguresProps {
   readonly outputRate: number | null;
 }
 
-/** Above these shares of failed requests the error rate needs attention, or is a fault. */
+/** Shares of failed requests above which the error rate is coloured as a warning and as an error. */
 const errorShares = { busy: 0.01, bad: 0.05 };
 
-/** Key figures of errors, load, cost and latency, over the range and now. */
+/** Key figures of errors, load, cost and latency, over the time range and now. */
 export function Figures({ system, history: { rows, total }, outputRate }: FiguresProps) {
   const { running, waiting, slots } = requestsNow(system);
   const course = (of: (row: Row) => number | null): readonly (number | null)[] => rows.map(of);

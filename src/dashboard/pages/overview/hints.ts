@@ -7,7 +7,7 @@ export interface Hint {
   readonly page?: "models" | "webhooks" | "deliveries";
 }
 
-/** What is wrong now, most urgent first. */
+/** Current problems, most urgent first. */
 export function problemsOf(system: SystemJson): readonly Hint[] {
   return [...hintsOfState(system), ...hintsOfModels(system), ...hintsOfWebhooks(system)];
 }

@@ -1,4 +1,4 @@
-/** The history of the service as the overview shows it: one row per part of the range. */
+/** The history of the service as the overview shows it: one row per interval of the time range. */
 import type { LatencyJson, SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import type { GetHistoryResponseJson, HistoryPointJson } from "../../../../gen/unified/admin/v1/system_service_pb.js";
 
@@ -27,7 +27,7 @@ export interface Quantiles {
   readonly p95: number;
 }
 
-/** What happened in one part of the range. */
+/** Requests, tokens, cost and latency of one interval of the time range. */
 export interface Row {
   readonly startMs: number;
   readonly endMs: number;
@@ -44,7 +44,7 @@ export interface Row {
 }
 
 export interface History {
-  /** Rising; at least one. */
+  /** In ascending order of time; at least one. */
   readonly rows: readonly Row[];
   readonly total: Row;
 }
@@ -76,7 +76,7 @@ function quantilesOf(latency: LatencyJson | undefined): Quantiles | null {
   return { p50: Number(latency.p50Ms ?? 0), p95: Number(latency.p95Ms ?? 0) };
 }
 
-/** A part that began less than this ago has no rate yet. */
+/** Shorter intervals, such as one that has just begun, have no rate. */
 const ratedSecondsMin = 5;
 
 /** A number per second of the row; null for a row that has just begun. */
@@ -90,7 +90,7 @@ export function errorShare({ requests, failed }: Row): number | null {
   return requests === 0 ? null : failed / requests;
 }
 
-/** Output tokens per second between two states of the service; null across a restart, and for one state. */
+/** Output tokens per second between two readings; null if there is only one, or if the service restarted between them. */
 export function outputRate(before: SystemJson | null, now: SystemJson): number | null {
   const seconds = (timeOf(now.now) - timeOf(before?.now)) / 1_000;
   if (before === null || before.startedAt !== now.startedAt || !(seconds > 0)) return null;

@@ -72,7 +72,7 @@ function HintText({ hint: { text, page } }: { readonly hint: Hint }) {
   );
 }
 
-/** Problems as long as they last; then one line of advice, or the first steps, until they are dismissed. */
+/** Current problems; without problems one line of advice, or the first steps, until the user dismisses them. */
 function Advice({ system }: { readonly system: SystemJson }) {
   const [dismissed, dismiss] = useDismissed();
   const canChange = useCanChange();

@@ -1,4 +1,4 @@
-/** A chat as the request of the service's other APIs: OpenAI's responses and Anthropic's messages. */
+/** Converts a chat to requests of the service's other APIs: OpenAI's responses and Anthropic's messages. */
 import type { Call, Message } from "./answers.js";
 
 /** A tool in the form of chat completions. */
@@ -15,7 +15,7 @@ export interface OpenAiTool {
 /** A chat, independent of the API. */
 export interface ChatParts {
   readonly model: string;
-  /** Empty: none. */
+  /** The system prompt; empty if there is none. */
   readonly system: string;
   readonly messages: readonly Message[];
   /** Sampling parameters by their names in chat completions. */
@@ -46,7 +46,7 @@ export function responsesRequest({ model, system, messages, sampling, tools }: C
   };
 }
 
-/** One message is several items if it has text and calls. */
+/** A message with text and tool calls becomes several items. */
 function responseItems({ role, text, calls, callId }: Message): readonly object[] {
   if (role === "tool") return [{ type: "function_call_output", call_id: callId, output: text }];
   return [
@@ -61,7 +61,7 @@ function responseItems({ role, text, calls, callId }: Message): readonly object[
 }
 
 const messagesNames = { temperature: "temperature", top_p: "top_p", max_tokens: "max_tokens", stop: "stop_sequences" };
-/** The API requires a maximum. */
+/** Anthropic's API requires a maximum. */
 const defaultMaxTokens = 1024;
 
 export function messagesRequest({ model, system, messages, sampling, tools }: ChatParts): ApiRequest {
@@ -79,7 +79,7 @@ export function messagesRequest({ model, system, messages, sampling, tools }: Ch
   };
 }
 
-/** Results of tools are blocks of one user message, as many as there are in a row. */
+/** Consecutive tool results become blocks of one user message. */
 function anthropicMessages(messages: readonly Message[]): readonly object[] {
   const list: { role: string; content: string | object[] }[] = [];
   let results: object[] | null = null;
@@ -103,7 +103,7 @@ function toolUse({ id, name, argumentsJson }: Call): object {
   return { type: "tool_use", id, name, input: objectIn(argumentsJson) };
 }
 
-/** The object of a JSON text; empty if it is not one, which a truncated call has. */
+/** Parses a JSON object. Other text, such as the arguments of a truncated call, results in an empty object. */
 function objectIn(text: string): object {
   try {
     const value: unknown = JSON.parse(text);
@@ -121,7 +121,7 @@ function anthropicTool({ function: { name, description, parameters } }: OpenAiTo
   };
 }
 
-/** Parameters under the API's names, and those that it does not have. */
+/** Renames parameters to the API's names, and lists those that the API does not have. */
 function renamed(sampling: Readonly<Record<string, unknown>>, names: Readonly<Record<string, string>>) {
   const fields: Record<string, unknown> = {};
   const omitted: string[] = [];

@@ -13,11 +13,11 @@ import { RunButtons, RunStatus } from "./run-status.js";
 export interface ChatProps {
   readonly model: string;
   readonly settings: Settings;
-  /** Where the chat starts; its messages are those of the last save. */
+  /** The conversation to continue, with the messages of the last save. */
   readonly conversation: Conversation;
-  /** Keeps the messages, after each answer and when they change otherwise. */
+  /** Saves the messages, after each answer and after every other change. */
   readonly onSave: (messages: readonly Message[]) => void;
-  /** Starts another conversation. */
+  /** Starts a new conversation. */
   readonly onNew: () => void;
   /** Reports why the last request was rejected; null if it was not. */
   readonly onProblem: (problem: Error | null) => void;
@@ -70,7 +70,7 @@ export function Chat({ model, settings, conversation, onSave, onNew, onProblem }
     setResults({});
   };
 
-  /** Puts an unanswered message before what was typed since. */
+  /** Puts an unanswered message back into the input, before any text that was typed since. */
   const restoreInput = (): void => {
     setText((since) => [text, since].filter((part) => part !== "").join("\n"));
     setResults(results);
@@ -138,7 +138,7 @@ function latestByFrame<T>(show: (value: T) => void) {
         show(latest);
       });
     },
-    /** Shows the last value now. */
+    /** Shows the final value immediately. */
     end(value: T): void {
       cancelAnimationFrame(frame);
       show(value);

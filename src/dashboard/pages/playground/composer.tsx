@@ -18,7 +18,7 @@ export interface ComposerProps {
   readonly buttons: ComponentChildren;
 }
 
-/** A form that a key of its text areas submits. */
+/** A form that Enter or Ctrl+Enter in a text area submits. */
 export function Composer({ onSend, sendsOnEnter = false, children, buttons }: ComposerProps) {
   return (
     <form

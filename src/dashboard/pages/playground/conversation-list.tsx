@@ -6,20 +6,20 @@ import { Moment } from "../../ui/values.js";
 import { type Conversation, parseConversations, titleOf, withConversation } from "./conversations.js";
 import { isSideBySide } from "./settings-fields.js";
 
-/** Services below other paths of the same host have their own. */
+/** Contains the path prefix, because services at different paths of one host share the browser's storage. */
 const storageKey = `uis-playground${prefix}`;
 
 export interface StoredConversations {
   /** The newest first. */
   readonly conversations: readonly Conversation[];
-  /** False if the browser keeps nothing, or the last conversation was too long. */
+  /** False if the browser refused to store the conversations, or the last one is too long to be stored. */
   readonly isKept: boolean;
   readonly save: (conversation: Conversation) => void;
-  /** Removes one, or all of them. */
+  /** Removes one conversation, or all. */
   readonly remove: (id: string | "all") => void;
 }
 
-/** The conversations of this browser. Those of its other tabs appear when they are saved. */
+/** The conversations stored in this browser. A conversation of another tab appears when that tab saves it. */
 export function useConversations(): StoredConversations {
   const [conversations, setConversations] = useState(readStored);
   const [isKept, setKept] = useState(true);
@@ -47,7 +47,7 @@ function readStored(): readonly Conversation[] {
   try {
     return parseConversations(window.localStorage.getItem(storageKey));
   } catch {
-    // Browsers can forbid the storage, which is also reported when something is to be kept.
+    // Browsers can forbid local storage. The next save reports it.
     return [];
   }
 }
@@ -70,7 +70,7 @@ export interface ConversationListProps {
   readonly onDeleted: () => void;
 }
 
-/** Opens and deletes the kept conversations. */
+/** Lists the stored conversations, with buttons that open and delete them. */
 export function ConversationList({ stored, currentId, onOpen, onDeleted }: ConversationListProps) {
   const { conversations, isKept, remove } = stored;
   const [isClearing, setClearing] = useState(false);

@@ -113,7 +113,7 @@ function EditForm({ text, onSend, onClose }: EditFormProps) {
     >
       <textarea
         aria-label="Edited message"
-        // The button that opened the form had the focus.
+        // The form replaces the button that had the focus.
         ref={(element) => element?.focus()}
         rows={3}
         required

@@ -10,10 +10,10 @@ export interface Conversation {
   readonly updatedAtMs: number;
 }
 
-/** Of conversations, the newest first. Beyond either bound the oldest are dropped. */
+/** The most stored conversations, and the most characters of all together. Beyond either bound the oldest are dropped. */
 export const conversationBounds = { count: 50, chars: 2_000_000 } as const;
 
-/** The conversations with this one as the newest; those beyond the bounds are left out, which may be the new one too. */
+/** Adds or replaces a conversation as the newest, and drops those beyond the bounds, which may include the new one. */
 export function withConversation(
   conversations: readonly Conversation[],
   changed: Conversation,
@@ -29,7 +29,7 @@ export function withConversation(
 
 const titleCharsMax = 60;
 
-/** The beginning of the first message. */
+/** The beginning of the user's first message. */
 export function titleOf({ messages }: Pick<Conversation, "messages">): string {
   const text = (messages.find(({ role }) => role === "user")?.text ?? "").replace(/\s+/g, " ").trim();
   return text.length > titleCharsMax ? `${text.slice(0, titleCharsMax - 1)}…` : text;
@@ -46,7 +46,7 @@ export function parseConversations(text: string | null): readonly Conversation[]
   if (!Array.isArray(stored)) return [];
   return stored.filter(isConversation).map((conversation) => ({
     ...conversation,
-    // Settings that were added later are missing in older ones.
+    // Stored conversations lack settings that later versions have added.
     settings: { ...noSettings, ...conversation.settings },
   }));
 }

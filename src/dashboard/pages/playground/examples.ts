@@ -18,9 +18,9 @@ export interface Address {
 /** An API that a chat can use. */
 export type ChatApi = "chat" | "responses" | "messages";
 
-/** Code in the languages that use HTTP. */
+/** Parts of the code in the languages that use HTTP. */
 interface Endpoint {
-  /** Below `/v1`. */
+  /** Path below `/v1`. */
   readonly path: string;
   /** The resource of the client in both SDKs. */
   readonly resource: string;
@@ -93,13 +93,13 @@ const rpcs = { chat: "StreamChatCompletion", completion: "StreamCompletion", emb
 const openAiSdk = { path: "/v1", name: "OpenAI", python: "openai", typeScript: "openai" };
 const anthropicSdk = { path: "", name: "Anthropic", python: "anthropic", typeScript: "@anthropic-ai/sdk" };
 
-/** A request as one of the APIs has it. */
+/** A request in the form of one API. */
 interface ApiCall extends ApiRequest {
   readonly endpoint: Endpoint;
   readonly isAnthropic: boolean;
 }
 
-/** The request in an API; all but chats have one API. */
+/** Converts the request to an API. Only chats have more than one. */
 function callOf(request: PlaygroundRequest, api: ChatApi): ApiCall {
   const isChat = request.kind === "chat";
   const endpoint = endpoints[isChat ? api : request.kind];
@@ -139,7 +139,7 @@ function curl({ endpoint, isAnthropic, body }: ApiCall, { base }: Address): stri
   ].join("\n");
 }
 
-/** Runs in the package's folder, whose `proto` contains the schema. */
+/** A command to run in the package's folder, whose `proto` contains the schema. */
 function grpc({ kind, params }: PlaygroundRequest, { grpc: host, isTls }: Address): string {
   return [
     `buf curl --schema proto --protocol grpc ${isTls ? "" : "--http2-prior-knowledge "}\\`,

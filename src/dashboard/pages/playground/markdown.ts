@@ -72,12 +72,12 @@ function block(token: Tokens.Generic, depth: number): readonly MarkdownNode[] {
   }
 }
 
-/** The page has headings of the first two levels. */
+/** Headings start at h3, because the page itself uses h1 and h2. */
 function headingTag(level: number): MarkdownTag {
   return (["h3", "h4", "h5"] as const)[level - 1] ?? "h6";
 }
 
-/** The first word behind the opening fence. */
+/** The language of a code block: the first word after the opening fence. */
 function languageOf({ lang = "" }: Tokens.Code): string {
   return lang.split(/\s/)[0] ?? "";
 }

@@ -65,7 +65,7 @@ function Bench({ models }: { readonly models: readonly ModelJson[] }) {
   const save = (messages: readonly Message[]): void => {
     const saved = { ...opened, model: id, settings, messages, updatedAtMs: Date.now() };
     stored.save(saved);
-    // An answer that ended because another conversation was opened is only kept.
+    // Opening another conversation ends a running answer, which is then saved and not shown.
     if (openedId.current !== saved.id) return;
     setOpened(saved);
     show({ conversation: saved.id });
@@ -122,7 +122,7 @@ function show(change: Readonly<Record<string, string>>): void {
   go("playground", { ...Object.fromEntries(new URLSearchParams(window.location.search)), ...change }, true);
 }
 
-/** The conversation of the URL, or a new one. */
+/** The stored conversation that the URL names, or a new one. */
 function startOf(query: URLSearchParams, conversations: readonly Conversation[]): Conversation {
   const id = query.get("conversation");
   return conversations.find((conversation) => conversation.id === id) ?? newConversation("", noSettings);

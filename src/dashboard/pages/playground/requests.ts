@@ -9,7 +9,7 @@ export interface ChatRequest {
   readonly kind: "chat";
   readonly params: ChatCompletionParamsJson;
   readonly openai: Readonly<Record<string, unknown>>;
-  /** For requests of other APIs. */
+  /** The chat's parts, from which requests of other APIs are created. */
   readonly parts: ChatParts;
 }
 
@@ -158,7 +158,7 @@ function samplingOf(settings: Settings) {
   const stops = stop.length === 0 ? {} : { stop };
   const { seed, ...rest } = numbers;
   return {
-    // JSON has 64-bit numbers as text.
+    // Protobuf JSON writes 64-bit integers as strings.
     contract: { ...rest, ...stops, ...(seed === undefined ? {} : { seed: String(seed) }) },
     openai: {
       ...Object.fromEntries(

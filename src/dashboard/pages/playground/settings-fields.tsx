@@ -4,7 +4,7 @@ import { type NumberSetting, numberSettings, type Settings } from "./requests.js
 
 const advanced: readonly NumberSetting[] = ["frequencyPenalty", "presencePenalty", "seed"];
 
-/** Whether the settings are beside the conversation: above it, they are closed at first. */
+/** Whether the window is wide enough for settings next to the conversation. Otherwise they are above it, closed at first. */
 export function isSideBySide(): boolean {
   return window.matchMedia("(min-width: 1001px)").matches;
 }
@@ -14,7 +14,7 @@ interface SettingsFieldsProps {
   readonly onChange: (settings: Settings) => void;
   /** Only chat has a system prompt and tools. */
   readonly isChat: boolean;
-  /** Of the last request. */
+  /** The last request's error if it names a setting; otherwise null. */
   readonly error: FieldError | null;
 }
 

@@ -9,7 +9,7 @@ import { type Column, Table } from "../../ui/table.js";
 import { Facts } from "../../ui/values.js";
 import { numberOf, prettyJson, queryOf, resultOf, type Step, stepsOf, toneOf } from "./request.js";
 
-/** One request: its facts, the waterfall of its steps, and its content if that is kept. */
+/** One request: its facts, the waterfall of its steps, and its content if the service stores it. */
 export function RequestView({ id }: { readonly id: string }) {
   const { query } = useLocation();
   const { value, error, reload } = useData(

@@ -26,7 +26,7 @@ export function tokensOf({ promptTokens, completionTokens }: RequestLogJson): st
   return `${count(promptTokens)} + ${count(completionTokens)}`;
 }
 
-/** A part of the time between arrival and end. Steps may overlap: a batch runs in several slots. */
+/** A phase of a request between its arrival and its end. Steps may overlap: a batch runs in several slots. */
 export interface Step {
   readonly title: string;
   readonly beginMs: number;
@@ -36,8 +36,8 @@ export interface Step {
 }
 
 /**
- * The steps of a request in the order of their begin. The wait before the first try is the whole wait less the gaps between
- * tries; shorter steps than a tenth of a millisecond are left out.
+ * The steps of a request in the order of their start. The wait before the first attempt is the total wait minus the gaps
+ * between attempts. Successful steps shorter than a tenth of a millisecond are left out.
  */
 export function stepsOf(log: RequestLogJson): readonly Step[] {
   const endMs = numberOf(log.durationMs);

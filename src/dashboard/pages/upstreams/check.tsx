@@ -46,7 +46,10 @@ export function TestUpstream({ upstream: { name = "" }, onClose }: TestUpstreamP
 
 const columns: readonly Column<CheckedModelJson>[] = [
   { title: "Model", cell: ({ id }) => <span class="value">{id}</span> },
-  { title: "Capabilities", cell: ({ capabilities = [] }) => capabilities.join(", ") || "None of this service" },
+  {
+    title: "Capabilities",
+    cell: ({ capabilities = [] }) => capabilities.join(", ") || "None that this service supports",
+  },
   {
     title: "Context",
     cell: ({ contextLength }) => (contextLength === undefined ? "Not stated" : `${wholeNumber(contextLength)} tokens`),
@@ -56,7 +59,7 @@ const columns: readonly Column<CheckedModelJson>[] = [
 
 const modelsShown = 50;
 
-/** What a server is and which models it lists, or why it cannot be used. */
+/** Shows the kind, version and models of a server, or why it cannot be used. */
 export function CheckResult({ result }: { readonly result: CheckUpstreamResponseJson }) {
   const { usable = false, problem = "", fix = "", kind, version = "", latencyMs, models = [] } = result;
   if (!usable) {

@@ -10,7 +10,7 @@ import { Moment } from "../../ui/values.js";
 import { inOrder, stateOf } from "./upstream.js";
 
 export interface DeploymentTableProps {
-  /** Of the upstream. */
+  /** Name of the upstream. */
   readonly name: string;
   readonly deployments: readonly UpstreamDeploymentJson[];
   readonly onChanged: () => void;
@@ -18,7 +18,7 @@ export interface DeploymentTableProps {
 
 const shownFirst = 20;
 
-/** The deployments at an upstream; drains them and puts them back. */
+/** The deployments at an upstream, each with a button that drains it or ends the draining. */
 export function DeploymentTable({ name, deployments, onChanged }: DeploymentTableProps) {
   const [isOpen, setOpen] = useState(false);
   const columns: readonly Column<UpstreamDeploymentJson>[] = [

@@ -15,7 +15,7 @@ export interface ServerFieldsProps {
 
 const nativeApis: readonly Choice[] = [{ value: "responses" }, { value: "messages" }];
 
-/** What the service needs to know of a server. */
+/** The settings of an upstream server. */
 export function ServerFields({ draft, onChange, models, headerNames }: ServerFieldsProps) {
   const isNew = headerNames === null;
   const typed = (field: "name" | "url" | "apiVersion" | "headers") => ({
@@ -82,7 +82,7 @@ export function ServerFields({ draft, onChange, models, headerNames }: ServerFie
           <ManyPicker
             label="Native APIs"
             name="native"
-            hint="APIs that the server has itself. It gets their requests as they came, instead of translated to chat."
+            hint="APIs that the server itself supports. It gets their requests unchanged, not translated to chat."
             none="None"
             choices={nativeApis}
             values={draft.native}

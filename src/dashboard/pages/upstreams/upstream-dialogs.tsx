@@ -31,7 +31,7 @@ export function AddUpstream({ onDone, onClose }: Omit<UpstreamDialogProps, "upst
   const [result, setResult] = useState<CheckUpstreamResponseJson | null>(null);
   const change = (part: Partial<UpstreamDraft>): void => {
     setDraft({ ...draft, ...part });
-    // The result of the last test is of another server or key.
+    // The last test was of another server or key.
     if (["url", "kind", "key", "headers"].some((field) => field in part)) setResult(null);
   };
   const check = async (): Promise<CheckUpstreamResponseJson> => {
@@ -78,7 +78,7 @@ function kindOf({ usable = false, kind = "", problem = "", fix = "" }: CheckUpst
   throw new Error(`${problem}: ${fix}. To add it now, choose its kind.`);
 }
 
-/** Edits a stored upstream. Its name and kind stay. */
+/** Edits a stored upstream. Its name and kind cannot change. */
 export function EditUpstream({ upstream, onDone, onClose }: UpstreamDialogProps) {
   const [before] = useState(() => draftOf(upstream));
   const [draft, setDraft] = useState(before);
@@ -103,7 +103,7 @@ export function EditUpstream({ upstream, onDone, onClose }: UpstreamDialogProps)
   );
 }
 
-/** Deletes a stored upstream; where uis.yaml has one of the same name, that one stays. */
+/** Deletes a stored upstream. An upstream of the same name in uis.yaml stays. */
 export function DeleteUpstream({ upstream, onDone, onClose }: UpstreamDialogProps) {
   const { name = "", url = "" } = upstream;
   const run = async (): Promise<void> => {

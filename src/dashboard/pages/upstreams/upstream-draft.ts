@@ -6,7 +6,7 @@ import type {
   UpdateUpstreamRequestJson,
 } from "../../../../gen/unified/admin/v1/upstream_service_pb.js";
 
-/** Bounds of a call in seconds as text; empty: the default. */
+/** Timeouts of a call in seconds as text; empty: the default. */
 export const timeouts = {
   connect: { label: "Connect (s)", name: "connect", hint: "Default 5" },
   firstByte: { label: "First byte (s)", name: "first_byte", hint: "Default 60" },
@@ -21,17 +21,17 @@ export const timeoutNames = Object.keys(timeouts) as readonly Timeout[];
 export interface UpstreamDraft extends Readonly<Record<Timeout, string>> {
   readonly name: string;
   readonly url: string;
-  /** Empty: found by a check. */
+  /** Empty: a check of the server detects it. */
   readonly kind: string;
-  /** Kind azure only. */
+  /** Only for the kind `azure`. */
   readonly apiVersion: string;
-  /** Empty: none, or the current one. */
+  /** Empty: a new upstream has no key, an existing one keeps its key. */
   readonly key: string;
-  /** One `name: value` a line. Empty: none, or the current ones. */
+  /** One `name: value` per line. Empty: a new upstream has no headers, an existing one keeps its headers. */
   readonly headers: string;
-  /** Empty: all that it lists. */
+  /** Empty: all models that the server lists. */
   readonly models: readonly string[];
-  /** APIs whose requests it gets as they came. */
+  /** APIs whose requests the server gets unchanged. */
   readonly native: readonly string[];
   readonly weight: string;
   readonly priority: string;
@@ -62,7 +62,7 @@ export function secondsOf(duration: string | undefined): string {
   return duration === undefined ? "" : String(Number.parseFloat(duration));
 }
 
-/** A check of the typed server. Throws for a malformed header line. */
+/** The request that checks the typed server. Throws for a malformed header line. */
 export function checkRequest({ url, kind, key, headers }: UpstreamDraft): CheckUpstreamRequestJson {
   return { url: url.trim(), kind, key, headers: headersOf(headers) };
 }
@@ -112,7 +112,7 @@ function durationOf(seconds: string): string {
   return `${Number(seconds)}s`;
 }
 
-/** An error of the form, as the service would name the field. */
+/** An error that the form itself finds. `param` is the field's name in errors of the service. */
 class FormError extends Error {
   override readonly name = "FormError";
   readonly param: string;

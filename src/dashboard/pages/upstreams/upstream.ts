@@ -2,7 +2,7 @@
 import type { UpstreamDeploymentJson, UpstreamJson } from "../../../../gen/unified/admin/v1/upstream_pb.js";
 import { wholeNumber } from "../../lib/format.js";
 
-/** Kinds of servers with their names; empty: found by the service. */
+/** Titles of the kinds of servers. With the empty kind, the service detects it. */
 export const kindTitles: Readonly<Record<string, string>> = {
   "": "Detect",
   openai: "OpenAI",
@@ -38,14 +38,14 @@ export function isStored({ source }: UpstreamJson): boolean {
   return source === "stored";
 }
 
-/** Where it can be changed. */
+/** Where the upstream can be changed. */
 export function sourceText(upstream: UpstreamJson): string {
   return isStored(upstream) ? "Added here" : "uis.yaml (read-only)";
 }
 
 const namesMax = 10;
 
-/** Which of its models are offered. */
+/** Which models of the upstream are offered. */
 export function modelsText({ models = [], discover = "0s" }: UpstreamJson): string {
   const more = models.length > namesMax ? ` and ${wholeNumber(models.length - namesMax)} more` : "";
   if (models.length > 0) return `${models.slice(0, namesMax).join(", ")}${more}`;
@@ -54,7 +54,7 @@ export function modelsText({ models = [], discover = "0s" }: UpstreamJson): stri
     : "Those named in uis.yaml";
 }
 
-/** Its keys, as far as they are shown. */
+/** The number of the upstream's API keys and, if known, the last characters. */
 export function keyText({ keyCount = 0, keyHint = "" }: UpstreamJson): string {
   if (keyCount === 0) return "None";
   const ending = keyHint === "" ? "" : `, …${keyHint}`;

@@ -146,7 +146,7 @@ function UpstreamFacts({ upstream }: { readonly upstream: UpstreamJson }) {
   );
 }
 
-/** The bounds of its calls, in the order in which they apply. */
+/** The timeouts of calls to the upstream, in the order in which they apply. */
 function timeoutsOf({ connect, firstByte, idle, total }: UpstreamJson): string | null {
   if (connect === undefined) return null;
   const [toConnect, toFirstByte, inIdle, inTotal] = [connect, firstByte, idle, total].map(secondsOf);

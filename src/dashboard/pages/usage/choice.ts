@@ -1,4 +1,4 @@
-/** What the usage page shows. It is kept in the URL, so that a copied link shows the same. */
+/** The selection of the usage page. It is in the URL, so that a copied link shows the same data. */
 import type { QueryUsageRequestJson, UsageGroupJson } from "../../../../gen/unified/admin/v1/usage_service_pb.js";
 import type { Measure } from "./sums.js";
 
@@ -40,7 +40,7 @@ export interface Choice {
   /** Empty for the account `default`. */
   readonly account: string;
   readonly range: RangeName;
-  /** First and last day in UTC, as `2026-11-30`; used by the range `days`. */
+  /** First and last day in UTC, in the form `2026-11-30`; used by the range `days`. */
   readonly from: string;
   readonly to: string;
   readonly by: Grouping;

@@ -41,7 +41,7 @@ export interface ThresholdProgress {
   readonly text: string;
 }
 
-/** The highest percentage that was reached. */
+/** Whether the limit is reached or, if not, the highest percentage that is. */
 export function progressOf({ used, limit, percents = [], action }: ThresholdJson): ThresholdProgress {
   const share = shareOf({ used, limit });
   if (share >= 1) {

@@ -72,7 +72,7 @@ interface BoundedProps {
   readonly children: (shown: readonly UsageRow[]) => preact.ComponentChild;
 }
 
-/** Renders the first rows; all of them on request. */
+/** Renders the first rows, and all rows after a click. */
 function Bounded({ rows, children }: BoundedProps) {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -98,7 +98,7 @@ function labelOf({ by }: Choice, nameOf: (id: string) => string): (row: UsageRow
   };
 }
 
-/** The word that requests, metrics and the API use. */
+/** The name of the operation as in the API and in metrics. */
 function operationTitle(operation: string): string {
   return operation === "" ? "Not recorded" : operation;
 }

@@ -54,7 +54,7 @@ function isUnused(buckets: readonly UsageBucketJson[]): boolean {
   return buckets.every(({ results = [] }) => results.length === 0);
 }
 
-/** Two years of days. */
+/** The most pages that are read: enough for two years of days. */
 const pagesMax = 24;
 
 async function read(choice: Choice, signal: AbortSignal): Promise<readonly UsageBucketJson[]> {

@@ -39,7 +39,7 @@ export interface EndpointDialogProps {
 export interface EndpointHealth {
   readonly status: "Enabled" | "Failing" | "Disabled";
   readonly tone: "good" | "bad" | "plain";
-  /** Why it is disabled; otherwise empty. */
+  /** Why the endpoint is disabled; empty if it is enabled. */
   readonly reason: string;
 }
 

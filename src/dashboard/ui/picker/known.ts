@@ -1,4 +1,4 @@
-/** Models, keys, accounts and endpoints of the service as choices of pickers. Null while they are read; an error leaves the last answer. */
+/** Models, keys, accounts and endpoints of the service as choices of pickers. Null until they are read, also after an error. */
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import { call } from "../../lib/api.js";
 import { useData } from "../../lib/use-data.js";
@@ -21,7 +21,7 @@ function useApiKeys(account: string): readonly ApiKeyJson[] | null {
   return value === null ? null : (value.apiKeys ?? []);
 }
 
-/** API keys of an account, or of all with an empty one, newest first. */
+/** API keys of `account` or, if it is empty, of all accounts, newest first. */
 export function useKeyChoices(account: string): readonly Choice[] | null {
   const keys = useApiKeys(account);
   if (keys === null) return null;

@@ -14,9 +14,9 @@ export interface PickerProps {
   /** Empty: none. */
   readonly value: string;
   readonly onChange: (value: string) => void;
-  /** Title of the empty value, as “All accounts”; without it a value is required. */
+  /** Title of the empty value, such as “All accounts”; without it a value is required. */
   readonly none?: string;
-  /** Accepts typed text that is not a choice, as a new account or a prefix with an asterisk. */
+  /** Accepts typed text that is not a choice, such as a new account or a prefix with an asterisk. */
   readonly acceptsOther?: boolean;
 }
 
@@ -44,9 +44,9 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
   const list = useRef<HTMLDivElement>(null);
   /** The typed text; null while the selection is shown. */
   const [typed, setTyped] = useState<string | null>(null);
-  /** The same before it is rendered: the next key can come earlier. */
+  /** The typed text before it is rendered, because the next key press can come earlier. */
   const latest = useRef<string | null>(null);
-  /** Whether the typed text is taken as soon as the choices are there. */
+  /** Whether the typed text is selected as soon as the choices are loaded. */
   const isWaiting = useRef(false);
   const [isOpen, setOpen] = useState(false);
   const [active, setActive] = useState(0);
@@ -93,7 +93,7 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
     close();
     if (choice !== value) onChange(choice);
   };
-  /** Takes typed text when the focus leaves. */
+  /** Selects the choice that the typed text means, when the focus leaves. */
   const settle = (): void => {
     const text = latest.current?.trim();
     if (text === undefined) {
@@ -196,7 +196,7 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
 export interface ManyPickerProps extends Omit<PickerProps, "value" | "onChange" | "none"> {
   readonly values: readonly string[];
   readonly onChange: (values: readonly string[]) => void;
-  /** What an empty selection means, as “All models”. */
+  /** Text for an empty selection, such as “All models”. */
   readonly none: string;
 }
 

@@ -21,7 +21,7 @@ def chunk(delta, finish=None):
 
 @serve.deployment(
     num_replicas=2,
-    # One replica carries the load of the test alone, three times over.
+    # One replica could carry three times the load of the test.
     max_ongoing_requests=16,
     max_queued_requests=32,
     health_check_period_s=1,
@@ -34,7 +34,7 @@ class Chat:
         self.note()
 
     def note(self, change=0):
-        """The test reads the number of running requests of each process."""
+        """Writes the number of this process's running requests to a file that the test reads."""
         self.running += change
         path = os.path.join(folder, f"running-{os.getpid()}")
         with open(path + ".new", "w") as file:
