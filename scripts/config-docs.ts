@@ -149,6 +149,7 @@ function renderLater(): string {
       isLater(schema) || isGroupOfLater(schema) ? [`models[].${name}`] : [],
     ),
   ];
+  if (names.length === 0) return "";
   return (
     "## Not in this version\n\nThese settings accept only their defaults, so that no accepted setting is ignored: " +
     `${names.map((name) => `\`${name}\``).join(", ")}.\n`

@@ -51,7 +51,7 @@ export function createProgram(io: CliIo, setExitCode: (code: number) => void): C
   addConfig(program, commands);
   addCompletion(program, commands);
   const doctor = program.command("doctor").description("check this machine and the configuration");
-  commands.onMachine(
+  commands.onServiceOrFolder(
     doctor,
     async () => (await import("./commands/doctor.js")).doctor,
     "uis doctor",

@@ -153,7 +153,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("sign-in page, state in %s", (s
     await visit.go("keys");
     await page.route("**/SignOut", (route) => route.fulfill({ status: 503, json: away }));
     await page.getByRole("button", { name: "Sign out" }).click();
-    await page.getByRole("navigation").getByRole("alert").getByText(away.message).waitFor();
+    await page.locator(".navigation").getByRole("alert").getByText(away.message).waitFor();
     await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     await page.unroute("**/SignOut");

@@ -49,7 +49,7 @@ async function checkStored(
   { masterKey }: Secrets,
 ): Promise<readonly Check[]> {
   const withoutService = fallbackChecks(config, null);
-  if ((await readServiceFile(config.data_dir)) === null) {
+  if (!(await hasService(options, config))) {
     return [...(await storedUpstreamChecks(config, masterKey)), ...withoutService];
   }
   try {
@@ -65,14 +65,19 @@ async function checkStored(
   }
 }
 
-/** The findings of the service that uses the data folder; none if no service runs. */
+/** Whether a service is named with `--url`, or uses the data folder. */
+async function hasService({ url }: CommandOptions, { data_dir: dataDir }: Config): Promise<boolean> {
+  return url !== undefined || (await readServiceFile(dataDir)) !== null;
+}
+
+/** The findings of the service that is named or uses the data folder; none if no service runs. */
 async function checkRunning(
   io: CliIo,
   options: CommandOptions,
-  { data_dir: dataDir }: Config,
+  config: Config,
   known: readonly Check[],
 ): Promise<readonly Check[]> {
-  if ((await readServiceFile(dataDir)) === null) return [];
+  if (!(await hasService(options, config))) return [];
   try {
     const { system } = await callAsAdministrator(io, options, SystemService, (client) => client.getSystem({}));
     return system === undefined ? [] : runningChecks(system, known);

@@ -61,7 +61,7 @@ async function httpSettings(deps: ListenerDeps) {
   const { keep_alive: keepAlive } = config.sse;
   const openAi = createOpenAiRoutes({ ...deps, keepAlive, pages, otherPaths: anthropicPaths });
   const anthropic = createAnthropicRoutes({ ...deps, keepAlive });
-  const files = createStaticRoutes(await readStaticFiles(), ids);
+  const files = createStaticRoutes(await readStaticFiles(), ids, openAi.refuseUnknown);
   const rest = openAi.routes.map((route) => (route.path === "/" ? withBrowserRedirect(route, ids) : route));
   const routes = new RouteTable([...connect.routes, ...rest, ...anthropic, ...files], (req, res) => {
     if (!connect.refuseUnknown(req, res)) openAi.refuseUnknown(req, res);

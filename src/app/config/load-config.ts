@@ -84,7 +84,9 @@ async function readConfigFile({ env, cwd, file: flag }: ConfigSources): Promise<
   } catch (error) {
     if (named === undefined && isMissing(error)) return { file: null, text: "" };
     const reason = isMissing(error) ? "does not exist" : `cannot be read: ${errorText(error)}`;
-    throw new ConfigError([problemAt("", `the configuration file ${file} ${reason}`)], file);
+    const remedy = isMissing(error) ? "create it with uis config init" : "make it readable for this user";
+    const fix = `${remedy}, or name another file with --config or UIS_CONFIG`;
+    throw new ConfigError([problemAt("", `the configuration file ${file} ${reason}`, fix)], file);
   }
 }
 

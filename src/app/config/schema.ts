@@ -43,9 +43,9 @@ const engineKinds = z.strictObject({
 });
 
 const redisUrl = text("a Redis URL")
-  .regex(/^(rediss?:\/\/|rediss?\+(sentinel|cluster):\/\/|[^\s/,]+:\d+(,[^\s/,]+:\d+)+$)/, {
+  .regex(/^(rediss?:\/\/|rediss?\+(sentinel|cluster):\/\/|[^\s/,]+(:\d+)?(,[^\s/,]+(:\d+)?)+$)/, {
     error:
-      "must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://, or list nodes as host:port,host:port",
+      "must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://, or list nodes of a cluster with commas: host:port,host:port",
   })
   .nullable()
   .prefault(null)
@@ -142,10 +142,10 @@ const requestSettings = z.strictObject({
 
 /** `responses:`, stored responses of the Responses API. */
 const responseSettings = z.strictObject({
-  keep: durationOrOff(60_000, 366 * 86_400_000)
+  keep: durationOrOff(1_000, 366 * 86_400_000)
     .prefault(0)
     .describe(
-      "How long responses of /v1/responses are stored, 1m to 366d; the same on all replicas. 0: none are stored, and stored ones are deleted.",
+      "How long responses of /v1/responses are stored, 1s to 366d; the same on all replicas. 0: none are stored, and stored ones are deleted.",
     ),
 });
 

@@ -66,9 +66,11 @@ export function readSecretText(name: string, variables: Variables): SecretText {
   if (plain !== undefined) return { problem: problemAt(name, `is set, and ${fileName} too: set one of them`) };
   try {
     const text = readFileSync(file, "utf8").replace(/\r?\n$/, "");
-    return text === "" ? { problem: problemAt(fileName, `${file} is empty`) } : { text, from: fileName };
+    if (text !== "") return { text, from: fileName };
+    return { problem: problemAt(fileName, `${file} is empty`, `write the value into it, or unset ${fileName}`) };
   } catch (error) {
-    return { problem: problemAt(fileName, `cannot be read: ${errorText(error)}`) };
+    const fix = "correct the path, or make the file readable for this user";
+    return { problem: problemAt(fileName, `cannot be read: ${errorText(error)}`, fix) };
   }
 }
 

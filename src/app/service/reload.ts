@@ -73,6 +73,7 @@ export function createReload({ config, upstreams: atStart, tls, limits, parts, l
       const changedLimits = changed.filter((name) => swappedLimits.has(name));
       if (changedLimits.length > 0) {
         limits.swap(toServiceLimits(next.limits));
+        parts.http.reloadTimeouts();
         log.info({ settings: changedLimits }, "limits reloaded");
       }
       if (!isDeepStrictEqual(current.rate_limits, next.rate_limits)) {

@@ -26,9 +26,9 @@ export function Navigation({ page, onSearch }: NavigationProps) {
           <Icon name="search" />
         </button>
       </header>
-      <nav class="navigation" aria-label="Main">
+      <div class="navigation">
         <Contents page={page} onSearch={onSearch} onFollow={() => {}} />
-      </nav>
+      </div>
       {isOpen && (
         <Drawer onClose={() => setOpen(false)}>
           <Contents page={page} onSearch={onSearch} onFollow={() => setOpen(false)} />
@@ -70,12 +70,12 @@ function Drawer({ onClose, children }: DrawerProps) {
         if (target === element.current) element.current?.close();
       }}
     >
-      <nav class="navigation" aria-label="Main">
+      <div class="navigation">
         <button type="button" class="quiet icon-button" aria-label="Close" onClick={() => element.current?.close()}>
           <Icon name="close" />
         </button>
         {children}
-      </nav>
+      </div>
     </dialog>
   );
 }
@@ -101,26 +101,28 @@ function Contents({ page, onSearch, onFollow }: ContentsProps) {
         Search
         <kbd>{isApple() ? "⌘K" : "Ctrl K"}</kbd>
       </button>
-      {groups.map(({ title, pages }) => (
-        <div key={title} class="navigation-group">
-          {title !== "" && <h2>{title}</h2>}
-          <ul>
-            {pages.map((entry) => (
-              <li key={entry.name}>
-                <PageLink
-                  page={entry.name}
-                  query={entry.isOfAccount === true ? { account } : {}}
-                  isCurrent={entry.name === page}
-                  onFollow={onFollow}
-                >
-                  <Icon name={entry.icon} />
-                  {entry.title}
-                </PageLink>
-              </li>
-            ))}
-          </ul>
-        </div>
-      ))}
+      <nav aria-label="Main">
+        {groups.map(({ title, pages }) => (
+          <div key={title} class="navigation-group">
+            {title !== "" && <h2>{title}</h2>}
+            <ul>
+              {pages.map((entry) => (
+                <li key={entry.name}>
+                  <PageLink
+                    page={entry.name}
+                    query={entry.isOfAccount === true ? { account } : {}}
+                    isCurrent={entry.name === page}
+                    onFollow={onFollow}
+                  >
+                    <Icon name={entry.icon} />
+                    {entry.title}
+                  </PageLink>
+                </li>
+              ))}
+            </ul>
+          </div>
+        ))}
+      </nav>
       <Foot />
     </>
   );

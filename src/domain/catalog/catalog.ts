@@ -36,6 +36,8 @@ export class Catalog {
   /** Former models that still have requests, each with a promise of its unload. */
   readonly #finishing = new Map<CatalogModel, Promise<void>>();
   readonly #closing = new AbortSource();
+  /** Ids of models that an administrator unloaded: requests of them get 503 instead of 404 until the model is loaded or removed. */
+  readonly #unloaded = new Set<string>();
   /** False during the start, while models are being listed: an unknown model may then still be added. */
   #isComplete = true;
 
@@ -88,7 +90,10 @@ export class Catalog {
     return model !== undefined && mayUseModel(principal, id) ? model : null;
   }
 
-  /** Returns the model, or throws the same 404 for an unknown model and one that the key may not use (ERR-5, MODEL-7). */
+  /**
+   * Returns the model, or throws the same 404 for an unknown model and one that the key may not use (ERR-5, MODEL-7), and 503
+   * for one that an administrator unloaded (ERR-24).
+   */
   require(id: string, principal: Principal): CatalogModel {
     const model = this.find(id, principal);
     if (model !== null) return model;
@@ -96,6 +101,10 @@ export class Catalog {
       throw new ServiceError("model_loading", "The service is starting: not all of its models are listed yet.", {
         retryAfterMs: startingRetryMs,
       });
+    }
+    if (this.#unloaded.has(id) && mayUseModel(principal, id)) {
+      const message = `The model '${id}' was unloaded by an administrator. It can be used once it is loaded again.`;
+      throw new ServiceError("model_not_loaded", message, { param: "model", shouldRetry: false });
     }
     throw new ServiceError(
       "model_not_found",
@@ -165,8 +174,17 @@ export class Catalog {
     return this.#models.get(id) ?? null;
   }
 
+  /** Removes a model whose id stays known; its running requests finish. Nothing happens for an unknown id. */
+  async unload(id: string): Promise<void> {
+    if (!this.#models.has(id)) return;
+    const removed = this.remove(id);
+    this.#unloaded.add(id);
+    await removed;
+  }
+
   /** Removes a model; its running requests finish. False for an unknown id. */
   async remove(id: string, former: Former = "unload"): Promise<boolean> {
+    this.#unloaded.delete(id);
     const model = this.#models.get(id);
     if (model === undefined) return false;
     this.#change((models) => models.delete(id));
@@ -182,6 +200,7 @@ export class Catalog {
     const opened = definitions.map((definition, i) => {
       return new CatalogModel(this.#deps, definition, createdAtMs[i] ?? nowMs);
     });
+    for (const id of ids) this.#unloaded.delete(id);
     this.#change((models) => {
       for (const model of opened) if (!models.has(model.id)) models.set(model.id, model);
     });

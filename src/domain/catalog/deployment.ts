@@ -257,7 +257,9 @@ export class Deployment implements RoutedDeployment {
       });
     });
     if (this.model !== null) return this.model;
-    throw new ServiceError("model_not_loaded", notLoadedText, { cause: this.failure, retryAfterMs: loadingRetryMs });
+    // Only a model that is unloaded while idle is loaded again by a later request.
+    const advice = this.#idle?.caps == null ? { shouldRetry: false } : { retryAfterMs: loadingRetryMs };
+    throw new ServiceError("model_not_loaded", notLoadedText, { cause: this.failure, ...advice });
   }
 }
 

@@ -85,12 +85,13 @@ export class ModelAdmin {
 
   async unload(id: string): Promise<StoredModel> {
     const model = await this.#require(id);
-    await this.#deps.catalog.remove(id);
+    await this.#deps.catalog.unload(id);
     return model;
   }
 
   async remove(id: string): Promise<StoredModel> {
-    const model = await this.unload(id);
+    const model = await this.#require(id);
+    await this.#deps.catalog.remove(id);
     await this.#deps.store.remove(id);
     return model;
   }
@@ -111,7 +112,7 @@ export class ModelAdmin {
     if (caps !== null) return;
     const cause = deployments.find((deployment) => deployment.failure !== null)?.failure;
     const message = `${model.id} is stored, but could not be loaded: ${cause?.message ?? "?"}`;
-    throw new ServiceError("model_not_loaded", message, { cause });
+    throw new ServiceError("model_not_loaded", message, { cause, shouldRetry: false });
   }
 
   async #require(id: string): Promise<StoredModel> {

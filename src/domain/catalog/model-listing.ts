@@ -77,6 +77,7 @@ function sameModel(a: Model, b: Model | undefined): boolean {
     a.ownedBy === b.ownedBy &&
     a.contextLength === b.contextLength &&
     a.dimensions === b.dimensions &&
+    a.toolCalling === b.toolCalling &&
     a.capabilities.join() === b.capabilities.join()
   );
 }

@@ -48,6 +48,10 @@ export function serviceErrorOf(thrown: unknown): ServiceError {
     const code = ofTool ? "invalid_function_parameters" : known.code;
     return new ServiceError(code, message, { param: param ?? undefined, cause: thrown });
   }
+  // It loads again by itself only where the engine says so (ERR-24).
+  if (thrown.code === "model_not_loaded" && !thrown.retryable) {
+    return new ServiceError(known.code, known.text, { cause: thrown, shouldRetry: false });
+  }
   const wait = known.retryAfterMs === undefined ? {} : { retryAfterMs: thrown.retryAfterMs ?? known.retryAfterMs };
   return new ServiceError(known.code, known.text, { cause: thrown, ...wait });
 }

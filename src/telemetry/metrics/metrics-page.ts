@@ -140,7 +140,7 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
     uis_requests_running: byModel(({ running }) => running, true),
     uis_requests_waiting: byModel(({ waiting }) => waiting, true),
     uis_engine_restarts_total: byModel(({ engineRestarts }) => engineRestarts, false),
-    uis_retry_budget_exhausted_total: byModel(({ triesDenied }) => triesDenied, false),
+    uis_retry_budget_exhausted_total: byModel(({ triesDenied }) => triesDenied, true),
     uis_usage_spool_size: () => single(spooled().size),
     uis_usage_memory_only: () => single(spooled().memoryOnly),
     uis_usage_spool_oldest_seconds: () => single(ageSeconds(spooled().oldestAtMs, now())),
@@ -158,7 +158,7 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
   } satisfies Partial<Record<MetricName, Collect>>;
 }
 
-/** Counts above 0 and, with `isAtRestShown`, 0 for models that were used. Models that were never used have no line. */
+/** Counts above 0 and, with `isAtRestShown`, 0 for models that were used. Models without the count have no line. */
 function sumsByLabel(
   calls: CallMetrics,
   models: readonly ModelState[],
@@ -167,7 +167,8 @@ function sumsByLabel(
 ): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
   for (const model of models) {
-    const count = countOf(model) ?? 0;
+    const count = countOf(model);
+    if (count === null) continue;
     if (count === 0 && !(isAtRestShown && calls.hasLabel(model.id))) continue;
     const label = calls.labelOf(model.id);
     sums.set(label, (sums.get(label) ?? 0) + count);

@@ -9,7 +9,7 @@ import type { Browser } from "../../domain/call/call-context.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { RpcHandler, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
-import { isRpcPath, rpcStatus, unknownRpc } from "../../domain/rpc/rpc-status.js";
+import { isRpcPath, rpcStatus, type StatusParts, unknownRpc } from "../../domain/rpc/rpc-status.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
 import { drained, writeText } from "../http/answer.js";
 import { type BodyDeps, readBody } from "../http/body.js";
@@ -51,7 +51,16 @@ export function createConnectRoutes(deps: ConnectDeps) {
     const path = grpcPath(handler.method);
     const operation = operationByRpcPath.get(path);
     if (operation === undefined) throw new Error(`${path} is missing from the table of operations`);
-    return { path, handle: (req, res) => void serve(handler, operation, req, res) };
+    return {
+      path,
+      handle: (req, res) => void serve(handler, operation, req, res),
+      refuse: (req, res, error) => answerFault(req, res, rpcStatus(error, handler.method), errorRow(error.code).http),
+    };
+  }
+
+  /** Answers a request that no handler has taken, in its own protocol. `httpStatus` is used where the protocol has no status. */
+  function answerFault(req: IncomingMessage, res: ServerResponse, status: StatusParts, httpStatus: number): void {
+    answerError(req, res, requestedForm(req)?.protocol ?? null, status, ids.requestId(), httpStatus);
   }
 
   function serve(handler: RpcHandler, operation: Operation, req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -98,10 +107,9 @@ export function createConnectRoutes(deps: ConnectDeps) {
     /** Answers a request whose path has no route, if it is an RPC call, and returns true. False: it is not an RPC call. */
     refuseUnknown(req: IncomingMessage, res: ServerResponse): boolean {
       const path = pathOf(req);
-      const form = isRpcPath(path) ? requestedForm(req) : null;
-      if (form === null) return false;
+      if (!isRpcPath(path) || requestedForm(req) === null) return false;
       const error = unknownRpc(path);
-      answerError(req, res, form.protocol, rpcStatus(error, null), ids.requestId(), errorRow(error.code).http);
+      answerFault(req, res, rpcStatus(error, null), errorRow(error.code).http);
       return true;
     },
   };

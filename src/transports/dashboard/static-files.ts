@@ -7,7 +7,7 @@ import { gzip } from "node:zlib";
 import { headers } from "../../contract/headers.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { answerAndLinger } from "../http/answer.js";
-import type { Route } from "../http/routes.js";
+import type { Route, RouteHandler } from "../http/routes.js";
 
 /** The served files, which are read once at the start. Null: they were not built. */
 export interface StaticFiles {
@@ -24,12 +24,17 @@ const yearSeconds = 31_536_000;
 /**
  * The routes of files for browsers: the dashboard, the pages about the API, and its description. None of them needs a
  * credential or shows data of this service. All addresses are relative, because a proxy may serve them below any path.
+ * `unknown` answers paths without a file, with the headers that are set before, and an id of its own.
  */
-export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requestId">): readonly Route[] {
+export function createStaticRoutes(
+  files: StaticFiles,
+  ids: Pick<IdSource, "requestId">,
+  unknown: RouteHandler,
+): readonly Route[] {
   const { dashboard, documents, openApi } = files;
 
-  /** `find` returns a file, or the text of a 404. */
-  function route(path: string, policy: string, find: (rest: string) => WebFile | string): Route {
+  /** `find` returns a file, null for a path without one, or the text of a 404 where nothing was built. */
+  function route(path: string, policy: string, find: (rest: string) => WebFile | string | null): Route {
     return {
       path,
       handle(req, res, rest) {
@@ -40,7 +45,11 @@ export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requ
           return;
         }
         const found = find(rest);
-        if (typeof found === "string") writeText(req, res, 404, found, marks);
+        if (found === null) {
+          const { [headers.requestId]: _, ...own } = marks;
+          for (const [name, value] of Object.entries(own)) res.setHeader(name, value);
+          unknown(req, res, rest);
+        } else if (typeof found === "string") writeText(req, res, 404, found, marks);
         else writeFile(req, res, found, marks);
       },
     };
@@ -51,11 +60,11 @@ export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requ
     const notBuilt = `${name} is not built here. Build it with: npm run build`;
     // The relative addresses in a page need a path that ends with a slash.
     const redirect = redirectPage(`${path.slice(1)}/`);
-    const find = (rest: string): WebFile | string => {
+    const find = (rest: string): WebFile | string | null => {
       const page = hasPages ? pageName.exec(rest) : null;
       const isPage = rest === "" || page !== null;
       const name = isPage ? `${page?.groups?.["group"] ?? ""}${indexName}` : rest;
-      return folder === null ? notBuilt : (folder.get(name) ?? "There is no such file.");
+      return folder === null ? notBuilt : (folder.get(name) ?? null);
     };
     return [route(path, policy, () => (folder === null ? notBuilt : redirect)), route(`${path}/*`, policy, find)];
   }

@@ -295,7 +295,8 @@ const detailsTrailer = "grpc-status-details-bin";
 
 /**
  * The status of an error for grpc-js: its metadata and packed details become trailers. Method null: the RPC is unknown.
- * `code` replaces the error's own code. If SDKs are advised not to retry, gRPC libraries get the same advice.
+ * `code` replaces the error's own code. A known wait is sent as pushback; without one, gRPC libraries are advised not to retry
+ * if SDKs are.
  */
 export function grpcStatus(
   error: ServiceError,
@@ -308,7 +309,7 @@ export function grpcStatus(
   const packed = setTrailerStatus(new Headers(), connectError).get(detailsTrailer);
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(advice)) metadata.set(name, value);
-  const pushback = advice[headers.shouldRetry] === "false" ? "-1" : advice[headers.retryAfterMs];
+  const pushback = advice[headers.retryAfterMs] ?? (advice[headers.shouldRetry] === "false" ? "-1" : undefined);
   if (pushback !== undefined) metadata.set(pushbackTrailer, pushback);
   if (packed !== null) metadata.set(detailsTrailer, Buffer.from(packed, "base64"));
   metadata.set(headers.requestId, requestId);

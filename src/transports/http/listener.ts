@@ -168,6 +168,13 @@ export function createHttpListener(deps: HttpListenerDeps) {
       });
     },
 
+    /** Applies changed timeouts of the limits, also to open connections. */
+    reloadTimeouts(): void {
+      server.headersTimeout = limits.headersTimeoutMs;
+      server.requestTimeout = limits.requestTimeoutMs;
+      server.keepAliveTimeout = limits.keepAliveTimeoutMs;
+    },
+
     /** Makes new connections use the new certificate. Throws and keeps the old one if certificate and key do not fit. */
     reloadTls(files: TlsFiles): void {
       if (server instanceof https.Server) server.setSecureContext(secureContext(files));

@@ -116,6 +116,24 @@ describe("bounds of messages", () => {
     );
   });
 
+  it("a fault in the head of a request is answered in the request's own protocol (GRPC-21)", async () => {
+    const call = (type: string) =>
+      request(
+        service.http + chat,
+        { ...authorized(service.key, type), "x-many": Array.from({ length: 101 }, () => "x") },
+        "{}",
+      );
+    const reason = "REQUEST_HEADERS_TOO_LARGE";
+    const unary = await call("application/json");
+    expect(unary.status).toBe(431);
+    expect(connectErrorOf(unary)).toMatchObject({ reason });
+    const streamed = await call("application/connect+json");
+    expect(streamed.status).toBe(200);
+    expect(connectErrorOf(streamed)).toMatchObject({ reason });
+    const { status, headers } = await call("application/grpc-web+proto");
+    expect([status, headers["grpc-status"]]).toEqual([200, "8"]);
+  });
+
   it("allow at most 16 KiB for RPCs of sessions, which need no credential, on every protocol (SEC-9, SEC-5)", async () => {
     const tooLarge = { reason: "REQUEST_TOO_LARGE" };
     const { signIn, completeSetup, changePassword } = SessionService.method;

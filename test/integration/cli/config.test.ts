@@ -56,7 +56,7 @@ describe("uis config check", () => {
         column: null,
         path: "HF_TOKEN_FILE",
         message: expect.stringContaining("cannot be read"),
-        hint: null,
+        hint: "correct the path, or make the file readable for this user",
       },
       { line: null, column: null, path: "UIS_ADMIN_TOKEN", message: expect.stringContaining("16 to 256"), hint: null },
       {
@@ -64,7 +64,7 @@ describe("uis config check", () => {
         column: null,
         path: "UIS_MASTER_KEY_FILE",
         message: expect.stringContaining("cannot be read"),
-        hint: null,
+        hint: "correct the path, or make the file readable for this user",
       },
     ]);
     await writeFile(join(cwd, "bad.yaml"), bad);

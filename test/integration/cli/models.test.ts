@@ -105,6 +105,28 @@ describe("uis models with a running service", () => {
     await models("rm", "a-model-with-a-longer-name");
   });
 
+  it("a model that is unloaded by hand is 503 with the advice not to retry, and one that is removed 404 (ERR-24)", async () => {
+    const chat = async () => {
+      const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
+      const body = JSON.stringify({ model: "by-hand", max_tokens: 1, messages: [{ role: "user", content: "Hi" }] });
+      const response = await fetch(`${service.api}/chat/completions`, { method: "POST", headers, body });
+      const { error } = (await response.json()) as { error?: { code: string } };
+      const [shouldRetry, wait] = ["x-should-retry", "retry-after"].map((name) => response.headers.get(name));
+      return { status: response.status, code: error?.code ?? null, shouldRetry, wait };
+    };
+    const refused = { status: 503, code: "model_not_loaded", shouldRetry: "false", wait: null };
+    await models("import", "chat.gguf", "--id", "by-hand");
+    await admin.unloadModel({ id: "by-hand" });
+    expect(await chat()).toEqual(refused);
+    await admin.unloadModel({ id: "by-hand" });
+    expect(await chat()).toEqual(refused);
+    await admin.loadModel({ id: "by-hand" });
+    expect(await chat()).toMatchObject({ status: 200 });
+    await admin.unloadModel({ id: "by-hand" });
+    await models("rm", "by-hand");
+    expect(await chat()).toMatchObject({ status: 404, code: "model_not_found" });
+  });
+
   it("inspects a model without a file with the data of the service", async () => {
     const { code, stdout } = await models("inspect", "test-embed", "--json");
     expect({ code, ...(JSON.parse(stdout) as Model) }).toEqual({ code: 0, ...(await listed())[1] });

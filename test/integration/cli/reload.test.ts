@@ -52,6 +52,18 @@ it("SIGHUP replaces models, names changes that need a restart, and changes nothi
   expect(await models()).toEqual(["other"]);
 });
 
+it("SIGHUP changes how long idle connections of HTTP are kept (CONN-4)", async () => {
+  const file = join(cwd, "uis.yaml");
+  await writeFile(file, "limits: { keep_alive_timeout: 50s }\n");
+  const service = serve();
+  const { api } = await service.ready;
+  const keptFor = async () => (await fetch(`${api}/models`)).headers.get("keep-alive");
+  expect(await keptFor()).toBe("timeout=50");
+  await writeFile(file, "limits: { keep_alive_timeout: 20s }\n");
+  service.child.kill("SIGHUP");
+  await expect.poll(keptFor).toBe("timeout=20");
+});
+
 it("SIGHUP loads only changed models: an unchanged one keeps its cache", async () => {
   const file = join(cwd, "uis.yaml");
   // If the model were loaded again, its next call would fail like the first one.

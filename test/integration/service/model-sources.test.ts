@@ -72,7 +72,7 @@ async function answersInTheEnd(service: RunningService): Promise<void> {
 async function isRefusedForGood(service: RunningService): Promise<void> {
   await expect
     .poll(() => ask(service, "from-hub"), { timeout: 60_000 })
-    .toMatchObject({ status: 503, code: "model_not_loaded" });
+    .toMatchObject({ status: 503, code: "model_not_loaded", retryAfter: null });
 }
 
 /** Checks that the scripted model answers: a failing source does not affect the rest of the service. */

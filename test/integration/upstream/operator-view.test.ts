@@ -78,8 +78,8 @@ describe("an operator of upstreams sees", () => {
       '{deployment="broken/x"}': 0,
       '{deployment="works/x"}': 0,
     });
-    // A count of 0 has no line: most models never deny a try.
-    expect(metricLines(page, "uis_retry_budget_exhausted_total")).toEqual({});
+    // 0 for each model with upstream deployments that was used, so that a rate has a start.
+    expect(metricLines(page, "uis_retry_budget_exhausted_total")).toEqual({ '{model="m"}': 0 });
   });
 
   it("the error of prompt estimates, which token limits use, in the metrics", async () => {

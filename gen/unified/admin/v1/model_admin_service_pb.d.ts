@@ -1153,7 +1153,8 @@ export declare const ModelAdminService: GenService<{
     output: typeof LoadModelResponseSchema;
   },
   /**
-   * Removes a model from the catalog and frees its memory; its file stays. Running requests finish.
+   * Removes a model from the catalog and frees its memory; its file stays. Running requests finish; new ones fail with
+   * `model_not_loaded` until it is loaded again.
    *
    * @generated from rpc unified.admin.v1.ModelAdminService.UnloadModel
    */

@@ -237,7 +237,8 @@ function withoutSecrets(text: string, keys: readonly string[]): string {
   return clean.replace(/\bsk-[\w*-]{6,}/g, "…").replace(/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>)]+/gi, "…");
 }
 
-const retryAfterMaxMs = 3_600_000;
+/** A week: longer waits are faults of the server, such as a date in another year. */
+const retryAfterMaxMs = 7 * 86_400_000;
 
 /** The wait that the headers name, in milliseconds; null: none. */
 export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | null {

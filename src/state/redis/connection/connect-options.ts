@@ -153,9 +153,9 @@ const ports = { single: 6379, sentinel: 26379, cluster: 6379 } as const;
 const fix =
   "write redis://[user:password@]host:port/0, rediss:// for TLS, redis+sentinel://host1,host2/name, redis+cluster://a,b,c or a:6379,b:6379";
 
-/** Throws StateOpenError, which never shows the password. */
+/** Throws StateOpenError, which never shows the password. The nodes of a cluster may each have the scheme. */
 export function parseRedisUrl(url: string): RedisTarget {
-  const parts = form.exec(url.trim())?.groups;
+  const parts = form.exec(url.trim().replace(/,\s*rediss?:\/\//g, ","))?.groups;
   if (parts?.["hosts"] === undefined) throw unreadable(url, "it is not a Redis URL");
   const hosts = parts["hosts"].split(",");
   const kind = kindOf(parts["kind"], hosts.length);

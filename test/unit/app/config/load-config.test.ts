@@ -139,7 +139,12 @@ describe("a secret of the environment", () => {
         { ...empty, path: name, message: `is set, and ${file} too: set one of them` },
       ]);
       expect(await problemsOf(null, { env: { [file]: join(folder, "gone") } })).toEqual([
-        { ...empty, path: file, message: expect.stringMatching(/^cannot be read: /) },
+        {
+          ...empty,
+          path: file,
+          message: expect.stringMatching(/^cannot be read: /),
+          hint: "correct the path, or make the file readable for this user",
+        },
       ]);
     },
   );
@@ -185,6 +190,7 @@ describe("problems of a configuration", () => {
   it("include a named file that does not exist", async () => {
     const [problem] = await problemsOf(null, { file: "gone.yaml" });
     expect(problem?.message).toBe(`the configuration file ${join(folder, "gone.yaml")} does not exist`);
+    expect(problem?.hint).toBe("create it with uis config init, or name another file with --config or UIS_CONFIG");
   });
 
   it("include settings that contradict each other", async () => {
@@ -267,6 +273,8 @@ describe("the setting state.redis_url", () => {
     "rediss://user:secret@h:6380/1",
     "redis+sentinel://a,b/main",
     "redis+cluster://a,b,c",
+    "a,b,c",
+    "redis://a:6379,redis://b:6379",
     "a:7000,b:7000",
   ])("accepts %s, also from the variable", async (url) => {
     expect((await load(`state: { redis_url: "${url}" }\n`)).state.redis_url).toBe(url);

@@ -67,6 +67,8 @@ describe("waiting for a model", () => {
     await expect(waiting).rejects.toMatchObject({
       code: "model_not_loaded",
       message: expect.not.stringContaining("secret"),
+      shouldRetry: false,
+      retryAfterMs: null,
     });
     expect(clock.pending).toBe(0);
   });

@@ -95,7 +95,8 @@ describe("a model with keep_alive", () => {
     await pass(keepAliveMs);
     await pass(1_000);
     failing.next = true;
-    await expect(deployment.onceLoaded(never)).rejects.toMatchObject({ code: "model_not_loaded" });
+    const again = { code: "model_not_loaded", shouldRetry: null, retryAfterMs: 10_000 };
+    await expect(deployment.onceLoaded(never)).rejects.toMatchObject(again);
     await expect(deployment.onceLoaded(never)).rejects.toMatchObject({ code: "model_not_loaded" });
     expect(events).toEqual(["load", "unload", "load"]);
     failing.next = false;

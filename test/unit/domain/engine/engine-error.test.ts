@@ -27,15 +27,24 @@ describe("serviceErrorOf", () => {
 
   it("transient errors carry a Retry-After", () => {
     for (const code of ["overloaded", "model_loading", "model_not_loaded"] as const) {
-      expect(serviceErrorOf(new EngineError(code, "x")).retryAfterMs).toBeGreaterThanOrEqual(1_000);
+      expect(serviceErrorOf(new EngineError(code, "x", { retryable: true })).retryAfterMs).toBeGreaterThanOrEqual(
+        1_000,
+      );
     }
     expect(serviceErrorOf(new EngineError("overloaded", "x")).retryAfterMs).toBe(1_000);
   });
 
   it("the engine's own Retry-After takes precedence (RETRY-1)", () => {
     for (const code of ["overloaded", "model_loading", "model_not_loaded"] as const) {
-      expect(serviceErrorOf(new EngineError(code, "x", { retryAfterMs: 42_000 })).retryAfterMs).toBe(42_000);
+      expect(serviceErrorOf(new EngineError(code, "x", { retryable: true, retryAfterMs: 42_000 })).retryAfterMs).toBe(
+        42_000,
+      );
     }
+  });
+
+  it("a model that does not load by itself is reported with the advice not to retry, and without a wait (ERR-24)", () => {
+    const error = serviceErrorOf(new EngineError("model_not_loaded", "there are no weights"));
+    expect(error).toMatchObject({ code: "model_not_loaded", shouldRetry: false, retryAfterMs: null });
   });
 
   it("the error code of a schema depends on its field (TOOL-14, RF-4)", () => {

@@ -154,7 +154,7 @@ describe("conversion of errors of upstream servers to EngineError", () => {
     [{ "retry-after-ms": "250", "retry-after": "7" }, 250],
     [{ "retry-after": new Date(nowMs + 20_000).toUTCString() }, 20_000],
     [{ "retry-after": new Date(nowMs - 20_000).toUTCString() }, 0],
-    [{ "retry-after": "99999999" }, 3_600_000],
+    [{ "retry-after": "99999999" }, 7 * 86_400_000],
     [{ "retry-after": "soon" }, null],
     [{}, null],
   ])("reads the wait from the headers %j", (headers, waitMs) => {

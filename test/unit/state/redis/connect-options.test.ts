@@ -19,6 +19,19 @@ describe("parseRedisUrl", () => {
         ],
       },
     ],
+    ...["a,b:7000", "redis://a,redis://b:7000", "redis+cluster://a,b:7000"].map(
+      (url) =>
+        [
+          url,
+          {
+            kind: "cluster",
+            addresses: [
+              { host: "a", port: 6379 },
+              { host: "b", port: 7000 },
+            ],
+          },
+        ] as const,
+    ),
     ["redis+cluster://a", { kind: "cluster", addresses: [{ host: "a", port: 6379 }] }],
     ["rediss+cluster://a,b", { kind: "cluster", isTls: true }],
     [

@@ -78,7 +78,7 @@ it("the metrics page shows the waiting entries for each resource that accounts s
 it("the metrics page has at most 300 bytes for a used model, none for others, and 20 histograms (E-15)", async () => {
   const calls = new CallMetrics();
   const models = Array.from({ length: 500 }, (_, i) => `model-${i}`);
-  const state = { running: 0, waiting: 0, engineRestarts: 0, triesDenied: 0 };
+  const state = { running: 0, waiting: 0, engineRestarts: 0, triesDenied: null };
   const sources = { ...metricsAtRest, models: () => models.map((id) => ({ id, ...state })) };
   const render = () => createMetricsPage(calls, sources).render();
   const unused = await render();

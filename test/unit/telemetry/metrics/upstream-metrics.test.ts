@@ -5,7 +5,9 @@ import { UpstreamMetrics, type UpstreamSources } from "../../../../src/telemetry
 import { metricLines, metricsAtRest } from "../../../support/metrics-text.js";
 
 async function linesOf(upstreams: Partial<UpstreamSources>, models: MetricSources["models"] = () => []) {
-  const page = await createMetricsPage(new CallMetrics(), {
+  const calls = new CallMetrics();
+  for (const { id } of models()) if (id !== "unused") calls.labelOf(id);
+  const page = await createMetricsPage(calls, {
     ...metricsAtRest,
     models,
     upstreams: { metrics: new UpstreamMetrics(), deployments: () => [], ...upstreams },
@@ -67,13 +69,14 @@ describe("the metrics of upstreams", () => {
     expect(lines("uis_upstream_outstanding_tokens")['{deployment="other"}']).toBe(6);
   });
 
-  it("count tries that the retry budget denied, only for models that had any", async () => {
+  it("count tries that the retry budget denied, from 0, for models with upstreams that were used", async () => {
     const model = { running: 0, waiting: 0, engineRestarts: 0 };
     const lines = await linesOf({}, () => [
       { ...model, id: "embedded", triesDenied: null },
-      { ...model, id: "new", triesDenied: 0 },
+      { ...model, id: "unused", triesDenied: 0 },
+      { ...model, id: "working", triesDenied: 0 },
       { ...model, id: "failing", triesDenied: 7 },
     ]);
-    expect(lines("uis_retry_budget_exhausted_total")).toEqual({ '{model="failing"}': 7 });
+    expect(lines("uis_retry_budget_exhausted_total")).toEqual({ '{model="working"}': 0, '{model="failing"}': 7 });
   });
 });

@@ -49,6 +49,7 @@ async function serverOf(files: Partial<StaticFiles> = {}) {
   const routes = createStaticRoutes(
     { dashboard, documents: null, openApi: null, ...files },
     { requestId: () => "req_1" },
+    (_req, res) => res.writeHead(404, { "x-request-id": "req_1" }).end(),
   );
   const table = new RouteTable(routes, (_req, res) => res.writeHead(418).end());
   const server = createServer(table.serve);
