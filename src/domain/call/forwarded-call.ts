@@ -23,13 +23,15 @@ const acceptedForMs = 5 * 60_000;
 
 const requestIdForm = /^req_[0-9a-f]{32}$/;
 const addressForm = /^[0-9A-Za-z.:%]{0,64}$/;
-const transports: ReadonlySet<unknown> = new Set<Caller["transport"]>([
-  "openai",
-  "anthropic",
-  "connect",
-  "grpc_web",
-  "grpc",
-]);
+/** A record, so that the compiler requires each protocol of a client. */
+const transportNames: Readonly<Record<Caller["transport"], true>> = {
+  openai: true,
+  anthropic: true,
+  connect: true,
+  grpc_web: true,
+  grpc: true,
+};
+const transports: ReadonlySet<unknown> = new Set(Object.keys(transportNames));
 
 /** Encodes the fields and the time of sending as text. */
 export function forwardedText(call: ForwardedCall, nowMs: number): string {
