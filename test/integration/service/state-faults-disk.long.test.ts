@@ -96,7 +96,10 @@ describe("a read-only data folder", () => {
     const folder = await served.refused({ models }, { env, under: (c) => withReadOnly(served.dataDir, c) });
     expect(folder).toEqual({ code: 2, line: expect.stringMatching(/data folder .*read-only.*--data-dir/i) });
     const file = await served.refused({ models }, { env, under: (c) => withReadOnly(`${served.dataDir}/uis.db`, c) });
-    expect(file).toEqual({ code: 2, line: expect.stringMatching(/uis\.db cannot be used: the file system is read-only; mount it writable/) });
+    expect(file).toEqual({
+      code: 2,
+      line: expect.stringMatching(/uis\.db cannot be used: the file system is read-only; mount it writable/),
+    });
   });
 });
 
