@@ -24,8 +24,10 @@ describe.runIf(process.platform === "linux")("closing the terminal", () => {
   async function closeTerminal(runner: string, onHangup: string) {
     await writeFile(join(cwd, "uis.yaml"), "models: [{ id: test-chat, engine: scripted }]\n");
     const command = `${runner} ${process.execPath} ${uisProgram.join(" ")} serve`;
-    // The hangup signal interrupts the first `wait`, so the shell waits twice.
-    const shell = `${command} & echo $! > pid; trap '${onHangup}' HUP; wait $(cat pid); wait $(cat pid); echo $? > code`;
+    // Each signal of the hangup interrupts a `wait`, which then returns more than 128 while the service still runs.
+    const wait = "wait $(cat pid); code=$?";
+    const untilEnded = `${wait}; while [ $code -gt 128 ] && kill -0 $(cat pid); do ${wait}; done; echo $code > code`;
+    const shell = `${command} & echo $! > pid; trap '${onHangup}' HUP; ${untilEnded}`;
     const [program = "", ...args] = ["script", "-qfec", shell, "/dev/null"];
     const running = spawnServe({ cwd, command: [program], args, env: { UIS_STATE_DURABILITY: "every-write" } });
     await expect.poll(() => running.stdout(), { timeout: 30_000 }).toContain("Ctrl-C");
