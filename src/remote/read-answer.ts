@@ -63,9 +63,13 @@ function foreignFailure({ code, details }: StatusObject): TryFailure {
       );
     case statusCode.RESOURCE_EXHAUSTED:
       return new TryFailure(
-        new ServiceError("request_too_large", "The request is larger than a message between servers may be.", {
-          cause,
-        }),
+        new ServiceError(
+          "request_too_large",
+          "The request exceeds the maximum size of a message between a gateway and a core.",
+          {
+            cause,
+          },
+        ),
         false,
       );
     default:

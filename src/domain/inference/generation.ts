@@ -60,7 +60,7 @@ export class Generation {
   readonly #deps: GenerationDeps;
   readonly #prepared: Prepared;
   readonly #reader: GenerationReader;
-  /** The plan for the model that runs it. */
+  /** Plan for the model that currently runs the request: the requested one or a fallback model. */
   #plan: RunPlan;
   /** Ends the other prompts when one fails; null for a single prompt. */
   #abort: AbortSource | null = null;

@@ -1,7 +1,7 @@
 import { FairQueue, type QueueOwner } from "../../lib/fair-queue.js";
 import type { KeyPriority } from "../call/principal.js";
 
-/** Owner of a request that waits for a slot. Without a priority, such as the administrator, it has the default one. */
+/** Owner of a request that waits for a slot. An owner without a priority, such as the administrator, is in the default class. */
 export interface RoutedOwner extends QueueOwner {
   readonly priority?: KeyPriority;
 }

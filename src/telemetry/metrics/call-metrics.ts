@@ -78,7 +78,7 @@ export class CallMetrics implements Observer {
     return this.#models.has(model);
   }
 
-  /** Turns the label of a model in counters into its label in histograms, which fewer models have. */
+  /** Label of a model in histograms, from its label in counters. Fewer models have one of their own; the others share one. */
   histogramLabelOf(label: string): string {
     return this.#histogramModels.has(label) || shared.has(label) ? label : otherModel;
   }

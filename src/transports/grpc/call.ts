@@ -295,8 +295,8 @@ const detailsTrailer = "grpc-status-details-bin";
 
 /**
  * The status of an error for grpc-js: its metadata and packed details become trailers. Method null: the RPC is unknown.
- * `code` replaces the error's own code. A known wait is sent as pushback; without one, gRPC libraries are advised not to retry
- * if SDKs are.
+ * `code` replaces the error's own code. A known wait is sent as pushback. Without one, an error with
+ * `x-should-retry: false` has a negative pushback, which tells gRPC libraries not to retry.
  */
 export function grpcStatus(
   error: ServiceError,

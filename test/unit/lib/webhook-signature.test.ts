@@ -17,7 +17,7 @@ describe("signWebhook", () => {
     );
   });
 
-  it("has one t and one v1 for each secret, the newest first (WH-16)", () => {
+  it("writes one time t, then one signature v1 for each secret, that of the newest secret first (WH-16)", () => {
     const alone = (one: string) => signWebhook({ secrets: [one], timestampS, body: "{}" }).split("v1=")[1];
     expect(signWebhook({ secrets: ["new", "old"], timestampS, body: "{}" })).toBe(
       `t=${timestampS},v1=${alone("new")},v1=${alone("old")}`,

@@ -94,7 +94,7 @@ function Example({ request }: { readonly request: PlaygroundRequest | Error }) {
       <small>
         Set <code>UIS_API_KEY</code> to an API key.
         {language === "gRPC" &&
-          ` Run it in the package's folder, which contains proto. ${grpc} is the service's own gRPC listener; a proxy may use another address.`}
+          ` Run the command in the folder of the package unified-inference, whose folder proto it reads. ${grpc} is the address of the service's own gRPC listener; behind a proxy, use the proxy's.`}
       </small>
     </div>
   );

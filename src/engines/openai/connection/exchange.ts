@@ -211,7 +211,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #check(): void {
-    // At most the shortest deadline has passed since the answer was complete.
+    // The rest of the answer has not ended: at most the shortest deadline has passed since the answer was complete.
     if (this.#isDiscarding) this.#stopDiscarding();
     if (this.#isOver) return;
     const nowMs = this.#clock.monotonic();

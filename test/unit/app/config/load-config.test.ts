@@ -87,7 +87,7 @@ describe("a setting from an environment variable", () => {
     expect(config.log.level).toBe("warn");
   });
 
-  it("is reported, as in the file, if it is now a constant", async () => {
+  it("is reported as an error, like one in the file, if its value is fixed now", async () => {
     const constant = { path: "limits.tools_max", hint: "remove it" };
     expect(await problemsOf("limits:\n  tools_max: 5\n")).toEqual([
       { line: 2, column: 3, message: "is no longer a setting: it is always 128", ...constant },

@@ -21,7 +21,7 @@ describe("references to variables", () => {
     expect((await readYaml(text, { E: "" })).data).toEqual({ a: "x", b: "", c: "" });
   });
 
-  it("are never parsed as YAML, whatever the variable contains", async () => {
+  it("insert the variable as one scalar, whose content never changes the structure of the YAML", async () => {
     await fc.assert(
       fc.asyncProperty(fc.string(), async (value) => {
         fc.pre(value !== "");

@@ -162,7 +162,7 @@ it("a record describes each try with its begin, duration and outcome", async () 
   expect(appended[0]?.content).toBeNull();
 });
 
-it("a recorder that keeps content keeps prompt and answer without credentials (SEC-18)", async () => {
+it("a recorder with content enabled stores prompt and answer with credentials redacted (SEC-18)", async () => {
   const { recorder, clock, appended } = openRecorder(async () => {}, true);
   const transcript = recorder.transcript();
   const message = { role: Role.USER, content: [{ part: { case: "text" as const, value: `my key: ${aKey}` } }] };

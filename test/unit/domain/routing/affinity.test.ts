@@ -58,7 +58,7 @@ describe("Affinity", () => {
     expect(chosen.every((home, at) => home !== first.id || whole[at] === first.id)).toBe(true);
   });
 
-  it("skips a deployment whose load is above 1.25 times the mean, now and over a minute, and always chooses the same next one", () => {
+  it("skips a deployment above 1.25 times the mean load now and 1.2 times over the last minute, and always chooses the same next one", () => {
     const clock = new FakeClock();
     const affinity = new Affinity(clock);
     const deployments = eight();

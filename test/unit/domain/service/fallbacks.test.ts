@@ -144,7 +144,7 @@ describe("fallback models", () => {
     expect(tiny.runs).toHaveLength(1);
   });
 
-  it("are skipped if their context is too short, but an error of the request that they find is returned (REL-21)", async () => {
+  it("are skipped if their context is too short; if one finds the request itself invalid, that error is returned (REL-21)", async () => {
     const { core, open, main, small, tiny } = await startCore();
     const first = core.createChatCompletion(chat(), (await open()).ctx);
     (await main.run()).fail(down());
