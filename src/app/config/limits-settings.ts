@@ -43,28 +43,46 @@ type SettableLimit = Exclude<keyof ServiceLimits, (typeof constants)[number]>;
 
 /** One row per setting. The defaults are those of the contract. */
 const rows: Readonly<Record<SettableLimit, Row>> = {
-  headerBytesMax: fixed(bytes(KiB, MiB, "Header block of an HTTP/1.1 request.")),
-  bodyBytesMax: bytes(KiB, GiB, "One request body or message, on every protocol. RPCs of sessions take 16KiB."),
+  headerBytesMax: fixed(bytes(KiB, MiB, "Maximum size of the header block of an HTTP/1.1 request.")),
+  bodyBytesMax: bytes(
+    KiB,
+    GiB,
+    "Maximum size of one request body or message, on every protocol. It is 16KiB for RPCs about sessions, health and " +
+      "reflection.",
+  ),
   bodiesBytesMax: bytes(
     KiB,
     64 * GiB,
-    "All request bodies being received; a quarter per connection, half per account.",
+    "Maximum size of all request bodies that are being received. One connection may use a quarter of it, one account " +
+      "half.",
   ),
-  headersTimeoutMs: time(10, hour, "From the first byte of a request to the end of its headers."),
-  requestTimeoutMs: time(10, 24 * hour, "From the first byte of a request to the end of its body."),
-  bodyRateMin: bytes(0, GiB, "Minimum bytes per second of a request body after the grace time."),
-  bodyRateGraceMs: time(10, hour, "How long a body may be slower than that."),
-  keepAliveTimeoutMs: time(10, hour, "How long an idle connection is kept."),
-  sseKeepAliveMs: time(10, hour, "Silence on an event stream after which a keep-alive is sent."),
+  headersTimeoutMs: time(10, hour, "Maximum time from the first byte of a request to the end of its headers."),
+  requestTimeoutMs: time(10, 24 * hour, "Maximum time from the first byte of a request to the end of its body."),
+  bodyRateMin: bytes(0, GiB, "Minimum bytes per second of a request body, on average over `limits.body_rate_grace`."),
+  bodyRateGraceMs: time(10, hour, "How long a request body may be slower than `limits.body_rate_min`."),
+  keepAliveTimeoutMs: time(10, hour, "Time after which an idle connection is closed."),
+  sseKeepAliveMs: time(10, hour, "Time without an event on a stream after which a keep-alive is sent."),
   stallMs: time(10, hour, "How long a client may stop reading before its request is aborted."),
-  streamBufferBytesMax: bytes(KiB, GiB, "Buffer for a client that reads more slowly than the engine generates."),
-  grpcStreamsMax: fixed(count(1, 1_000_000, "Streams per HTTP/2 connection.")),
-  nMax: count(1, 1024, "Choices per prompt."),
-  embeddingInputsMax: count(1, 1_000_000, "Inputs of one embeddings request."),
-  queueWaitMs: time(0, hour, "Waiting for a slot, including the load of the model."),
-  deadlineMs: time(10, 24 * hour, "A whole request; clients may set less."),
-  commitMs: time(0, hour, "From the granted slot until the status is sent without content."),
-  drainMs: time(0, 24 * hour, "How long running requests may finish after a stop was requested."),
+  streamBufferBytesMax: bytes(
+    KiB,
+    GiB,
+    "Maximum size of the buffer for a client that reads more slowly than the engine generates.",
+  ),
+  grpcStreamsMax: fixed(count(1, 1_000_000, "Maximum streams of one HTTP/2 connection.")),
+  nMax: count(1, 1024, "Maximum choices (`n`) per prompt."),
+  embeddingInputsMax: count(1, 1_000_000, "Maximum inputs of one embeddings request."),
+  queueWaitMs: time(0, hour, "Maximum wait for a slot, including the time to load the model."),
+  deadlineMs: time(10, 24 * hour, "Maximum time of a whole request; clients may set a shorter one."),
+  commitMs: time(
+    0,
+    hour,
+    "Time from the slot of a streamed request until its response status is sent, if it has no content earlier.",
+  ),
+  drainMs: time(
+    0,
+    24 * hour,
+    "How long running requests may continue after a stopping service has begun to reject new ones.",
+  ),
 };
 
 const limitNames = Object.keys(rows) as SettableLimit[];
@@ -112,9 +130,9 @@ function limit(max: number, means: string) {
 }
 
 const limits = z.strictObject({
-  requests_per_minute: limit(rateLimitMax, "Requests in any 60 seconds"),
-  tokens_per_minute: limit(rateLimitMax, "Tokens of prompt and answer in any 60 seconds"),
-  concurrency: limit(fixedLimits.int32Max, "Requests that run at the same time"),
+  requests_per_minute: limit(rateLimitMax, "Maximum requests in any 60 seconds"),
+  tokens_per_minute: limit(rateLimitMax, "Maximum tokens of prompts and answers in any 60 seconds"),
+  concurrency: limit(fixedLimits.int32Max, "Maximum requests that run at the same time"),
 });
 
 const modelId = z.string().regex(modelIdForm, { error: `must be a model id: ${modelIdWords}` });
@@ -126,7 +144,10 @@ export const rateLimitSettings = z.strictObject({
   models: z
     .record(modelId, limits, { error: "must be limits by model id" })
     .prefault({})
-    .describe("Limits by model id and account. Each has requests_per_minute, tokens_per_minute and concurrency."),
+    .describe(
+      "Limits of each account for one model, by model id. Each entry has requests_per_minute, tokens_per_minute and " +
+        "concurrency.",
+    ),
 });
 
 /** The default rate limits in the form that the rest of the program uses. */

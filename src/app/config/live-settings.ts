@@ -13,7 +13,7 @@ const price = wholeNumber(0, priceMax);
 
 const prices = {
   input: price.prefault(0).describe("Per token of the prompt."),
-  cached_input: price.optional().describe("Per cached token of the prompt. Default: as input."),
+  cached_input: price.optional().describe("Per cached token of the prompt. Default: the price of `input`."),
   output: price.prefault(0).describe("Per generated token."),
 };
 
@@ -37,14 +37,17 @@ const error = "must be input, cached_input and output in nano-dollars per token,
 export const priceSettings = z
   .union([fixedPrices, pricesByTime], { error })
   .describe(
-    "Nano-dollars per token: input, cached_input (default: as input) and output; whole numbers, default 0. Or a list of " +
-      "these, each with the time `from` which it is valid.",
+    "Nano-dollars per token: input, cached_input (default: the price of input) and output; whole numbers, default 0. " +
+      "Or a list of these, each with `from`, the time at which it becomes valid.",
   );
 
 /** `prices:` of a deployment. Empty: the prices of the model apply. */
 export const deploymentPriceSettings = z
   .union([z.strictObject({}), fixedPrices, pricesByTime], { error })
-  .describe("Prices of requests that this deployment answers, as `prices` of the model. Empty: those of the model.");
+  .describe(
+    "Prices of requests that this deployment answers, in the form of the model's `prices`. Empty: the model's prices " +
+      "apply.",
+  );
 
 type PriceSettings = z.output<typeof priceSettings>;
 
@@ -95,12 +98,12 @@ export const defaultSettings = z
     max_tokens: wholeNumber(1, fixedLimits.int32Max)
       .nullable()
       .prefault(null)
-      .describe("Generated tokens of a request that sets neither max_tokens nor max_completion_tokens."),
+      .describe("Maximum generated tokens of a request that sets neither max_tokens nor max_completion_tokens."),
     stop: z
       .union([stopText, z.array(stopText).max(defaultLimits.stopMax)], { error: stopError })
       .nullable()
       .prefault(null)
-      .describe(`A text, or at most ${defaultLimits.stopMax} texts, that ends the answer.`),
+      .describe(`A text that ends the answer, or a list of at most ${defaultLimits.stopMax} such texts.`),
     system: z
       .string({ error: "must be text" })
       .min(1, { error: "must not be empty" })
@@ -110,7 +113,7 @@ export const defaultSettings = z
       .describe("System message of chats without a system or developer message."),
   })
   .prefault({})
-  .describe("Values for fields that a request for chat or a text completion leaves unset. Null: the engine's own.");
+  .describe("Values for fields that a request for chat or a text completion leaves unset. Null: the engine's default.");
 
 type DefaultSettings = z.output<typeof defaultSettings>;
 

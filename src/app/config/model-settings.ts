@@ -13,7 +13,7 @@ const modelId = z
   .describe(`Model name in requests. ${modelIdWords}; unique.`);
 
 const engine = oneOf(engineNames).describe(
-  "`llama`, the embedded engine, `openai`, an upstream, or `scripted`, with canned responses.",
+  "`llama` is the embedded engine, `openai` uses an upstream server, `scripted` returns canned responses.",
 );
 
 const tokenCount = wholeNumber(0, 1_000_000_000);
@@ -24,25 +24,32 @@ const toolCall = z.strictObject({
   arguments: z
     .union([z.record(z.string(), z.json()), z.string()], { error: "must be an object, or JSON as text" })
     .optional()
-    .describe("An object, or JSON as text. Default {}."),
+    .describe("Arguments of the call: an object, or JSON as text. Default {}."),
 });
 
 /** `scripted:` of a model or deployment: output and failures of the scripted engine. */
 const scriptedSettings = z
   .strictObject({
-    text: z.string({ error: "must be text" }).describe("Output. Default: the last user message or the prompt."),
+    text: z.string({ error: "must be text" }).describe("Generated text. Default: the last user message or the prompt."),
     tokens: tokenCount.describe("Number of tokens to which the text is repeated or cut."),
     first_token_delay_ms: delay.describe("Milliseconds before the first token. Default 0."),
     token_delay_ms: delay.describe("Milliseconds between tokens. Default 0."),
-    tool_call: toolCall.describe("Tool call to make if the request has tools and does not end with a tool's result."),
-    tool_calls: z.array(toolCall).describe("Several tool calls."),
+    tool_call: toolCall.describe(
+      "Tool call that the answer contains, if the request offers the tool and does not end with a tool's result.",
+    ),
+    tool_calls: z.array(toolCall).describe("Several tool calls of one answer, instead of `tool_call`."),
     tool_rounds: z
       .array(z.array(toolCall))
-      .describe("Tool calls of each answer of an agent's loop, in place of `tool_calls`; then the text."),
-    finish_reason: oneOf(["content_filter"]).describe("Finish reason."),
+      .describe(
+        "Tool calls of the first, second and further answers of an agent's loop, instead of `tool_calls`. After the last " +
+          "of them the answer is the text.",
+      ),
+    finish_reason: oneOf(["content_filter"]).describe("Finish reason of the answer. Default: stop."),
     fail: z
       .strictObject({
-        after_tokens: tokenCount.describe("0: before the first token. Default 0.").optional(),
+        after_tokens: tokenCount
+          .describe("Number of tokens after which a call fails. 0, the default: before the first token.")
+          .optional(),
         code: oneOf([
           "internal_error",
           "upstream_error",
@@ -50,13 +57,21 @@ const scriptedSettings = z
           "upstream_timeout",
           "context_length_exceeded",
         ]),
-        times: wholeNumber(1, 1_000_000_000).describe("Number of calls that fail. Default: all.").optional(),
+        times: wholeNumber(1, 1_000_000_000)
+          .describe("Number of calls that fail, from the first on. Default: all.")
+          .optional(),
       })
-      .describe("Fails instead of finishing."),
-    hang_after_tokens: tokenCount.describe("Number of tokens after which it hangs until the request is aborted."),
-    dimensions: wholeNumber(1, 65_536).describe("Vector length; makes it an embedding model."),
-    context_length: wholeNumber(1, 100_000_000).describe("Tokens of prompt and answer together. Default 4096."),
-    rerank: trueOrFalse.describe("Makes it a reranking model, which scores by shared words. Default false."),
+      .describe("A failure with which calls end."),
+    hang_after_tokens: tokenCount.describe(
+      "Number of tokens after which an answer hangs until the request is aborted.",
+    ),
+    dimensions: wholeNumber(1, 65_536).describe(
+      "Length of the vectors. If it is set, the model is an embedding model.",
+    ),
+    context_length: wholeNumber(1, 100_000_000).describe("Maximum tokens of prompt and answer together. Default 4096."),
+    rerank: trueOrFalse.describe(
+      "Whether it is a reranking model, which scores documents by the words that they share with the query. Default false.",
+    ),
     token_input: trueOrFalse.describe("Whether prompts and inputs may be token ids. Default false."),
   })
   .partial()
@@ -89,14 +104,14 @@ const deploymentSettings = {
   context_length: wholeNumber(1, 100_000_000)
     .nullish()
     .describe(
-      "Tokens of prompt and answer together, 1 to 100000000. Default 4096, or the model's trained context if that is less; " +
-        "openai: as the upstream reports.",
+      "Maximum tokens of prompt and answer together, 1 to 100000000. Default 4096, or the model's trained context if " +
+        "that is less; engine openai: the value that the upstream reports.",
     ),
   slots: wholeNumber(1, slotsMax)
-    .describe("Concurrent requests. Default 64; llama: 4, at most 256; openai: 256.")
+    .describe("Maximum concurrent requests. Default 64; engine llama: 4, at most 256; engine openai: 256.")
     .optional(),
   queue_max: wholeNumber(0, 512)
-    .describe("Requests that may wait for a slot. Default 4 x slots, at most 512.")
+    .describe("Maximum requests that wait for a slot. Default 4 x slots, at most 512.")
     .optional(),
   source: text("a source of a model")
     .regex(/^(hf:|https?:|pypi:|file:)./, { error: "must begin with hf:, https:, pypi: or file:" })
@@ -107,7 +122,7 @@ const deploymentSettings = {
     .regex(/^[0-9a-fA-F]{64}$/, { error: "must be 64 hex digits" })
     .describe("Expected SHA-256 of the file.")
     .optional(),
-  upstream: text("the name of an upstream").nullish().describe("Engine openai: name in `upstreams`."),
+  upstream: text("the name of an upstream").nullish().describe("Engine openai: name of an entry of `upstreams`."),
   model: z
     .string({ error: "must be text" })
     .regex(/^[\x21-\x7e]([\x20-\x7e]{0,254}[\x21-\x7e])?$/, { error: "must be 1 to 256 printable ASCII characters" })
@@ -118,7 +133,8 @@ const deploymentSettings = {
     .max(64, { error: "must have at most 64 names" })
     .optional()
     .describe(
-      "Engine openai: further fields of requests that are sent to the upstream, such as guided_json. Default: none.",
+      "Engine openai: names of further request fields that are forwarded to the upstream, such as guided_json. " +
+        "Default: none.",
     ),
 };
 
@@ -129,8 +145,8 @@ const deploymentCapabilities = z
   .array(oneOf(capabilityNames), { error: "must be a list of operations and abilities" })
   .nullish()
   .describe(
-    "Engine openai: everything that the deployment can do, instead of what was discovered: operations " +
-      `(${deploymentOperations.join(", ")}) and abilities (${deploymentAbilities.join(", ")}).`,
+    `Engine openai: all operations (${deploymentOperations.join(", ")}) and abilities ` +
+      `(${deploymentAbilities.join(", ")}) of the deployment. They replace the discovered ones.`,
   );
 
 const deployment = z.strictObject({
@@ -141,15 +157,15 @@ const deployment = z.strictObject({
     .regex(/^[\x21-\x7e]{1,320}$/, { error: "must be 1 to 320 printable ASCII characters without spaces" })
     .nullish()
     .describe(
-      "Name in headers, metrics and logs; unique. Default: `<upstream>/<model>`, otherwise `embedded/<model id>`; the " +
-        "second with the same id gets `#2` at its end.",
+      "Unique name in headers, metrics and logs. Default: `<upstream>/<model>`, without an upstream " +
+        "`embedded/<model id>`. If that name is taken, `#2` is appended, then `#3`.",
     ),
   weight: wholeNumber(deploymentBounds.weight.min, deploymentBounds.weight.max)
     .prefault(1)
     .describe("Share of the model's requests, relative to its other deployments."),
   priority: wholeNumber(deploymentBounds.priority.min, deploymentBounds.priority.max)
     .prefault(0)
-    .describe("Deployments of the next number are used only while none of a lower number can answer."),
+    .describe("Deployments with a higher number are used only while none with a lower number can answer."),
   prices: deploymentPriceSettings.prefault({}),
   capabilities: deploymentCapabilities,
 });
@@ -168,32 +184,37 @@ export const modelSettings = z
       .array(oneOf(modelCapabilities))
       .min(1)
       .optional()
-      .describe("Capabilities. Default: as reported by the engine."),
+      .describe("Operations that the model offers. Default: those that the engine reports."),
     engine: engine.optional(),
     ...deploymentSettings,
     deployments: z
       .array(deployment, { error: "must be a list of deployments" })
       .min(1, { error: "must have at least one deployment" })
       .optional()
-      .describe("Several ways to run it. Each entry has `engine` and the settings of its engine, and the following."),
+      .describe(
+        "Several deployments of the model, instead of one `engine`. Each entry has `engine`, the settings of that " +
+          "engine, `id`, `weight`, `priority`, `prices` and `capabilities`.",
+      ),
     affinity: oneOf(affinities)
       .nullish()
       .describe(
-        "Which requests prefer the same deployment, for its prompt cache: those of one prompt `prefix` or one `session`, or " +
-          "`none`. Default: `prefix` if several deployments are of kind vllm, sglang or llama-server, else `none`.",
+        "Which requests prefer the same deployment, for its prompt cache. `prefix`: those whose prompts begin in the " +
+          "same way; `session`: those of the same session; `none`: no requests. Default: `prefix` if several deployments " +
+          "are of kind vllm, sglang or llama-server, else `none`.",
       ),
     fallbacks: z
       .array(modelId, { error: "must be a list of model ids" })
       .max(fallbacksMax, { error: `must have at most ${fallbacksMax} models` })
       .prefault([])
       .describe(
-        "Models that answer, in this order, when no deployment of this one can. Their own fallbacks are not followed.",
+        "Models that answer, in this order, when no deployment of this model can. Fallbacks of a fallback are not used.",
       ),
     keep_alive: duration(1_000, 2_592_000_000)
       .nullable()
       .prefault(null)
       .describe(
-        "Engine llama: time without requests after which the model is unloaded; the next request loads it. Null: it stays loaded.",
+        "Engine llama: time without requests after which the model is unloaded; the next request loads it. Null: the " +
+          "model stays loaded.",
       ),
     defaults: defaultSettings,
     prices: priceSettings.prefault({}),

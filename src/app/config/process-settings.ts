@@ -19,8 +19,8 @@ export const coreSettings = z.strictObject({
     .array(address, { error: "must be a list of addresses" })
     .prefault([])
     .describe(
-      "Role `gateway`: its cores, as `host:port` or `dns:///host:port`. Each address of a host name is a core; names are " +
-        "looked up every 5 s.",
+      "Role `gateway`: its cores, as `host:port` or `dns:///host:port`. If a host name has several addresses, each of " +
+        "them is a core. Names are looked up every 5 s.",
     ),
   token: z
     .string({ error: "must be text" })
@@ -28,16 +28,20 @@ export const coreSettings = z.strictObject({
     .nullable()
     .prefault(null)
     .describe(
-      "Secret that gateways and cores share. It signs the request id, the client's address and the session that a " +
-        "gateway forwards. Null: a core ignores them, unless `core.tls` proves the gateway.",
+      "Secret that gateways and cores share. With it a gateway signs the request id, the client's address and the " +
+        "dashboard session that it forwards. Null: a core ignores these values, unless it verifies the gateway's " +
+        "certificate (`core.tls`).",
     ),
   tls: z
     .strictObject({
       ca_file: file.describe(
-        "CA certificates, PEM. A gateway verifies its cores with them, a core its gateways. A gateway with null: the system's.",
+        "CA certificates, PEM. A gateway verifies its cores with them, a core its gateways. Null in a gateway: the " +
+          "system's.",
       ),
-      cert_file: file.describe("Certificate chain of this process, PEM: a core's own, or the one a gateway presents."),
-      key_file: file.describe("Its private key, PEM."),
+      cert_file: file.describe(
+        "Certificate chain, PEM: the server certificate of a core, or the client certificate of a gateway.",
+      ),
+      key_file: file.describe("Private key of `cert_file`, PEM."),
     })
     .prefault({}),
 });
@@ -90,7 +94,8 @@ export const workerSetting = z
   })
   .prefault(1)
   .describe(
-    `Processes that answer requests on the same ports, and share their state through Redis. \`auto\`: one per core, at most ${workersMax}.`,
+    "Number of processes that answer requests on the same ports and share their state through Redis. `auto`: one per " +
+      `processor core, at most ${workersMax}.`,
   );
 
 /** The number of processes that `server.workers` stands for on this machine. */

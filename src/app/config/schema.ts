@@ -21,10 +21,12 @@ const origin = z.string({ error: "must be text" }).refine((value) => value === "
 const engineKinds = z.strictObject({
   stall: duration(100, 600_000)
     .prefault("30s")
-    .describe("How long an engine process may be silent before it is restarted."),
+    .describe("Time without progress after which an engine process is killed and restarted."),
   circuit_crashes: wholeNumber(1, 1_000_000)
     .prefault(5)
-    .describe("Crashes within five minutes after which one more opens the model's circuit breaker."),
+    .describe(
+      "Maximum crashes of a model's process within five minutes. One more pauses its restarts for a time (circuit breaker).",
+    ),
   threads: wholeNumber(1, 1024)
     .nullable()
     .prefault(null)
@@ -35,7 +37,9 @@ const engineKinds = z.strictObject({
   gpu_layers: wholeNumber(0, 10_000)
     .nullable()
     .prefault(null)
-    .describe("Most layers of a model on the graphics card, if its free memory holds them. Null: as many as fit."),
+    .describe(
+      "Maximum layers of a model on the graphics card, fewer if its free memory is too small. Null: as many as fit.",
+    ),
   module_dir: text("the path of a folder")
     .nullable()
     .prefault(null)
@@ -58,7 +62,9 @@ const stateSettings = z.strictObject({
   redis_url: redisUrl,
   durability: oneOf(["every-write", "none"])
     .prefault("every-write")
-    .describe("`every-write`: as durable as the store can be. `none`: in memory, lost at a stop."),
+    .describe(
+      "`every-write`: writes are as durable as the store allows. `none`: data is only in memory and lost at a stop.",
+    ),
   allow_volatile: trueOrFalse
     .prefault(false)
     .describe("Whether to accept a Redis without an append-only file, which loses its data at a stop."),
@@ -66,7 +72,7 @@ const stateSettings = z.strictObject({
     .strictObject({
       ca_file: file.describe("CA certificates of Redis servers, PEM. Null: the system's."),
       cert_file: file.describe("Client certificate, PEM."),
-      key_file: file.describe("Its private key, PEM."),
+      key_file: file.describe("Private key of `cert_file`, PEM."),
       server_name: text("a host name")
         .nullable()
         .prefault(null)
@@ -75,38 +81,50 @@ const stateSettings = z.strictObject({
     .prefault({}),
   start_timeout: duration(100, 600_000)
     .prefault("30s")
-    .describe("How long a start waits for a Redis that is absent or slow before it fails."),
+    .describe("How long a start waits for a Redis that is unreachable or slow."),
   clock_lead_max: duration(10_000, 86_400_000)
     .prefault("5m")
     .describe(
-      "How far the store's time may be ahead of this machine's clock after the clock was set back. Beyond it the clock is used.",
+      "How far the store's time may be ahead of this machine's clock after the clock was set back. If the clock is set " +
+        "back further, the store's time follows it immediately.",
     ),
   when_away: oneOf(["local", "deny", "allow"])
     .prefault("local")
-    .describe("Limits while Redis is unavailable: `local`: a share per process; `deny`: 503; `allow`: unlimited."),
+    .describe(
+      "Rate limits while Redis is unavailable. `local`: each process admits its share of them; `deny`: requests get 503; " +
+        "`allow`: all requests are admitted.",
+    ),
   spool_max: wholeNumber(1_000, 10_000_000)
     .prefault(1_000_000)
-    .describe("Settlements that may wait in the data folder while the store is unavailable."),
+    .describe(
+      "Maximum settlements (usage of ended requests) that wait in the data folder, in the spool, while the store is " +
+        "unavailable.",
+    ),
   spool_full: oneOf(["refuse", "uncounted"])
     .prefault("refuse")
-    .describe("When the spool is full: `refuse` new inference with 503, or serve it `uncounted` and log errors."),
+    .describe(
+      "When the spool is full: `refuse` rejects new inference with 503, `uncounted` serves it without recording its usage " +
+        "and logs errors.",
+    ),
 });
 
 const tls = z.strictObject({
-  cert_file: file.describe("Certificate chain, PEM. Both listeners use TLS if it is set."),
-  key_file: file.describe("Its private key, PEM."),
-  client_ca_file: file.describe("CA certificates, PEM. Clients must present a certificate of one of them."),
+  cert_file: file.describe("Certificate chain, PEM. If it is set, the HTTP and gRPC listeners use TLS."),
+  key_file: file.describe("Private key of `cert_file`, PEM."),
+  client_ca_file: file.describe("CA certificates, PEM. Clients must present a certificate that one of them issued."),
 });
 
 const server = z.strictObject({
   host: text("an address or host name").prefault("127.0.0.1").describe("Address of the HTTP and gRPC listeners."),
-  port: port.prefault(8080).describe("HTTP: REST, Connect and gRPC-Web. 0 picks a free port."),
-  grpc_port: port.prefault(50_051).describe("gRPC. 0 picks a free port."),
-  ops_port: port.prefault(9464).describe("Health, metrics and state for operators. 0 picks a free port."),
+  port: port.prefault(8080).describe("Port of the HTTP listener: REST, Connect and gRPC-Web. 0 picks a free port."),
+  grpc_port: port.prefault(50_051).describe("Port of the gRPC listener. 0 picks a free port."),
+  ops_port: port
+    .prefault(9464)
+    .describe("Port of the listener for operators: health, metrics and state. 0 picks a free port."),
   ops_host: text("an address or host name").prefault("127.0.0.1").describe("Address of the listener for operators."),
   ops_token_file: file.describe(
-    "File with a token of 16 to 256 characters that `/metrics`, `/debug/state` and the details of `/ready` on that " +
-      "listener require as a bearer credential. Null: none is required.",
+    "File with a token of 16 to 256 characters. `/metrics`, `/debug/state` and the details of `/ready` on the listener " +
+      "for operators require it as a bearer credential. Null: none is required.",
   ),
   role: oneOf(["all", "core", "gateway"])
     .prefault("all")
@@ -122,11 +140,13 @@ const server = z.strictObject({
   allowed_hosts: z
     .array(hostName, { error: "must be a list of host names" })
     .prefault([])
-    .describe("Host names that requests may use. Empty: all."),
+    .describe("Host names that the `Host` header of requests may have. Empty: all."),
   drain_delay: duration(0, 3_600_000)
     .nullable()
     .prefault(null)
-    .describe("How long to keep accepting after a stop signal. Null: 0s on a loopback host, 5s otherwise."),
+    .describe(
+      "How long connections are accepted after a stop signal. Null: 0s if `server.host` is a loopback address, else 5s.",
+    ),
   tls: tls.prefault({}),
 });
 
@@ -134,7 +154,9 @@ const server = z.strictObject({
 const requestSettings = z.strictObject({
   keep: wholeNumber(0, 100_000)
     .prefault(0)
-    .describe("Requests that the request log keeps, about 1 kB each; the same on all replicas. 0: no request log."),
+    .describe(
+      "Number of requests in the request log, about 1 kB each. Set the same on all replicas. 0: no request log.",
+    ),
   keep_content: trueOrFalse
     .prefault(false)
     .describe("Whether the request log keeps prompts and answers, up to 64 kB for a request."),
@@ -145,7 +167,8 @@ const responseSettings = z.strictObject({
   keep: durationOrOff(1_000, 366 * 86_400_000)
     .prefault(0)
     .describe(
-      "How long responses of /v1/responses are stored, 1s to 366d; the same on all replicas. 0: none are stored, and stored ones are deleted.",
+      "How long responses of /v1/responses are stored, 1s to 366d. Set the same on all replicas. 0: no responses are " +
+        "stored, and stored ones are deleted.",
     ),
 });
 
@@ -154,7 +177,9 @@ export const configSchema = z
   .strictObject({
     server: server.prefault({}),
     data_dir: text("the path of a folder").prefault("./data").describe("Data folder. Created with mode 0700."),
-    spill_dir: file.describe("Folder on another disk for usage that cannot be written to the data folder at a stop."),
+    spill_dir: file.describe(
+      "Folder on another disk, to which a stop writes usage that it cannot write to the data folder.",
+    ),
     log: z
       .strictObject({
         level: oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"])
@@ -181,7 +206,7 @@ export const configSchema = z
           .array(addressRange, { error: "must be a list of address ranges" })
           .prefault([])
           .describe(
-            "Private addresses from which dashboard sessions may pull models by URL. Link-local ones are never allowed.",
+            "Private addresses from which dashboard sessions may pull models by URL. Link-local addresses are never allowed.",
           ),
       })
       .prefault({}),
@@ -207,7 +232,8 @@ export const configSchema = z
         histogram_models: wholeNumber(0, 1_000)
           .prefault(20)
           .describe(
-            "Models, and deployments, with histograms of their own: the first that are used. The others share one.",
+            "Maximum models, and maximum deployments, that have their own series in histograms: the first that are used. " +
+              "All others share one series.",
           ),
       })
       .prefault({}),

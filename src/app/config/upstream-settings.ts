@@ -33,7 +33,7 @@ const url = z
     const checked = checkUpstreamUrl(value);
     if ("refusal" in checked) issues.push({ code: "custom", input: value, message: checked.refusal });
   })
-  .describe("Base URL, to which paths such as /chat/completions are added; kind azure: the resource.");
+  .describe("Base URL, to which paths such as /chat/completions are appended. Kind azure: the URL of the resource.");
 
 /** Error text of a map: for an invalid key the error of the key, otherwise `message`. */
 const orOfKey = (message: string) => (issue: z.core.$ZodRawIssue) =>
@@ -69,13 +69,14 @@ const discover = z
   .nullable()
   .prefault(null)
   .describe(
-    "Interval at which its models are listed and offered, or `off`. Null: `30s` if no model names the upstream, else `off`.",
+    "Interval at which the upstream is queried for its models, which are then offered, or `off`. Null: `30s` if no entry " +
+      "of `models` names the upstream, else `off`.",
   );
 
 const tlsSettings = z.strictObject({
-  ca_file: file("CA certificates of the server, PEM, instead of the system's."),
+  ca_file: file("CA certificates, PEM, that verify this server instead of the system's."),
   cert_file: file("Client certificate, PEM."),
-  key_file: file("Its private key, PEM."),
+  key_file: file("Private key of `cert_file`, PEM."),
   server_name: text("a host name")
     .nullable()
     .prefault(null)
@@ -89,42 +90,46 @@ const upstream = z
     kind: oneOf(upstreamKinds)
       .prefault("generic")
       .describe(
-        "Program or provider behind the URL; `generic` for any other with OpenAI's API, `anthropic` for Anthropic's.",
+        "Server program or provider at the URL. `generic`: any other with OpenAI's API; `anthropic`: Anthropic's Messages " +
+          "API.",
       ),
     api_version: apiVersion
       .nullable()
       .prefault(null)
-      .describe("Kind azure: version for the paths of deployments. Null: the paths below /openai/v1."),
+      .describe(
+        "Kind azure: API version of the paths below /openai/deployments. Null: the paths below /openai/v1 are used.",
+      ),
     key: z
       .string({ error: "must be text: an API key" })
       .regex(keyForm, { error: `must be ${keyWords}` })
       .nullable()
       .prefault(null)
-      .describe(`API key. Write \`\${NAME}\` to take it from a variable; better set a file. Null: none.`),
+      .describe(`API key. Write \`\${NAME}\` to read it from a variable, or better set \`key_file\`. Null: none.`),
     key_file: file("File with one API key."),
     keys_file: file("File with several API keys, one per line. Empty lines and those that begin with # are skipped."),
     headers: z
       .record(headerName, headerValue, { error: orOfKey("must be text by the names of headers") })
       .prefault({})
-      .describe("Further headers of every request to it. Their values are treated as secrets."),
+      .describe("Further headers of every request to the upstream. Their values are treated as secrets."),
     discover,
-    connect: lasting("connect").prefault("5s").describe("Establishing a connection. 10ms to 10m."),
+    connect: lasting("connect").prefault("5s").describe("Maximum time to establish a connection. 10ms to 10m."),
     first_byte: lasting("firstByte")
       .prefault("60s")
       .describe(
-        "From the request to the first byte of the answer, and between reports of progress before it. 10ms to 1d.",
+        "Maximum time from the request to the first byte of the answer, and between reports of progress before it. 10ms " +
+          "to 1d.",
       ),
-    idle: lasting("idle").prefault("30s").describe("Silence between two parts of an answer. 10ms to 1h."),
+    idle: lasting("idle").prefault("30s").describe("Maximum time between two parts of an answer. 10ms to 1h."),
     total: lasting("total")
       .prefault("600s")
-      .describe("A whole call, 10ms to 1d. `limits.deadline` counts if it is less."),
+      .describe("Maximum time of a whole call, 10ms to 1d. `limits.deadline` applies if it is shorter."),
     tls: tlsSettings.prefault({}).describe("TLS of the connection, if the url begins with https://."),
     native: z
       .array(oneOf(nativeApis), { error: "must be a list of responses and messages" })
       .prefault([])
       .describe(
-        "API families that it has itself, whose requests it receives as they came: responses, messages. Kinds openai, " +
-          "anthropic, vllm, llama-server and generic.",
+        "APIs that the upstream implements itself in addition to chat: responses, messages. Their requests are forwarded " +
+          "without translation to chat. Only for the kinds openai, anthropic, vllm, llama-server and generic.",
       ),
   })
   .check(({ value: settings, issues }) => {

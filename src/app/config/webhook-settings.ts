@@ -19,35 +19,41 @@ const resolver = z.string({ error: "must be text" }).refine((text) => isResolver
 export const webhookSettings = z.strictObject({
   deliver: trueOrFalse
     .prefault(true)
-    .describe("Whether this process sends deliveries. Otherwise they wait for another process of the same store."),
+    .describe("Whether this process sends deliveries. If not, they wait for another process with the same store."),
   allow_http: trueOrFalse
     .prefault(false)
-    .describe("Whether receivers without TLS are allowed. For development; logs a warning at start."),
+    .describe("Whether receivers without TLS are allowed. For development only: the start logs a warning."),
   allow_private_cidrs: z
     .array(addressRange, { error: "must be a list of address ranges" })
     .prefault([])
-    .describe("Private addresses that may receive webhooks. Link-local ones are never allowed."),
+    .describe("Private addresses that may receive webhooks. Link-local addresses are never allowed."),
   allow_ports: z
     .array(wholeNumber(1, 65_535), { error: "must be a list of ports" })
     .prefault([])
-    .describe("Ports of receivers in addition to 443 and those from 1024."),
+    .describe("Allowed ports of receivers, in addition to 443 and all ports from 1024 on."),
   dns_servers: z
     .array(resolver, { error: "must be a list of addresses" })
     .prefault([])
-    .describe("DNS servers for receivers' names. Empty: the system's."),
+    .describe("DNS servers that resolve the host names of receivers. Empty: the system's."),
   endpoints_max: wholeNumber(1, 1_000).prefault(20).describe("Maximum endpoints of an account."),
   attempt_timeout: duration(10, attemptTimeoutMaxMs)
     .prefault("5s")
-    .describe("One attempt, from name resolution to the response headers. For tests: receivers rely on 5s."),
+    .describe(
+      "Maximum time of one attempt, from name resolution to the response headers. Change it for tests only: receivers " +
+        "rely on 5s.",
+    ),
   retry_delays: z
     .array(duration(10, 30 * dayMs), { error: "must be a list of times" })
     .min(1, { error: "must have at least one time" })
     .max(20, { error: "must have at most 20 times" })
     .prefault(["30s", "2m", "10m", "30m", "2h"])
-    .describe("Delays after failed attempts. For tests: receivers rely on the default."),
+    .describe("Delays after failed attempts. Change them for tests only: receivers rely on the default."),
   disable_after: duration(0, 365 * dayMs)
     .prefault("5d")
-    .describe("Time of failures, with at least 20 failed deliveries, after which an endpoint is disabled. 0s: never."),
+    .describe(
+      "Time without a success after which a failing endpoint is disabled, if at least 20 of its deliveries have " +
+        "permanently failed. 0s: never.",
+    ),
 });
 
 /** Whether the settings differ from those that receivers rely on. */

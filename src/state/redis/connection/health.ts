@@ -22,8 +22,8 @@ interface ServerReport {
  */
 const checkTimeoutMs = 2_000;
 /**
- * Round trip time above which each process decides limits locally: admissions do not wait longer for the store (state
- * RL-16).
+ * Round trip time above which each process decides limits locally: admissions do not wait longer for the store
+ * (state RL-16).
  */
 const slowMs = 50;
 const slowSamples = 3;
