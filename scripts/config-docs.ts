@@ -27,25 +27,25 @@ const introduction = `# Configuration
 
 <!-- Written by scripts/config-docs.ts from the schema in src/app/config. Change the schema, then run it. -->
 
-A setting comes from a flag, else from the environment, else from the configuration file, else it has the default
-below. The file is \`--config\`, else \`UIS_CONFIG\`, else \`uis.yaml\` in the working directory if it exists.
-[uis.example.yaml](uis.example.yaml) has every setting of this version. With \`uis config schema > uis.schema.json\` beside the file,
-editors complete settings.
+The value of a setting is that of the first of these which sets it: a flag, the environment, the configuration file. Otherwise it is the
+default below. The file is \`--config\`, else \`UIS_CONFIG\`, else \`uis.yaml\` in the working directory if it exists.
+[uis.example.yaml](uis.example.yaml) has every setting of this version. Run \`uis config schema > uis.schema.json\` in the folder of the
+file, and editors complete settings.
 
 - Unknown names are errors with line, column and the most similar known name. \`uis config check\` lists all errors.
 - \`\${VAR}\` and \`\${VAR:-default}\` expand in values; \`$\${\` is a literal \`\${\`. The default also replaces an empty variable. The
   content of a variable never becomes YAML.
 - Times are \`250ms\`, \`30s\`, \`2m\`, \`5h\`, \`30d\`. Sizes are bytes, or \`64KiB\`, \`20MiB\`, \`1GiB\`.
 - In the environment, a list is comma-separated or YAML: \`UIS_SERVER_CORS_ORIGINS=https://a.example,https://b.example\`.
-- SIGHUP reloads the file and the environment. If they are valid, models, prices, \`rate_limits\`, TLS files and those of \`limits\`
-  without a note about restarts are replaced, and \`server.ops_token_file\` is read again; other changes need a restart, and the log
+- SIGHUP reloads the file and the environment. If they are valid, models, prices, \`rate_limits\`, TLS files and the settings of \`limits\`
+  without a note about a restart are replaced, and \`server.ops_token_file\` is read again; other changes need a restart, and the log
   names them. An invalid configuration changes nothing. TLS files are also reloaded when they change on disk.
 
 ## Secrets
 
-Secrets come only from the environment, each also from the file that \`<name>_FILE\` names, without one line break at its end. Setting
-both is an error. \`UIS_API_KEY\`, \`HF_TOKEN\`, \`REDIS_URL\` and \`UIS_STATE_REDIS_URL\` may also come from such a file. Keys of upstreams
-may also be in files that the configuration names.
+Secrets come only from the environment: from a variable, or from the file that \`<name>_FILE\` names, without one line break at the end
+of the file. Setting both is an error. \`UIS_API_KEY\`, \`HF_TOKEN\`, \`REDIS_URL\` and \`UIS_STATE_REDIS_URL\` may also come from such a
+file. Keys of upstreams may also be in files that the configuration names.
 
 | variable | meaning |
 | --- | --- |
@@ -58,7 +58,7 @@ may also be in files that the configuration names.
 Commands that call a running service use \`--url\`, \`UIS_URL\`, \`<data_dir>/service.json\` or the address in the configuration, in this
 order, with \`UIS_ADMIN_TOKEN\`, else the token in the data folder. The latter is sent only to a service that proves
 (\`GET /identity\`) that it holds the same token. \`uis run\` prefers \`UIS_API_KEY\`; \`uis usage\` uses it if neither token exists.
-\`uis webhooks add\` and \`uis upstreams add\` have a \`--url\` of their own: the service is \`--service-url\` there.
+\`uis webhooks add\` and \`uis upstreams add\` have a \`--url\` of their own: there, \`--service-url\` is the address of the service.
 
 ## Traces
 
