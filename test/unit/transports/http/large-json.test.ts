@@ -34,13 +34,17 @@ describe("parseLargeJsonBody", () => {
     ["Chinese", "大型语言模型".repeat(550_000)],
   ])("blocks the event loop for less than 100 ms at a time for 10 MB of %s (REL-3)", async (_, text) => {
     const body = Buffer.from(JSON.stringify({ model: "m", messages: [{ role: "user", content: text }] }));
-    // A first run, so that the code is compiled before it is measured.
-    await parseLargeJsonBody(body, limits);
-    const ended = watchTurns();
+    // A first run, so that the code is compiled before it is measured. Other processes can only lengthen a turn.
     const { fields } = await parseLargeJsonBody(body, limits);
-    // The aim is 20 ms; a busy machine may need longer.
-    expect(ended()).toBeLessThan(5 * 20);
     expect(fields).toEqual({ model: "m", messages: [{ role: "user", content: text }] });
+    const longestMs: number[] = [];
+    for (let run = 0; run < 3; run += 1) {
+      const ended = watchTurns();
+      await parseLargeJsonBody(body, limits);
+      longestMs.push(ended());
+    }
+    // The aim is 20 ms.
+    expect(Math.min(...longestMs)).toBeLessThan(5 * 20);
   });
 
   it("returns the source text of a schema in a body with long messages", async () => {
