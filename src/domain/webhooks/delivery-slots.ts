@@ -44,8 +44,8 @@ interface Held {
  *
  * - An account holds at most a quarter of the slots while deliveries of other accounts wait, and at most three quarters
  * otherwise, so that some are free for the next account.
- * - Adaptive concurrency: each attempt without an answer within a second halves the slots of its endpoint, down to 1, and
- * each answer within a second doubles them again.
+ * - Adaptive concurrency: each attempt without an answer within a second halves the slots of its endpoint, down to 1. Each
+ * answer within a second doubles them again, each later answer adds one.
  * - Slow endpoints, and endpoints that have not answered yet, together hold at most half of all slots. They cannot delay
  * endpoints that answer, however many accounts they belong to.
  * - The only worker of a store claims ahead for an endpoint that answers quickly and has all its attempts in flight. The
@@ -143,8 +143,10 @@ export class DeliverySlots {
     { status, latencyMs }: Pick<SendResult, "status" | "latencyMs">,
   ): void {
     const slots = Math.min(this.#slow.get(endpointId) ?? maxInFlight, maxInFlight);
-    if (latencyMs >= slowMs) this.#slow.set(endpointId, status === null ? Math.max(1, Math.floor(slots / 2)) : slots);
-    else if (slots * 2 >= maxInFlight) this.#slow.delete(endpointId);
+    if (latencyMs >= slowMs) {
+      const next = status === null ? Math.max(1, Math.floor(slots / 2)) : Math.min(maxInFlight, slots + 1);
+      this.#slow.set(endpointId, next);
+    } else if (slots * 2 >= maxInFlight) this.#slow.delete(endpointId);
     else this.#slow.set(endpointId, slots * 2);
   }
 

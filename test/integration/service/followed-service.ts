@@ -80,6 +80,7 @@ export class FollowedService {
     const made = await answerTo(() => client.post("/v1/webhooks", wanted));
     expect(made.status).toBe(200);
     this.#secret = String(made.json["secret"]);
+    await this.#deleteOthers(client, String(made.json["id"]));
     for (let event = 0; event < events; event += 1) {
       expect((await answerTo(() => client.chat("m"))).status).toBe(200);
       await delay(betweenEventsMs);
@@ -152,6 +153,14 @@ export class FollowedService {
     const verified = verifyWebhook({ secret: this.#secret, header, body, nowS: arrivedAtMs / secondMs });
     if (!verified.valid) throw new Error(`${header}: ${verified.reason}`);
     return verified.timestampS * secondMs;
+  }
+
+  /** Deletes the endpoints of earlier tries, whose answers were lost: they would get the events too, signed with other secrets. */
+  async #deleteOthers(client: ServiceClient, id: string): Promise<void> {
+    const { json } = await answerTo(() => client.get("/v1/webhooks"));
+    for (const other of json["data"] as { id: string }[]) {
+      if (other.id !== id) await answerTo(() => client.delete(`/v1/webhooks/${other.id}`));
+    }
   }
 
   async #startService(): Promise<void> {

@@ -65,11 +65,13 @@ describe("the concurrency of an endpoint", () => {
     expect(slotsOf("we_a")).toBe(1);
   });
 
-  it("is unchanged by slow answers, but the endpoint counts as slow until an answer is quick (E-12)", () => {
-    attempt(claimOf("we_a"), late, late, late);
-    expect(slotsOf("we_a")).toBe(8);
-    attempt(claimOf("we_a"), quick);
-    expect(slotsOf("we_a")).toBeUndefined();
+  it("grows by one with each slow answer, and the endpoint counts as slow until an answer is quick (E-12)", () => {
+    const claim = claimOf("we_a");
+    const seen = [timedOut, timedOut, timedOut, late, late, late, late, late, late, late, late, quick].map((result) => {
+      attempt(claim, result);
+      return slotsOf("we_a");
+    });
+    expect(seen).toEqual([4, 2, 1, 2, 3, 4, 5, 6, 7, 8, 8, undefined]);
   });
 
   it("is unchanged if no attempt was made because the endpoint was removed", () => {
