@@ -69,7 +69,7 @@ export function restoreEmbeddedState({ dataDir, file, nowMs }: RestoreRequest): 
   }
 }
 
-/** Copies the backup and changes the owner of the copy to the owner of the data directory, who is the user of the service. */
+/** Copies the backup. The copy gets the owner of the data directory, because the service runs as this user. */
 function copyBackup(file: string, copy: string, dataDir: string): void {
   removeDatabase(copy);
   copyFileSync(file, copy, constants.COPYFILE_EXCL);
