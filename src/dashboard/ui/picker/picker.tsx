@@ -44,19 +44,16 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
   const list = useRef<HTMLDivElement>(null);
   /** The typed text; null while the selection is shown. */
   const [typed, setTyped] = useState<string | null>(null);
-  /** The typed text before it is rendered, because the next key press can come earlier. */
-  const latest = useRef<string | null>(null);
   /** Whether the typed text is selected as soon as the choices are loaded. */
   const isWaiting = useRef(false);
   const [isOpen, setOpen] = useState(false);
   const [active, setActive] = useState(0);
   const known = choices ?? [];
   const chosen = known.find((choice) => choice.value === value);
-  const offered = (text: string): readonly Choice[] => [
-    ...(none !== null && text === "" ? [{ value: "", label: none }] : []),
-    ...matching(known, text),
+  const shown = [
+    ...(none !== null && (typed ?? "") === "" ? [{ value: "", label: none }] : []),
+    ...matching(known, typed ?? ""),
   ];
-  const shown = offered(typed ?? "");
   useEffect(() => {
     const { current } = list;
     if (current === null || input.current === null) return;
@@ -80,7 +77,6 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
     setOpen(true);
   };
   const type = (text: string | null): void => {
-    latest.current = text;
     isWaiting.current = false;
     setTyped(text);
     input.current?.setCustomValidity("");
@@ -95,7 +91,7 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
   };
   /** Selects the choice that the typed text means, when the focus leaves. */
   const settle = (): void => {
-    const text = latest.current?.trim();
+    const text = typed?.trim();
     if (text === undefined) {
       close();
       return;
@@ -122,9 +118,9 @@ function Combobox({ ids, label, choices, value, onChange, none, acceptsOther = f
       event.preventDefault();
       if (isOpen) setActive((active + step + shown.length) % Math.max(1, shown.length));
       else open();
-    } else if (event.key === "Enter" && (isOpen || latest.current !== null)) {
+    } else if (event.key === "Enter" && (isOpen || typed !== null)) {
       event.preventDefault();
-      const choice = latest.current === typed ? shown[active] : offered(latest.current ?? "")[0];
+      const choice = shown[active];
       if (choice !== undefined) choose(choice.value);
       else settle();
     } else if (event.key === "Escape" && isOpen) {
