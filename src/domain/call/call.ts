@@ -125,6 +125,11 @@ export class Call implements CallContext, LiveRequest {
     return this.#caller.refusesFallbacks === true;
   }
 
+  /** Whether a trusted gateway forwarded the call. */
+  get isForwarded(): boolean {
+    return this.#caller.isForwarded === true;
+  }
+
   get browser(): Browser | null {
     return this.#caller.browser ?? null;
   }

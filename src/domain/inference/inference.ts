@@ -236,7 +236,7 @@ const chunkBytes = 256;
 
 /**
  * Streams an answer through a bounded queue. A full queue pauses the engine; a reader that leaves it full for `stallMs` ends
- * the request and so frees its slot. The last item is sent after the settlement.
+ * the request and so frees its slot, unless the reader is a gateway. The last item is sent after the settlement.
  */
 function streamAnswer<M>(
   deps: InferenceDeps,
@@ -323,11 +323,12 @@ async function endWith<R>(run: Run, generation: Generation, finish: () => R): Pr
 async function roomOrStall<M>(deps: InferenceDeps, call: Call, queue: BoundedQueue<M>): Promise<void> {
   // An ended call has no reader: its engine must not wait before it frees the slot.
   if (call.stop.aborted) return;
-  const cancelTimer = deps.clock.after(deps.limits.stallMs, () => call.abort("stalled"));
+  // A gateway watches its own client, whose slow reads arrive here in bursts, and cancels the call when that client stalls.
+  const cancelTimer = call.isForwarded ? null : deps.clock.after(deps.limits.stallMs, () => call.abort("stalled"));
   const onAbort = (): void => queue.close(errorOfEnd(call.stop.reason));
   call.stop.addEventListener("abort", onAbort);
   await queue.room();
-  cancelTimer();
+  cancelTimer?.();
   call.stop.removeEventListener("abort", onAbort);
 }
 

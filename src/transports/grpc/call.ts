@@ -196,7 +196,7 @@ export class OpenCall implements Placed {
     this.#cancelUploadTimer();
   }
 
-  /** Call when the operation has finished. The client must read the rest of the answer within limits.stall. */
+  /** Call when the operation has finished. A client must read the rest of the answer within limits.stall. */
   finishing(): void {
     this.#finishing = true;
     this.readerFellBehind();
@@ -217,9 +217,13 @@ export class OpenCall implements Placed {
     this.#ctx?.close();
   }
 
-  /** Starts the timer of limits.stall: nothing more can be sent until the client reads. */
+  /**
+   * Starts the timer of limits.stall: nothing more can be sent until the client reads. A forwarded call has no timer here:
+   * its gateway has one for its own client. The gateway reads on only when half of its flow control window is free, so a
+   * client that reads slowly would be disconnected here.
+   */
   readerFellBehind(): void {
-    if (this.#over) return;
+    if (this.#over || this.#isForwarded) return;
     this.#cancelStallTimer?.();
     this.#cancelStallTimer = this.#deps.clock.after(this.#deps.limits.stallMs, () => {
       this.abort.abort(new Ended("stalled"));

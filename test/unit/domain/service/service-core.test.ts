@@ -144,20 +144,35 @@ describe("a streamed answer", () => {
     expect(settlements).toHaveLength(1);
   });
 
-  it("makes the engine wait for a reader that does not read, and ends as stalled after 30 s (REL-1)", async () => {
+  /** A stream whose reader reads nothing while the engine fills the stream's buffer. */
+  async function unreadStream(isForwarded: boolean) {
     const engine = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [engine] });
-    const answering = core.streamChatCompletion(chat(), (await open()).ctx);
+    const { ctx, end } = await open("create_chat_completion", Number.POSITIVE_INFINITY, { isForwarded });
+    const answering = core.streamChatCompletion(chat(), ctx);
     const run = await engine.run();
     run.usage = { promptTokens: 3, outTokens: 9, cachedTokens: 0 };
     for (let i = 1; i <= 9; i++) run.say(text(0, "x".repeat(16 * 1024), i));
     await answering;
     await new Promise(setImmediate);
+    return { run, clock, settlements, end };
+  }
+
+  it("makes the engine wait for a reader that does not read, and ends as stalled after 30 s (REL-1)", async () => {
+    const { run, clock, settlements } = await unreadStream(false);
     clock.advance(29_999);
     expect(settlements).toHaveLength(0);
     clock.advance(1);
     await expect.poll(() => settlements).toMatchObject([{ why: "stalled", completionTokens: 9 }]);
     expect(run.signal.aborted).toBe(true);
+  });
+
+  it("makes the engine wait for a gateway that does not read, without a limit of its own (REL-24)", async () => {
+    const { run, clock, settlements, end } = await unreadStream(true);
+    clock.advance(60_000);
+    expect(run.signal.aborted).toBe(false);
+    end("client_left");
+    await expect.poll(() => settlements).toMatchObject([{ why: "client_left", completionTokens: 9 }]);
   });
 });
 

@@ -85,6 +85,28 @@ describe("a gRPC client that does not read", () => {
     expect((await ended).code).not.toBe(status.OK);
   });
 
+  it("is not disconnected if it is a trusted gateway, which has a limit for its own client (REL-24)", async () => {
+    const clock = new FakeClock();
+    const connectionClock = createSystemClock();
+    const call = {
+      requestId: `req_${"0".repeat(32)}`,
+      operation: "create_chat_completion",
+      transport: "grpc_web",
+    } as const;
+    const forwarded = () => ({ ...call, address: "127.0.0.1", sessionToken: null });
+    const { core, client } = await startListener({ clock, connectionClock, forwarded, limits: { stallMs: 30_000 } });
+    const pieces = 512;
+    const said = endless(core, pieces);
+    const stream = stuckStream(client);
+    await standsStill(() => said.pieces);
+    clock.advance(60_000);
+    expect(core.whyEnded(core.last)).toBe(null);
+    stream.on("data", () => {});
+    stream.resume();
+    const end = await new Promise<{ code: number }>((resolve) => stream.once("status", resolve));
+    expect(end.code).toBe(status.OK);
+  });
+
   it("is disconnected if it does not read the end of the stream (GRPC-14)", async () => {
     const clock = new FakeClock();
     const connectionClock = createSystemClock();
