@@ -41,8 +41,7 @@ interface TextForm {
 
 /** Addresses, first key and dashboard link of a service that is ready, as text for people. */
 export function readyText(service: Service, { paint = unpainted, uis = "uis", stops = "" }: TextForm = {}): string {
-  const { addresses, firstKey, dashboardPath, config } = service;
-  const isVolatile = config.state.durability === "none";
+  const { addresses, firstKey, dashboardPath, config, parts } = service;
   const note = dashboardNote(service, uis);
   const lines = [
     [paint("strong", `Unified Inference ${version} is ready.`), stops].join(" ").trimEnd(),
@@ -53,10 +52,16 @@ export function readyText(service: Service, { paint = unpainted, uis = "uis", st
     ...(note === null ? [] : [paint("faint", `             ${note}`)]),
     `  gRPC       ${addresses.grpc}`,
     `  Ops        ${addresses.ops}`,
-    `  Data       ${config.data_dir}${isVolatile ? " (keys are only in memory)" : ""}`,
+    `  Data       ${config.data_dir} (${stateTexts[parts.state.kind]})`,
   ];
   return [...lines, "", ""].join("\n");
 }
+
+const stateTexts: Readonly<Record<Service["parts"]["state"]["kind"], string>> = {
+  embedded: "with the state",
+  redis: "state in Redis",
+  volatile: "state only in memory",
+};
 
 /** How to set the password; null once it is set. */
 function dashboardNote({ dashboardPath, hasPassword }: Service, uis: string): string | null {

@@ -348,7 +348,7 @@ export declare type Upstream = Message<"unified.admin.v1.Upstream"> & {
   updatedAt?: Timestamp | undefined;
 
   /**
-   * API families that it has itself, whose requests it receives as they came: "responses", "messages". Only the kinds openai,
+   * API families that it has itself: "responses", "messages". It receives their requests unchanged. Only the kinds openai,
    * anthropic, vllm, llama-server and generic.
    *
    * @generated from field: repeated string native = 23;
@@ -519,7 +519,7 @@ export declare type UpstreamJson = {
   updatedAt?: TimestampJson;
 
   /**
-   * API families that it has itself, whose requests it receives as they came: "responses", "messages". Only the kinds openai,
+   * API families that it has itself: "responses", "messages". It receives their requests unchanged. Only the kinds openai,
    * anthropic, vllm, llama-server and generic.
    *
    * @generated from field: repeated string native = 23;

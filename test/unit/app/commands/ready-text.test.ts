@@ -19,7 +19,7 @@ function serviceWith(
   const all = models.map((model) => ({ capabilities: ["chat"], hasFailed: false, ...model }));
   const told = {
     config: configSchema.parse(settings),
-    parts: { catalog: { all: () => all } },
+    parts: { catalog: { all: () => all }, state: { kind: "embedded" } },
     addresses: { http: "http://127.0.0.1:8080", grpc: "127.0.0.1:50051", ops: "http://127.0.0.1:9464" },
     firstKey: secret === null ? null : { secret },
     dashboardPath: secret === null ? "/dashboard/" : "/dashboard/setup#token=one-time",
@@ -80,6 +80,10 @@ describe("the text printed at start", () => {
     expect(text).toContain("no password is set yet: uis admin link");
     const byNpm = readyText(serviceWith([{ id: "m" }], {}, null, false), { uis: commandName({ npm_execpath: "npm" }) });
     expect(byNpm).toContain("no password is set yet: npx uis admin link");
+  });
+
+  it("says where the state is", () => {
+    expect(readyText(serviceWith([]))).toMatch(/\n {2}Data {7}\S+ \(with the state\)\n/);
   });
 
   it("has a curl line that trusts the configured certificate", () => {
