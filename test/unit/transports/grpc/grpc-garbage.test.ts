@@ -57,8 +57,6 @@ it("the objects of a finished gRPC call are freed by the next two scavenges (E-4
     await once(worker, "message");
   };
   setFlagsFromString("--expose-gc");
-  // src/app/cli.ts sets the same flag.
-  setFlagsFromString("--no-allocation-site-pretenuring");
   const collect = runInNewContext("gc") as (options?: { type: "minor" }) => void;
   await makeCalls();
   const surviving: number[] = [];
