@@ -10,7 +10,8 @@ import {
   sqliteCodes,
   text,
 } from "./database/sqlite.js";
-import { createThresholdChecks, type Emit } from "./threshold-checks.js";
+import type { FanOut } from "./deliveries/fan-out.js";
+import { createThresholdChecks } from "./threshold-checks.js";
 import type { UsageVerbs } from "./usage.js";
 
 const liveColumns = columnsOf<LostRequest>(
@@ -48,11 +49,11 @@ export function createMarkerPurge(db: SqliteDatabase): (max: number, nowMs: numb
 interface SettlementDeps {
   readonly collected: CollectedRows;
   readonly usage: UsageVerbs;
-  readonly emit: Emit;
+  readonly beginEvents: FanOut["beginEvents"];
 }
 
 /** Settlements, and rows of running requests, with which the next process accounts for requests that a crash interrupted. */
-export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, emit }: SettlementDeps) {
+export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, beginEvents }: SettlementDeps) {
   const insertLive = db.prepare(
     `INSERT INTO live_requests (${liveColumns.names}) VALUES (${liveColumns.placeholders}) ON CONFLICT DO NOTHING`,
   );
@@ -61,7 +62,7 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
   );
   const removeLive = db.prepare("DELETE FROM live_requests WHERE request_id IN (SELECT value FROM json_each(?))");
   const live = db.prepare("SELECT * FROM live_requests ORDER BY admitted_at_ms");
-  const beginChecks = createThresholdChecks(db, { usage, emit });
+  const beginChecks = createThresholdChecks(db, usage);
   const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const markAll = db.prepare("INSERT INTO settled (request_id, at_ms) SELECT value, ? FROM json_each(?)");
   const newest = db.prepare(newestMarkerSql);
@@ -125,7 +126,8 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, em
       settleAll(json: string): SettledBatch {
         const { rows, thresholds } = JSON.parse(json) as SettlementBatch;
         const duplicates = markEach(rows);
-        const checks = thresholds.length === 0 ? null : beginChecks(thresholds);
+        const emit = beginEvents();
+        const checks = thresholds.length === 0 ? null : beginChecks(thresholds, emit);
         const crossed: (readonly [number, readonly string[]])[] = [];
         const summed: SettlementRow[] = [];
         let hasDue = false;

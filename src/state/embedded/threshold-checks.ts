@@ -1,6 +1,5 @@
 import {
   crossingMark,
-  type EventDraft,
   type Period,
   type PeriodKind,
   periodAt,
@@ -12,6 +11,7 @@ import {
 } from "../../domain/events/events.js";
 import type { ThresholdRow } from "./database/settlement-row.js";
 import type { SqliteDatabase } from "./database/sqlite.js";
+import type { Emit } from "./deliveries/fan-out.js";
 import type { UsageDelta, UsageVerbs } from "./usage.js";
 
 /** Sums of one account or key in one period, by metric. */
@@ -36,20 +36,12 @@ interface Reached {
 
 const nothingReached: Reached = Object.freeze({ ids: Object.freeze([]), hasDue: false });
 
-/** Writes an event, as a part of a settlement. Returns whether it has a receiver. */
-export type Emit = (account: string, event: EventDraft, nowMs: number) => boolean;
-
-interface ThresholdChecksDeps {
-  readonly usage: UsageVerbs;
-  readonly emit: Emit;
-}
-
 /**
  * Compares the sums of a batch of settlements with thresholds. Sums are read once in a batch and then updated in memory, so
  * each further settlement or threshold only takes a comparison of numbers. An event contains the sum including the
  * settlement that reached the value. Returns the function that begins a batch.
  */
-export function createThresholdChecks(db: SqliteDatabase, { usage, emit }: ThresholdChecksDeps) {
+export function createThresholdChecks(db: SqliteDatabase, usage: UsageVerbs) {
   const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const findCrossing = db.prepare("SELECT mark FROM crossings WHERE mark = ?");
 
@@ -62,7 +54,7 @@ export function createThresholdChecks(db: SqliteDatabase, { usage, emit }: Thres
     return null;
   };
 
-  return (lists: readonly (readonly ThresholdRow[])[]) => {
+  return (lists: readonly (readonly ThresholdRow[])[], emit: Emit) => {
     const thresholds = lists.map((list) => list.map((row): Threshold => ({ ...row, limit: BigInt(row.limit) })));
     const sums = new Map<string, RunningSum>();
     const watchedBy = new Map<string, readonly Watched[]>();

@@ -1,4 +1,4 @@
-import type { EventDraft } from "../../../domain/events/events.js";
+import type { EventDraft, EventType } from "../../../domain/events/events.js";
 import { deliveryId } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryQueue, WaitingEvents } from "../../../domain/webhooks/delivery-queue.js";
 import { type CollectedRows, integer, type SqliteDatabase, type SqlRow, text } from "../database/sqlite.js";
@@ -12,6 +12,9 @@ import type { QueueRows } from "./endpoints.js";
 const disorderMs = 60_000;
 /** Number of deliveries that are created for one account before the next account has its turn. */
 const turnMax = 32;
+
+/** Writes an event. Returns false if no enabled endpoint subscribes to its type. */
+export type Emit = (account: string, event: EventDraft, nowMs: number) => boolean;
 
 interface FanOutDeps {
   readonly collected: CollectedRows;
@@ -42,7 +45,9 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
   const oldest = db.prepare(
     `SELECT number, id, type, at_ms, receivers_json ${isWaiting} AND account = ? ORDER BY number LIMIT ?`,
   );
-  const fannedOut = db.prepare("UPDATE events SET receivers_json = NULL WHERE number = ?");
+  const fannedOut = db.prepare(
+    "UPDATE events SET receivers_json = NULL WHERE number IN (SELECT value FROM json_each(?))",
+  );
   const removeEvent = db.prepare("DELETE FROM events WHERE number = ?");
   const insertDue = db.prepare(
     `INSERT INTO deliveries (id, account, event_id, event_type, endpoint_id, state, created_at_ms, due_at_ms, body,
@@ -82,7 +87,7 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
   let newestAtMs = 0;
   /**
    * Creates the deliveries of one event, of which at most `room` are open and the others fail with `overflow`. Returns the
-   * number of open ones.
+   * number of open ones, and of all.
    */
   const deliver = (account: string, event: SqlRow, endpointIds: readonly string[], room: number, nowMs: number) => {
     const [number, id, type] = [integer(event, "number"), text(event, "id"), text(event, "type")];
@@ -99,10 +104,7 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
         opened += 1;
       }
     }
-    // The deliveries exist already if the event is repeated; they use the body of the first row.
-    if (opened + failed === 0) removeEvent.run(number);
-    else fannedOut.run(number);
-    return opened;
+    return { opened, created: opened + failed };
   };
 
   /** Creates about `max` deliveries of the account's oldest events. Returns how many, 0 if no event waited. */
@@ -110,13 +112,20 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
     let room = openDeliveriesMax - queues.openOf(account);
     let events = 0;
     let deliveries = 0;
+    const done: number[] = [];
     for (const event of oldest.all(account, max)) {
       const endpointIds = JSON.parse(text(event, "receivers_json")) as readonly string[];
-      room -= deliver(account, event, endpointIds, room, nowMs);
+      const { opened, created } = deliver(account, event, endpointIds, room, nowMs);
+      const number = integer(event, "number");
+      // The deliveries exist already if the event is repeated; they use the body of the first row.
+      if (created === 0) removeEvent.run(number);
+      else done.push(number);
+      room -= opened;
       events += 1;
       deliveries += endpointIds.length;
       if (deliveries >= max) break;
     }
+    if (done.length > 0) fannedOut.run(JSON.stringify(done));
     // If no event waits although the count is not 0, the count is wrong because the commit of an earlier change failed.
     count(account, events === 0 ? -waitingOf(account) : -events);
     return deliveries;
@@ -133,16 +142,28 @@ export function createFanOut(db: SqliteDatabase, deps: FanOutDeps) {
     return nextAccount.get("") !== undefined;
   };
 
+  const receiversOf = (account: string, type: EventType): string => {
+    const row = receivers.get(account, type);
+    return row === undefined ? "[]" : text(row, "ids");
+  };
+
   return {
-    /** Writes an event. Returns false if no enabled endpoint subscribes to its type. */
-    emit(account: string, { id, type, body }: EventDraft, nowMs: number): boolean {
-      const row = receivers.get(account, type);
-      const ids = row === undefined ? "[]" : text(row, "ids");
-      if (ids === "[]") return false;
-      insertEvent.run(account, id, type, nowMs, ids, body);
-      count(account, 1);
-      if (waitingOf(account) > waitingEventsMax) deliverOldest(account, 1, nowMs);
-      return true;
+    /** Returns a function that writes events, for one step that changes no endpoint: it reads their receivers only once. */
+    beginEvents(): Emit {
+      const known = new Map<string, string>();
+      return (account, { id, type, body }, nowMs) => {
+        const name = `${account}\n${type}`;
+        let ids = known.get(name);
+        if (ids === undefined) {
+          ids = receiversOf(account, type);
+          known.set(name, ids);
+        }
+        if (ids === "[]") return false;
+        insertEvent.run(account, id, type, nowMs, ids, body);
+        count(account, 1);
+        if (waitingOf(account) > waitingEventsMax) deliverOldest(account, 1, nowMs);
+        return true;
+      };
     },
     /** Creates about `max` deliveries. Returns whether more events wait. */
     fanOut,
