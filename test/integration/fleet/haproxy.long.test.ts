@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { coreToken } from "../../support/fleet/start-fleet.js";
@@ -27,15 +28,18 @@ interface Member {
   running: ServiceProcess;
 }
 
-/** Two gateways and two cores on one Redis, with HAProxy in front of the gateways. */
-async function startAll() {
+/** `fleet`: two gateways and two cores; `replicas`: two processes that are both. */
+type Layout = "fleet" | "replicas";
+
+/** The processes of a layout on one Redis, with HAProxy in front of those that have clients. */
+async function startAll(layout: Layout) {
   const folder = mkdtempSync(join(tmpdir(), "uis-fleet-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const redis = await startRedis({ aof: "no" });
   onTestFinished(() => redis.remove());
   const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), UIS_BOOTSTRAP_API_KEY: key };
   const state = { redis_url: redis.url, allow_volatile: true };
-  const corePorts = [await freePort(), await freePort()];
+  const corePorts = layout === "fleet" ? [await freePort(), await freePort()] : [];
   const httpPorts = [await freePort(), await freePort()];
   const addresses = corePorts.map((port) => `127.0.0.1:${port}`);
   const member = async (name: string, config: object, ports: Record<string, string>): Promise<Member> => {
@@ -44,17 +48,20 @@ async function startAll() {
     onTestFinished(() => one.running.kill());
     return one;
   };
-  const members: Member[] = [];
+  const cores: Member[] = [];
+  const fronts: Member[] = [];
   for (const [i, port] of corePorts.entries()) {
     const config = { server: { role: "core", drain_delay: "1s" }, state, models, core: { token: coreToken } };
-    members.push(await member(`core-${i}`, config, { UIS_GRPC_PORT: String(port) }));
+    cores.push(await member(`core-${i}`, config, { UIS_GRPC_PORT: String(port) }));
   }
   for (const [i, port] of httpPorts.entries()) {
-    const config = { server: { role: "gateway", drain_delay: "2s" }, state, core: { addresses, token: coreToken } };
-    members.push(await member(`gateway-${i}`, config, { PORT: String(port) }));
+    const gateway = { server: { role: "gateway", drain_delay: "2s" }, state, core: { addresses, token: coreToken } };
+    const replica = { server: { drain_delay: "2s" }, state, models };
+    const [name, config] = layout === "fleet" ? ["gateway", gateway] : ["replica", replica];
+    fronts.push(await member(`${name}-${i}`, config, { PORT: String(port) }));
   }
   const http = `http://127.0.0.1:${await startHaproxy(folder, httpPorts)}`;
-  return { members, client: new ServiceClient(http, key) };
+  return { cores, fronts, client: new ServiceClient(http, key) };
 }
 
 async function startHaproxy(folder: string, ports: readonly number[]): Promise<number> {
@@ -86,19 +93,35 @@ async function startHaproxy(folder: string, ports: readonly number[]): Promise<n
   return port;
 }
 
-/** Callers that send one call after the other until they are stopped. */
+/** Number of streams that run at the same time. */
+const streamCallers = 4;
+/** As in OpenAI's SDKs. */
+const retriesMax = 2;
+const retryPauseMs = 500;
+
+/** Callers that send one call after the other until they are stopped. A unary call is retried after a lost connection or 5xx. */
 function startLoad(client: ServiceClient) {
   const unary: string[] = [];
+  const retried: string[] = [];
   const streams: ("complete" | "error" | "cut")[] = [];
   let isOver = false;
+  const callOnce = async (): Promise<string> => {
+    const answer = await client.chat("quick").catch((error: unknown) => ({ status: 0, text: String(error) }));
+    return answer.status === 200 ? "200" : `${answer.status} ${answer.text}`;
+  };
+  const call = async (): Promise<string> => {
+    for (let retries = 0; ; retries += 1) {
+      const end = await callOnce();
+      if (retries >= retriesMax || !/^[05]/.test(end)) return end;
+      retried.push(end);
+      await delay(retryPauseMs);
+    }
+  };
   const callers = [
     ...Array.from({ length: 8 }, async () => {
-      while (!isOver) {
-        const answer = await client.chat("quick").catch((error: unknown) => ({ status: 0, text: String(error) }));
-        unary.push(answer.status === 200 ? "200" : `${answer.status} ${answer.text}`);
-      }
+      while (!isOver) unary.push(await call());
     }),
-    ...Array.from({ length: 4 }, async () => {
+    ...Array.from({ length: streamCallers }, async () => {
       while (!isOver) streams.push(await streamOnce(client));
     }),
   ];
@@ -106,7 +129,7 @@ function startLoad(client: ServiceClient) {
     isOver = true;
     await Promise.all(callers);
   };
-  return { unary, streams, stop };
+  return { unary, retried, streams, stop };
 }
 
 async function streamOnce(client: ServiceClient): Promise<"complete" | "error" | "cut"> {
@@ -122,29 +145,52 @@ async function streamOnce(client: ServiceClient): Promise<"complete" | "error" |
   return text.includes('"code":"upstream_error"') ? "error" : "cut";
 }
 
-it("20 rolling restarts and a killed core lose no unary call behind HAProxy (REL-10, REL-25)", async () => {
-  if (spawnSync("haproxy", ["-v"]).status !== 0) throw missingProgram("haproxy is not installed");
-  const { members, client } = await startAll();
-  const load = startLoad(client);
-  for (let i = 0; i < rounds(20); i += 1) {
-    const member = members[i % members.length] as Member;
-    expect(await member.running.stop(), member.name).toBe(0);
-    member.running = await member.start();
-    // HAProxy and the gateways use the restarted process again.
-    const before = load.unary.length;
-    await eventually(() => load.unary.length > before + 100);
-  }
-  expect({ failed: load.unary.filter((end) => end !== "200") }).toEqual({ failed: [] });
-  expect({ broken: load.streams.filter((end) => end !== "complete") }).toEqual({ broken: [] });
+it.each<Layout>(["fleet", "replicas"])(
+  "20 rolling restarts and killed processes lose no unary call behind HAProxy: %s (REL-10, REL-25)",
+  async (layout) => {
+    if (spawnSync("haproxy", ["-v"]).status !== 0) throw missingProgram("haproxy is not installed");
+    const { cores, fronts, client } = await startAll(layout);
+    const members = [...cores, ...fronts];
+    const load = startLoad(client);
+    /** Resolves when HAProxy and the gateways use all processes again. */
+    const goesOn = async (): Promise<void> => {
+      const before = load.unary.length;
+      await eventually(() => load.unary.length > before + 100);
+    };
+    for (let i = 0; i < rounds(20); i += 1) {
+      const member = members[i % members.length] as Member;
+      expect(await member.running.stop(), member.name).toBe(0);
+      member.running = await member.start();
+      await goesOn();
+    }
+    const failures = () => load.unary.filter((end) => end !== "200");
+    expect({ failed: failures(), retried: load.retried }).toEqual({ failed: [], retried: [] });
+    expect({ broken: load.streams.filter((end) => end !== "complete") }).toEqual({ broken: [] });
 
-  const [core] = members as [Member];
-  await core.running.kill();
-  core.running = await core.start();
-  await load.stop();
-  expect({ failed: load.unary.filter((end) => end !== "200") }).toEqual({ failed: [] });
-  // Streams of the killed core end with an error event; no stream breaks off without one.
-  expect(load.streams.filter((end) => end === "cut")).toEqual([]);
-  expect(load.streams.filter((end) => end === "error").length).toBeLessThanOrEqual(4);
-  // The lease of a killed core's request ends within 65 s.
-  await eventually(async () => (await core.running.debugState()).live_leases === 0, "all requests settled", 90_000);
-}, 1_200_000);
+    const kill = async (member: Member): Promise<void> => {
+      await member.running.kill();
+      member.running = await member.start();
+      await goesOn();
+    };
+    const cuts = () => load.streams.filter((end) => end === "cut").length;
+    for (const core of cores.slice(0, 1)) {
+      await kill(core);
+      // The gateway repeats unary calls, and ends streams of the killed core with an error event: none breaks off without one.
+      expect({ retried: load.retried, cuts: cuts() }).toEqual({ retried: [], cuts: 0 });
+    }
+    // A killed process cannot send an error to its own clients: they lose their connections.
+    await kill(fronts[0] as Member);
+    await load.stop();
+    expect(failures()).toEqual([]);
+    expect(cuts()).toBeLessThanOrEqual(streamCallers);
+    expect(load.streams.filter((end) => end === "error").length).toBeLessThanOrEqual(streamCallers);
+    // The lease of a killed process's request ends within 65 s.
+    const [settling] = members as [Member];
+    await eventually(
+      async () => (await settling.running.debugState()).live_leases === 0,
+      "all requests settled",
+      90_000,
+    );
+  },
+  1_200_000,
+);
