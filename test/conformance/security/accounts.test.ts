@@ -103,9 +103,11 @@ async function chat({ tenant, client, pick }: Turn): Promise<ClientAnswer> {
   const answer = await client.chat(model, { stream: pick(3) === 0 });
   expect(answer.status).toBe(200);
   countAnswered(tenant, model);
-  // The limit counts only the tenant's own requests.
-  const remaining = Number(answer.headers.get("x-ratelimit-remaining-requests"));
-  expect(remaining).toBeGreaterThanOrEqual(requestsPerMinute - tenant.charged);
+  // The limit counts only the tenant's own requests. A process that waited too long for the store has a share of the limit.
+  if (answer.headers.get("x-ratelimit-degraded") !== "1") {
+    const remaining = Number(answer.headers.get("x-ratelimit-remaining-requests"));
+    expect(remaining).toBeGreaterThanOrEqual(requestsPerMinute - tenant.charged);
+  }
   return answer;
 }
 
