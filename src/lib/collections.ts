@@ -54,14 +54,30 @@ export class BoundedMap<K, V> {
   }
 }
 
+/** The bound of a queue, which may change with the use of a budget that the queue shares with others. */
+export interface QueueBound {
+  /** Whether a queue of this weight is full. An empty queue must not be. */
+  isFull(weight: number): boolean;
+  /** Called with the weight of every item that enters or leaves the queue. */
+  add(weight: number): void;
+  remove(weight: number): void;
+}
+
+function fixedBound(weightMax: number): QueueBound {
+  return { isFull: (weight) => weight >= weightMax, add: () => {}, remove: () => {} };
+}
+
+/** Number of removed items from which on a queue's array is shortened. */
+const shortenedMin = 32;
+
 /**
  * Bounded queue with backpressure for any number of producers and one consumer. `push` never loses an item: a producer that
  * sees `full` awaits `room()` before it continues. A consumer that stops iterating closes the queue and so releases all
  * producers.
  */
 export class BoundedQueue<T> implements AsyncIterable<T> {
-  readonly #weightMax: number;
-  #items: { readonly item: T; readonly weight: number }[] = [];
+  readonly #bound: QueueBound;
+  #items: ({ readonly item: T; readonly weight: number } | undefined)[] = [];
   #first = 0;
   #weight = 0;
   #closed = false;
@@ -69,19 +85,20 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
   #consumer: (() => void) | undefined;
   #producers: (() => void)[] = [];
 
-  /** `weightMax` is in the producer's unit, bytes for streams. */
-  constructor(weightMax: number) {
-    this.#weightMax = weightMax;
+  /** A number is the maximum weight in the producer's unit. */
+  constructor(bound: number | QueueBound) {
+    this.#bound = typeof bound === "number" ? fixedBound(bound) : bound;
   }
 
   get full(): boolean {
-    return this.#weight >= this.#weightMax && !this.#closed;
+    return !this.#closed && this.#bound.isFull(this.#weight);
   }
 
   push(item: T, weight: number): void {
     if (this.#closed) return;
     this.#items.push({ item, weight });
     this.#weight += weight;
+    this.#bound.add(weight);
     this.#wakeConsumer();
   }
 
@@ -109,6 +126,7 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
         this.close();
         this.#items = [];
         this.#first = 0;
+        this.#lose(this.#weight);
         return Promise.resolve({ done: true, value: undefined });
       },
     };
@@ -119,8 +137,8 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
       const entry = this.#items[this.#first];
       if (entry !== undefined) {
         this.#drop();
-        this.#weight -= entry.weight;
-        if (!this.full) this.#wakeProducers();
+        this.#lose(entry.weight);
+        if (this.#producers.length > 0 && !this.full) this.#wakeProducers();
         return { done: false, value: entry.item };
       }
       if (this.#closed) {
@@ -133,11 +151,21 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
     }
   }
 
-  /** Removes the first item. The array is rarely shortened, because shift() on a long array moves all other items. */
+  #lose(weight: number): void {
+    this.#weight -= weight;
+    this.#bound.remove(weight);
+  }
+
+  /**
+   * Removes the first item. The array is shortened by half of its length at least, because shift() on a long array moves all
+   * other items. With a slow reader it may never become empty.
+   */
   #drop(): void {
+    this.#items[this.#first] = undefined;
     this.#first += 1;
-    if (this.#first < this.#items.length) return;
-    this.#items = [];
+    const { length } = this.#items;
+    if (this.#first < length && (this.#first < shortenedMin || this.#first * 2 < length)) return;
+    this.#items = this.#first < length ? this.#items.slice(this.#first) : [];
     this.#first = 0;
   }
 
@@ -148,7 +176,6 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
   }
 
   #wakeProducers(): void {
-    if (this.#producers.length === 0) return;
     for (const wake of this.#producers.splice(0)) wake();
   }
 }

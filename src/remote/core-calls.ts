@@ -130,17 +130,17 @@ export interface CoreStream<M> {
   readonly route: () => AnswerRoute;
 }
 
-/** Converts the messages of a stream to items, which are buffered for a slow reader up to a bound. */
+/** Converts the messages of a stream to items, which are buffered for a slow reader up to the bound of its call. */
 export interface ItemForm<O, M> {
   readonly read: (message: O) => M;
-  /** Size of an item in bytes, in addition to the fixed size of every item. */
+  /** Estimated memory of an item in bytes. */
   readonly sizeOf: (item: M) => number;
-  /** Number of buffered bytes at which the core's stream is paused. */
-  readonly bytesMax: number;
 }
 
-/** Estimated fixed size of an item in bytes, in addition to its text. */
-const itemBytes = 256;
+/** The form of messages that are passed on unchanged: updates about models and upstreams, which are few and small. */
+export function unchanged<M>(): ItemForm<M, M> {
+  return { read: (message) => message, sizeOf: () => 1024 };
+}
 
 /**
  * Streams an RPC of a core. Resolves when the core has sent the head of its answer. Until the first message a core that is
@@ -190,7 +190,7 @@ class StreamRelay<M> {
     this.#call = call;
     this.#form = form;
     this.#settle = settle;
-    this.#queue = new BoundedQueue(form.bytesMax);
+    this.#queue = new BoundedQueue(call.buffer);
   }
 
   run(request: object): void {
@@ -232,7 +232,7 @@ class StreamRelay<M> {
   #took(message: object): Promise<void> | undefined {
     this.#hasContent = true;
     const item = this.#form.read(message);
-    this.#queue.push(item, itemBytes + this.#form.sizeOf(item));
+    this.#queue.push(item, this.#form.sizeOf(item));
     return this.#queue.full ? this.#queue.room() : undefined;
   }
 

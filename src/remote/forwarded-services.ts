@@ -1,23 +1,18 @@
 import type { Message } from "@bufbuild/protobuf";
 import { ModelAdminService } from "../../gen/unified/admin/v1/model_admin_service_pb.js";
 import { UpstreamService } from "../../gen/unified/admin/v1/upstream_service_pb.js";
-import type { ServiceLimits } from "../contract/limits.js";
 import { operationRow } from "../contract/operations.js";
 import type { CallContext } from "../domain/call/call-context.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import type { RpcHandler, RpcService } from "../domain/rpc/rpc-service.js";
-import { callCore, type RemoteCallDeps, streamFromCore } from "./core-calls.js";
+import { callCore, type RemoteCallDeps, streamFromCore, unchanged } from "./core-calls.js";
 import { callOf } from "./remote-core.js";
-
-export interface ForwardingDeps extends RemoteCallDeps {
-  readonly limits: Pick<ServiceLimits, "streamBufferBytesMax">;
-}
 
 /**
  * The gRPC services of a gateway. Calls about upstreams and models are forwarded to a core; all other services need only
  * the store. Models are files and processes of one machine, so a gateway shows the models of one core and changes none.
  */
-export function forwardServices(services: readonly RpcService[], deps: ForwardingDeps): readonly RpcService[] {
+export function forwardServices(services: readonly RpcService[], deps: RemoteCallDeps): readonly RpcService[] {
   return services.map((service) => {
     const isOfModels = service.desc.typeName === ModelAdminService.typeName;
     if (!isOfModels && service.desc.typeName !== UpstreamService.typeName) return service;
@@ -25,7 +20,7 @@ export function forwardServices(services: readonly RpcService[], deps: Forwardin
   });
 }
 
-function forwarded(handler: RpcHandler, isOfModels: boolean, deps: ForwardingDeps): RpcHandler {
+function forwarded(handler: RpcHandler, isOfModels: boolean, deps: RemoteCallDeps): RpcHandler {
   const check = ({ operation }: CallContext): void => {
     if (isOfModels && operationRow(operation).isReading !== true) throw modelsAreElsewhere();
   };
@@ -40,12 +35,11 @@ function forwarded(handler: RpcHandler, isOfModels: boolean, deps: ForwardingDep
     };
   }
   const { method } = handler;
-  const form = { read: (message: Message) => message, sizeOf: () => 0, bytesMax: deps.limits.streamBufferBytesMax };
   return {
     ...handler,
     async call(request, ctx) {
       check(ctx);
-      return { items: (await streamFromCore(deps, callOf(ctx), method, request, form)).items };
+      return { items: (await streamFromCore(deps, callOf(ctx), method, request, unchanged<Message>())).items };
     },
   };
 }

@@ -37,13 +37,14 @@ import type { Answer, AnswerHead, CallContext, Caller, StreamAnswer } from "../d
 import { invariant, ServiceError } from "../domain/call/service-error.js";
 import type { Core } from "../domain/core.js";
 import { answerPrefixes, type Piece } from "../domain/inference/chat-answer.js";
+import { chatChunkBytes, completionChunkBytes } from "../domain/inference/chunk-size.js";
 import { validateCompletion } from "../domain/inference/completion.js";
 import { validateEmbeddings } from "../domain/inference/embed.js";
 import type { NativeOriginal } from "../domain/inference/native-chat.js";
 import { validateRerank } from "../domain/inference/rerank.js";
 import { validateChatCompletion } from "../domain/inference/validate-chat.js";
 import { originalFields, readTranslatedHead } from "../domain/rpc/original-request.js";
-import { callCore, type ItemForm, type RemoteCallDeps, streamFromCore } from "./core-calls.js";
+import { callCore, type ItemForm, type RemoteCallDeps, streamFromCore, unchanged } from "./core-calls.js";
 import { readHead, textOf } from "./read-answer.js";
 
 export interface RemoteCoreDeps extends RemoteCallDeps {
@@ -98,7 +99,7 @@ export class RemoteCore implements Core {
     const { metadata, ...answer } = await this.#stream(call, rpcs.streamChatCompletion, params.model, fields, {
       read: ({ chunk = create(ChatCompletionChunkSchema), native: text }): Piece<ChatCompletionChunk> =>
         text === "" ? chunk : { ...chunk, native: text },
-      sizeOf: ({ choices, native: text }) => (text ?? choices[0]?.delta?.content ?? "").length,
+      sizeOf: chatChunkBytes,
     });
     noteOffer(native, metadata);
     const translated = readTranslatedHead(textOf(metadata, headers.answer));
@@ -121,7 +122,7 @@ export class RemoteCore implements Core {
       { params },
       {
         read: ({ chunk = create(CompletionChunkSchema) }) => chunk,
-        sizeOf: ({ choices }) => choices[0]?.text.length ?? 0,
+        sizeOf: completionChunkBytes,
       },
     );
     return { ...answer, id: "", promptUsage: () => ({ promptTokens: 0, cachedTokens: 0 }) };
@@ -158,17 +159,7 @@ export class RemoteCore implements Core {
   async *watchModels(ctx: CallContext): AsyncIterable<WatchModelsResponse> {
     const call = callOf(ctx);
     call.watching();
-    const { items } = await streamFromCore(
-      this.#deps,
-      call,
-      catalogRpcs.watchModels,
-      {},
-      {
-        read: (message) => message,
-        sizeOf: () => 0,
-        bytesMax: this.#deps.limits.streamBufferBytesMax,
-      },
-    );
+    const { items } = await streamFromCore(this.#deps, call, catalogRpcs.watchModels, {}, unchanged());
     yield* items;
   }
 
@@ -205,10 +196,9 @@ export class RemoteCore implements Core {
     rpc: DescMethodServerStreaming<I, O>,
     model: string,
     fields: MessageInitShape<I>,
-    form: Omit<ItemForm<MessageShape<O>, M>, "bytesMax">,
+    form: ItemForm<MessageShape<O>, M>,
   ) {
-    const bytesMax = this.#deps.limits.streamBufferBytesMax;
-    const { metadata, items, route } = await streamFromCore(this.#deps, call, rpc, fields, { ...form, bytesMax });
+    const { metadata, items, route } = await streamFromCore(this.#deps, call, rpc, fields, form);
     const head = readHead(metadata);
     noteRoute(call, model, head);
     return { metadata, head, items, route };

@@ -15,6 +15,7 @@ import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb
 import { CountTokensResponseSchema } from "../../gen/unified/inference/v1/inference_service_pb.js";
 import { RankingSchema } from "../../gen/unified/inference/v1/rerank_pb.js";
 import type { ErrorCode } from "../../src/contract/errors.js";
+import { defaultLimits } from "../../src/contract/limits.js";
 import type { Operation } from "../../src/contract/operations.js";
 import type { AnswerHead, AnswerRoute } from "../../src/domain/call/call-context.js";
 import {
@@ -25,6 +26,7 @@ import {
   errorOfEnd,
 } from "../../src/domain/call/call-context.js";
 import { tokenAdministrator } from "../../src/domain/call/principal.js";
+import { StreamBuffer, StreamBuffers } from "../../src/domain/call/stream-buffer.js";
 import type { Core } from "../../src/domain/core.js";
 import type { NativeOriginal } from "../../src/domain/inference/native-chat.js";
 import { silentLog } from "./silent-log.js";
@@ -60,6 +62,8 @@ export interface HandCall {
 /** A core whose answers are set by the test; for tests of transports. */
 export class HandCore implements Core {
   readonly calls: HandCall[] = [];
+  /** What the transports hold for slow readers. */
+  readonly buffers = new StreamBuffers(defaultLimits);
   /** Runs before a call is opened; an error that it throws is the rejection. */
   beforeOpen: (caller: Caller) => Promise<void> | void = () => {};
   /** Returns the text of chat answers. */
@@ -94,6 +98,7 @@ export class HandCore implements Core {
     const call: HandCall = { operation, caller, closed: 0, refused: null };
     this.calls.push(call);
     for (const wake of this.#waiting.splice(0)) wake();
+    const buffer = new StreamBuffer(this.buffers);
     return {
       requestId: caller.requestId ?? "req_none",
       principal: tokenAdministrator,
@@ -104,12 +109,14 @@ export class HandCore implements Core {
       deadlineAtMs: caller.deadlineAtMs,
       receivedAtMs: 0,
       log: silentLog,
+      buffer,
       refused({ code }) {
         call.refused ??= code;
       },
       watching() {},
       close() {
         call.closed += 1;
+        buffer.close();
       },
     };
   }

@@ -66,7 +66,8 @@ const rows: Readonly<Record<SettableLimit, Row>> = {
   streamBufferBytesMax: bytes(
     KiB,
     GiB,
-    "Maximum size of the buffer for a client that reads more slowly than the engine generates.",
+    "Maximum size of the buffer for a client that reads more slowly than the engine generates. It is less while many " +
+      "clients are slow: their buffers share 16MiB.",
   ),
   grpcStreamsMax: fixed(count(1, 1_000_000, "Maximum streams of one HTTP/2 connection.")),
   nMax: count(1, 1024, "Maximum choices (`n`) per prompt."),

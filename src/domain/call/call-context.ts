@@ -4,6 +4,7 @@ import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import type { LimitSnapshot } from "./rate-limits.js";
 import { ServiceError, toServiceError } from "./service-error.js";
+import type { StreamBuffer } from "./stream-buffer.js";
 
 /** Why a request ended. An admitted request is settled with exactly one of these. */
 export type EndReason =
@@ -109,6 +110,8 @@ export interface CallContext {
   readonly deadlineAtMs: number;
   readonly receivedAtMs: number;
   readonly log: Logger;
+  /** Bounds what the call holds for a reader that is slower than its engine. Created lazily; closed with the call. */
+  readonly buffer: StreamBuffer;
   /**
    * Records for the log and the metrics that the transport answers with an error, its own or the operation's. A call that
    * was aborted keeps its abort reason. An invalid request is charged as one request if the operation runs a model. No

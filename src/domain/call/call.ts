@@ -27,6 +27,7 @@ import {
 import type { Clock, Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import type { ServiceError } from "./service-error.js";
+import { StreamBuffer, type StreamBuffers } from "./stream-buffer.js";
 
 /** Facts about a call, collected by `core.open`. */
 export interface CallFacts {
@@ -44,6 +45,8 @@ export interface CallDeps {
   readonly clock: Clock;
   readonly live: LiveRequests;
   readonly log: Logger;
+  /** Bounds the data that all calls together hold for readers that are slower than their engines. */
+  readonly buffers: StreamBuffers;
   readonly observer: Pick<Observer, "callEnded">;
   /** Null when tracing is off. */
   readonly tracer: CallTracer | null;
@@ -86,6 +89,7 @@ export class Call implements CallContext, LiveRequest {
   #closed = false;
   #holds = 0;
   #tally: UsageTally | null = null;
+  #buffer: StreamBuffer | null = null;
 
   constructor(deps: CallDeps, facts: CallFacts) {
     this.requestId = facts.requestId;
@@ -107,6 +111,14 @@ export class Call implements CallContext, LiveRequest {
 
   get signal(): AbortSignal {
     return this.#caller.abort.signal;
+  }
+
+  get buffer(): StreamBuffer {
+    if (this.#buffer === null) {
+      this.#buffer = new StreamBuffer(this.#deps.buffers);
+      if (this.#closed) this.#buffer.close();
+    }
+    return this.#buffer;
   }
 
   get caller(): Caller {
@@ -183,6 +195,7 @@ export class Call implements CallContext, LiveRequest {
     if (this.#closed) return;
     this.#closed = true;
     this.#cancelDeadline();
+    this.#buffer?.close();
     this.#finishIfOver();
   }
 

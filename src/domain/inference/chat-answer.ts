@@ -18,6 +18,7 @@ import { rememberLast } from "../../lib/json-string.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import { refuseValue } from "../call/service-error.js";
 import type { GenEvent, LoadedModel, TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
+import { chatChunkBytes } from "./chunk-size.js";
 
 /** Builds the chunks of a streamed answer from engine events. `choice` counts over the whole request. */
 export interface StreamAssembly<M> {
@@ -25,6 +26,8 @@ export interface StreamAssembly<M> {
   take(choice: number, event: GenEvent): readonly M[];
   /** The last chunk: usage without a choice. */
   last(usage: UsageTotal): M;
+  /** Estimated memory of a chunk that waits for its reader. */
+  bytesOf(chunk: M): number;
 }
 
 const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
@@ -94,6 +97,10 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
 
   last(usage: UsageTotal): ChatCompletionChunk {
     return { ...this.#chunk([]), usage: usageMessage(usage) };
+  }
+
+  bytesOf(chunk: ChatCompletionChunk): number {
+    return chatChunkBytes(chunk);
   }
 
   /** A chunk without content. */

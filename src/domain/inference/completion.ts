@@ -19,6 +19,7 @@ import {
   refuseValueUnlessAble,
   toGenerate,
 } from "./chat-request.js";
+import { completionChunkBytes } from "./chunk-size.js";
 import { addConstraints } from "./constraints.js";
 import { validateSampling, validateTokenLists } from "./validate-chat.js";
 
@@ -121,6 +122,10 @@ export class CompletionStream implements StreamAssembly<CompletionChunk> {
 
   last(usage: UsageTotal): CompletionChunk {
     return { ...this.#chunk([]), usage: usageMessage(usage) };
+  }
+
+  bytesOf(chunk: CompletionChunk): number {
+    return completionChunkBytes(chunk);
   }
 
   #logprobs(choice: number, event: Extract<GenEvent, { type: "text" }>): CompletionLogprobs | undefined {

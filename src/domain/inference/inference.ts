@@ -231,9 +231,6 @@ function reserveForPlan(model: CountingModel | null, { prompts }: RunPlan, stop:
   return reserveForPrompts(model, prompts, stop);
 }
 
-/** Estimated bytes of a chunk in addition to its text: ids, names and frames. */
-const chunkBytes = 256;
-
 /**
  * Streams an answer through a bounded queue. A full queue pauses the engine; a reader that leaves it full for `stallMs` ends
  * the request and so frees its slot, unless the reader is a gateway. The last item is sent after the settlement.
@@ -245,10 +242,9 @@ function streamAnswer<M>(
 ): Promise<StreamAnswer<M>> {
   const { run } = prepared;
   const { id } = prepared.identity;
-  const queue = new BoundedQueue<M>(deps.limits.streamBufferBytesMax);
+  const queue = new BoundedQueue<M>(run.call.buffer);
   const sink: EventSink = (choice, event) => {
-    const textBytes = event.type === "text" || event.type === "native" ? event.text.length : 0;
-    for (const piece of assembly.take(choice, event)) queue.push(piece, chunkBytes + textBytes);
+    for (const piece of assembly.take(choice, event)) queue.push(piece, assembly.bytesOf(piece));
     return queue.full ? roomOrStall(deps, run.call, queue) : undefined;
   };
   return new Promise((resolve, reject) => {
@@ -273,7 +269,8 @@ async function endStream<M>(
 ): Promise<ServiceError | null> {
   try {
     return await endWith(run, generation, () => {
-      queue.push(assembly.last(run.tally.total()), chunkBytes);
+      const last = assembly.last(run.tally.total());
+      queue.push(last, assembly.bytesOf(last));
       queue.close();
       return null;
     });

@@ -5,6 +5,7 @@ import type { Capabilities, GenEvent, GenerateRequest, RequestDefaults } from ".
 import type { NativeRequest } from "../engine/native-request.js";
 import type { ChatStream, Piece, StreamAssembly } from "./chat-answer.js";
 import { RunPlan, toChatRequest } from "./chat-request.js";
+import { chatChunkBytes } from "./chunk-size.js";
 
 /** The original request of another API family (such as Anthropic's), kept in addition to its translation to a chat request. */
 export interface NativeOriginal extends NativeRequest {
@@ -81,5 +82,9 @@ export class NativeOrChatStream implements StreamAssembly<Piece<ChatCompletionCh
   last(usage: UsageTotal): Piece<ChatCompletionChunk> {
     const last = this.#chat.last(usage);
     return this.#last === "" ? last : { ...last, native: this.#last };
+  }
+
+  bytesOf(chunk: Piece<ChatCompletionChunk>): number {
+    return chatChunkBytes(chunk);
   }
 }

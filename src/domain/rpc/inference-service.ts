@@ -12,6 +12,7 @@ import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.
 import type { ServiceLimits } from "../../contract/limits.js";
 import { isTranslated } from "../call/forwarded-call.js";
 import type { Core } from "../core.js";
+import { chatChunkBytes, completionChunkBytes } from "../inference/chunk-size.js";
 import { answerMetadata, routeFields } from "../metering/limit-response.js";
 import { readOriginal, translatedHead } from "./original-request.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
@@ -48,6 +49,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
           const chunk = mergeChatChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);
           return chunk && { ...next, chunk };
         },
+        bytesOf: ({ chunk }) => (chunk === undefined ? 0 : chatChunkBytes(chunk)),
       };
     },
     async createCompletion({ params }, ctx, sendHead) {
@@ -66,6 +68,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
           const chunk = mergeCompletionChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);
           return chunk && { ...next, chunk };
         },
+        bytesOf: ({ chunk }) => (chunk === undefined ? 0 : completionChunkBytes(chunk)),
       };
     },
     async createEmbeddings({ params }, ctx, sendHead) {

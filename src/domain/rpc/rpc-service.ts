@@ -17,6 +17,8 @@ export interface RpcStream<O> {
   readonly items: AsyncIterable<O>;
   /** Merges two messages that wait for a slow reader; null if they cannot be merged. */
   readonly merge?: (waiting: O, next: O) => O | null;
+  /** Estimated memory of a message that waits for its reader. Absent: the messages are few and small. */
+  readonly bytesOf?: (message: O) => number;
   /** Metadata to send after the last message, or with the error of a stream that failed; names and values alternately. */
   readonly trailers?: () => readonly string[];
 }

@@ -24,6 +24,7 @@ import { type CallEnd, type CallRecorder, CallTimes, type CallTracer, type Obser
 import type { Logger } from "../call/ports.js";
 import { mayUseModel, nobody, type Principal } from "../call/principal.js";
 import { invariant, type ServiceError, toServiceError } from "../call/service-error.js";
+import { StreamBuffers } from "../call/stream-buffer.js";
 import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
 import { listModels, watchModels } from "../catalog/model-listing.js";
 import type { Core } from "../core.js";
@@ -81,7 +82,8 @@ export class ServiceCore implements Core {
         .chargeRefused({ requestId, account, keyId, scopes })
         .catch((err: unknown) => log.warn({ request_id: requestId, err }, "rejected request could not be charged"));
     };
-    this.#callDeps = { clock, live, log, observer, tracer, recorder, chargeRefused };
+    const buffers = new StreamBuffers(deps.limits);
+    this.#callDeps = { clock, live, log, buffers, observer, tracer, recorder, chargeRefused };
   }
 
   /** Starts the drain: new calls are rejected with `server_shutting_down` and watches end; running requests go on. */

@@ -11,10 +11,11 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { RpcHandler, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
 import { isRpcPath, rpcStatus, type StatusParts, unknownRpc } from "../../domain/rpc/rpc-status.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
-import { drained, writeText } from "../http/answer.js";
+import { writeText } from "../http/answer.js";
 import { type BodyDeps, readBody } from "../http/body.js";
 import { Call, type CallDeps, callerFromHeaders, headerOf } from "../http/call.js";
 import { pathOf, type Route } from "../http/routes.js";
+import type { StreamWriter } from "../http/stream-writer.js";
 import {
   bodyBytesMax,
   checkEncoding,
@@ -200,9 +201,9 @@ async function answerCall(handler: RpcHandler, form: RpcForm, call: Call, reques
   };
   if (handler.kind === "server_streaming") {
     const stream = await handler.call(request, call.ctx, addToHead);
-    call.watch();
+    const writer = call.streamWriter(true);
     call.res.writeHead(200, head);
-    await writeStream(handler, form, call, stream);
+    await writeStream(handler, form, call, stream, writer);
     return;
   }
   const { output } = handler.method;
@@ -237,18 +238,19 @@ async function writeStream(
   form: RpcForm,
   call: Call,
   stream: RpcStream<Message>,
+  writer: StreamWriter,
 ): Promise<void> {
   const { res, signal } = call;
   let failure: ServiceError | null = null;
   try {
     for await (const item of stream.items) {
-      res.write(enveloped(0, encodeMessage(form, method.output, item)));
-      if (res.writableNeedDrain) await drained(res, signal);
+      writer.write(latin1Of(enveloped(0, encodeMessage(form, method.output, item))));
+      if (writer.isBehind) await writer.drained(signal);
       if (res.destroyed) return;
     }
   } catch (thrown) {
     failure = call.failed(thrown);
   }
   if (res.destroyed || form.protocol === "connect_unary") return;
-  res.end(endEnvelope(form.protocol, failure && rpcStatus(failure, method), stream.trailers?.()));
+  writer.end(latin1Of(endEnvelope(form.protocol, failure && rpcStatus(failure, method), stream.trailers?.())));
 }

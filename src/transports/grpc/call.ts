@@ -18,6 +18,7 @@ import {
 import type { ForwardedCall } from "../../domain/call/forwarded-call.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
+import type { StreamBuffer } from "../../domain/call/stream-buffer.js";
 import { refusalText } from "../../domain/metering/limit-response.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
@@ -129,6 +130,11 @@ export class OpenCall implements Placed {
   get ctx(): CallContext {
     if (this.#ctx === undefined) throw new Error("the call was not opened");
     return this.#ctx;
+  }
+
+  /** Bounds what waits for the client to read. */
+  get buffer(): StreamBuffer {
+    return this.ctx.buffer;
   }
 
   /**

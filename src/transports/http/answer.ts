@@ -10,7 +10,6 @@ import { errorRow } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { retryAdvice, retryHeaders, ServiceError } from "../../domain/call/service-error.js";
 import { limitHeaders } from "../../domain/metering/limit-response.js";
-import type { AbortFlag } from "../../lib/abort-source.js";
 import { createSampler, createSystemClock } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
 
@@ -52,23 +51,6 @@ export function writeText(res: ServerResponse, text: string, bytes: number): voi
   // Text with one byte per character needs no encoding: as Latin-1 it is copied.
   res.write(text, bytes === text.length ? "latin1" : "utf8");
   socket?.uncork();
-}
-
-/** Resolves when the reader of a response is no longer behind, when the response is closed, or when `signal` aborts. */
-export async function drained(res: ServerResponse, signal: AbortFlag): Promise<void> {
-  while (res.writableNeedDrain && !signal.aborted && !res.destroyed) await drainOrEnd(res, signal);
-}
-
-function drainOrEnd(res: ServerResponse, signal: AbortFlag): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      res.off("drain", done).off("close", done);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    res.on("drain", done).on("close", done);
-    signal.addEventListener("abort", done);
-  });
 }
 
 /** The status and the headers of an error that are the same in every API family. */
@@ -221,6 +203,8 @@ interface WatchedEvents {
   stalled(): void;
   /** Nothing was written for `sseKeepAliveMs`. Called again after every further `sseKeepAliveMs` of silence. */
   silent?(): void;
+  /** Whether the last write waits for the reader, although it is too short for the response to emit `drain`. */
+  isSending?(): boolean;
 }
 
 export type ResponseWatch = ReturnType<typeof createResponseWatch>;
@@ -247,7 +231,7 @@ export function createResponseWatch(limits: Pick<ServiceLimits, "stallMs" | "sse
     Math.max(checkMs.min, Math.min(checkMs.max, limits.stallMs / 4, limits.sseKeepAliveMs / 4));
   const entries = createSampler<Entry>(intervalMs, (entry) => {
     const nowMs = now();
-    if (!isWaiting(entry.res)) entry.blockedSinceMs = null;
+    if (!isWaiting(entry)) entry.blockedSinceMs = null;
     else if (entry.blockedSinceMs === null) entry.blockedSinceMs = nowMs;
     else if (nowMs - entry.blockedSinceMs >= limits.stallMs) {
       release(entry);
@@ -275,9 +259,10 @@ export function createResponseWatch(limits: Pick<ServiceLimits, "stallMs" | "sse
       res.on("drain", drained);
       entries.add(entry);
       return {
-        /** Something was written: restarts the silence interval. */
+        /** Something was written, because the reader was not behind: restarts the silence interval. */
         touched() {
           entry.touchedAtMs = now();
+          entry.blockedSinceMs = null;
         },
         /** Ends the watch. */
         done: () => release(entry),
@@ -292,6 +277,7 @@ export function createResponseWatch(limits: Pick<ServiceLimits, "stallMs" | "sse
 }
 
 /** An ended response emits no more `drain`, but its last bytes may still wait for the reader. */
-function isWaiting(res: ServerResponse): boolean {
-  return res.writableEnded ? !res.writableFinished : res.writableNeedDrain;
+function isWaiting({ res, on }: { readonly res: ServerResponse; readonly on: WatchedEvents }): boolean {
+  if (res.writableEnded) return !res.writableFinished;
+  return res.writableNeedDrain || on.isSending?.() === true;
 }

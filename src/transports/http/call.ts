@@ -18,6 +18,7 @@ import { AbortSource } from "../../lib/abort-source.js";
 import { JsonText } from "../../lib/json-string.js";
 import { answerAndLinger, errorHead, type ResponseWatch, type Watched, writeText } from "./answer.js";
 import { pathOf } from "./routes.js";
+import { StreamWriter } from "./stream-writer.js";
 
 export interface CallDeps {
   readonly core: Pick<Core, "open">;
@@ -43,6 +44,7 @@ export class Call {
   readonly #deps: CallDeps;
   #ctx: CallContext | undefined;
   #watched: Watched | undefined;
+  #writer: StreamWriter | undefined;
   #isClosed = false;
 
   constructor(deps: CallDeps, req: IncomingMessage, res: ServerResponse, requestId: string, timeoutMs: number) {
@@ -95,12 +97,16 @@ export class Call {
         this.res.destroy();
       },
       silent: () => this.onSilence?.(),
+      isSending: () => this.#writer?.isSending === true,
     });
   }
 
-  /** Call after every write of a stream. */
-  touched(): void {
-    this.#watched?.touched();
+  /** The writer of an answer in parts. From now on a stalled reader ends the call. */
+  streamWriter(isBinary = false): StreamWriter {
+    const { buffer } = this.ctx;
+    this.#writer = new StreamWriter(this.res, { buffer, isBinary, written: () => this.#watched?.touched() });
+    this.watch();
+    return this.#writer;
   }
 
   /** The error for anything that was thrown while the call was served; internal errors are logged. */

@@ -1,6 +1,3 @@
-import type { ServerResponse } from "node:http";
-import type { AbortFlag } from "../../lib/abort-source.js";
-import { drained } from "./answer.js";
 import type { Call, Exchange } from "./call.js";
 
 /** Start and end of an event. Its data is one line: clients with their own SSE parser expect exactly this form. */
@@ -16,68 +13,6 @@ export const sseKeepAliveComment = ": keep-alive\n";
 /** An event; `data` must not have a line feed. JSON.stringify writes none. */
 export function sseEvent(data: string): string {
   return sseEventStart + data + sseEventEnd;
-}
-
-/** Number of collected characters at which text is written immediately, before the tick of the event loop ends. */
-const collectedMax = 16 * 1024;
-
-/**
- * Writes events to a response. The events of one tick of the event loop are sent in one write, and nothing is written while
- * the reader is behind. Callers of `write` must await `drained` whenever `isBehind` is true.
- */
-export class SseWriter {
-  readonly #res: ServerResponse;
-  readonly #written: () => void;
-  #collected = "";
-  #flushIsDue = false;
-
-  /** `written` is called after every write to the response. */
-  constructor(res: ServerResponse, written: () => void) {
-    this.#res = res;
-    this.#written = written;
-  }
-
-  get isBehind(): boolean {
-    return this.#res.writableNeedDrain || this.#collected.length >= collectedMax;
-  }
-
-  /** Whole events only: a keep-alive may be sent between any two calls. */
-  write(events: string): void {
-    this.#collected += events;
-    if (this.#flushIsDue) return;
-    this.#flushIsDue = true;
-    process.nextTick(() => {
-      this.#flushIsDue = false;
-      this.#flush();
-    });
-  }
-
-  /** Writes the result of `event`, but only if no other event waits to be written and the reader is not behind. */
-  keepAlive(event: () => string): void {
-    if (this.#collected === "" && !this.#res.writableNeedDrain) this.write(event());
-  }
-
-  /** Resolves when the reader is no longer behind, when the response is closed, or when `signal` aborts. */
-  async drained(signal: AbortFlag): Promise<void> {
-    this.#flush();
-    await drained(this.#res, signal);
-    this.#flush();
-  }
-
-  /** Ends the response after `last`. Collected text and `last` are written even if the reader is behind. */
-  end(last: string): void {
-    if (this.#res.writableEnded || this.#res.destroyed) return;
-    this.#res.end(this.#collected + last);
-    this.#collected = "";
-  }
-
-  #flush(): void {
-    if (this.#collected === "" || this.#res.writableNeedDrain) return;
-    if (this.#res.writableEnded || this.#res.destroyed) return;
-    this.#res.write(this.#collected);
-    this.#collected = "";
-    this.#written();
-  }
 }
 
 /** Data sent on a silent stream (SSE-9). */
@@ -117,10 +52,9 @@ export async function streamAnswer<M>(
   keepAlive: KeepAlive,
 ): Promise<void> {
   const { signal, res } = call;
-  call.watch();
+  const sse = call.streamWriter();
   res.writeHead(200, exchange.headers([...eventStream]));
   res.flushHeaders();
-  const sse = new SseWriter(res, () => call.touched());
   if (keepAlive !== "off") {
     const event = () => (keepAlive === "chunk" ? frames.keepAlive() : null) ?? sseKeepAliveComment;
     call.onSilence = () => sse.keepAlive(event);

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { BoundedQueue } from "../../../src/lib/collections.js";
 
@@ -52,6 +54,26 @@ describe("BoundedQueue", () => {
     await queue[Symbol.asyncIterator]().next();
     await room;
     expect(hasRoom).toBe(true);
+  });
+
+  it("keeps the order for a consumer that is always behind, and no item that was taken", async () => {
+    const queue = new BoundedQueue<{ readonly at: number }>(10);
+    const reader = queue[Symbol.asyncIterator]();
+    let pushed = 0;
+    const taken: WeakRef<object>[] = [];
+    const push = () => queue.push({ at: pushed++ }, 1);
+    for (let i = 0; i < 10; i += 1) push();
+    for (let i = 0; i < 1_000; i += 1) {
+      const { value } = await reader.next();
+      expect(value.at).toBe(i);
+      taken.push(new WeakRef(value));
+      push();
+    }
+    setFlagsFromString("--expose-gc");
+    // A WeakRef keeps its target until the end of the turn in which it was made.
+    await new Promise((resolve) => setImmediate(resolve));
+    (runInNewContext("gc") as () => void)();
+    expect(taken.filter((ref) => ref.deref() !== undefined).length).toBeLessThan(10);
   });
 
   it("releases every producer that waits, not only the last one", async () => {

@@ -1,8 +1,9 @@
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
+import { StreamBuffer, StreamBuffers } from "../../../../src/domain/call/stream-buffer.js";
 import type { RpcStream } from "../../../../src/domain/rpc/rpc-service.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
-import { sendStream } from "../../../../src/transports/grpc/handlers.js";
+import { sendStream } from "../../../../src/transports/grpc/send-stream.js";
 import { eventually } from "../../../support/eventually.js";
 
 /** A call that accepts one message each time that the test allows it. */
@@ -29,10 +30,11 @@ function createCall() {
   };
 }
 
-function createWatch() {
+function createWatch(buffers = new StreamBuffers({ streamBufferBytesMax: 64 * 1024 })) {
   const seen: string[] = [];
   return {
     seen,
+    buffer: new StreamBuffer(buffers),
     abort: new AbortSource(),
     readerFellBehind: () => seen.push("waits"),
     readerCaughtUp: () => seen.push("took"),
@@ -73,6 +75,20 @@ describe("sendStream", () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(asked.count).toBe(6);
     expect(taken).toEqual(["a"]);
+    watch.abort.abort(undefined);
+    await expect(sent).rejects.toThrow();
+  });
+
+  it("sends one message at a time and merges little while the budget of all streams is used up (REL-1)", async () => {
+    const buffers = new StreamBuffers({ streamBufferBytesMax: 64 * 1024 });
+    const { call, taken } = createCall();
+    const { asked, stream } = createItems(Array(20).fill("a"), (a, b) => a + b);
+    const watch = createWatch(buffers);
+    buffers.bytes = 1024 * 1024 * 1024;
+    const sent = sendStream(call, { ...stream, bytesOf: () => 600 }, watch);
+    await eventually(() => asked.count === 4, "two were merged, and one waits");
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([asked.count, taken]).toEqual([4, ["a"]]);
     watch.abort.abort(undefined);
     await expect(sent).rejects.toThrow();
   });

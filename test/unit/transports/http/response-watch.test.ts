@@ -48,6 +48,22 @@ describe("response watch", () => {
     expect(stalled).not.toHaveBeenCalled();
   });
 
+  it("reports a reader of a stream whose last write is too short to fill the response's buffer (REL-1)", () => {
+    const { response, stalled, limits } = setUp();
+    let isSending = true;
+    const watch = createResponseWatch({ ...limits, sseKeepAliveMs: 1_000 }, () => Date.now());
+    const watched = watch.watch(response.asResponse(), { stalled, isSending: () => isSending });
+    vi.advanceTimersByTime(90);
+    watched.touched();
+    vi.advanceTimersByTime(90);
+    isSending = false;
+    vi.advanceTimersByTime(200);
+    expect(stalled).not.toHaveBeenCalled();
+    isSending = true;
+    vi.advanceTimersByTime(150);
+    expect(stalled).toHaveBeenCalledTimes(1);
+  });
+
   it("reports a reader that does not read the last bytes of an ended answer (REL-1)", () => {
     const { response, stalled } = setUp();
     response.writableEnded = true;

@@ -1,0 +1,156 @@
+import { EventEmitter } from "node:events";
+import type { ServerResponse } from "node:http";
+import { describe, expect, it, vi } from "vitest";
+import { StreamBuffer, StreamBuffers } from "../../../../src/domain/call/stream-buffer.js";
+import { sseEvent, sseKeepAliveComment } from "../../../../src/transports/http/sse.js";
+import { StreamWriter } from "../../../../src/transports/http/stream-writer.js";
+
+/** A response that records writes, and whose reader is slow when the test wants it. */
+class RecordedResponse extends EventEmitter {
+  readonly writes: string[] = [];
+  readonly encodings: string[] = [];
+  isRead = true;
+  writableEnded = false;
+  destroyed = false;
+  #sent: (() => void) | null = null;
+
+  write(text: string, encoding: string, sent: () => void): boolean {
+    this.writes.push(text);
+    this.encodings.push(encoding);
+    this.#sent = sent;
+    if (this.isRead) process.nextTick(() => this.drain());
+    return true;
+  }
+
+  end(text: string): void {
+    this.writes.push(text);
+    this.writableEnded = true;
+  }
+
+  /** The kernel has taken the last write. */
+  drain(): void {
+    const sent = this.#sent;
+    this.#sent = null;
+    sent?.();
+  }
+}
+
+function setUp(buffers = new StreamBuffers({ streamBufferBytesMax: 64 * 1024 })) {
+  const res = new RecordedResponse();
+  const written = vi.fn();
+  const buffer = new StreamBuffer(buffers);
+  const sse = new StreamWriter(res as unknown as ServerResponse, { buffer, written });
+  return { res, written, sse, buffers };
+}
+
+const nextTick = () => new Promise<void>((resolve) => process.nextTick(resolve));
+const signal = new AbortController().signal;
+
+describe("the writer of a stream", () => {
+  it("sends the text of one tick of the event loop in one write at the end of the tick (SSE-10)", async () => {
+    const { res, sse, written } = setUp();
+    sse.write(sseEvent("1"));
+    sse.write(sseEvent("2"));
+    expect(res.writes).toEqual([]);
+    await nextTick();
+    expect(res.writes).toEqual(["data: 1\n\ndata: 2\n\n"]);
+    expect(written).toHaveBeenCalledTimes(1);
+  });
+
+  it("makes the next write only when the kernel has taken the last, with what was collected meanwhile (REL-1)", async () => {
+    const { res, sse, buffers } = setUp();
+    res.isRead = false;
+    sse.write(sseEvent("1"));
+    await nextTick();
+    expect([sse.isSending, sse.isBehind]).toEqual([true, true]);
+    expect(buffers.bytes).toBe(sseEvent("1").length);
+    sse.write(sseEvent("2"));
+    const drained = sse.drained(signal);
+    await nextTick();
+    expect(res.writes).toEqual([sseEvent("1")]);
+    res.isRead = true;
+    res.drain();
+    await drained;
+    expect([sse.isBehind, buffers.bytes]).toEqual([false, 0]);
+    sse.write(sseEvent("3"));
+    await nextTick();
+    expect(res.writes).toEqual([sseEvent("1"), sseEvent("2") + sseEvent("3")]);
+  });
+
+  it("makes a producer wait that writes 16 KiB in one tick, or 1 KiB while the budget of all streams is used up (REL-1)", () => {
+    const { sse } = setUp();
+    const event = sseEvent("x".repeat(500));
+    for (let i = 0; i < 30; i += 1) sse.write(event);
+    expect(sse.isBehind).toBe(false);
+    for (let i = 0; i < 3; i += 1) sse.write(event);
+    expect(sse.isBehind).toBe(true);
+
+    const full = new StreamBuffers({ streamBufferBytesMax: 64 * 1024 });
+    full.bytes = 32 * 1024 * 1024;
+    const other = setUp(full).sse;
+    other.write(event);
+    expect(other.isBehind).toBe(false);
+    other.write(event);
+    other.write(event);
+    expect(other.isBehind).toBe(true);
+  });
+
+  it("writes text of one byte for each character as Latin-1, which needs a third of the memory", async () => {
+    const { res, sse } = setUp();
+    sse.write("plain");
+    await nextTick();
+    await nextTick();
+    sse.write("naïve");
+    await nextTick();
+    expect(res.encodings).toEqual(["latin1", "utf8"]);
+  });
+
+  it.each(["abort", "close"])("stops waiting for a reader on the event %s", async (end) => {
+    const { res, sse } = setUp();
+    const abort = new AbortController();
+    res.isRead = false;
+    sse.write(sseEvent("1"));
+    const drained = sse.drained(abort.signal);
+    if (end === "abort") abort.abort();
+    else {
+      res.destroyed = true;
+      res.emit("close");
+    }
+    await drained;
+    expect(res.listenerCount("close")).toBe(0);
+  });
+
+  it("sends no keep-alive while text waits to be written or the reader is behind (SSE-8)", async () => {
+    const { res, sse } = setUp();
+    res.isRead = false;
+    sse.write(sseEvent("1"));
+    sse.keepAlive(() => sseKeepAliveComment);
+    await nextTick();
+    sse.keepAlive(() => sseKeepAliveComment);
+    await nextTick();
+    expect(res.writes).toEqual([sseEvent("1")]);
+    res.drain();
+    sse.keepAlive(() => sseKeepAliveComment);
+    await nextTick();
+    expect(res.writes).toEqual([sseEvent("1"), ": keep-alive\n"]);
+  });
+
+  it("sends the end with the collected text, and nothing after it (SSE-4)", async () => {
+    const { res, sse } = setUp();
+    sse.write(sseEvent("1"));
+    sse.end(sseEvent("[DONE]"));
+    sse.write(sseEvent("2"));
+    sse.end("again");
+    await nextTick();
+    expect(res.writes).toEqual(["data: 1\n\ndata: [DONE]\n\n"]);
+  });
+
+  it("writes nothing to a closed response", async () => {
+    const { res, sse } = setUp();
+    sse.write(sseEvent("1"));
+    res.destroyed = true;
+    sse.end("end");
+    await nextTick();
+    expect(res.writes).toEqual([]);
+  });
+});
