@@ -26,9 +26,9 @@ import {
   errorOfEnd,
 } from "../../src/domain/call/call-context.js";
 import { tokenAdministrator } from "../../src/domain/call/principal.js";
-import { StreamBuffer, StreamBuffers } from "../../src/domain/call/stream-buffer.js";
 import type { Core } from "../../src/domain/core.js";
 import type { NativeOriginal } from "../../src/domain/inference/native-chat.js";
+import { StreamBuffer, StreamBuffers } from "../../src/lib/collections.js";
 import { silentLog } from "./silent-log.js";
 
 export const handCredential = "Bearer good";

@@ -1,10 +1,10 @@
 import type { Operation } from "../../contract/operations.js";
 import type { AbortFlag, AbortSource } from "../../lib/abort-source.js";
+import type { StreamBuffer } from "../../lib/collections.js";
 import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import type { LimitSnapshot } from "./rate-limits.js";
 import { ServiceError, toServiceError } from "./service-error.js";
-import type { StreamBuffer } from "./stream-buffer.js";
 
 /** Why a request ended. An admitted request is settled with exactly one of these. */
 export type EndReason =

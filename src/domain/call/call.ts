@@ -1,6 +1,7 @@
 import { errorRow } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { StreamBuffer, type StreamBuffers } from "../../lib/collections.js";
 import { jsonString, rememberLast } from "../../lib/json-string.js";
 import {
   type AnswerRoute,
@@ -27,7 +28,6 @@ import {
 import type { Clock, Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import type { ServiceError } from "./service-error.js";
-import { StreamBuffer, type StreamBuffers } from "./stream-buffer.js";
 
 /** Facts about a call, collected by `core.open`. */
 export interface CallFacts {

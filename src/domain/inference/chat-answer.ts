@@ -18,7 +18,6 @@ import { rememberLast } from "../../lib/json-string.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import { refuseValue } from "../call/service-error.js";
 import type { GenEvent, LoadedModel, TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
-import { chatChunkBytes } from "./chunk-size.js";
 
 /** Builds the chunks of a streamed answer from engine events. `choice` counts over the whole request. */
 export interface StreamAssembly<M> {
@@ -345,4 +344,25 @@ export class CompleteCalls {
     const { choice, index, outTokens } = bare;
     return { type: "tool", choice, index, outTokens, argsDelta: "{}" };
   }
+}
+
+/** Measured heap size of a chunk with one choice and an entry of a queue, without its text. */
+export const chunkBytes = 384;
+/** The same for one token of log probabilities, or one alternative. */
+export const logprobBytes = 320;
+
+/** Estimated heap size of a chunk that waits for its reader: objects count, because most chunks are a few characters of text. */
+export function chatChunkBytes({ choices, native }: ChatCompletionChunk & { readonly native?: string }): number {
+  const choice = choices[0];
+  // The core's chunks have at most one choice.
+  if (choice === undefined) return chunkBytes + (native?.length ?? 0);
+  const { delta, logprobs } = choice;
+  let bytes = chunkBytes;
+  if (delta !== undefined) {
+    const { content, reasoningContent, refusal, toolCalls } = delta;
+    bytes += (content ?? reasoningContent ?? refusal ?? "").length;
+    if (toolCalls.length > 0) bytes += toolCalls.reduce((sum, call) => sum + (call.argumentsJson?.length ?? 0), 0);
+  }
+  if (logprobs === undefined) return bytes;
+  return logprobs.content.reduce((sum, { topLogprobs }) => sum + logprobBytes * (1 + topLogprobs.length), bytes);
 }

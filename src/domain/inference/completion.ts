@@ -11,7 +11,14 @@ import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import { checkCount, checkInteger, checkLength, checkPresent, refuse, refuseValue } from "../call/service-error.js";
 import type { Capabilities, GenEvent, GenerateRequest, RequestDefaults, TokenLogprobInfo } from "../engine/engine.js";
-import { type AnswerIdentity, type Choice, type StreamAssembly, usageMessage } from "./chat-answer.js";
+import {
+  type AnswerIdentity,
+  type Choice,
+  chunkBytes,
+  logprobBytes,
+  type StreamAssembly,
+  usageMessage,
+} from "./chat-answer.js";
 import {
   hasKeys,
   refuseUnlessAble,
@@ -19,7 +26,6 @@ import {
   refuseValueUnlessAble,
   toGenerate,
 } from "./chat-request.js";
-import { completionChunkBytes } from "./chunk-size.js";
 import { addConstraints } from "./constraints.js";
 import { validateSampling, validateTokenLists } from "./validate-chat.js";
 
@@ -202,4 +208,17 @@ function characters(text: string): number {
   let count = 0;
   for (const _ of text) count += 1;
   return count;
+}
+
+/** chatChunkBytes for a chunk of a text completion. */
+export function completionChunkBytes({ choices }: CompletionChunk): number {
+  let bytes = chunkBytes;
+  for (const { text, logprobs } of choices) {
+    bytes += text.length;
+    for (const alternatives of logprobs?.topLogprobs ?? []) {
+      bytes += logprobBytes * Object.keys(alternatives.logprobs).length;
+    }
+    bytes += logprobBytes * (logprobs?.tokens.length ?? 0);
+  }
+  return bytes;
 }

@@ -3,9 +3,8 @@ import type { UsageTotal } from "../call/live-requests.js";
 import type { ServiceError } from "../call/service-error.js";
 import type { Capabilities, GenEvent, GenerateRequest, RequestDefaults } from "../engine/engine.js";
 import type { NativeRequest } from "../engine/native-request.js";
-import type { ChatStream, Piece, StreamAssembly } from "./chat-answer.js";
+import { type ChatStream, chatChunkBytes, type Piece, type StreamAssembly } from "./chat-answer.js";
 import { RunPlan, toChatRequest } from "./chat-request.js";
-import { chatChunkBytes } from "./chunk-size.js";
 
 /** The original request of another API family (such as Anthropic's), kept in addition to its translation to a chat request. */
 export interface NativeOriginal extends NativeRequest {

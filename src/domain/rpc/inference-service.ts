@@ -12,7 +12,8 @@ import { RerankParamsSchema } from "../../../gen/unified/inference/v1/rerank_pb.
 import type { ServiceLimits } from "../../contract/limits.js";
 import { isTranslated } from "../call/forwarded-call.js";
 import type { Core } from "../core.js";
-import { chatChunkBytes, completionChunkBytes } from "../inference/chunk-size.js";
+import { chatChunkBytes } from "../inference/chat-answer.js";
+import { completionChunkBytes } from "../inference/completion.js";
 import { answerMetadata, routeFields } from "../metering/limit-response.js";
 import { readOriginal, translatedHead } from "./original-request.js";
 import { type RpcService, rpcService } from "./rpc-service.js";

@@ -15,6 +15,7 @@ import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/infere
 import type { CountTokensResponse } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { Ranking, RerankParams } from "../../../gen/unified/inference/v1/rerank_pb.js";
 import { inferenceOperations, type Operation, operationRow } from "../../contract/operations.js";
+import { StreamBuffers } from "../../lib/collections.js";
 import { type Authenticator, requireAllowed } from "../access/authenticator.js";
 import { Call, type CallDeps, type CallFacts, reportEnd } from "../call/call.js";
 import type { Answer, StreamAnswer } from "../call/call-context.js";
@@ -24,7 +25,6 @@ import { type CallEnd, type CallRecorder, CallTimes, type CallTracer, type Obser
 import type { Logger } from "../call/ports.js";
 import { mayUseModel, nobody, type Principal } from "../call/principal.js";
 import { invariant, type ServiceError, toServiceError } from "../call/service-error.js";
-import { StreamBuffers } from "../call/stream-buffer.js";
 import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
 import { listModels, watchModels } from "../catalog/model-listing.js";
 import type { Core } from "../core.js";

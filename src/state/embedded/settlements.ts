@@ -126,8 +126,9 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, be
       settleAll(json: string): SettledBatch {
         const { rows, thresholds } = JSON.parse(json) as SettlementBatch;
         const duplicates = markEach(rows);
-        const emit = beginEvents();
-        const checks = thresholds.length === 0 ? null : beginChecks(thresholds, emit);
+        const hasEvents = thresholds.length > 0 || rows.some(({ 12: effects }) => effects !== null);
+        const emit = hasEvents ? beginEvents() : null;
+        const checks = thresholds.length === 0 || emit === null ? null : beginChecks(thresholds, emit);
         const crossed: (readonly [number, readonly string[]])[] = [];
         const summed: SettlementRow[] = [];
         let hasDue = false;
@@ -143,7 +144,7 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, be
           const watched = checks === null || list < 0 ? null : checks.watched(list, delta, atMs);
           usage.add(delta, atMs);
           checks?.add(delta, atMs);
-          if (event !== null && emit(account, event, nowMs)) hasDue = true;
+          if (event !== null && emit?.(account, event, nowMs) === true) hasDue = true;
           if (wantsSums) summed.push(row);
           if (checks === null || watched === null) return;
           const reached = checks.reached(watched, nowMs);

@@ -15,7 +15,7 @@ import { headerOf } from "../http/call.js";
 import type { JsonObject } from "../http/json-object.js";
 import { translatedFrames } from "../http/native.js";
 import type { Route } from "../http/routes.js";
-import { type KeepAlive, streamAnswer } from "../http/sse.js";
+import { type KeepAlive, streamAnswer } from "../http/stream.js";
 import { anthropicFamily, restated } from "./family.js";
 import { modelJson, modelPageJson, readModelPage } from "./models.js";
 import { betaHeader, countFields, messageFields, readCount, translateMessage } from "./read-message.js";

@@ -9,7 +9,7 @@ import type {
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
 import type { StreamAnswer } from "../../domain/call/call-context.js";
 import { isObject, JsonText, jsonString } from "../../lib/json-string.js";
-import { type StreamFrames, sseEventEnd } from "../http/sse.js";
+import { type StreamFrames, sseEventEnd } from "../http/stream.js";
 
 /** The JSON of a whole message (ANT-2, ANT-7). */
 export function messageJson(completion: ChatCompletion): JsonText {

@@ -15,7 +15,7 @@ import { writeText } from "../http/answer.js";
 import { type BodyDeps, readBody } from "../http/body.js";
 import { Call, type CallDeps, callerFromHeaders, headerOf } from "../http/call.js";
 import { pathOf, type Route } from "../http/routes.js";
-import type { StreamWriter } from "../http/stream-writer.js";
+import { type StreamWriter, streamWriterOf } from "../http/stream.js";
 import {
   bodyBytesMax,
   checkEncoding,
@@ -201,7 +201,7 @@ async function answerCall(handler: RpcHandler, form: RpcForm, call: Call, reques
   };
   if (handler.kind === "server_streaming") {
     const stream = await handler.call(request, call.ctx, addToHead);
-    const writer = call.streamWriter(true);
+    const writer = streamWriterOf(call, true);
     call.res.writeHead(200, head);
     await writeStream(handler, form, call, stream, writer);
     return;

@@ -18,11 +18,10 @@ import {
 import type { ForwardedCall } from "../../domain/call/forwarded-call.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { StreamBuffer } from "../../domain/call/stream-buffer.js";
 import { refusalText } from "../../domain/metering/limit-response.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
-import type { Placed } from "../../lib/collections.js";
+import type { Placed, StreamBuffer } from "../../lib/collections.js";
 import type { BodyBudget, UploadWatch } from "../http/body.js";
 import { closeHalfOpen, connectionOf, cutOff, isClosed, limitMessages, onBytes } from "./http2.js";
 

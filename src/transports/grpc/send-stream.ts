@@ -1,7 +1,7 @@
 import type { Writable } from "node:stream";
 import { errorOfEnd } from "../../domain/call/call-context.js";
-import type { StreamBuffer } from "../../domain/call/stream-buffer.js";
 import type { RpcStream } from "../../domain/rpc/rpc-service.js";
+import type { StreamBuffer } from "../../lib/collections.js";
 import type { OpenCall } from "./call.js";
 
 type SendingCall = Pick<OpenCall, "abort" | "buffer" | "readerFellBehind" | "readerCaughtUp">;

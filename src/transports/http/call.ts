@@ -18,7 +18,6 @@ import { AbortSource } from "../../lib/abort-source.js";
 import { JsonText } from "../../lib/json-string.js";
 import { answerAndLinger, errorHead, type ResponseWatch, type Watched, writeText } from "./answer.js";
 import { pathOf } from "./routes.js";
-import { StreamWriter } from "./stream-writer.js";
 
 export interface CallDeps {
   readonly core: Pick<Core, "open">;
@@ -44,7 +43,6 @@ export class Call {
   readonly #deps: CallDeps;
   #ctx: CallContext | undefined;
   #watched: Watched | undefined;
-  #writer: StreamWriter | undefined;
   #isClosed = false;
 
   constructor(deps: CallDeps, req: IncomingMessage, res: ServerResponse, requestId: string, timeoutMs: number) {
@@ -88,8 +86,11 @@ export class Call {
     if (!this.res.writableFinished) this.watch();
   }
 
-  /** Call before an answer is written in parts: from then on a stalled reader ends the call. */
-  watch(): void {
+  /**
+   * Call before an answer is written in parts: from then on a stalled reader ends the call. `isSending`: whether the last
+   * write waits for the reader, if the response itself does not show it.
+   */
+  watch(isSending?: () => boolean): void {
     if (this.#isClosed || this.#watched !== undefined) return;
     this.#watched = this.#deps.watch.watch(this.res, {
       stalled: () => {
@@ -97,16 +98,13 @@ export class Call {
         this.res.destroy();
       },
       silent: () => this.onSilence?.(),
-      isSending: () => this.#writer?.isSending === true,
+      ...(isSending === undefined ? {} : { isSending }),
     });
   }
 
-  /** The writer of an answer in parts. From now on a stalled reader ends the call. */
-  streamWriter(isBinary = false): StreamWriter {
-    const { buffer } = this.ctx;
-    this.#writer = new StreamWriter(this.res, { buffer, isBinary, written: () => this.#watched?.touched() });
-    this.watch();
-    return this.#writer;
+  /** Call after every write of an answer in parts. */
+  touched(): void {
+    this.#watched?.touched();
   }
 
   /** The error for anything that was thrown while the call was served; internal errors are logged. */

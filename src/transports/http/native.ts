@@ -4,7 +4,7 @@ import type { NativeApi } from "../../domain/engine/upstream.js";
 import type { Piece } from "../../domain/inference/chat-answer.js";
 import type { NativeOriginal } from "../../domain/inference/native-chat.js";
 import type { JsonObject } from "./json-object.js";
-import type { StreamFrames } from "./sse.js";
+import type { StreamFrames } from "./stream.js";
 
 /** A request that was translated to a chat request, together with its original. */
 export interface Translated<T> {

@@ -10,7 +10,7 @@ import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endp
 import { allModels, createJsonReader, decodeId, type OperationHandler } from "../http/api.js";
 import type { BodyDeps } from "../http/body.js";
 import { type JsonObject, missingField } from "../http/json-object.js";
-import { type KeepAlive, streamAnswer } from "../http/sse.js";
+import { type KeepAlive, streamAnswer } from "../http/stream.js";
 import { completionFields, completionFrames, completionJson, readCompletion } from "./completions.js";
 import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
 import { createModelListWriter, modelToJson } from "./model-list.js";

@@ -10,7 +10,7 @@ import type {
 import type { Logprobs, TopLogprob } from "../../../gen/unified/inference/v1/logprobs_pb.js";
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
 import { JsonText, jsonString, rememberLast } from "../../lib/json-string.js";
-import { type StreamFrames, sseDone, sseEventEnd, sseEventStart } from "../http/sse.js";
+import { type StreamFrames, sseDone, sseEventEnd, sseEventStart } from "../http/stream.js";
 
 /** Converts `created` to text; the last result is kept, because successive answers are often created in the same second. */
 const digitsOf = rememberLast((number: bigint) => String(number));

@@ -114,7 +114,7 @@ describe("a pull from a hub", () => {
   });
 
   it("continues after many interruptions and a host that did not answer, as long as it receives some data", async () => {
-    const { pull, hub, store } = await setUp({ stallTimeoutMs: 200 });
+    const { pull, hub, store } = await setUp({ stallTimeoutMs: 1_000 });
     const large = await tinyModel("large", 14 * mebibyte);
     hub.put("owner/repo", "tiny.gguf", large.bytes);
     hub.play(...Array.from({ length: 12 }, () => ({ cutAfterBytes: mebibyte })), { stallAfterBytes: 1_000 }, "silence");

@@ -4,7 +4,7 @@ import type { Core } from "../../../domain/core.js";
 import type { StoredResponses } from "../../../domain/responses/stored-responses.js";
 import type { Call, Exchange } from "../../http/call.js";
 import { type Translated, translatedFrames } from "../../http/native.js";
-import { type KeepAlive, streamAnswer } from "../../http/sse.js";
+import { type KeepAlive, streamAnswer } from "../../http/stream.js";
 import type { ResponseRequest } from "./read-response.js";
 import { ResponseFrames } from "./response-frames.js";
 import { ResponseObject, wholeResponseJson } from "./response-object.js";

@@ -2,7 +2,7 @@ import type { ChatCompletionChunk, ChatDelta, ToolCallDelta } from "../../../../
 import type { Usage } from "../../../../gen/unified/inference/v1/usage_pb.js";
 import { type ErrorCode, errorRow } from "../../../contract/errors.js";
 import { jsonString } from "../../../lib/json-string.js";
-import type { StreamFrames } from "../../http/sse.js";
+import type { StreamFrames } from "../../http/stream.js";
 import type { ResponseRequest } from "./read-response.js";
 import {
   type CalledFunction,

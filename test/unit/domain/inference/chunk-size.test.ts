@@ -2,7 +2,8 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { ChatCompletionChunkSchema } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionChunkSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
-import { chatChunkBytes, completionChunkBytes } from "../../../../src/domain/inference/chunk-size.js";
+import { chatChunkBytes } from "../../../../src/domain/inference/chat-answer.js";
+import { completionChunkBytes } from "../../../../src/domain/inference/completion.js";
 
 const text = "x".repeat(1_000);
 const alternatives = 5;

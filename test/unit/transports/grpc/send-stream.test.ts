@@ -1,8 +1,8 @@
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { StreamBuffer, StreamBuffers } from "../../../../src/domain/call/stream-buffer.js";
 import type { RpcStream } from "../../../../src/domain/rpc/rpc-service.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
+import { StreamBuffer, StreamBuffers } from "../../../../src/lib/collections.js";
 import { sendStream } from "../../../../src/transports/grpc/send-stream.js";
 import { eventually } from "../../../support/eventually.js";
 

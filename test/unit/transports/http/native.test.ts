@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { NativeOriginal } from "../../../../src/domain/inference/native-chat.js";
 import { translatedFrames } from "../../../../src/transports/http/native.js";
-import type { StreamFrames } from "../../../../src/transports/http/sse.js";
+import type { StreamFrames } from "../../../../src/transports/http/stream.js";
 
 interface Item {
   readonly text: string;

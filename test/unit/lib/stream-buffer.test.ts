@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { StreamBuffer, StreamBuffers } from "../../../../src/domain/call/stream-buffer.js";
-import { BoundedQueue } from "../../../../src/lib/collections.js";
+import { BoundedQueue, StreamBuffer, StreamBuffers } from "../../../src/lib/collections.js";
 
 const KiB = 1024;
 const budget = 16 * KiB * KiB;

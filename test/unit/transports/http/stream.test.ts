@@ -1,9 +1,8 @@
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { describe, expect, it, vi } from "vitest";
-import { StreamBuffer, StreamBuffers } from "../../../../src/domain/call/stream-buffer.js";
-import { sseEvent, sseKeepAliveComment } from "../../../../src/transports/http/sse.js";
-import { StreamWriter } from "../../../../src/transports/http/stream-writer.js";
+import { StreamBuffer, StreamBuffers } from "../../../../src/lib/collections.js";
+import { StreamWriter, sseEvent, sseKeepAliveComment } from "../../../../src/transports/http/stream.js";
 
 /** A response that records writes, and whose reader is slow when the test wants it. */
 class RecordedResponse extends EventEmitter {
