@@ -1,8 +1,8 @@
-import { spawn } from "node:child_process";
 import { Agent, request as httpRequest } from "node:http";
 import process from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { runClient } from "./client-process.js";
 
 /** Requests of one kind, sent at a rate whether or not earlier ones are answered, or one after the other. */
 export interface Stream {
@@ -42,19 +42,7 @@ export interface StreamFigures {
 
 /** Sends the load from a process of its own and resolves with the figures by the names of the streams. */
 export function sendLoad(plan: LoadPlan): Promise<Readonly<Record<string, StreamFigures>>> {
-  const child = spawn(process.execPath, ["--import", "tsx", fileURLToPath(import.meta.url), JSON.stringify(plan)], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let text = "";
-  child.stdout.setEncoding("utf8").on("data", (part: string) => {
-    text += part;
-  });
-  return new Promise((resolve, reject) => {
-    child.on("error", reject).on("close", (code) => {
-      if (code === 0) resolve(JSON.parse(text) as Record<string, StreamFigures>);
-      else reject(new Error(`the load generator ended with ${code}`));
-    });
-  });
+  return runClient(fileURLToPath(import.meta.url), plan);
 }
 
 interface Answer {
@@ -152,7 +140,8 @@ function figuresOf(answers: readonly Answer[], seconds: number): StreamFigures {
   };
 }
 
-function quantile(sorted: readonly number[], share: number): number {
+/** The value at a share of sorted numbers, rounded to a tenth; 0 without numbers. */
+export function quantile(sorted: readonly number[], share: number): number {
   return Math.round((sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0) * 10) / 10;
 }
 

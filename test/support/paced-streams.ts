@@ -1,8 +1,9 @@
-import { spawn } from "node:child_process";
 import { connect } from "node:net";
 import process from "node:process";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { runClient } from "./client-process.js";
+import { quantile } from "./open-loop.js";
 
 /** Streamed chats, each over its own connection, of a model that sends a token every `paceMs`. */
 export interface PacedPlan {
@@ -30,19 +31,7 @@ export interface PacedFigures {
 
 /** Receives the streams in a process of its own, and resolves when all have ended. */
 export function receivePacedStreams(plan: PacedPlan): Promise<PacedFigures> {
-  const child = spawn(process.execPath, ["--import", "tsx", fileURLToPath(import.meta.url), JSON.stringify(plan)], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let text = "";
-  child.stdout.setEncoding("utf8").on("data", (part: string) => {
-    text += part;
-  });
-  return new Promise((resolve, reject) => {
-    child.on("error", reject).on("close", (code) => {
-      if (code === 0) resolve(JSON.parse(text) as PacedFigures);
-      else reject(new Error(`the client of the streams ended with ${code}`));
-    });
-  });
+  return runClient(fileURLToPath(import.meta.url), plan);
 }
 
 /** Longest wait for the end of a stream. */
@@ -99,15 +88,13 @@ async function main({ port, key, model, streams, rampMs, paceMs, tokens }: Paced
   }
   await Promise.all(running);
   late.sort((a, b) => a - b);
-  const quantile = (share: number): number =>
-    Math.round(late[Math.min(late.length - 1, Math.floor(late.length * share))] ?? Number.NaN);
   const figures: PacedFigures = {
     whole: seen.whole,
     openMax: seen.openMax,
     chunks: late.length,
-    lateP50Ms: quantile(0.5),
-    lateP99Ms: quantile(0.99),
-    lateMaxMs: quantile(1),
+    lateP50Ms: quantile(late, 0.5),
+    lateP99Ms: quantile(late, 0.99),
+    lateMaxMs: quantile(late, 1),
   };
   process.stdout.write(JSON.stringify(figures));
 }

@@ -15,7 +15,7 @@ import {
   sqliteCode,
   sqliteCodes,
 } from "./database/sqlite.js";
-import { settleAll } from "./database/worker-link.js";
+import { settleAll, waitingFor } from "./database/worker-link.js";
 import { clockHealth, createStoreClock, createStores } from "./state.js";
 import { createVerbs, type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
 
@@ -90,15 +90,14 @@ export class MemoryLink {
    * settlements of one turn of the event loop form one batch.
    */
   settle(added: NewSettlement): Promise<SettledRow | null> | null {
-    const { settlement, nowMs, endedAtMs, hasRow, wantsSums } = added;
+    const { settlement, endedAtMs, wantsSums } = added;
     if (settlement.event === null && settlement.thresholds.length === 0 && !wantsSums) {
       this.#verbs.addUsage(settlement, endedAtMs);
       return null;
     }
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) setImmediate(() => this.#settleWaiting());
-      // Written without a spread, which would cost as much as the rest of this function.
-      this.#waiting.push({ settlement, nowMs, endedAtMs, hasRow, wantsSums, resolve, reject });
+      this.#waiting.push(waitingFor(added, resolve, reject));
     });
   }
 

@@ -10,7 +10,7 @@ import {
   sqliteCodes,
   text,
 } from "./database/sqlite.js";
-import type { FanOut } from "./deliveries/fan-out.js";
+import type { Emit, FanOut } from "./deliveries/fan-out.js";
 import { createThresholdChecks } from "./threshold-checks.js";
 import type { UsageVerbs } from "./usage.js";
 
@@ -126,9 +126,13 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, be
       settleAll(json: string): SettledBatch {
         const { rows, thresholds } = JSON.parse(json) as SettlementBatch;
         const duplicates = markEach(rows);
-        const hasEvents = thresholds.length > 0 || rows.some(({ 12: effects }) => effects !== null);
-        const emit = hasEvents ? beginEvents() : null;
-        const checks = thresholds.length === 0 || emit === null ? null : beginChecks(thresholds, emit);
+        let begun: Emit | null = null;
+        // Most batches have no event.
+        const emit: Emit = (account, event, nowMs) => {
+          begun ??= beginEvents();
+          return begun(account, event, nowMs);
+        };
+        const checks = thresholds.length === 0 ? null : beginChecks(thresholds, emit);
         const crossed: (readonly [number, readonly string[]])[] = [];
         const summed: SettlementRow[] = [];
         let hasDue = false;
@@ -144,7 +148,7 @@ export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, be
           const watched = checks === null || list < 0 ? null : checks.watched(list, delta, atMs);
           usage.add(delta, atMs);
           checks?.add(delta, atMs);
-          if (event !== null && emit?.(account, event, nowMs) === true) hasDue = true;
+          if (event !== null && emit(account, event, nowMs)) hasDue = true;
           if (wantsSums) summed.push(row);
           if (checks === null || watched === null) return;
           const reached = checks.reached(watched, nowMs);

@@ -127,9 +127,7 @@ export class WorkerLink {
       const refusal = this.#refusal ?? this.writeRefusal;
       if (refusal !== null) return reject(unavailable(refusal));
       if (this.#settlements.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
-      // Written without a spread, which would be slower than the whole rest of this function.
-      const { settlement, nowMs, endedAtMs, hasRow, wantsSums } = added;
-      this.#settlements.push({ settlement, nowMs, endedAtMs, hasRow, wantsSums, resolve, reject });
+      this.#settlements.push(waitingFor(added, resolve, reject));
       this.#startSoon();
     });
   }
@@ -254,6 +252,15 @@ export class WorkerLink {
     for (const { reject } of left) reject(unavailable(this.#refusal, cause));
     this.#onIdle();
   }
+}
+
+/** Written without a spread, which would be slower than all the rest that a caller does with a settlement. */
+export function waitingFor(
+  { settlement, nowMs, endedAtMs, hasRow, wantsSums }: NewSettlement,
+  resolve: WaitingSettlement["resolve"],
+  reject: WaitingSettlement["reject"],
+): WaitingSettlement {
+  return { settlement, nowMs, endedAtMs, hasRow, wantsSums, resolve, reject };
 }
 
 /** Combines settlements into one request as JSON text, which is cheaper to copy between threads than one object for each. */
