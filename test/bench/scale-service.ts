@@ -32,6 +32,7 @@ const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
 const scripted = { engine: "scripted", slots: 16_384 };
 const models = [
   { id: "chat", ...scripted, scripted: { text: "one two three four five" } },
+  { id: "long", ...scripted, scripted: { text: "one two three four five", context_length: 1_000_000 } },
   { id: "other", ...scripted, scripted: { text: "one two three four five" } },
   { id: "stream", ...scripted, scripted: { text: "one two three four five", tokens: tokensOfStream } },
   { id: "held", ...scripted, scripted: { text: "one two three four five", hang_after_tokens: 1 } },
@@ -50,10 +51,13 @@ export interface ScaleOptions {
   /** Folder for all services of the run. */
   readonly folder: string;
   readonly redisPort: number;
+  /** Whether the workers also use the cores of the client and of Redis. Default: false. */
+  readonly onAllCores?: boolean;
 }
 
 /** Starts the build in `dist` with limits that are never reached. */
-export async function startScaled({ workers, folder, redisPort }: ScaleOptions): Promise<ScaledService> {
+export async function startScaled(options: ScaleOptions): Promise<ScaledService> {
+  const { workers, folder, redisPort, onAllCores = false } = options;
   const env = {
     ...process.env,
     REDIS_URL: `redis://127.0.0.1:${redisPort}`,
@@ -63,13 +67,16 @@ export async function startScaled({ workers, folder, redisPort }: ScaleOptions):
     LOG_LEVEL: "warn",
   };
   const startOne = async (name: string, server: object): Promise<PinnedProcess> => {
-    const own = join(folder, name);
+    const own = join(folder, onAllCores ? `${name}-all-cores` : name);
     mkdirSync(own, { recursive: true });
     const config = join(own, "uis.yaml");
     // JSON is YAML.
     writeFileSync(config, JSON.stringify({ server, models, rate_limits: { default_key: unreached } }));
     const args = ["dist/app/cli.js", "serve", "--json", "--config", config, ...ports];
-    return await startPinned(serviceCores, args, { ...env, UIS_DATA_DIR: join(own, "data") });
+    return await startPinned(onAllCores ? `0-${cores - 1}` : serviceCores, args, {
+      ...env,
+      UIS_DATA_DIR: join(own, "data"),
+    });
   };
   const started = hasWorkers
     ? [await startOne(`workers-${workers}`, { workers })]
@@ -94,9 +101,14 @@ export async function startScaled({ workers, folder, redisPort }: ScaleOptions):
   };
 }
 
-/** A short chat for one of the models. */
-export function chatOf(model: "chat" | "other" | "stream" | "held", key = apiKey): Buffer {
-  const messages = [{ role: "user", content: "Say the five words." }];
+/** Characters of the prompt for the model `long`: to read it is most of the processor time of its request. */
+export const longPrompt = 300_000;
+
+/** A chat for one of the models. */
+export function chatOf(model: "chat" | "long" | "other" | "stream" | "held", key = apiKey): Buffer {
+  const question = "Say the five words. ";
+  const content = model === "long" ? question.repeat(longPrompt / question.length) : question;
+  const messages = [{ role: "user", content }];
   const isStreamed = model === "stream" || model === "held";
   return httpRequest("/v1/chat/completions", key, { model, messages, max_tokens: tokensOfStream, stream: isStreamed });
 }

@@ -24,7 +24,16 @@ import {
   measureRecords,
   measureStreams,
 } from "./scale-measures.js";
-import { chatOf, clientCore, cores, hasWorkers, redisCore, startScaled, tokensOfStream } from "./scale-service.js";
+import {
+  chatOf,
+  clientCore,
+  cores,
+  hasWorkers,
+  longPrompt,
+  redisCore,
+  startScaled,
+  tokensOfStream,
+} from "./scale-service.js";
 import { startRedis } from "./state-services.js";
 
 const { values } = parseArgs({
@@ -64,6 +73,7 @@ const folder = temporaryFolder("scale");
 const server = await startRedis(join(folder, "redis"), redisCore);
 const redis = new Redis(server.port, "127.0.0.1");
 const rows: LoadRow[] = [];
+const longRows: LoadRow[] = [];
 let secrets: readonly string[] = [];
 let workerBytes = 0;
 let streamBytes = 0;
@@ -72,7 +82,7 @@ try {
   // A rewrite of the append-only file would hide the bytes that a request adds to it.
   await redis.config("SET", "auto-aof-rewrite-percentage", "0");
   for (const workers of counts) {
-    process.stderr.write(`measuring ${workers} ${workers === 1 ? "worker" : "workers"}\n`);
+    process.stderr.write(`measuring ${nameOf(workers)}\n`);
     const service = await startScaled({ workers, folder, redisPort: server.port });
     try {
       if (secrets.length === 0) secrets = await createKeys(service, "load", accounts);
@@ -92,8 +102,17 @@ try {
           secrets.map((secret) => chatOf("stream", secret)),
         );
       }
-      const row = await measure(`${workers} ${workers === 1 ? "worker" : "workers"}`, chats);
+      const row = await measure(nameOf(workers), chats);
       if (workers === 1) records = await measureRecords(service, redis, Number(values.keys), row.redis.memoryBytes);
+    } finally {
+      await service.stop();
+    }
+  }
+  for (const workers of counts.filter((count) => count <= cores)) {
+    const service = await startScaled({ workers, folder, redisPort: server.port, onAllCores: true });
+    try {
+      const plan = { what: nameOf(workers), requests: [chatOf("long")], seconds, repeats };
+      longRows.push(await measureLoad(service, redis, plan));
     } finally {
       await service.stop();
     }
@@ -122,7 +141,11 @@ const terms: Terms = {
   workerBytes,
   streamBytes,
 };
-process.stdout.write(`${[headingOf(), loadTable(), recordTable(), exampleTable()].join("\n\n")}\n`);
+process.stdout.write(`${[headingOf(), loadTable(), longTable(), recordTable(), exampleTable()].join("\n\n")}\n`);
+
+function nameOf(workers: number): string {
+  return `${workers} ${workers === 1 ? "worker" : "workers"}`;
+}
 
 function table(head: readonly string[], body: readonly (readonly string[])[]): string {
   return [head, head.map(() => "---"), ...body].map((row) => `| ${row.join(" | ")} |`).join("\n");
@@ -160,6 +183,19 @@ function loadTable(): string {
     ),
   ]);
   return `${table(head, body)}\n\n${table(redisHead, redisBody)}`;
+}
+
+/** Requests whose processor time is the workers' own: the client and Redis leave them nearly all of the machine. */
+function longTable(): string {
+  const title = `Prompts of ${longPrompt / 1_000} kB, the service on all cores of the machine:`;
+  const body = longRows.map((row) => [
+    row.what,
+    row.perSecond.toFixed(0),
+    (row.perSecond / (longRows[0] ?? row).perSecond).toFixed(2),
+    `${(row.cpuUs / 1_000).toFixed(2)} ms`,
+    `${(100 * clientShareOf(row)).toFixed(0)} %`,
+  ]);
+  return `${title}\n\n${table(["", "requests/s", "over 1 worker", "worker CPU", "client's core"], body)}`;
 }
 
 function recordTable(): string {
