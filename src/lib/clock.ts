@@ -155,7 +155,7 @@ export class StoreTime {
 }
 
 /** Time that a part of long work may take before other work of the event loop runs. */
-const turnMs = 2;
+const turnMs = 1;
 
 /** Long work that waits to continue. One part runs per iteration of the event loop, regardless of the number of requests. */
 const waiting: (() => void)[] = [];
@@ -169,7 +169,7 @@ function startNext(): void {
 export class Turns {
   #endsAtMs = performance.now() + turnMs;
 
-  /** Call it after each step of at most about a millisecond. After 2 ms it waits for a later iteration of the event loop. */
+  /** Call it after each step of at most about a millisecond. After 1 ms it waits for a later iteration of the event loop. */
   async next(): Promise<void> {
     if (performance.now() < this.#endsAtMs) return;
     await new Promise<void>((resolve) => {

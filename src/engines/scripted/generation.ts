@@ -214,7 +214,7 @@ export class Pace implements Placed {
 }
 
 /** Characters whose tokens are counted in one step, which takes up to about a millisecond. */
-const charsPerStep = 262_144;
+const charsPerStep = 131_072;
 
 /**
  * Number of tokens in all text parts of a prompt; roles, names and tools do not count. Returns a promise for a long prompt,

@@ -7,7 +7,7 @@ import { endsScalar, isWhitespace, JsonSource, type SourceTexts, tooDeep, tooMan
 /** Bodies of at least this size are parsed in steps: parsing them in one piece would delay other requests. */
 export const largeBodyBytesMin = 262_144;
 /** Bytes that are decoded and parsed in one step, which takes up to about a millisecond. */
-const stepBytes = 262_144;
+const stepBytes = 131_072;
 
 type Limits = Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">;
 
