@@ -1,3 +1,4 @@
+import { AssertionError } from "node:assert";
 import { pino } from "pino";
 import { CallEntry } from "../domain/call/call.js";
 import type { Logger } from "../domain/call/ports.js";
@@ -59,20 +60,42 @@ function createTimestamp(): () => string {
   };
 }
 
-/** Pino's form of an error, with each message of its chain of causes once: errors often quote the message of their cause. */
-function serializeError(error: Error): ReturnType<typeof pino.stdSerializers.err> {
-  const serialized = pino.stdSerializers.err(error);
-  if (!(error instanceof Error)) return serialized;
+/**
+ * Type, message and fields of an error, each message of its chain of causes once, because errors often quote the message of
+ * their cause. Stack frames only for a fault of the program: the first stack that names a file of the bundle costs tens of
+ * milliseconds, because its source map has to be parsed, and a store that is away is no reason to delay all requests.
+ */
+function serializeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
   const chain = chainOf(error);
-  serialized.message = messageOf(chain);
-  serialized.stack = chain.map(framesOf).join("\ncaused by: ");
-  return serialized;
+  const first = { type: error.constructor.name, message: messageOf(chain) };
+  // Twice: these two come first, and no field of the error replaces them.
+  const serialized = { ...first, ...error, ...first };
+  return isFault(error) ? { ...serialized, stack: chain.map(framesOf).join("\ncaused by: ") } : serialized;
 }
 
-/** The error and its causes. */
+/** Error classes of JavaScript: such an error is a fault of the program. */
+const programErrors: ReadonlySet<unknown> = new Set([
+  Error,
+  TypeError,
+  RangeError,
+  ReferenceError,
+  SyntaxError,
+  AssertionError,
+]);
+
+/** Errors with a code, such as ECONNREFUSED, and those of own classes are expected. `internal_error` holds what was thrown. */
+function isFault(error: Error): boolean {
+  if (!("code" in error)) return programErrors.has(error.constructor);
+  return error.code === "internal_error" && error.cause instanceof Error && isFault(error.cause);
+}
+
+/** The error, its causes, and the errors that an AggregateError stands for. */
 function chainOf(error: Error): readonly Error[] {
   const chain = new Set<Error>([error]);
-  for (let { cause } = error; cause instanceof Error && !chain.has(cause); { cause } = cause) chain.add(cause);
+  for (const { cause, errors } of chain as Set<Error & { readonly errors?: unknown }>) {
+    for (const next of [cause, ...(Array.isArray(errors) ? errors : [])]) if (next instanceof Error) chain.add(next);
+  }
   return [...chain];
 }
 

@@ -5,7 +5,7 @@ export type LineFormat = (line: string) => string;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** `12:03:07 warn  message: cause  key=value`, in the time zone of this machine. Stacks are written for faults of the program only. */
+/** `12:03:07 warn  message: cause  key=value`, in the time zone of this machine. */
 export function prettyFormat({ colors }: { readonly colors: boolean }): LineFormat {
   const paint = (code: number, text: string): string => (colors ? `\u001b[${code}m${text}\u001b[0m` : text);
   return (line) => {
@@ -67,20 +67,9 @@ function pairsOf(fields: Fields, prefix = ""): readonly string[] {
   });
 }
 
-/** Error classes of JavaScript: such an error is a fault of the program. */
-const programErrors: ReadonlySet<unknown> = new Set([
-  "Error",
-  "TypeError",
-  "RangeError",
-  "ReferenceError",
-  "SyntaxError",
-  "AssertionError",
-]);
-
-/** Stack lines, only for faults of the program. Errors with a code, such as ECONNREFUSED, and own classes need none. */
+/** The stack frames of an error. The log has them for faults of the program only. */
 function stackLines(error: Fields | null): readonly string[] {
-  if (error === null || !programErrors.has(error["type"]) || "code" in error) return [];
-  return String(error["stack"] ?? "")
+  return String(error?.["stack"] ?? "")
     .split("\n")
     .slice(1)
     .map((frame) => `    ${printableLine(frame).trim()}`);

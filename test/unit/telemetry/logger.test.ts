@@ -1,5 +1,6 @@
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
+import { ServiceError, toServiceError } from "../../../src/domain/call/service-error.js";
 import { createLogger, type LogLevel } from "../../../src/telemetry/logger.js";
 
 function logTo(level: LogLevel = "trace") {
@@ -68,6 +69,28 @@ describe("the logger", () => {
       expect(err.stack.match(/^caused by: Error\n +at /gm)?.length ?? 0).toBe(isChain ? 1 : 0);
     },
   );
+
+  it.each([
+    new ServiceError("storage_unavailable", "outer", { cause: new Error("inner") }),
+    Object.assign(new Error("outer: inner"), { code: "ECONNREFUSED" }),
+    Object.assign(new AggregateError([new Error("outer"), new Error("inner")]), { code: "ECONNREFUSED" }),
+  ])("does not format the stack of an expected error, which would parse source maps (%#) (REL-15)", (err) => {
+    const { lines, log } = logTo();
+    let isRead = false;
+    Object.defineProperty(err, "stack", { get: () => (isRead = true) });
+    log.error({ err }, "failed");
+    expect(JSON.parse(lines[0] ?? "")).toMatchObject({
+      err: { type: err.constructor.name, message: "outer: inner", code: err.code },
+    });
+    expect(isRead).toBe(false);
+  });
+
+  it("writes the stack frames of the fault behind an internal error", () => {
+    const { lines, log } = logTo();
+    log.error({ err: toServiceError(new TypeError("x is undefined")) }, "failed");
+    const { err } = JSON.parse(lines[0] ?? "") as { err: { stack: string } };
+    expect(err.stack).toMatch(/^caused by: TypeError\n +at /m);
+  });
 
   it.each([
     { model: secret, client_request_id: `Bearer ${secret}` },
