@@ -23,8 +23,7 @@ const projects = [
   project("integration", { testTimeout: 60_000, hookTimeout: 60_000, isolate: false }),
   project("suites", { testTimeout: 20_000 }),
   project("conformance", { testTimeout: 30_000, hookTimeout: 60_000, isolate: false }),
-  // The flag that src/app/cli.ts sets: set later, it would not change code that the tests of an earlier file have run.
-  project("unit", { testTimeout: 20_000, isolate: false, execArgv: ["--no-allocation-site-pretenuring"] }),
+  project("unit", { testTimeout: 20_000, isolate: false }),
   // Real weights on few threads, and fixed rates of requests to several processes: both need all cores, so that each file runs alone.
   project("model", { testTimeout: 120_000, hookTimeout: 300_000, fileParallelism: false }),
   project("load", { testTimeout: 120_000, hookTimeout: 300_000, fileParallelism: false }),

@@ -11,11 +11,17 @@ import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 import { silentLog } from "../../../support/silent-log.js";
 
+type ListenerOptions = Partial<Omit<GrpcListenerDeps, "limits">> & { limits?: Partial<ServiceLimits>; port?: number };
+
 /** Starts a gRPC listener with a test core, and a client. Both are closed after the test. */
-export async function startListener({
-  port: wantedPort = 0,
-  ...options
-}: Partial<Omit<GrpcListenerDeps, "limits">> & { limits?: Partial<ServiceLimits>; port?: number } = {}) {
+export async function startListener(options: ListenerOptions = {}) {
+  const started = await openListener(options);
+  onTestFinished(started.close);
+  return started;
+}
+
+/** `startListener` outside of a test: the caller closes both. */
+export async function openListener({ port: wantedPort = 0, ...options }: ListenerOptions = {}) {
   const core = new HandCore();
   const clock = createSystemClock();
   const limits = { ...defaultLimits, ...options.limits };
@@ -42,12 +48,12 @@ export async function startListener({
   const port = await listener.listen("127.0.0.1", wantedPort);
   const address = `127.0.0.1:${port}`;
   const client = new GrpcClient(grpcDefinition(InferenceService), address);
-  onTestFinished(async () => {
+  const close = async (): Promise<void> => {
     client.close();
     await listener.drain(0);
     uploads.close();
-  });
-  return { core, listener, client, address, port, bodies };
+  };
+  return { core, listener, client, address, port, bodies, close };
 }
 
 export const good = () => metadataOf({ authorization: handCredential });
