@@ -1,11 +1,12 @@
 import { type ChannelCredentials, Client, type ClientOptions, Metadata, status } from "@grpc/grpc-js";
 import type { Clock } from "../domain/call/ports.js";
+import { MemberList, type Placed } from "../lib/collections.js";
 
 /** Result of the last health check. A `leaving` core is stopping: it finishes its calls and takes no new ones. */
 type LinkState = "unknown" | "serving" | "leaving" | "unreachable";
 
 /** A call that runs on a `CoreLink`. */
-export interface LinkedCall {
+export interface LinkedCall extends Placed {
   /** Ends the call, because the core does not answer any more. */
   lost(): void;
 }
@@ -66,7 +67,7 @@ export class CoreLink {
   readonly #options: ClientOptions;
   readonly #clock: Pick<Clock, "now">;
   readonly #connections: Connection[] = [];
-  readonly #calls = new Set<LinkedCall>();
+  readonly #calls = new MemberList<LinkedCall>();
   #silentChecks = 0;
   #isClosed = false;
 
@@ -92,7 +93,7 @@ export class CoreLink {
     return {
       client: connection.client,
       release: (isCancelled) => {
-        if (!this.#calls.delete(call)) return;
+        this.#calls.delete(call);
         connection.calls -= 1;
         if (isCancelled) connection.resets += 1;
         this.#closeIfSpare(connection);
@@ -141,7 +142,7 @@ export class CoreLink {
     this.state = "unreachable";
     this.#silentChecks = code === status.DEADLINE_EXCEEDED ? this.#silentChecks + 1 : 0;
     if (this.#silentChecks < silentChecksMax) return;
-    for (const call of [...this.#calls]) call.lost();
+    for (const call of this.#calls.all()) call.lost();
   }
 
   /** No more calls are started on this link; each connection is closed when its calls have ended. */

@@ -119,7 +119,7 @@ export class CoreTry {
     };
     const onAbort = (): void => cancel(new TryFailure(errorOfEnd(stop.reason), false));
     const lost = (): void => cancel(new TryFailure(coreGone(new Error("the core does not answer")), true));
-    const { client, release } = link.take({ lost });
+    const { client, release } = link.take({ lost, place: 0 });
     stop.addEventListener("abort", onAbort);
     function close(isCancelled: boolean): void {
       isOver = true;

@@ -8,6 +8,7 @@
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
  *   npm run bench -- growth      cost of a request as endpoints, thresholds, keys, models and others grow (growth.ts)
  *   npm run bench -- neighbours  polite clients while hostile clients of each kind run (neighbours.ts)
+ *   npm run bench -- hop         processor time and latency that a gateway adds to a core (hop.ts)
  *   npm run bench -- scale       workers, Redis, memory and network for a rate of requests (scale.ts)
  *
  * With `--quick` each measures once and briefly: enough to check that it works, not to compare.
@@ -43,6 +44,7 @@ const parts: ReadonlyMap<string, Part> = new Map([
       quick: ["--seconds", "5", "--rest", "10", "--rows", "200000", "--keys", "20000"],
     },
   ],
+  ["hop", { load: () => import("./hop.js"), quick: ["--seconds", "0.5", "--repeats", "1", "--warm-up", "1"] }],
   [
     "scale",
     {
