@@ -20,6 +20,7 @@ const models = [
   { id: "e", engine: "scripted", scripted: { dimensions: 4 } },
   { id: "r", engine: "scripted", scripted: { rerank: true } },
   { id: "hangs", engine: "scripted", slots: 4, scripted: { text: "One two three.", hang_after_tokens: 1 } },
+  // Takes a fifth of `limits.drain` below.
   { id: "slow", engine: "scripted", scripted: { text: "One two three four five.", token_delay_ms: 40 } },
 ];
 const requestId = /^req_[0-9a-f]{32}$/;
@@ -30,7 +31,7 @@ describe.each(wayNames)("calls over %s", (name) => {
   let service: RunningService;
   let way: RpcWay;
   beforeAll(async () => {
-    service = await startService({ config: { models, limits: { drain: "300ms" } } });
+    service = await startService({ config: { models, limits: { drain: "1s" } } });
     way = openWay(name, service);
   });
   afterAll(async () => {
