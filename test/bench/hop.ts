@@ -7,15 +7,15 @@
  *   npm run bench -- hop [--seconds 2 --repeats 5 --warm-up 5]
  */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { version } from "../../src/contract/version.js";
 import { temporaryFolder } from "./cleanup.js";
 import { httpRequest, median } from "./http-request.js";
-import { type PinnedProcess, startPinned } from "./pinned-process.js";
+import type { PinnedProcess } from "./pinned-process.js";
 import { load } from "./raw-client.js";
+import { apiKey, portOf, startOnRedis } from "./scale-service.js";
 import { startRedis } from "./state-services.js";
 
 const { values } = parseArgs({
@@ -25,14 +25,9 @@ const { values } = parseArgs({
     "warm-up": { type: "string", default: "5" },
   },
 });
-const [seconds, repeats, warmUpSeconds] = [values.seconds, values.repeats, values["warm-up"]].map(Number) as [
-  number,
-  number,
-  number,
-];
+const [seconds, repeats, warmUpSeconds] = [Number(values.seconds), Number(values.repeats), Number(values["warm-up"])];
 const [serviceCore, clientCore] = [0, 1];
 const tokens = 200;
-const apiKey = "key-of-the-measurement";
 const coreToken = "token-of-the-measured-core";
 
 /** The processes that serve a request, and the port of the one that the client calls. */
@@ -44,7 +39,7 @@ interface Layout {
 interface Turn {
   /** Processor time of a request in each process of the layout, in microseconds. */
   readonly cpuUs: readonly number[];
-  readonly answers: number;
+  /** Duration of a request in milliseconds. */
   readonly ms: number;
 }
 
@@ -54,39 +49,17 @@ const redis = await startRedis(join(folder, "redis"), clientCore);
 const started: PinnedProcess[] = [];
 
 async function start(name: string, settings: object): Promise<PinnedProcess> {
-  const own = join(folder, name);
-  mkdirSync(own, { recursive: true });
-  const config = join(own, "uis.yaml");
-  const unreached = { requests_per_minute: 100_000_000, tokens_per_minute: 1_000_000_000_000 };
-  // JSON is YAML.
-  writeFileSync(config, JSON.stringify({ ...settings, rate_limits: { default_key: unreached } }));
-  const env = {
-    ...process.env,
-    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-    UIS_MASTER_KEY: Buffer.alloc(32).toString("base64"),
-    UIS_BOOTSTRAP_API_KEY: apiKey,
-    UIS_DATA_DIR: join(own, "data"),
-    UIS_OFFLINE: "1",
-    LOG_LEVEL: "error",
-  };
-  const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
-  const service = await startPinned(
-    serviceCore,
-    ["dist/app/cli.js", "serve", "--json", "--config", config, ...ports],
-    env,
-  );
+  const service = await startOnRedis({ name, folder, redisPort: redis.port, core: serviceCore, settings });
   started.push(service);
   return service;
 }
-
-const portOf = ({ ready }: PinnedProcess): number => Number(new URL(String(ready["api"])).port);
 
 async function measure({ port, processes }: Layout, request: Buffer, connections: number, of: number): Promise<Turn> {
   const before = processes.map((each) => each.cpuMs());
   const { answers, failures, seconds: took } = await load(port, request, connections, of);
   if (failures > 0 || answers === 0) throw new Error(`${failures} of ${answers} answers were not 200`);
   const cpuUs = processes.map((each, at) => ((each.cpuMs() - (before[at] ?? 0)) * 1_000) / answers);
-  return { cpuUs, answers, ms: (took * 1_000 * connections) / answers };
+  return { cpuUs, ms: (took * 1_000 * connections) / answers };
 }
 
 /** A row of the table, from turns of both layouts one after the other. */

@@ -26,7 +26,7 @@ export const redisCore = cores >= 4 ? cores - 2 : clientCore;
 /** All rows use the same cores, so that the client has the same share of the machine in each. */
 const serviceCores = redisCore === 1 ? "0" : `0-${redisCore - 1}`;
 
-const apiKey = "key-of-the-measurement";
+export const apiKey = "key-of-the-measurement";
 export const tokensOfStream = 200;
 const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
 const scripted = { engine: "scripted", slots: 16_384 };
@@ -55,29 +55,50 @@ export interface ScaleOptions {
   readonly onAllCores?: boolean;
 }
 
-/** Starts the build in `dist` with limits that are never reached. */
-export async function startScaled(options: ScaleOptions): Promise<ScaledService> {
-  const { workers, folder, redisPort, onAllCores = false } = options;
+interface OnRedis {
+  /** Name of the service's own folder in `folder`. */
+  readonly name: string;
+  readonly folder: string;
+  readonly redisPort: number;
+  /** One core or several, such as `0-2`. */
+  readonly core: number | string;
+  /** Settings of the configuration, without limits. */
+  readonly settings: object;
+}
+
+/** Starts the build in `dist` on a Redis, with limits that are never reached and the key `apiKey`. */
+export async function startOnRedis({ name, folder, redisPort, core, settings }: OnRedis): Promise<PinnedProcess> {
+  const own = join(folder, name);
+  mkdirSync(own, { recursive: true });
+  const config = join(own, "uis.yaml");
+  // JSON is YAML.
+  writeFileSync(config, JSON.stringify({ ...settings, rate_limits: { default_key: unreached } }));
   const env = {
     ...process.env,
     REDIS_URL: `redis://127.0.0.1:${redisPort}`,
     UIS_MASTER_KEY: Buffer.alloc(32).toString("base64"),
     UIS_BOOTSTRAP_API_KEY: apiKey,
+    UIS_DATA_DIR: join(own, "data"),
     UIS_OFFLINE: "1",
     LOG_LEVEL: "warn",
   };
-  const startOne = async (name: string, server: object): Promise<PinnedProcess> => {
-    const own = join(folder, onAllCores ? `${name}-all-cores` : name);
-    mkdirSync(own, { recursive: true });
-    const config = join(own, "uis.yaml");
-    // JSON is YAML.
-    writeFileSync(config, JSON.stringify({ server, models, rate_limits: { default_key: unreached } }));
-    const args = ["dist/app/cli.js", "serve", "--json", "--config", config, ...ports];
-    return await startPinned(onAllCores ? `0-${cores - 1}` : serviceCores, args, {
-      ...env,
-      UIS_DATA_DIR: join(own, "data"),
+  return await startPinned(core, ["dist/app/cli.js", "serve", "--json", "--config", config, ...ports], env);
+}
+
+/** The port of a service's HTTP listener. */
+export const portOf = ({ ready }: PinnedProcess): number => Number(new URL(String(ready["api"])).port);
+
+/** Starts workers. */
+export async function startScaled(options: ScaleOptions): Promise<ScaledService> {
+  const { workers, folder, redisPort, onAllCores = false } = options;
+  const startOne = (name: string, server: object): Promise<PinnedProcess> =>
+    startOnRedis({
+      name: onAllCores ? `${name}-all-cores` : name,
+      folder,
+      redisPort,
+      core: onAllCores ? `0-${cores - 1}` : serviceCores,
+      settings: { server, models },
     });
-  };
   const started = hasWorkers
     ? [await startOne(`workers-${workers}`, { workers })]
     : await Promise.all(Array.from({ length: workers }, (_, at) => startOne(`process-${workers}-${at}`, {})));
@@ -91,7 +112,7 @@ export async function startScaled(options: ScaleOptions): Promise<ScaledService>
   };
   return {
     workers,
-    ports: started.map(({ ready }) => Number(new URL(String(ready["api"])).port)),
+    ports: started.map(portOf),
     cpuMs: () => sum(cpuMs),
     rssBytes: () => sum(rssBytes),
     rpc: (method, request) => callRpc(url, token, method, request),
