@@ -145,6 +145,26 @@ describe.skipIf(!hasChromium)("every page after a week of use", () => {
     },
   );
 
+  it("a menu has the focus as soon as it opens, and Escape returns it to the button", async () => {
+    const page = await open({ page: "models", title: "Models", charts: 0, dialogs: [] });
+    const opener = page.locator("main").getByRole("button", { name: actions }).first();
+    await opener.focus();
+    const focused = await opener.evaluate((button) => {
+      if (button instanceof HTMLElement) button.click();
+      // Read before the page handles another event: the next key already belongs to the menu.
+      return document.activeElement?.getAttribute("role");
+    });
+    expect(focused).toBe("menuitem");
+    const items = page.getByRole("menuitem");
+    const isFocused = (at: number) => items.nth(at).evaluate((item) => item === document.activeElement);
+    expect(await isFocused(0)).toBe(true);
+    await page.keyboard.press("ArrowUp");
+    expect(await isFocused((await items.count()) - 1)).toBe(true);
+    await page.keyboard.press("Escape");
+    expect(await items.count()).toBe(0);
+    expect(await opener.evaluate((button) => button === document.activeElement)).toBe(true);
+  });
+
   it("Ctrl-K finds a page, a key or a model by keyboard alone", async () => {
     const page = await open({ page: "", title: "Overview", charts: 1, dialogs: [] });
     await page.keyboard.press("Control+k");

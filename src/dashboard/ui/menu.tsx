@@ -53,6 +53,7 @@ export function Menu({ label, items, children, class: style = "quiet", align = "
     button.current?.focus();
     onSelect();
   };
+  const first = items.find(({ isDisabled = false }) => !isDisabled);
   return (
     <>
       <button ref={button} type="button" class={style} aria-label={label} aria-haspopup="menu" popovertarget={id}>
@@ -70,9 +71,6 @@ export function Menu({ label, items, children, class: style = "quiet", align = "
           if (newState !== "open" || menu.current === null || button.current === null) return;
           place(menu.current, button.current, { align });
         }}
-        onToggle={({ newState }) => {
-          if (newState === "open") focusAt(0);
-        }}
       >
         {items.map((item) => (
           <button
@@ -80,6 +78,8 @@ export function Menu({ label, items, children, class: style = "quiet", align = "
             type="button"
             role="menuitem"
             tabIndex={-1}
+            // biome-ignore lint/a11y/noAutofocus: applies when the menu opens, before the next key; a toggle event comes after it.
+            autoFocus={item === first}
             class={item.isDanger ? "danger" : undefined}
             disabled={item.isDisabled ?? false}
             onClick={() => select(item)}
