@@ -20,6 +20,7 @@ import { examineInstallation, examineMachine } from "../doctor/examine.js";
 import { fallbackChecks, warningsExceptState } from "../doctor/settings.js";
 import { upstreamChecks } from "../doctor/upstreams.js";
 import { announce, checkDataFiles, newAdminToken, openDataDir, toStartError } from "../process/data-folder.js";
+import { collectWhenIdle } from "../process/idle-collection.js";
 import { drainDelayMsOf, endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
 import { type ListenAddresses, listenAll, loadOpsToken, loadTls } from "../process/listeners.js";
 import { connectionsWithin, openFilesLimit } from "../process/open-files.js";
@@ -173,6 +174,8 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     track: (what, promise) => lifecycle.track(what, promise),
   });
   lifecycle.onClose("reload", () => reload.close());
+
+  lifecycle.onClose("idle collection", collectWhenIdle({ calls: () => parts.live.size }));
 
   await passwordSet;
   const hasPassword = await parts.administrator.hasPassword();
