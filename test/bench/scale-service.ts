@@ -23,8 +23,8 @@ export interface ScaledService {
 export const cores = cpus().length;
 export const clientCore = cores - 1;
 export const redisCore = cores >= 4 ? cores - 2 : clientCore;
-/** All rows use the same cores, so that the client has the same share of the machine in each. */
-const serviceCores = redisCore === 1 ? "0" : `0-${redisCore - 1}`;
+/** All rows with the same choice use the same cores, so that the client has the same share of the machine in each. */
+const coresOf = { own: redisCore === 1 ? "0" : `0-${redisCore - 1}`, all: `0-${cores - 1}`, first: "0" } as const;
 
 export const apiKey = "key-of-the-measurement";
 export const tokensOfStream = 200;
@@ -51,8 +51,8 @@ export interface ScaleOptions {
   /** Folder for all services of the run. */
   readonly folder: string;
   readonly redisPort: number;
-  /** Whether the workers also use the cores of the client and of Redis. Default: false. */
-  readonly onAllCores?: boolean;
+  /** Cores of the workers: all but those of the client and of Redis (`own`, the default), all of the machine, or the first. */
+  readonly on?: "own" | "all" | "first";
 }
 
 interface OnRedis {
@@ -90,13 +90,13 @@ export const portOf = ({ ready }: PinnedProcess): number => Number(new URL(Strin
 
 /** Starts workers. */
 export async function startScaled(options: ScaleOptions): Promise<ScaledService> {
-  const { workers, folder, redisPort, onAllCores = false } = options;
+  const { workers, folder, redisPort, on = "own" } = options;
   const startOne = (name: string, server: object): Promise<PinnedProcess> =>
     startOnRedis({
-      name: onAllCores ? `${name}-all-cores` : name,
+      name: `${name}-${on}`,
       folder,
       redisPort,
-      core: onAllCores ? `0-${cores - 1}` : serviceCores,
+      core: coresOf[on],
       settings: { server, models },
     });
   const started = hasWorkers
