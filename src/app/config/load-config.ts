@@ -2,11 +2,13 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type * as z from "zod";
+import { Turns } from "../../lib/clock.js";
 import { errorText } from "../../lib/display-text.js";
 import { isObject } from "../../lib/json-string.js";
 import { type SettingValue, settingsOfEnvironment } from "./environment.js";
 import type { Variables } from "./expand.js";
 import { constantLimits } from "./limits-settings.js";
+import { type ModelSettings, modelSettings } from "./model-settings.js";
 import {
   ConfigError,
   type ConfigProblem,
@@ -16,7 +18,7 @@ import {
   type SettingPath,
   type SourcePosition,
 } from "./problem.js";
-import { type Config, configSchema } from "./schema.js";
+import { type Config, checkTogether, settingsSchema } from "./schema.js";
 import { knownNamesAt } from "./setting-list.js";
 import { hubTokenProblems } from "./well-known-variables.js";
 import { readYaml, type YamlFile } from "./yaml-file.js";
@@ -57,18 +59,41 @@ const defaultFile = "uis.yaml";
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
   const { file, text } = sources.read ?? (await readConfigFile(sources));
   const yaml = await readYaml(text, sources.env);
-  // Other work runs before the validation, which is the longest remaining step.
   await setImmediate();
   const environment = settingsOfEnvironment(sources.env);
   const overrides = [...environment.values, ...(sources.flags ?? [])].filter(({ value }) => value !== undefined);
-  const result = configSchema.safeParse(overlay(yaml.data, overrides));
+  const { config, issues } = await validate(overlay(yaml.data, overrides));
   const problems = [...yaml.problems, ...environment.problems, ...hubTokenProblems(sources.env)];
-  if (!result.success && yaml.problems.length === 0) {
-    problems.push(...result.error.issues.flatMap((issue) => toProblems(issue, yaml, overrides)));
-  }
-  if (problems.length > 0 || !result.success) throw new ConfigError(problems, file);
+  if (yaml.problems.length === 0) problems.push(...issues.flatMap((issue) => toProblems(issue, yaml, overrides)));
+  if (problems.length > 0 || config === null) throw new ConfigError(problems, file);
   const positionOf = (path: SettingPath) => (overrideOf(path, overrides) === undefined ? yaml.positionOf(path) : null);
-  return { config: deepFreeze(result.data), file, text, positionOf };
+  return { config: deepFreeze(config), file, text, positionOf };
+}
+
+interface Validated {
+  /** Null if there are issues. */
+  readonly config: Config | null;
+  readonly issues: readonly z.core.$ZodIssue[];
+}
+
+/** Does the same as `configSchema`, but lets other work run between models: a reload of hundreds must not stop requests. */
+async function validate(data: unknown): Promise<Validated> {
+  const listed: unknown = isObject(data) ? data["models"] : undefined;
+  const list = Array.isArray(listed) ? listed : [];
+  const others = settingsSchema.safeParse(list.length > 0 ? { ...Object(data), models: [] } : data);
+  const issues = [...(others.error?.issues ?? [])];
+  const models: ModelSettings[] = [];
+  const turns = new Turns();
+  for (const [i, each] of list.entries()) {
+    const { data: model, error } = modelSettings.safeParse(each);
+    if (model !== undefined) models.push(model);
+    for (const issue of error?.issues ?? []) issues.push({ ...issue, path: ["models", i, ...issue.path] });
+    await turns.next();
+  }
+  if (issues.length > 0 || !others.success) return { config: null, issues };
+  const config = list.length > 0 ? { ...others.data, models } : others.data;
+  checkTogether(config, (path, message) => issues.push({ code: "custom", path, message }));
+  return { config: issues.length > 0 ? null : config, issues };
 }
 
 /** The environment's or command line's value of a setting or of a group that contains it. */

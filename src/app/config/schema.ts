@@ -172,85 +172,89 @@ const responseSettings = z.strictObject({
     ),
 });
 
+/** All settings, each checked by itself. */
+export const settingsSchema = z.strictObject({
+  server: server.prefault({}),
+  data_dir: text("the path of a folder").prefault("./data").describe("Data folder. Created with mode 0700."),
+  spill_dir: file.describe(
+    "Folder on another disk, to which a stop writes usage that it cannot write to the data folder.",
+  ),
+  log: z
+    .strictObject({
+      level: oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"])
+        .prefault("info")
+        .describe("Lowest level that is written to stderr."),
+      format: oneOf(["auto", "json", "pretty"])
+        .prefault("auto")
+        .describe("Form of the lines: `json` for machines, `pretty` for people. `auto`: `pretty` on a terminal."),
+    })
+    .prefault({}),
+  state: stateSettings.prefault({}),
+  models: z
+    .array(modelSettings, { error: "must be a list of models" })
+    .nullable()
+    .prefault(null)
+    .describe("The catalog. Empty: no model. Null: pulled and imported models, else the default models."),
+  model_store: z
+    .strictObject({
+      import_dirs: z
+        .array(text("the path of a folder"), { error: "must be a list of folders" })
+        .prefault([])
+        .describe("Folders from which dashboard sessions may import models. The command line may import any file."),
+      pull_allow: z
+        .array(addressRange, { error: "must be a list of address ranges" })
+        .prefault([])
+        .describe(
+          "Private addresses from which dashboard sessions may pull models by URL. Link-local addresses are never allowed.",
+        ),
+    })
+    .prefault({}),
+  offline: trueOrFalse.prefault(false).describe("Whether no model may be downloaded."),
+  sse: z
+    .strictObject({
+      keep_alive: oneOf(["comment", "chunk", "off"])
+        .prefault("comment")
+        .describe("Keep-alive on a silent event stream: a comment line, an empty chunk, or nothing."),
+    })
+    .prefault({}),
+  grpc: z
+    .strictObject({ reflection: trueOrFalse.prefault(false).describe("Offer gRPC server reflection.") })
+    .prefault({}),
+  limits: limitsSettings.prefault({}),
+  core: coreSettings.prefault({}),
+  upstreams: upstreamsSettings,
+  engine: engineKinds.prefault({}),
+  rate_limits: rateLimitSettings.prefault({}),
+  webhooks: webhookSettings.prefault({}),
+  metrics: z
+    .strictObject({
+      histogram_models: wholeNumber(0, 1_000)
+        .prefault(20)
+        .describe(
+          "Maximum models, and maximum deployments, that have their own series in histograms: the first that are used. " +
+            "All others share one series.",
+        ),
+    })
+    .prefault({}),
+  requests: requestSettings.prefault({}),
+  responses: responseSettings.prefault({}),
+});
+
 /** The whole configuration. Defaults are filled in; unknown names are errors. */
-export const configSchema = z
-  .strictObject({
-    server: server.prefault({}),
-    data_dir: text("the path of a folder").prefault("./data").describe("Data folder. Created with mode 0700."),
-    spill_dir: file.describe(
-      "Folder on another disk, to which a stop writes usage that it cannot write to the data folder.",
-    ),
-    log: z
-      .strictObject({
-        level: oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"])
-          .prefault("info")
-          .describe("Lowest level that is written to stderr."),
-        format: oneOf(["auto", "json", "pretty"])
-          .prefault("auto")
-          .describe("Form of the lines: `json` for machines, `pretty` for people. `auto`: `pretty` on a terminal."),
-      })
-      .prefault({}),
-    state: stateSettings.prefault({}),
-    models: z
-      .array(modelSettings, { error: "must be a list of models" })
-      .nullable()
-      .prefault(null)
-      .describe("The catalog. Empty: no model. Null: pulled and imported models, else the default models."),
-    model_store: z
-      .strictObject({
-        import_dirs: z
-          .array(text("the path of a folder"), { error: "must be a list of folders" })
-          .prefault([])
-          .describe("Folders from which dashboard sessions may import models. The command line may import any file."),
-        pull_allow: z
-          .array(addressRange, { error: "must be a list of address ranges" })
-          .prefault([])
-          .describe(
-            "Private addresses from which dashboard sessions may pull models by URL. Link-local addresses are never allowed.",
-          ),
-      })
-      .prefault({}),
-    offline: trueOrFalse.prefault(false).describe("Whether no model may be downloaded."),
-    sse: z
-      .strictObject({
-        keep_alive: oneOf(["comment", "chunk", "off"])
-          .prefault("comment")
-          .describe("Keep-alive on a silent event stream: a comment line, an empty chunk, or nothing."),
-      })
-      .prefault({}),
-    grpc: z
-      .strictObject({ reflection: trueOrFalse.prefault(false).describe("Offer gRPC server reflection.") })
-      .prefault({}),
-    limits: limitsSettings.prefault({}),
-    core: coreSettings.prefault({}),
-    upstreams: upstreamsSettings,
-    engine: engineKinds.prefault({}),
-    rate_limits: rateLimitSettings.prefault({}),
-    webhooks: webhookSettings.prefault({}),
-    metrics: z
-      .strictObject({
-        histogram_models: wholeNumber(0, 1_000)
-          .prefault(20)
-          .describe(
-            "Maximum models, and maximum deployments, that have their own series in histograms: the first that are used. " +
-              "All others share one series.",
-          ),
-      })
-      .prefault({}),
-    requests: requestSettings.prefault({}),
-    responses: responseSettings.prefault({}),
-  })
-  .check(({ value: config, issues }) => {
-    const report = (path: (string | number)[], message: string) =>
-      issues.push({ code: "custom", input: config, path, message });
-    checkServer(config.server, report);
-    checkRole(config.server.role, config.core, config.state.redis_url, report);
-    if (config.state.redis_url !== null && config.state.durability === "none") {
-      report(["state", "durability"], "is none, but redis_url is set: remove one of them");
-    }
-    checkWorkers(config, report);
-    checkModels(config.models ?? [], config.upstreams, report);
-  });
+export const configSchema = settingsSchema.check(({ value: config, issues }) => {
+  checkTogether(config, (path, message) => issues.push({ code: "custom", input: config, path, message }));
+});
+
+/** Checks what depends on more than one setting. */
+export function checkTogether(config: z.output<typeof settingsSchema>, report: Report): void {
+  checkServer(config.server, report);
+  checkRole(config.server.role, config.core, config.state.redis_url, report);
+  if (config.state.redis_url !== null && config.state.durability === "none") {
+    report(["state", "durability"], "is none, but redis_url is set: remove one of them");
+  }
+  checkWorkers(config, report);
+  checkModels(config.models ?? [], config.upstreams, report);
+}
 
 export type Config = z.output<typeof configSchema>;
 

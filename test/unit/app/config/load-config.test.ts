@@ -210,6 +210,46 @@ describe("problems of a configuration", () => {
   });
 });
 
+describe("a configuration with hundreds of models", () => {
+  const model = (i: number): string =>
+    `  - { id: model-${i}, engine: scripted, scripted: { text: hello, tokens: 4 } }\n`;
+  const models = (count: number): string => `models:\n${Array.from({ length: count }, (_, i) => model(i)).join("")}`;
+
+  it("is validated in slices, between which other work runs (E-15)", async () => {
+    // Not in a file, because reading its text is divided, too.
+    const given = Array.from({ length: 5_000 }, (_, i) => ({
+      id: `m${i}`,
+      engine: "scripted",
+      scripted: { tokens: 4 },
+    }));
+    const flags = [flag(["models"], given)];
+    // Compiles the code, which would take longer than the slices.
+    await load(null, { flags });
+    let longestMs = 0;
+    let lastMs = performance.now();
+    const turn = (): void => {
+      longestMs = Math.max(longestMs, performance.now() - lastMs);
+      lastMs = performance.now();
+    };
+    const timer = setInterval(turn, 0);
+    const startedMs = performance.now();
+    const config = await load(null, { flags });
+    const tookMs = performance.now() - startedMs;
+    // Else a turn that ends with the work would not count.
+    turn();
+    clearInterval(timer);
+    expect(config.models?.[4_999]).toMatchObject({ id: "m4999", scripted: { tokens: 4 } });
+    expect(longestMs).toBeLessThan(tookMs / 2);
+  });
+
+  it("is rejected with the problems of all models and of other settings", async () => {
+    const text = `${models(300)}  - { id: bad, engine: scripted, slots: none }\nserver: { port: none }\n`;
+    const problems = await problemsOf(text);
+    expect(problems.map(({ path }) => path).toSorted()).toEqual(["models[300].slots", "server.port"]);
+    expect(problems.every(({ line }) => line !== null)).toBe(true);
+  });
+});
+
 describe("a configuration with all groups of settings", () => {
   const contractExample = `
 state: { redis_url: null, durability: every-write }
