@@ -59,6 +59,7 @@ const defaultFile = "uis.yaml";
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
   const { file, text } = sources.read ?? (await readConfigFile(sources));
   const yaml = await readYaml(text, sources.env);
+  // Other work runs between the two longest steps.
   await setImmediate();
   const environment = settingsOfEnvironment(sources.env);
   const overrides = [...environment.values, ...(sources.flags ?? [])].filter(({ value }) => value !== undefined);

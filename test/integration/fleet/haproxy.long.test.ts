@@ -133,8 +133,8 @@ function startLoad(client: ServiceClient) {
 }
 
 interface StreamEnd {
-  /** `error`: an error event, or an error of HAProxy instead of a stream. `lost`: the HTTP library reports a lost connection. */
-  readonly kind: "complete" | "error" | "lost" | "silent";
+  /** `error`: an error event. `lost`: the HTTP library reports a lost connection. `page`: an error of HAProxy, not a stream. */
+  readonly kind: "complete" | "error" | "lost" | "page" | "silent";
   /** The last characters of an answer without an end. */
   readonly text?: string;
 }
@@ -150,8 +150,8 @@ async function streamOnce(client: ServiceClient): Promise<StreamEnd> {
   }
   if (text.trimEnd().endsWith("data: [DONE]")) return { kind: "complete" };
   // HAProxy answers for a process that dies before its first byte.
-  const isError = text.includes('"code":"upstream_error"') || /^<html><body><h1>50[23] /.test(text);
-  return isError ? { kind: "error" } : { kind: "silent", text: text.slice(-300) };
+  if (/^<html><body><h1>50[23] /.test(text)) return { kind: "page" };
+  return text.includes('"code":"upstream_error"') ? { kind: "error" } : { kind: "silent", text: text.slice(-300) };
 }
 
 it.each<Layout>(["fleet", "replicas"])(
@@ -181,19 +181,19 @@ it.each<Layout>(["fleet", "replicas"])(
       member.running = await member.start();
       await goesOn();
     };
-    const endedAs = (wanted: StreamEnd["kind"]) => load.streams.filter(({ kind }) => kind === wanted);
+    const endedAs = (...wanted: StreamEnd["kind"][]) => load.streams.filter(({ kind }) => wanted.includes(kind));
     const [core] = cores;
     if (core !== undefined) {
       await kill(core);
       // The gateway repeats unary calls, and ends streams of the killed core with an error event.
-      expect({ retried: load.retried, lost: endedAs("lost") }).toEqual({ retried: [], lost: [] });
+      expect({ retried: load.retried, cut: endedAs("lost", "page", "silent") }).toEqual({ retried: [], cut: [] });
     }
     // A killed process cannot send an event to its own clients: their connections break, which HTTP libraries report.
     await kill(fronts[0] as Member);
     await load.stop();
     expect(failures()).toEqual([]);
     expect(endedAs("silent")).toEqual([]);
-    expect(endedAs("lost").length).toBeLessThanOrEqual(streamCallers);
+    expect(endedAs("lost", "page").length).toBeLessThanOrEqual(streamCallers);
     expect(endedAs("error").length).toBeLessThanOrEqual(streamCallers);
     // The lease of a killed process's request ends within 65 s.
     const [settling] = members as [Member];
