@@ -14,6 +14,7 @@ import { type Logprobs, LogprobsSchema } from "../../../gen/unified/inference/v1
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
 import { fixedLimits } from "../../contract/limits.js";
 import type { Operation } from "../../contract/operations.js";
+import { listOf } from "../../lib/collections.js";
 import { rememberLast } from "../../lib/json-string.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import { refuseValue } from "../call/service-error.js";
@@ -110,7 +111,7 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   /** The first chunks: the role of every choice, before any content (STRM-1, STRM-4). */
   #firstChunks(event: GenEvent): ChatCompletionChunk[] {
     const toolsOnly = event.type === "tool";
-    return Array.from({ length: this.#identity.choices }, (_, index) =>
+    return listOf(this.#identity.choices, (index) =>
       this.#choiceChunk(index, toolsOnly ? { role: Role.ASSISTANT } : { role: Role.ASSISTANT, content: "" }),
     );
   }
@@ -193,7 +194,7 @@ export class CollectedChoices {
   readonly choices: Choice[];
 
   constructor(count: number) {
-    this.choices = Array.from({ length: count }, emptyChoice);
+    this.choices = listOf(count, emptyChoice);
   }
 
   /** Throws ServiceError for more positions than a whole answer may have. */

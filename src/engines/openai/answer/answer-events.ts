@@ -1,4 +1,5 @@
 import type { EngineUsage, GenEvent } from "../../../domain/engine/engine.js";
+import { listOf } from "../../../lib/collections.js";
 import { isObject } from "../../../lib/json-string.js";
 import { InvalidResponse, parseJson, ReportedError } from "../protocol/upstream-failure.js";
 import { type ChoiceOptions, ChoiceOutput } from "./choice-output.js";
@@ -48,7 +49,7 @@ export class AnswerEvents {
     this.#fingerprint = fingerprint;
     this.#unfinished = choices;
     this.#usage = new AnswerUsage(choices, estimatedPromptTokens);
-    this.#choices = Array.from({ length: choices }, (_, i) => new ChoiceOutput(i, options, this.#usage, emit));
+    this.#choices = listOf(choices, (i) => new ChoiceOutput(i, options, this.#usage, emit));
   }
 
   /** Whether every choice has its finish reason. */

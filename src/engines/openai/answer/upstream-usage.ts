@@ -1,4 +1,5 @@
 import type { EngineUsage } from "../../../domain/engine/engine.js";
+import { listOf } from "../../../lib/collections.js";
 import { isObject } from "../../../lib/json-string.js";
 import { countOf } from "../protocol/upstream-failure.js";
 
@@ -53,7 +54,7 @@ export class AnswerUsage {
 
   constructor(choices: number, estimatedPromptTokens: () => number) {
     this.#estimatedPromptTokens = estimatedPromptTokens;
-    this.#ofChoice = Array.from({ length: choices }, () => ({ tokens: 0, chunks: 0, isExact: false }));
+    this.#ofChoice = listOf(choices, () => ({ tokens: 0, chunks: 0, isExact: false }));
   }
 
   /** Counts a chunk with content. Returns the choice's number of tokens, including this chunk. */
