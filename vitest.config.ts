@@ -12,8 +12,11 @@ const exclude =
 /** Skips tests whose program is missing. */
 const runner = "./test/support/missing-program.ts";
 
+/** The default of one second fails on a busy machine. */
+const poll = { timeout: 10_000 };
+
 const project = (name: string, settings: object = {}) => ({
-  test: { name, include: [`test/${name}/**/*.test.ts`], exclude, runner, ...settings },
+  test: { name, include: [`test/${name}/**/*.test.ts`], exclude, runner, expect: { poll }, ...settings },
 });
 
 /** `isolate: false`: files of one worker share its modules. To load the service for each file takes longer than most tests. */
