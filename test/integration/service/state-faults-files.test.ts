@@ -69,7 +69,9 @@ describe("a low limit of open files", () => {
     for (const socket of [...held, ...flood]) socket.destroy();
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
     await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "an answer");
-    expect(logs().filter(({ msg }) => msg.startsWith("the limit of connections is reached"))).toHaveLength(1);
+    const logged = () => logs().filter(({ msg }) => msg.startsWith("the limit of connections is reached"));
+    await eventually(() => logged().length > 0, "the log message");
+    expect(logged()).toHaveLength(1);
     expect(child.exitCode).toBeNull();
   });
 });

@@ -70,6 +70,8 @@ export class RawUpstream {
     socket.on("error", () => {});
     let received = Buffer.alloc(0);
     socket.on("data", (chunk: Buffer) => {
+      // As a server that has closed the connection: the client repeats a request that it sent before it saw the end.
+      if (socket.writableEnded) return;
       received = Buffer.concat([received, chunk]);
       for (let parsed = parseRequest(received); parsed !== null; parsed = parseRequest(received)) {
         received = received.subarray(parsed.length);
