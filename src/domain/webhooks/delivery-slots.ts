@@ -40,7 +40,7 @@ interface Held {
 }
 
 /**
- * The slots of one process, one for each delivery that it has claimed, and their shares (E-12):
+ * The slots of one process, one for each delivery from its claim until the end of its attempt, and their shares (E-12):
  *
  * - An account holds at most a quarter of the slots while deliveries of other accounts wait, and at most three quarters
  * otherwise, so that some are free for the next account.
@@ -94,6 +94,7 @@ export class DeliverySlots {
     this.#count(claim, 1);
   }
 
+  /** Frees the slot of a claim that is not attempted. */
   release(claim: ClaimFacts): void {
     this.#count(claim, -1);
   }
@@ -108,6 +109,11 @@ export class DeliverySlots {
     return (this.#attemptsOf.get(endpointId) ?? 0) < maxInFlight;
   }
 
+  /** Whether deliveries may wait for the slot of this claim, because a limit is reached to which it counts. */
+  isAwaited({ account, isSlow }: ClaimFacts): boolean {
+    return isSlow || this.room === 0 || (this.#heldBy.get(account)?.slots ?? 0) >= this.#alone.slotsMax;
+  }
+
   isSlow(endpointId: string): boolean {
     return this.#slow.has(endpointId);
   }
@@ -116,13 +122,14 @@ export class DeliverySlots {
     this.#attemptsOf.set(endpointId, (this.#attemptsOf.get(endpointId) ?? 0) + 1);
   }
 
-  /** The attempt has an answer or failed. `result` null: nothing was sent. Its slot is held until the result is recorded. */
+  /** Frees the slot of an attempt that has an answer or failed. `result` null: nothing was sent. */
   ended(claim: ClaimFacts, result: AttemptTime | null): void {
     const { endpointId } = claim;
     const wasBusy = !this.mayStart(claim);
     const left = (this.#attemptsOf.get(endpointId) ?? 0) - 1;
     if (left > 0) this.#attemptsOf.set(endpointId, left);
     else this.#attemptsOf.delete(endpointId);
+    this.release(claim);
     if (result === null) return;
     this.#adapt(claim, result);
     this.#claimAhead(claim, result, wasBusy);

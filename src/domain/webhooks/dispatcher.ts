@@ -21,6 +21,11 @@ const claimedMax = { serving: 32, alone: 64 } as const;
  */
 const batchMax = 16;
 const servingBatchMin = 4;
+/**
+ * Results that wait for the store. Beyond this number no delivery is claimed: if the process is killed, the deliveries of
+ * these results are sent again.
+ */
+const unrecordedMax = 192;
 /** A first attempt that starts later than this after its event is late. */
 const lateMs = 100;
 /**
@@ -81,6 +86,8 @@ export class Dispatcher {
   readonly #wakeSignal: WakeSignal;
   readonly #slots: DeliverySlots;
   readonly #inFlight = new Map<Claim, Promise<void>>();
+  /** Number of ended attempts whose results the store has not recorded yet. */
+  #unrecorded = 0;
   /** Claims that wait for the end of another attempt to their endpoint, each with the end of its lease. */
   readonly #ahead = new Map<string, { readonly claim: Claim; readonly leaseEndsAtMs: number }[]>();
   readonly #stopListening: () => void;
@@ -123,6 +130,11 @@ export class Dispatcher {
     return this.#closing;
   }
 
+  /** Number of deliveries that may be claimed now. */
+  get #room(): number {
+    return Math.min(this.#slots.room, Math.max(0, unrecordedMax - this.#unrecorded));
+  }
+
   get #isClosing(): boolean {
     return this.#closing !== null;
   }
@@ -131,7 +143,7 @@ export class Dispatcher {
     for (let failures = 0; !this.#isClosing; ) {
       this.#wakeSignal.reset();
       try {
-        if (this.#slots.room === 0) await this.#waitForRoom();
+        if (this.#room === 0) await this.#waitForRoom();
         else await this.#sleepUntil(await this.#claim());
         failures = 0;
       } catch (cause) {
@@ -143,12 +155,11 @@ export class Dispatcher {
   }
 
   /**
-   * Waits for a free slot, and creates the deliveries of new events while all slots are in use. Rejects when the store does
-   * not answer.
+   * Waits for room, and creates the deliveries of new events while there is none. Rejects when the store does not answer.
    */
   async #waitForRoom(): Promise<void> {
     await this.#wakeSignal.wait(fanOutEveryMs);
-    if (this.#slots.room > 0) return;
+    if (this.#room > 0) return;
     await this.#deps.queue.fanOut(fanOutMax);
     this.#breaker.succeeded();
   }
@@ -159,7 +170,7 @@ export class Dispatcher {
    */
   async #claim(): Promise<number> {
     const { queue, clock, live, settings } = this.#deps;
-    const max = Math.min(this.#slots.room, live.size > 0 ? claimedMax.serving : claimedMax.alone);
+    const max = Math.min(this.#room, live.size > 0 ? claimedMax.serving : claimedMax.alone);
     // Computed before the claim, so that it is earlier than the end of the lease in the store.
     const leaseEndsAtMs = clock.monotonic() + settings.leaseMs;
     const { claims, nextInMs } = await queue.claim({ max, leaseMs: settings.leaseMs, shares: this.#slots.shares() });
@@ -229,7 +240,11 @@ export class Dispatcher {
     const end = (result: SendResult | null): void => {
       if (endedAtMs !== null) return;
       endedAtMs = clock.monotonic();
+      const isAwaited = this.#slots.isAwaited(claim);
+      // The slot is free for the next delivery while the store records this result.
       this.#slots.ended(claim, result);
+      if (isAwaited) this.#wakeSignal.wake();
+      this.#unrecorded += 1;
       this.#startNext(claim.endpointId);
     };
     this.#slots.started(claim);
@@ -237,8 +252,8 @@ export class Dispatcher {
       if (endedAtMs !== null) this.#slots.recorded(clock.monotonic() - endedAtMs);
       end(null);
       this.#inFlight.delete(claim);
-      this.#slots.release(claim);
-      // A slot is free again.
+      this.#unrecorded -= 1;
+      // The endpoint may have one more delivery in flight.
       this.#wakeSignal.wake();
     });
     this.#inFlight.set(claim, attempt);

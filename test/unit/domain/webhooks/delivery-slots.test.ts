@@ -16,7 +16,10 @@ beforeEach(() => {
 
 /** Attempts that run at the same time and end with these results. */
 function attempt(claim: ReturnType<typeof claimOf>, ...results: Parameters<DeliverySlots["ended"]>[1][]): void {
-  for (const _ of results) slots.started(claim);
+  for (const _ of results) {
+    slots.take(claim);
+    slots.started(claim);
+  }
   for (const result of results) slots.ended(claim, result);
 }
 
@@ -119,11 +122,13 @@ describe("claims ahead", () => {
   });
 
   it("do not start more attempts than the endpoint may have in flight (WH-37)", () => {
-    slots.started(claim);
-    expect(slots.mayStart(claim)).toBe(true);
-    slots.started(claim);
-    expect(slots.mayStart(claim)).toBe(false);
+    for (const mayStart of [true, false]) {
+      slots.take(claim);
+      slots.started(claim);
+      expect(slots.mayStart(claim)).toBe(mayStart);
+    }
     slots.ended(claim, quick);
     expect(slots.mayStart(claim)).toBe(true);
+    expect(slots.room).toBe(63);
   });
 });

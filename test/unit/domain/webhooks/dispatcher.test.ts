@@ -47,6 +47,36 @@ describe("fairness", () => {
     expect(dispatcher.inFlight).toBe(0);
   });
 
+  it("results that the store is slow to record hold no slots, until 192 wait for it (E-30)", async () => {
+    const { receivers, state } = dispatching;
+    const { deliveries: queue } = state;
+    const accounts = ["a", "b", "c", "d", "e", "f"];
+    for (const account of accounts) await dispatching.insert(`we_${account}`, { account, maxInFlight: 64 });
+    let record: () => void = () => {};
+    const mayRecord = new Promise<void>((resolve) => {
+      record = resolve;
+    });
+    const dispatcher = await dispatching.startIdle({
+      queue: {
+        claim: (options) => queue.claim(options),
+        fanOut: (max) => queue.fanOut(max),
+        finish: (request) => mayRecord.then(() => queue.finish(request)),
+        handBack: (claims) => queue.handBack(claims),
+        onDue: (listener) => queue.onDue(listener),
+      },
+    });
+    for (let made = 0; made < 60; made++) for (const account of accounts) await dispatching.emit("", account);
+    await dispatching.pass(100, 5);
+    const sent = receivers.got.length;
+    expect(sent).toBeGreaterThanOrEqual(192);
+    expect(sent).toBeLessThanOrEqual(192 + 64);
+    expect(dispatcher.inFlight).toBe(sent);
+    record();
+    await dispatching.pass(1_000, 5);
+    expect(receivers.got).toHaveLength(360);
+    expect(dispatcher.inFlight).toBe(0);
+  });
+
   it("a hanging endpoint delays a healthy one by less than a second, at 300 deliveries each (WH-37)", async () => {
     const { receivers, clock } = dispatching;
     for (const id of ["we_hangs", "we_good"]) await dispatching.insert(id);
