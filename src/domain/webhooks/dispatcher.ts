@@ -28,6 +28,8 @@ const servingBatchMin = 4;
 const unrecordedMax = 192;
 /** A first attempt that starts later than this after its event is late. */
 const lateMs = 100;
+/** First attempts that are later than this are started in batches as large as without requests. */
+const veryLateMs = 1_000;
 /**
  * While requests run, deliveries pause after each batch until the event loop is idle, at most this long, so that requests
  * have priority for the time of the process (WH-52). If first attempts are late, the pause is only one turn of the event
@@ -195,11 +197,13 @@ export class Dispatcher {
   async #startAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
     for (let begun = 0; begun < claims.length; ) {
       if (this.#isClosing) return this.#handBack(claims.slice(begun), leaseEndsAtMs);
-      const isLate = this.#isLate(claims.slice(begun));
-      const end = begun + this.#batchSize();
+      const delayMs = this.#delayMs(claims.slice(begun));
+      const end = begun + (delayMs > veryLateMs ? batchMax : this.#batchSize());
       for (const claim of claims.slice(begun, end)) this.#startInOrder(claim, leaseEndsAtMs);
       begun = end;
-      await this.#pauseForRequests(isLate ? 0 : pauseMaxMs);
+      if (delayMs <= lateMs) await this.#pauseForRequests(pauseMaxMs);
+      // During the next claim the event loop takes its turn anyway.
+      else if (begun < claims.length) await this.#pauseForRequests(0);
     }
   }
 
@@ -208,9 +212,10 @@ export class Dispatcher {
     return size === 0 ? batchMax : Math.min(batchMax, Math.max(servingBatchMin, Math.floor(size / 2)));
   }
 
-  #isLate(claims: readonly Claim[]): boolean {
-    const dueBeforeMs = this.#deps.now() - lateMs;
-    return claims.some(({ attemptNumber, dueAtMs }) => attemptNumber === 1 && dueAtMs < dueBeforeMs);
+  /** The longest delay of a first attempt; 0 if there is none among the claims. */
+  #delayMs(claims: readonly Claim[]): number {
+    const nowMs = this.#deps.now();
+    return Math.max(0, ...claims.map(({ attemptNumber, dueAtMs }) => (attemptNumber === 1 ? nowMs - dueAtMs : 0)));
   }
 
   /** Returns after an idle turn of the event loop or when no request runs, at the latest one turn after `maxMs`. */

@@ -7,6 +7,7 @@ import type { NewSettlement, SettledRow, WaitingSettlement } from "./database/se
 import {
   createRunBatch,
   errorOf,
+  type Outcome,
   openSqlite,
   type Request,
   type RunBatch,
@@ -55,17 +56,26 @@ export function openMemoryState(deps: MemoryStateDeps = {}): State {
 const defaultMemoryMaxMib = 1_024;
 const pagesPerMib = 256;
 
+/** A verb that waits for the end of this turn of the event loop. */
+interface WaitingWrite {
+  readonly request: Request;
+  resolve(value: never): void;
+  reject(error: unknown): void;
+}
+
 /**
  * The verbs of the store on a database in memory, run synchronously in this thread: there is no disk to wait for, and a
- * worker thread would cost more than the work.
+ * worker thread would cost more than the work. The writes of one turn of the event loop form one transaction, because a
+ * transaction costs as much as a small write. A read runs immediately, after the writes that wait.
  */
 export class MemoryLink {
   readonly #db: SqliteDatabase;
   readonly #verbs: StoreVerbs;
   readonly #run: RunBatch;
   readonly #memoryMaxMib: number;
-  /** Settlements of this turn of the event loop that have other effects than usage. */
-  #waiting: WaitingSettlement[] = [];
+  #writes: WaitingWrite[] = [];
+  /** Settlements that have other effects than usage. */
+  #settlements: WaitingSettlement[] = [];
 
   /** Throws StateOpenError when the runtime has no SQLite. */
   constructor(bounds: DeliveryBounds, memoryMaxMib = defaultMemoryMaxMib) {
@@ -78,17 +88,21 @@ export class MemoryLink {
   }
 
   async read(verb: string, ...values: readonly unknown[]): Promise<never> {
-    this.#settleWaiting();
-    return this.#runOne({ verb, values });
+    this.#runWaiting();
+    this.#writeCollected();
+    return this.#valueOf(this.#run([{ verb, values }], true)[0]);
   }
 
-  readonly write = this.read;
-  readonly writeUnsynced = this.read;
+  write(verb: string, ...values: readonly unknown[]): Promise<never> {
+    return new Promise((resolve, reject) => {
+      this.#runSoon();
+      this.#writes.push({ request: { verb, values }, resolve, reject });
+    });
+  }
 
-  /**
-   * A settlement with only usage is added to sums in memory, which are written before the next verb runs. The other
-   * settlements of one turn of the event loop form one batch.
-   */
+  readonly writeUnsynced = this.write;
+
+  /** A settlement with only usage is added to sums in memory, which are written before the next verb runs. */
   settle(added: NewSettlement): Promise<SettledRow | null> | null {
     const { settlement, endedAtMs, wantsSums } = added;
     if (settlement.event === null && settlement.thresholds.length === 0 && !wantsSums) {
@@ -96,31 +110,48 @@ export class MemoryLink {
       return null;
     }
     return new Promise((resolve, reject) => {
-      if (this.#waiting.length === 0) setImmediate(() => this.#settleWaiting());
-      this.#waiting.push(waitingFor(added, resolve, reject));
+      this.#runSoon();
+      this.#settlements.push(waitingFor(added, resolve, reject));
     });
   }
 
   close(): void {
-    this.#settleWaiting();
+    this.#runWaiting();
     this.#db.close();
   }
 
-  /** Never throws: a fault rejects the settlements. */
-  #settleWaiting(): void {
-    if (this.#waiting.length === 0) return;
-    const { request, resolve, reject } = settleAll(this.#waiting);
-    this.#waiting = [];
+  #runSoon(): void {
+    if (this.#writes.length + this.#settlements.length === 0) setImmediate(() => this.#runWaiting());
+  }
+
+  /** Never throws: a fault rejects the writes. */
+  #runWaiting(): void {
+    const waiting: WaitingWrite[] = this.#writes;
+    if (this.#settlements.length > 0) waiting.push(settleAll(this.#settlements));
+    if (waiting.length === 0) return;
+    this.#writes = [];
+    this.#settlements = [];
     try {
-      resolve(this.#runOne(request));
+      this.#writeCollected();
+      const outcomes = this.#run(
+        waiting.map(({ request }) => request),
+        true,
+      );
+      for (const [position, write] of waiting.entries()) this.#end(write, outcomes[position]);
     } catch (error) {
-      reject(error as Error);
+      for (const { reject } of waiting) reject(error);
     }
   }
 
-  #runOne(request: Request): never {
-    this.#writeCollected();
-    const [outcome] = this.#run([request], true);
+  #end({ resolve, reject }: WaitingWrite, outcome: Outcome | undefined): void {
+    try {
+      resolve(this.#valueOf(outcome));
+    } catch (error) {
+      reject(error);
+    }
+  }
+
+  #valueOf(outcome: Outcome | undefined): never {
     if (outcome?.ok) return outcome.value as never;
     if (outcome?.sqlite === sqliteCodes.FULL) throw this.#isFull();
     throw errorOf(outcome ?? { ok: false, message: "the store gave no answer", sqlite: null });

@@ -57,7 +57,7 @@ describe("the schedule", () => {
     const id = await dispatching.emit("we_a");
     await dispatching.failForGood(id);
     expect(await retry(id)).toBe("queued");
-    await dispatching.now();
+    await dispatching.soon();
     expect(await dispatching.find(id)).toMatchObject({ state: "permanently_failed", reason: "manual_retry_failed" });
     await dispatching.pass(day, 3_600_000);
     expect(dispatching.receivers.got).toHaveLength(7);
@@ -78,7 +78,7 @@ describe("the schedule", () => {
     const id = await dispatching.emit("we_a");
     await dispatching.failForGood(id);
     await retry(id, { restart: true });
-    await dispatching.now();
+    await dispatching.soon();
     for (const delayMs of scheduleMs) await dispatching.pass(delayMs);
     await dispatching.pass(day, 3_600_000);
     expect(gaps().slice(6)).toEqual(scheduleMs);

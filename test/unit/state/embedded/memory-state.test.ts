@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { MemoryLink, openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { deliveryBounds } from "../../../../src/state/embedded/verbs.js";
+import { keyRecord } from "../../../suites/api-key-records.js";
 import { DeliveryDesk, failedForGood, retryIn } from "../../../suites/delivery-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { admission, endpoint, settlement } from "../../../support/records.js";
@@ -47,6 +48,15 @@ describe("state in memory", () => {
     );
     await ledger.settle(settlement("req_0"));
     expect(ledger.admit(admission("req_more"))).toMatchObject({ admitted: true });
+  });
+
+  it("writes of one turn of the event loop fail individually, and a read sees those that wait", async () => {
+    const { keys, endpoints } = openMemoryState({ clock: new FakeClock() });
+    const key = keyRecord(1);
+    const writes = Promise.allSettled([keys.insert(key), keys.insert(key), endpoints.insert(endpoint("we_a"), 1)]);
+    expect(await keys.find(key.id)).toEqual(key);
+    expect(await endpoints.find("a", "we_a")).toMatchObject({ record: { id: "we_a" } });
+    expect((await writes).map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   });
 
   it("rejects writes above its maximum size with an error that names the setting, and still serves reads", async () => {
