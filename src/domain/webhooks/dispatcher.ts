@@ -28,7 +28,7 @@ const servingBatchMin = 4;
 const unrecordedMax = 192;
 /** A first attempt that starts later than this after its event is late. */
 const lateMs = 100;
-/** First attempts that are later than this are started in batches as large as without requests. */
+/** If a first attempt is later than this, all claimed deliveries start together. */
 const veryLateMs = 1_000;
 /**
  * While requests run, deliveries pause after each batch until the event loop is idle, at most this long, so that requests
@@ -86,6 +86,8 @@ export class Dispatcher {
   readonly #failing: FailingEndpoints;
   readonly #attempts: DeliveryAttempts;
   readonly #wakeSignal: WakeSignal;
+  /** Woken when a slot is free for which deliveries may wait. */
+  readonly #slotFreed: WakeSignal;
   readonly #slots: DeliverySlots;
   readonly #inFlight = new Map<Claim, Promise<void>>();
   /** Number of ended attempts whose results the store has not recorded yet. */
@@ -114,6 +116,7 @@ export class Dispatcher {
     this.#attempts = new DeliveryAttempts({ ...deps, book: this.#book, failing: this.#failing, store: this.#store });
     this.#slots = new DeliverySlots(settings);
     this.#wakeSignal = new WakeSignal(clock);
+    this.#slotFreed = new WakeSignal(clock);
     this.#stopListening = queue.onDue(() => this.#wakeSignal.wake());
     this.#claiming = this.#claimRepeatedly();
   }
@@ -175,6 +178,7 @@ export class Dispatcher {
     const max = Math.min(this.#room, live.size > 0 ? claimedMax.serving : claimedMax.alone);
     // Computed before the claim, so that it is earlier than the end of the lease in the store.
     const leaseEndsAtMs = clock.monotonic() + settings.leaseMs;
+    this.#slotFreed.reset();
     const { claims, nextInMs } = await queue.claim({ max, leaseMs: settings.leaseMs, shares: this.#slots.shares() });
     this.#breaker.succeeded();
     const restMs = Math.min(nextInMs ?? idleMs, idleMs);
@@ -182,7 +186,7 @@ export class Dispatcher {
     for (const claim of claims) this.#slots.take(claim);
     if (claims.length > 0) await this.#startAll(claims, leaseEndsAtMs);
     else {
-      await pause(clock, restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
+      await this.#slotFreed.wait(restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
       // Creating the deliveries of many events must not delay requests, so it pauses, too.
       if (restMs === 0 && live.size > 0) await this.#pauseForRequests(pauseMaxMs);
     }
@@ -198,7 +202,7 @@ export class Dispatcher {
     for (let begun = 0; begun < claims.length; ) {
       if (this.#isClosing) return this.#handBack(claims.slice(begun), leaseEndsAtMs);
       const delayMs = this.#delayMs(claims.slice(begun));
-      const end = begun + (delayMs > veryLateMs ? batchMax : this.#batchSize());
+      const end = delayMs > veryLateMs ? claims.length : begun + this.#batchSize();
       for (const claim of claims.slice(begun, end)) this.#startInOrder(claim, leaseEndsAtMs);
       begun = end;
       if (delayMs <= lateMs) await this.#pauseForRequests(pauseMaxMs);
@@ -248,7 +252,10 @@ export class Dispatcher {
       const isAwaited = this.#slots.isAwaited(claim);
       // The slot is free for the next delivery while the store records this result.
       this.#slots.ended(claim, result);
-      if (isAwaited) this.#wakeSignal.wake();
+      if (isAwaited) {
+        this.#slotFreed.wake();
+        this.#wakeSignal.wake();
+      }
       this.#unrecorded += 1;
       this.#startNext(claim.endpointId);
     };

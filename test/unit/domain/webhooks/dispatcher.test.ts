@@ -138,6 +138,47 @@ describe("fairness", () => {
     expect(await turnOf(0)).toBe(8);
   });
 
+  it.each([
+    { lateMs: 200, promise: "late deliveries pause for one turn of the event loop", sent: [4, 8] },
+    { lateMs: 1_001, promise: "deliveries that are more than a second late start together", sent: [8, 8] },
+  ])("$promise (E-30)", async ({ lateMs, sent }) => {
+    const { receivers, clock } = dispatching;
+    await dispatching.insert("we_a");
+    await dispatching.emitMany("we_a", 8);
+    clock.advance(lateMs);
+    receivers.answer = () => new Promise(() => {});
+    dispatching.start();
+    const sentAfter = async (ms: number): Promise<number> => {
+      clock.advance(ms);
+      await nextTurn();
+      return receivers.got.length;
+    };
+    while ((await sentAfter(0)) === 0);
+    expect([receivers.got.length, await sentAfter(4)]).toEqual(sent);
+  });
+
+  it("a freed slot ends the pause after a claim that got nothing because the share of the account was used up (E-30)", async () => {
+    const { receivers, clock } = dispatching;
+    await dispatching.insert("we_a", { maxInFlight: 64 });
+    await dispatching.startIdle({ live: { size: 0 } });
+    await dispatching.emit("we_a");
+    await dispatching.soon();
+    let answerAll: () => void = () => {};
+    const mayAnswer = new Promise<void>((resolve) => {
+      answerAll = resolve;
+    });
+    receivers.answer = () => mayAnswer.then(() => answered(200));
+    // More than one claim creates deliveries for, so that the next claim follows immediately.
+    await dispatching.emitMany("we_a", 150);
+    await dispatching.soon();
+    expect(receivers.open).toBe(48);
+    const atMs = clock.now();
+    answerAll();
+    await dispatching.now();
+    expect(receivers.got).toHaveLength(151);
+    expect(clock.now()).toBe(atMs);
+  });
+
   it("deliveries continue immediately when the process is not busy with requests (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
