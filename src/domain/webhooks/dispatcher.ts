@@ -2,6 +2,7 @@ import { CircuitBreaker } from "../call/circuit-breaker.js";
 import { type ChangeFeed, type Clock, type Logger, pause } from "../call/ports.js";
 import type { SendResult, WebhookObserver, WebhookSender } from "./delivery.js";
 import { DeliveryAttempts, StoreRetries, waitAfter } from "./delivery-attempts.js";
+import { DeliveryPace } from "./delivery-pace.js";
 import { type Claim, type DeliveryQueue, fanOutMax } from "./delivery-queue.js";
 import { DeliverySlots, type SlotSettings } from "./delivery-slots.js";
 import { EndpointBook, FailingEndpoints, type SecretOpener } from "./endpoint-book.js";
@@ -13,34 +14,11 @@ const idleMs = 1_000;
 const emptyClaimDelayMs = 5;
 /** Interval of creating deliveries while all slots are in use. */
 const fanOutEveryMs = 250;
-/** Maximum deliveries of one claim: fewer while requests run, because the pauses between attempts delay the next claim. */
-const claimedMax = { serving: 32, alone: 64 } as const;
-/**
- * Attempts that are started together while no request runs. While requests run, half as many as there are requests, within
- * these bounds.
- */
-const batchMax = 16;
-const servingBatchMin = 4;
 /**
  * Results that wait for the store. Beyond this number no delivery is claimed: if the process is killed, the deliveries of
  * these results are sent again.
  */
 const unrecordedMax = 192;
-/** A first attempt that starts later than this after its event is late. */
-const lateMs = 100;
-/** If a first attempt is later than this, all claimed deliveries start together. */
-const veryLateMs = 1_000;
-/**
- * While requests run, deliveries pause after each batch until the event loop is idle, at most this long, so that requests
- * have priority for the time of the process (WH-52). If first attempts are late, the pause is only one turn of the event
- * loop: deliveries then keep up with the requests that cause them (E-30), and the small batches disturb requests little.
- */
-const pauseMaxMs = 20;
-/**
- * Maximum duration of a turn of the event loop that counts as idle; it includes the millisecond of the timer that measures
- * it.
- */
-const idleTurnMs = 2;
 /** Time for which `close` waits for attempts in progress, and then the time to release their claims; together at most 6 s. */
 const drainMs = 5_400;
 const releaseMs = 400;
@@ -89,6 +67,7 @@ export class Dispatcher {
   /** Woken when a slot is free for which deliveries may wait. */
   readonly #slotFreed: WakeSignal;
   readonly #slots: DeliverySlots;
+  readonly #pace: DeliveryPace;
   readonly #inFlight = new Map<Claim, Promise<void>>();
   /** Number of ended attempts whose results the store has not recorded yet. */
   #unrecorded = 0;
@@ -115,6 +94,7 @@ export class Dispatcher {
     this.#failing = new FailingEndpoints({ ...deps, disableAfterMs: settings.disableAfterMs });
     this.#attempts = new DeliveryAttempts({ ...deps, book: this.#book, failing: this.#failing, store: this.#store });
     this.#slots = new DeliverySlots(settings);
+    this.#pace = new DeliveryPace(deps);
     this.#wakeSignal = new WakeSignal(clock);
     this.#slotFreed = new WakeSignal(clock);
     this.#stopListening = queue.onDue(() => this.#wakeSignal.wake());
@@ -174,8 +154,8 @@ export class Dispatcher {
    * when the store does not answer.
    */
   async #claim(): Promise<number> {
-    const { queue, clock, live, settings } = this.#deps;
-    const max = Math.min(this.#room, live.size > 0 ? claimedMax.serving : claimedMax.alone);
+    const { queue, clock, settings } = this.#deps;
+    const max = Math.min(this.#room, this.#pace.claimedMax);
     // Computed before the claim, so that it is earlier than the end of the lease in the store.
     const leaseEndsAtMs = clock.monotonic() + settings.leaseMs;
     this.#slotFreed.reset();
@@ -188,7 +168,7 @@ export class Dispatcher {
     else {
       await this.#slotFreed.wait(restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
       // Creating the deliveries of many events must not delay requests, so it pauses, too.
-      if (restMs === 0 && live.size > 0) await this.#pauseForRequests(pauseMaxMs);
+      if (restMs === 0) await this.#pace.giveWay();
     }
     return nextAtMs;
   }
@@ -201,37 +181,10 @@ export class Dispatcher {
   async #startAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
     for (let begun = 0; begun < claims.length; ) {
       if (this.#isClosing) return this.#handBack(claims.slice(begun), leaseEndsAtMs);
-      const delayMs = this.#delayMs(claims.slice(begun));
-      const end = delayMs > veryLateMs ? claims.length : begun + this.#batchSize();
-      for (const claim of claims.slice(begun, end)) this.#startInOrder(claim, leaseEndsAtMs);
-      begun = end;
-      if (delayMs <= lateMs) await this.#pauseForRequests(pauseMaxMs);
-      // During the next claim the event loop takes its turn anyway.
-      else if (begun < claims.length) await this.#pauseForRequests(0);
-    }
-  }
-
-  #batchSize(): number {
-    const { size } = this.#deps.live;
-    return size === 0 ? batchMax : Math.min(batchMax, Math.max(servingBatchMin, Math.floor(size / 2)));
-  }
-
-  /** The longest delay of a first attempt; 0 if there is none among the claims. */
-  #delayMs(claims: readonly Claim[]): number {
-    const nowMs = this.#deps.now();
-    return Math.max(0, ...claims.map(({ attemptNumber, dueAtMs }) => (attemptNumber === 1 ? nowMs - dueAtMs : 0)));
-  }
-
-  /** Returns after an idle turn of the event loop or when no request runs, at the latest one turn after `maxMs`. */
-  async #pauseForRequests(maxMs: number): Promise<void> {
-    const { clock, live } = this.#deps;
-    const untilMs = clock.monotonic() + maxMs;
-    for (;;) {
-      const beganAtMs = clock.monotonic();
-      // The delay of a timer shows for how long the event loop was busy.
-      await pause(clock, 0);
-      const nowMs = clock.monotonic();
-      if (live.size === 0 || nowMs - beganAtMs <= idleTurnMs || nowMs >= untilMs) return;
+      const { size, pauseMaxMs } = this.#pace.nextBatch(claims.slice(begun));
+      for (const claim of claims.slice(begun, begun + size)) this.#startInOrder(claim, leaseEndsAtMs);
+      begun += size;
+      if (pauseMaxMs !== null) await this.#pace.pause(pauseMaxMs);
     }
   }
 
