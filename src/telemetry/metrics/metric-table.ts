@@ -200,7 +200,11 @@ export const metricTable = {
     help: "Age of the oldest event whose deliveries are not created yet; 0 when none waits.",
     ofWorkers: "largest",
   },
-  uis_webhook_in_flight: { type: "gauge", labels: [], help: "Attempts of this process that are in flight." },
+  uis_webhook_in_flight: {
+    type: "gauge",
+    labels: [],
+    help: "Attempts of this process that are in flight or not recorded yet.",
+  },
   uis_webhook_endpoints_failing: {
     type: "gauge",
     labels: [],
