@@ -2,9 +2,8 @@ import { CircuitBreaker } from "../call/circuit-breaker.js";
 import { type ChangeFeed, type Clock, type Logger, pause } from "../call/ports.js";
 import type { SendResult, WebhookObserver, WebhookSender } from "./delivery.js";
 import { DeliveryAttempts, StoreRetries, waitAfter } from "./delivery-attempts.js";
-import { DeliveryPace } from "./delivery-pace.js";
 import { type Claim, type DeliveryQueue, fanOutMax } from "./delivery-queue.js";
-import { DeliverySlots, type SlotSettings } from "./delivery-slots.js";
+import { DeliveryPace, DeliverySlots, type SlotSettings } from "./delivery-slots.js";
 import { EndpointBook, FailingEndpoints, type SecretOpener } from "./endpoint-book.js";
 import type { EndpointStore } from "./endpoint-store.js";
 
