@@ -137,7 +137,7 @@ function writeFigures(figures: Readonly<Record<string, number>>): void {
 }
 
 describe("the first start on a machine without a hub and pip", () => {
-  const waysOut = [/uis models pull/, /uis models import FILE/, /configure another engine/];
+  const waysOut = [/uis models pull/, /uis models import FILE/, /configures? another engine/];
 
   it("explains the remedies in the ready text, in the 503 and in doctor", { timeout: 120_000 }, async () => {
     const { cwd, env: withPip } = await place("without-pip");
