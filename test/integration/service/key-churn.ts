@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { eventually } from "../../support/eventually.js";
 import { ServiceClient } from "../../support/service-client.js";
 
 /** A key that the service has acknowledged. Times are those of `performance.now()`. */
@@ -36,12 +37,15 @@ export class KeyChurn {
     await this.#work;
   }
 
-  /** Revokes the oldest key that is not yet revoked. */
+  /** Revokes the oldest key that is not yet revoked. Repeats the call while the store takes too long to write. */
   async revokeOne(): Promise<void> {
     const oldest = this.created[this.revoked.length];
     if (oldest === undefined) throw new Error("no key has been created");
-    const { status, text } = await this.#ask("RevokeApiKey", { id: oldest.id });
-    if (status !== 200) throw new Error(`a key cannot be revoked: ${text}`);
+    await eventually(async () => {
+      const { status, text } = await this.#ask("RevokeApiKey", { id: oldest.id });
+      if (status !== 200 && status !== 503) throw new Error(`a key cannot be revoked: ${text}`);
+      return status === 200;
+    }, "a key is revoked");
     this.revoked.push(oldest);
   }
 

@@ -167,6 +167,8 @@ export interface ListedDelivery {
   readonly state: string;
   readonly attemptsMade: number;
   readonly attempts: readonly ListedAttempt[];
+  /** The payload and the attempts are removed. */
+  readonly purged?: true;
 }
 
 /** Protobuf's JSON omits fields that are zero. */
@@ -191,7 +193,7 @@ export async function listDeliveries(http: string, token: string, state = ""): P
     const { status, text, json } = await client.rpc(rpc, { pageSize, pageToken, state });
     if (status !== 200) throw new Error(`no list of deliveries: ${text}`);
     const page = json as { readonly deliveries?: readonly ListedDelivery[]; readonly nextPageToken?: string };
-    found.push(...(page.deliveries ?? []));
+    for (const delivery of page.deliveries ?? []) found.push({ ...delivery, attempts: delivery.attempts ?? [] });
     pageToken = page.nextPageToken;
   }
   return found;
@@ -207,10 +209,11 @@ export async function haveAllEnded(http: string, token: string): Promise<boolean
   return open.flat().length === 0;
 }
 
-/** Deliveries whose recorded attempts are not numbered from 1 on without gaps and duplicates. */
+/** Deliveries that are not purged and whose recorded attempts are not numbered from 1 on without gaps and duplicates. */
 export function oddlyNumbered(deliveries: readonly ListedDelivery[]): ListedDelivery[] {
   return deliveries.filter(
-    ({ attempts, attemptsMade }) =>
-      attempts.length !== attemptsMade || attempts.some(({ number }, place) => number !== place + 1),
+    ({ attempts, attemptsMade, purged }) =>
+      purged !== true &&
+      (attempts.length !== attemptsMade || attempts.some(({ number }, place) => number !== place + 1)),
   );
 }
