@@ -136,27 +136,28 @@ export function writeFloat32(bytes: Buffer, offset: number, value: number): numb
   const magnitude = Math.abs(value);
   if (value < 0) bytes[at++] = minus;
   if (!(magnitude >= 1e-6 && magnitude < 1)) return at + bytes.write(shortestText(magnitude), at, "latin1");
-  // Zeros between the point and the first digit.
-  let zeros = 0;
-  while (magnitude * power(zeros + 1) < 1) zeros += 1;
-  let digits = digitsMin;
-  let whole = Math.round(magnitude * power(digits + zeros));
-  while (digits < digitsMax && Math.fround(whole / power(digits + zeros)) !== magnitude) {
-    digits += 1;
-    whole = Math.round(magnitude * power(digits + zeros));
+  let places = digitsMin;
+  while (magnitude * power(places - digitsMin + 1) < 1) places += 1;
+  const placesMax = places + digitsMax - digitsMin;
+  let whole = Math.round(magnitude * power(places));
+  while (places < placesMax && Math.fround(whole / power(places)) !== magnitude) {
+    places += 1;
+    whole = Math.round(magnitude * power(places));
   }
-  let places = digits + zeros;
-  while (whole % 10 === 0) {
-    whole /= 10;
+  // Below 2^31. As an int32 it is divided by multiplication, in half the time of a double.
+  let left = whole | 0;
+  let rest = (left / 10) | 0;
+  for (; rest * 10 === left; rest = (left / 10) | 0) {
+    left = rest;
     places -= 1;
   }
   bytes[at] = zero;
   bytes[at + 1] = point;
   const end = at + 2 + places;
   for (let place = end - 1; place > at + 1; place -= 1) {
-    const rest = Math.trunc(whole / 10);
-    bytes[place] = zero + whole - rest * 10;
-    whole = rest;
+    rest = (left / 10) | 0;
+    bytes[place] = zero + left - rest * 10;
+    left = rest;
   }
   return end;
 }
