@@ -129,8 +129,11 @@ function discard(req: IncomingMessage, done: () => void): void {
   req.on("data", count).once("close", finish).once("end", finish).resume();
 }
 
-/** Bytes that all connections together may discard in one window: 200 MB a second, which takes an eighth of a CPU core. */
-const windowBytes = 2 * 1024 * 1024;
+/**
+ * Bytes that all connections together may discard in one window: 50 MB a second. Each read is memory outside the heap, and V8
+ * collects the whole heap for every 64 MB of it.
+ */
+const windowBytes = 512 * 1024;
 const windowMs = 10;
 
 /** A body that is being discarded. */
@@ -139,9 +142,13 @@ interface Discarded {
   resume(): unknown;
 }
 
-/** Bounds the CPU time for discarding unwanted bodies: unread bytes slow their senders down. */
+/**
+ * Bounds the rate at which unwanted bodies are discarded: unread bytes slow their senders down. When bodies wait, they take
+ * turns of one read, and only one of them is resumed at a time. If all were resumed at once, each would be read at least once.
+ */
 export class DiscardPace {
   readonly #after: (ms: number, run: () => void) => unknown;
+  /** In the order in which they were paused. */
   readonly #paused = new Set<Discarded>();
   #left = windowBytes;
   #isOpen = false;
@@ -151,16 +158,14 @@ export class DiscardPace {
     this.#after = after;
   }
 
-  /** Call when bytes of the body were discarded. Pauses the body until the next window if this one is used up. */
+  /** Call when bytes of the body were discarded. Pauses the body if others wait, or if this window is used up. */
   took(body: Discarded, bytes: number): void {
-    if (!this.#isOpen) {
-      this.#isOpen = true;
-      this.#after(windowMs, () => this.#endWindow());
-    }
+    this.#openWindow();
     this.#left -= bytes;
-    if (this.#left > 0) return;
+    if (this.#left > 0 && this.#paused.size === 0) return;
     body.pause();
     this.#paused.add(body);
+    if (this.#left > 0) this.#resumeNext();
   }
 
   /** Call when the body is not read any more. */
@@ -168,12 +173,25 @@ export class DiscardPace {
     this.#paused.delete(body);
   }
 
+  #openWindow(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    this.#after(windowMs, () => this.#endWindow());
+  }
+
   #endWindow(): void {
     this.#isOpen = false;
     this.#left = windowBytes;
-    const paused = [...this.#paused];
-    this.#paused.clear();
-    for (const body of paused) body.resume();
+    this.#resumeNext();
+    // The resumed body may have nothing to read: then the next one has its turn when this window ends.
+    if (this.#paused.size > 0) this.#openWindow();
+  }
+
+  #resumeNext(): void {
+    const [next] = this.#paused;
+    if (next === undefined) return;
+    this.#paused.delete(next);
+    next.resume();
   }
 }
 
