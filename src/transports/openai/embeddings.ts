@@ -136,6 +136,7 @@ export function writeFloat32(bytes: Buffer, offset: number, value: number): numb
   const magnitude = Math.abs(value);
   if (value < 0) bytes[at++] = minus;
   if (!(magnitude >= 1e-6 && magnitude < 1)) return at + bytes.write(shortestText(magnitude), at, "latin1");
+  // Decimal places for the fewest digits, which begin behind the zeros that follow the point.
   let places = digitsMin;
   while (magnitude * power(places - digitsMin + 1) < 1) places += 1;
   const placesMax = places + digitsMax - digitsMin;
@@ -144,7 +145,7 @@ export function writeFloat32(bytes: Buffer, offset: number, value: number): numb
     places += 1;
     whole = Math.round(magnitude * power(places));
   }
-  // Below 2^31. As an int32 it is divided by multiplication, in half the time of a double.
+  // At most 10^9, so below 2^31. An int32 is divided by multiplication, in half the time of a double.
   let left = whole | 0;
   let rest = (left / 10) | 0;
   for (; rest * 10 === left; rest = (left / 10) | 0) {
