@@ -5,7 +5,7 @@ import {
   ServerResponse,
   STATUS_CODES,
 } from "node:http";
-import type { Duplex } from "node:stream";
+import type { Duplex, Readable } from "node:stream";
 import { errorRow } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { retryAdvice, retryHeaders, ServiceError } from "../../domain/call/service-error.js";
@@ -103,7 +103,7 @@ export function answerAndLinger(
   }
   if (content.length > 0) res.write(content);
   else res.flushHeaders();
-  discard(req, () => res.end());
+  discard(req, ["end", "close"], () => res.end());
 }
 
 /** Whether the request has a body that was not received completely. */
@@ -112,21 +112,24 @@ function isBodyPending(req: IncomingMessage): boolean {
   return !req.complete && (req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"]) > 0);
 }
 
-function discard(req: IncomingMessage, done: () => void): void {
+/** Reads and discards within lingerLimits, until one of the events. Then calls `done`, once. */
+function discard(body: Readable, until: readonly ("end" | "close")[], done: () => void): void {
   let bytes = 0;
   const finish = (): void => {
     clearTimeout(timer);
-    req.off("data", count).off("close", finish).off("end", finish);
-    discardPace.leave(req);
+    body.off("data", count);
+    for (const event of until) body.off(event, finish);
+    discardPace.leave(body);
     done();
   };
   const timer = setTimeout(finish, lingerLimits.ms).unref();
   const count = (chunk: Buffer): void => {
     bytes += chunk.length;
     if (bytes > lingerLimits.bytes) finish();
-    else discardPace.took(req, chunk.length);
+    else discardPace.took(body, chunk.length);
   };
-  req.on("data", count).once("close", finish).once("end", finish).resume();
+  for (const event of until) body.once(event, finish);
+  body.on("data", count).resume();
 }
 
 /**
@@ -199,8 +202,8 @@ const discardPace = new DiscardPace(createSystemClock().after);
 
 /**
  * Answers with JSON when no request object exists because the head of the request is malformed, then closes the connection.
- * Bytes that still arrive are discarded for a second: closing immediately would reset the connection before the client has
- * read the answer.
+ * Bytes that still arrive are discarded within lingerLimits: closing immediately would reset the connection before the client
+ * has read the answer.
  */
 export function answerRaw(
   socket: Duplex,
@@ -211,8 +214,8 @@ export function answerRaw(
   const all = { ...headers, "content-type": "application/json", "content-length": Buffer.byteLength(body) };
   const lines = Object.entries({ ...all, connection: "close" }).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n${body}`);
-  const timer = setTimeout(() => socket.destroy(), lingerLimits.ms).unref();
-  socket.once("close", () => clearTimeout(timer)).resume();
+  // Not until "end": a client may close its side before it has read the answer.
+  discard(socket, ["close"], () => socket.destroy());
 }
 
 /** Callbacks for one watched response. */

@@ -1,5 +1,9 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { expect, it } from "vitest";
-import { DiscardPace } from "../../../../src/transports/http/answer.js";
+import { answerRaw, DiscardPace } from "../../../../src/transports/http/answer.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 /** A body that is read in pieces of 64 KiB while it is not paused. */
@@ -62,4 +66,44 @@ it("a body that is not read any more is not resumed", () => {
   pace.leave(left);
   clock.advance(10);
   expect([left.isPaused, kept.isPaused]).toEqual([true, false]);
+});
+
+/** Sends 64 KiB again and again until the server has closed the connection. */
+async function flood(port: number, head: string): Promise<string> {
+  // It goes on sending after the answer.
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  const piece = Buffer.alloc(65_536, "x");
+  let answer = "";
+  socket.on("data", (data) => {
+    answer += data;
+  });
+  const send = (): void => {
+    while (socket.writable && socket.write(piece));
+  };
+  // The server resets the connection when it closes it with unread bytes.
+  socket.on("error", () => {}).on("drain", send);
+  socket.write(head);
+  send();
+  await new Promise((closed) => socket.once("close", closed));
+  return answer;
+}
+
+it("what follows a malformed head is discarded within the same bounds, and its client gets the answer (E-1)", async () => {
+  const sockets = new Set<Duplex>();
+  const server = createServer().on("clientError", (_, socket) => {
+    if (sockets.has(socket)) return;
+    sockets.add(socket);
+    answerRaw(socket, 400, {}, "{}");
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const bytesRead = (): number => [...sockets].reduce((sum, socket) => sum + (socket as Socket).bytesRead, 0);
+  expect(await flood(port, "no HTTP at all\r\n\r\n")).toMatch(/^HTTP\/1\.1 400 .*\{\}$/s);
+  expect(bytesRead()).toBeLessThan(34 * 1024 * 1024);
+  const aloneBytes = bytesRead();
+  await Promise.all(Array.from({ length: 8 }, () => flood(port, "no HTTP at all\r\n\r\n")));
+  expect(sockets.size).toBe(9);
+  // A second at 50 MB a second, and as much for a late timer.
+  expect(bytesRead() - aloneBytes).toBeLessThan(100_000_000);
+  server.close();
 });
