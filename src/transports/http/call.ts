@@ -15,6 +15,7 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import { addAnswerHeaders } from "../../domain/metering/limit-response.js";
 import { AbortSource } from "../../lib/abort-source.js";
+import { createTurnEnd } from "../../lib/clock.js";
 import { JsonText } from "../../lib/json-string.js";
 import { answerAndLinger, errorHead, type ResponseWatch, type Watched, writeText } from "./answer.js";
 import { pathOf } from "./routes.js";
@@ -25,6 +26,9 @@ export interface CallDeps {
   readonly log: Logger;
   readonly watch: ResponseWatch;
 }
+
+/** The calls whose heads were read in one turn of the event loop are served together. */
+const endOfTurn = createTurnEnd();
 
 /**
  * One call of the core on the HTTP listener, from its headers to the end of its answer. The response's `close` event shows
@@ -70,8 +74,10 @@ export class Call {
     refuse: (error: ServiceError) => void,
   ): Promise<void> {
     try {
-      // Awaited even if it is not a promise: meanwhile Node delivers a body that came with the head, for a synchronous read.
-      this.#ctx = await this.#deps.core.open(operation, caller);
+      const opened = this.#deps.core.open(operation, caller);
+      this.#ctx = opened instanceof Promise ? await opened : opened;
+      // Meanwhile Node delivers a body that came with the head, for a synchronous read.
+      await endOfTurn();
       if (this.#isClosed) {
         this.#ctx.close();
         return;

@@ -1,10 +1,15 @@
 import type { Dispatcher, Pool } from "undici";
 import type { Clock } from "../../../domain/call/ports.js";
 import { EngineError } from "../../../domain/engine/engine.js";
+import { createTurnBatch } from "../../../lib/clock.js";
 import { type AnswerHeaders, InvalidResponse } from "../protocol/upstream-failure.js";
 import type { PausableConnection, PausableRequest } from "./pausable-pool.js";
 
-/** Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. Each may call `cancel`. */
+/**
+ * Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. Each may call `cancel`.
+ * `data` and `end` are called at the end of the turn of the event loop in which the bytes were read, for all exchanges
+ * together.
+ */
 export interface AnswerReader {
   head(status: number, headers: AnswerHeaders): void;
   /** Returns whether the answer has begun: until then the deadline of the first byte applies to each silence. */
@@ -36,6 +41,9 @@ const staleMax = 3;
 /** A failure later than this does not count as a connection that was closed while it was idle. */
 const staleWithinMs = 1_000;
 
+/** Deliveries of what all exchanges have received in one turn of the event loop. */
+const deliverLater = createTurnBatch();
+
 /**
  * One HTTP request on a pooled connection, with four deadlines, which one timer per exchange checks. A read stores only its
  * time. A request is sent again if the server had closed the connection while it was idle.
@@ -55,6 +63,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #phase: "connect" | "first_byte" | "idle" = "connect";
   /** Time of the start of the phase or, if later, of the last read. */
   #sinceMs: number;
+  /** Received and not delivered yet. */
+  #received: Buffer[] = [];
+  #isDeliveryDue = false;
+  /** Whether the whole answer is received. The connection may then serve another exchange already. */
+  #hasEnded = false;
   #isPaused = false;
   #isOver = false;
   #isDiscarding = false;
@@ -88,7 +101,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** Stops reading from the connection; data already read is delivered. Until `resume`, only the deadline `total` runs. */
   pause(): void {
-    if (this.#isOver || this.#isPaused) return;
+    if (this.#isOver || this.#isPaused || this.#hasEnded) return;
     this.#isPaused = true;
     this.#connection?.pause();
   }
@@ -102,15 +115,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** Closes the connection immediately; the reader receives no further calls. */
   cancel(): void {
-    if (!this.#finish()) return;
-    this.#controller?.abort(new Error("cancelled"));
+    if (this.#finish() && !this.#hasEnded) this.#controller?.abort(new Error("cancelled"));
   }
 
   /** Discards the rest of an answer that is complete for the reader, up to a bound, so that the connection can be reused. */
   discardRest(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#isDiscarding = true;
+    this.#isDiscarding = !this.#hasEnded;
+    if (this.#hasEnded) this.#cancelTimer();
     if (this.#isPaused) this.#connection?.resume();
   }
 
@@ -144,16 +157,49 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
     if (this.#isOver) return;
     this.#sinceMs = this.#clock.monotonic();
-    const hasBegun = this.#reader.data(chunk);
-    if (this.#phase === "idle" || !hasBegun) return;
-    this.#phase = "idle";
-    this.firstByteMs = this.#clock.monotonic() - this.#startedAtMs;
+    this.#received.push(chunk);
+    this.#deliverLater();
   }
 
   onResponseEnd(): void {
-    if (this.#finish()) this.#reader.end();
-    else this.#cancelTimer();
+    this.#hasEnded = true;
     this.#isDiscarding = false;
+    if (this.#isOver) {
+      this.#cancelTimer();
+      return;
+    }
+    this.resume();
+    this.#deliverLater();
+  }
+
+  #deliverLater(): void {
+    if (this.#isDeliveryDue) return;
+    this.#isDeliveryDue = true;
+    deliverLater(this.#deliver);
+  }
+
+  readonly #deliver = (): void => {
+    this.#isDeliveryDue = false;
+    try {
+      this.#deliverReceived();
+      if (this.#hasEnded && this.#finish()) this.#reader.end();
+    } catch (error) {
+      // It must not reach the other exchanges of the turn.
+      this.#fail(new EngineError("internal", "the upstream's answer could not be processed", { cause: error }));
+    }
+  };
+
+  #deliverReceived(): void {
+    const received = this.#received;
+    if (received.length === 0) return;
+    this.#received = [];
+    for (const chunk of received) {
+      if (this.#isOver) return;
+      const hasBegun = this.#reader.data(chunk);
+      if (this.#phase === "idle" || !hasBegun) continue;
+      this.#phase = "idle";
+      this.firstByteMs = this.#clock.monotonic() - this.#startedAtMs;
+    }
   }
 
   onRequestUpgrade(): void {
@@ -235,9 +281,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return Math.min(totalAtMs, this.#sinceMs + limitMs);
   }
 
+  /** Fails after what was received before. */
   #fail(error: EngineError): void {
+    this.#deliverReceived();
     if (!this.#finish()) return;
-    this.#controller?.abort(error);
+    if (!this.#hasEnded) this.#controller?.abort(error);
     this.#reader.fail(error);
   }
 
