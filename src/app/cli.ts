@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { setFlagsFromString } from "node:v8";
 import { startTerminal } from "./command-line/terminal.js";
+import { lowerV8Threads } from "./process/v8-threads.js";
 
 /** The oldest supported Node, as in `engines` of package.json. */
 const oldestNode = [20, 19] as const;
@@ -18,6 +19,8 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
 // requests that wait for an engine. There even dead objects keep all objects to which they refer, until a full garbage
 // collection: a gateway is a third slower.
 setFlagsFromString("--no-allocation-site-pretenuring");
+
+lowerV8Threads();
 
 const terminal = startTerminal();
 process.on("exit", () => terminal.release());
