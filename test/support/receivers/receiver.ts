@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer as createHttpServer, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import { promisify } from "node:util";
 import { eventually } from "../eventually.js";
 import type { ServerIdentity } from "./authority.js";
 import { type Trick, tricks } from "./tricks.js";
@@ -62,6 +63,12 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
+/**
+ * The system may give a port of a closed receiver again. Endpoints that earlier tests created would then have the URL
+ * of a new receiver, and their deliveries would reach it.
+ */
+const usedPorts = new Set<number>();
+
 export async function startReceiver(options: ReceiverOptions = {}): Promise<Receiver> {
   let answer = options.answer ?? { status: 200 };
   let connections = 0;
@@ -100,9 +107,14 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
   });
 
   const { host = "127.0.0.1", port: wanted = 0 } = options;
-  server.listen(wanted, host);
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  let port: number;
+  do {
+    if (server.listening) await promisify(server.close.bind(server))();
+    server.listen(wanted, host);
+    await once(server, "listening");
+    port = (server.address() as AddressInfo).port;
+  } while (wanted === 0 && usedPorts.has(port));
+  usedPorts.add(port);
   const shownHost = host.includes(":") ? `[${host}]` : host;
   return {
     url: `${options.tls ? "https" : "http"}://${shownHost}:${port}/`,
