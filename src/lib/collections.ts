@@ -67,6 +67,12 @@ function fixedBound(weightMax: number): QueueBound {
   return { isFull: (weight) => weight >= weightMax, add: () => {}, remove: () => {} };
 }
 
+/** Items for one reader, which arrive over time. */
+export interface ArrivingItems<T> extends AsyncIterable<T> {
+  /** Removes and returns the first item that has arrived; undefined: the iterator must be awaited. */
+  takeNow(): T | undefined;
+}
+
 /** Number of removed items from which on a queue's array is shortened. */
 const shortenedMin = 32;
 
@@ -75,7 +81,7 @@ const shortenedMin = 32;
  * sees `full` awaits `room()` before it continues. A consumer that stops iterating closes the queue and so releases all
  * producers.
  */
-export class BoundedQueue<T> implements AsyncIterable<T> {
+export class BoundedQueue<T> implements ArrivingItems<T> {
   readonly #bound: QueueBound;
   #items: ({ readonly item: T; readonly weight: number } | undefined)[] = [];
   #first = 0;
@@ -119,6 +125,15 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
     this.#wakeProducers();
   }
 
+  takeNow(): T | undefined {
+    const entry = this.#items[this.#first];
+    if (entry === undefined) return undefined;
+    this.#drop();
+    this.#lose(entry.weight);
+    if (this.#producers.length > 0 && !this.full) this.#wakeProducers();
+    return entry.item;
+  }
+
   [Symbol.asyncIterator](): AsyncIterator<T> {
     return {
       next: () => this.#next(),
@@ -134,13 +149,8 @@ export class BoundedQueue<T> implements AsyncIterable<T> {
 
   async #next(): Promise<IteratorResult<T>> {
     for (;;) {
-      const entry = this.#items[this.#first];
-      if (entry !== undefined) {
-        this.#drop();
-        this.#lose(entry.weight);
-        if (this.#producers.length > 0 && !this.full) this.#wakeProducers();
-        return { done: false, value: entry.item };
-      }
+      const value = this.takeNow();
+      if (value !== undefined) return { done: false, value };
       if (this.#closed) {
         if (this.#error !== undefined) throw this.#error;
         return { done: true, value: undefined };

@@ -5,7 +5,7 @@ import type { Call } from "../domain/call/call.js";
 import { type AnswerRoute, type EndReason, endReasonOf, errorOfEnd, leaving } from "../domain/call/call-context.js";
 import { ServiceError, toServiceError } from "../domain/call/service-error.js";
 import { LimitError, type RejectionCache } from "../domain/metering/limit-response.js";
-import { BoundedQueue } from "../lib/collections.js";
+import { type ArrivingItems, BoundedQueue } from "../lib/collections.js";
 import { grpcDefinition } from "../lib/grpc-definition.js";
 import type { CoreLink } from "./core-link.js";
 import { CoreTry, type Rpc, type UnaryAnswer } from "./core-try.js";
@@ -126,7 +126,7 @@ function errorFor({ principal }: Call, thrown: unknown): ServiceError {
 export interface CoreStream<M> {
   /** Metadata of the core's answer. */
   readonly metadata: Metadata;
-  readonly items: AsyncIterable<M>;
+  readonly items: ArrivingItems<M>;
   readonly route: () => AnswerRoute;
 }
 

@@ -10,7 +10,7 @@ import {
   type ChatCompletionParams,
   ChatCompletionSchema,
 } from "../../gen/unified/inference/v1/chat_pb.js";
-import { CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.js";
+import { type CompletionChunk, CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.js";
 import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb.js";
 import { CountTokensResponseSchema } from "../../gen/unified/inference/v1/inference_service_pb.js";
 import { RankingSchema } from "../../gen/unified/inference/v1/rerank_pb.js";
@@ -28,7 +28,7 @@ import {
 import { tokenAdministrator } from "../../src/domain/call/principal.js";
 import type { Core } from "../../src/domain/core.js";
 import type { NativeOriginal } from "../../src/domain/inference/native-chat.js";
-import { StreamBuffer, StreamBuffers } from "../../src/lib/collections.js";
+import { type ArrivingItems, StreamBuffer, StreamBuffers } from "../../src/lib/collections.js";
 import { silentLog } from "./silent-log.js";
 
 export const handCredential = "Bearer good";
@@ -44,6 +44,11 @@ const streamed = {
   route: finalRoute,
   promptUsage: () => ({ promptTokens: 3, cachedTokens: 1 }),
 };
+
+/** Items of which none has arrived before it is awaited. */
+function arriving<T>(items: AsyncIterable<T>): ArrivingItems<T> {
+  return { [Symbol.asyncIterator]: () => items[Symbol.asyncIterator](), takeNow: () => undefined };
+}
 
 /** A chunk with text only. */
 export function textChunk(content: string, index = 0): ChatCompletionChunk {
@@ -129,7 +134,7 @@ export class HandCore implements Core {
 
   async streamChatCompletion(params: ChatCompletionParams, ctx: CallContext, native?: NativeOriginal) {
     if (native?.refusal) throw native.refusal;
-    return { ...streamed, items: this.chunks(params, ctx) };
+    return { ...streamed, items: arriving(this.chunks(params, ctx)) };
   }
 
   async createCompletion() {
@@ -137,7 +142,7 @@ export class HandCore implements Core {
   }
 
   async streamCompletion() {
-    return { ...streamed, items: (async function* () {})() };
+    return { ...streamed, items: arriving<CompletionChunk>((async function* () {})()) };
   }
 
   async createEmbeddings() {

@@ -1,6 +1,6 @@
 import type { Operation } from "../../contract/operations.js";
 import type { AbortFlag, AbortSource } from "../../lib/abort-source.js";
-import type { StreamBuffer } from "../../lib/collections.js";
+import type { ArrivingItems, StreamBuffer } from "../../lib/collections.js";
 import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import type { LimitSnapshot } from "./rate-limits.js";
@@ -190,7 +190,7 @@ export interface StreamAnswer<M> {
   /** Id of the answer, as in each item. */
   readonly id: string;
   readonly head: AnswerHead;
-  readonly items: AsyncIterable<M>;
+  readonly items: ArrivingItems<M>;
   /** The route so far, final after the last item: until the first content another deployment may take over. */
   readonly route: () => AnswerRoute;
   /** Usage of the prompt so far: 0 until the engine has counted it. */

@@ -202,7 +202,7 @@ async function answerCall(handler: RpcHandler, form: RpcForm, call: Call, reques
   if (handler.kind === "server_streaming") {
     const stream = await handler.call(request, call.ctx, addToHead);
     const writer = streamWriterOf(call, true);
-    call.res.writeHead(200, head);
+    writer.begin(head);
     await writeStream(handler, form, call, stream, writer);
     return;
   }

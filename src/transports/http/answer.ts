@@ -41,15 +41,15 @@ function listOf(headers: OutgoingHttpHeaders): OutgoingHttpHeader[] {
 }
 
 /**
- * Writes the whole body of an answer, of `bytes` bytes, after its head; the caller then ends the answer. The body is written
- * with its head as one piece of text while the socket is corked: `end(body)` would make Node send the answer and an empty
- * write with a slower vectored write. A caller with a binary body passes it decoded as Latin-1.
+ * Writes text of `bytes` bytes at once, with the head if that was not sent yet, as one piece while the socket is corked:
+ * `end(text)` would make Node send the text and an empty write with a slower vectored write. A caller with binary data passes
+ * it decoded as Latin-1. `sent` is called when the kernel has taken the text.
  */
-export function writeText(res: ServerResponse, text: string, bytes: number): void {
+export function writeText(res: ServerResponse, text: string, bytes: number, sent?: () => void): void {
   const { socket } = res;
   socket?.cork();
-  // Text with one byte per character needs no encoding: as Latin-1 it is copied.
-  res.write(text, bytes === text.length ? "latin1" : "utf8");
+  // Node allocates three bytes for each character of a text in UTF-8. One byte per character is copied as Latin-1.
+  res.write(text, bytes === text.length ? "latin1" : "utf8", sent);
   socket?.uncork();
 }
 

@@ -76,6 +76,20 @@ describe("BoundedQueue", () => {
     expect(taken.filter((ref) => ref.deref() !== undefined).length).toBeLessThan(10);
   });
 
+  it("gives the items that have arrived without a wait, and releases producers", async () => {
+    const queue = new BoundedQueue<string>(2);
+    expect(queue.takeNow()).toBeUndefined();
+    queue.push("a", 1);
+    queue.push("b", 1);
+    queue.push("c", 1);
+    const room = queue.room();
+    expect([queue.takeNow(), queue.full, queue.takeNow(), queue.full]).toEqual(["a", true, "b", false]);
+    await room;
+    queue.close(new Error("cut off"));
+    expect([queue.takeNow(), queue.takeNow()]).toEqual(["c", undefined]);
+    await expect(drain(queue)).rejects.toThrow("cut off");
+  });
+
   it("releases every producer that waits, not only the last one", async () => {
     const queue = new BoundedQueue<string>(1);
     queue.push("a", 1);

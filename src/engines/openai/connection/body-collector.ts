@@ -22,7 +22,10 @@ export class BodyCollector {
   }
 
   text(): string {
-    return Buffer.concat(this.#chunks).toString("utf8");
+    const [first, second] = this.#chunks;
+    // Most answers are one read.
+    const body = first !== undefined && second === undefined ? first : Buffer.concat(this.#chunks);
+    return body.toString("utf8");
   }
 }
 

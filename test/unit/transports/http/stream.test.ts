@@ -1,5 +1,7 @@
-import { EventEmitter } from "node:events";
-import type { ServerResponse } from "node:http";
+import { EventEmitter, once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
 import { describe, expect, it, vi } from "vitest";
 import { StreamBuffer, StreamBuffers } from "../../../../src/lib/collections.js";
 import { StreamWriter, sseEvent, sseKeepAliveComment } from "../../../../src/transports/http/stream.js";
@@ -21,8 +23,7 @@ class RecordedResponse extends EventEmitter {
     return true;
   }
 
-  end(text: string): void {
-    this.writes.push(text);
+  end(): void {
     this.writableEnded = true;
   }
 
@@ -151,5 +152,63 @@ describe("the writer of a stream", () => {
     sse.end("end");
     await nextTick();
     expect(res.writes).toEqual([]);
+  });
+
+  describe("on a connection", () => {
+    /** Calls of the socket's `write` for one answer, and the bytes that the client receives. */
+    async function answer(version: string, use: (sse: StreamWriter) => Promise<void>) {
+      const writes: string[] = [];
+      const server = createServer((_, res) => {
+        const write = vi.spyOn(res.socket as Socket, "write");
+        const sse = new StreamWriter(res, {
+          buffer: new StreamBuffer(new StreamBuffers({ streamBufferBytesMax: 64 * 1024 })),
+          written: () => {},
+        });
+        sse.begin(["content-type", "text/event-stream"]);
+        void use(sse).then(() => {
+          for (const [text] of write.mock.calls) writes.push(String(text));
+        });
+      });
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+      socket.end(`GET / HTTP/${version}\r\nHost: x\r\nConnection: close\r\n\r\n`);
+      const received = await text(socket);
+      server.close();
+      return { writes: writes.filter((each) => each !== ""), received };
+    }
+
+    const twoEvents = async (sse: StreamWriter): Promise<void> => {
+      sse.write("ä1");
+      await nextTick();
+      await nextTick();
+      sse.write("2");
+      await nextTick();
+      sse.end("3");
+    };
+
+    it("sends the head in one write with the text of its tick, and each chunk in one write (SSE-1, SSE-10)", async () => {
+      const { writes, received } = await answer("1.1", twoEvents);
+      expect(writes).toEqual([
+        expect.stringMatching(/^HTTP\/1\.1 200 OK\r\n.*transfer-encoding: chunked\r\n\r\n3\r\nä1\r\n$/is),
+        "1\r\n2\r\n",
+        "1\r\n3\r\n0\r\n\r\n",
+      ]);
+      expect(received).toBe(writes.join(""));
+    });
+
+    it("sends the head at the end of the tick if there is no text, and ends without text (SSE-10)", async () => {
+      const { writes } = await answer("1.1", async (sse) => {
+        await nextTick();
+        sse.end("");
+      });
+      expect(writes).toEqual([expect.stringMatching(/^HTTP\/1\.1 200 OK\r\n.*\r\n\r\n$/s), "0\r\n\r\n"]);
+    });
+
+    it("sends no chunks to a client of HTTP/1.0, whose answer ends with its connection (SSE-1)", async () => {
+      const { received } = await answer("1.0", twoEvents);
+      expect(received.toLowerCase()).not.toContain("transfer-encoding");
+      expect(received.slice(received.indexOf("\r\n\r\n"))).toBe("\r\n\r\nä123");
+    });
   });
 });
