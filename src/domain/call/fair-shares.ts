@@ -49,7 +49,7 @@ export async function runInShare<T>(
   share: FairShare,
   caller: Pick<CallContext, "principal" | "address">,
   signal: AbortFlag,
-  task: () => Promise<T>,
+  task: () => T | Promise<T>,
 ): Promise<T> {
   const release = await share.acquire(shareOwnerOf(caller), signal).catch((error: unknown) => {
     if (signal.aborted) throw errorOfEnd(signal.reason);

@@ -46,8 +46,10 @@ export interface LoadedModel {
   readonly fingerprint: string;
   /** Values recommended for the model's file, for fields that neither the client nor the configuration sets. */
   readonly defaults?: RequestDefaults;
-  /** Counts the tokens of a prompt rendered with `options`; null if the engine cannot count before it runs. */
-  countTokens(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
+  /**
+   * Counts the tokens of a prompt rendered with `options`. Null, or no such method: the engine cannot count before it runs.
+   */
+  countTokens?(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
   /**
    * Runs one prompt and emits its events: those of one choice in order, one `finish` per choice, and `usage` last. Then
    * resolves. Rejects with EngineError; after an abort its `usage` contains the tokens produced.
@@ -284,7 +286,7 @@ export interface EmbedRequest {
   readonly inputs: readonly (string | readonly number[])[];
   readonly dimensions?: number;
   /** Time spent waiting for the slot. */
-  readonly queueMs?: number;
+  queueMs?: number;
 }
 
 export interface EmbedResult {
@@ -307,7 +309,7 @@ export interface RerankRequest {
   /** At least one; none of them is empty. */
   readonly documents: readonly string[];
   /** Time spent waiting for the slot. */
-  readonly queueMs?: number;
+  queueMs?: number;
 }
 
 export interface RerankResult {

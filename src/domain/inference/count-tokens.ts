@@ -12,7 +12,7 @@ import { type Reservation, reserveForPrompts } from "./reservation.js";
 import { settleFailure } from "./run.js";
 
 /** Counting a prompt uses no tokens of any limit or budget. */
-export const reserveNothing = async (): Promise<Reservation> => ({ promptTokens: 0, outputTokens: 0, isCounted: true });
+export const reserveNothing = (): Reservation => ({ promptTokens: 0, outputTokens: 0, isCounted: true });
 
 /**
  * Counts the prompt of an admitted chat request, and settles the request with no tokens. It takes no slot of its model: the
@@ -28,7 +28,8 @@ export async function countTokens(
     call.stage = "running";
     // A cancelled count does not have to wait for usage figures of the engine.
     run.engineEnded();
-    const count = () => unlessStopped(reserveForPrompts(run.model.loaded, plan.prompts, call.stop), call.stop);
+    const countPrompts = async () => reserveForPrompts(run.model.loaded, plan.prompts, call.stop);
+    const count = () => unlessStopped(countPrompts(), call.stop);
     const { promptTokens, isCounted } = await runInShare(tokenizing, call, call.stop, count);
     call.stage = "delivering";
     await run.end("completed");

@@ -41,6 +41,7 @@ import { NativeOrChatStream, type NativeOriginal, planNativeOrChat } from "./nat
 import { rerank, toRerankRequest, validateRerank } from "./rerank.js";
 import {
   type CountingModel,
+  canCount,
   type Reservation,
   reserveForInputs,
   reserveForPrompts,
@@ -72,7 +73,7 @@ interface RequestKind<P> {
   /** True if the request runs without a slot of its model. Absent: it takes a slot. */
   readonly takesNoSlot?: true;
   /** The maximum usage of the request. A loaded model, if there is one, counts its prompt. */
-  reserve(model: CountingModel | null, plan: P, stop: AbortFlag): Promise<Reservation>;
+  reserve(model: CountingModel | null, plan: P, stop: AbortFlag): Reservation | Promise<Reservation>;
 }
 
 /** A request whose answer is generated. */
@@ -181,9 +182,10 @@ export class Inference {
     const fallback = model.loaded === null ? await fallbackUnlessLoaded(call, model, fallbacks) : null;
     const plan =
       fallback === null ? chargeRefusal(call, () => kind.plan(model.deployedCaps(), model.defaults)) : fallback.plan;
-    const count = () => kind.reserve((fallback?.model ?? model).loaded, plan, call.stop);
-    const reserve = () => runInShare(this.#deps.shares.tokenizing, call, call.stop, count);
-    const admitting = admitRun(this.#deps, call, model, reserve);
+    const counting = (fallback?.model ?? model).loaded;
+    const reserve = () => kind.reserve(counting, plan, call.stop);
+    const reserveInShare = () => runInShare(this.#deps.shares.tokenizing, call, call.stop, reserve);
+    const admitting = admitRun(this.#deps, call, model, canCount(counting) ? reserveInShare : reserve);
     const run = admitting instanceof Promise ? await admitting : admitting;
     if (fallback !== null) run.continueOn(fallback.model);
     return deliver({ run, plan, fallbacks });
@@ -227,7 +229,7 @@ export class Inference {
   }
 }
 
-function reserveForPlan(model: CountingModel | null, { prompts }: RunPlan, stop: AbortFlag): Promise<Reservation> {
+function reserveForPlan(model: CountingModel | null, { prompts }: RunPlan, stop: AbortFlag) {
   return reserveForPrompts(model, prompts, stop);
 }
 

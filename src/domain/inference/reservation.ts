@@ -7,6 +7,7 @@ import {
   type GenerateInput,
   type GenerateRequest,
   type LoadedModel,
+  type PromptOptions,
   type RerankRequest,
 } from "../engine/engine.js";
 import type { Prompt } from "./chat-request.js";
@@ -19,7 +20,7 @@ export interface Reservation {
   readonly outputTokens: number;
 }
 
-/** The model that counts prompts; null while none is loaded. */
+/** The model that counts prompts, if its engine can. */
 export type CountingModel = Pick<LoadedModel, "caps" | "countTokens">;
 
 /** Reserved output of a request without a maximum. */
@@ -27,80 +28,98 @@ const outputTokensDefault = 1_024;
 /** Bytes per token, chosen low: estimates are too high rather than too low. */
 const bytesPerToken = 3;
 
+/** Returns a promise only if the engine counts: its many steps would be a twentieth of a short request. */
+type Reserving = Reservation | Promise<Reservation>;
+
 /** Sum over all prompts: the prompt, and per choice the maximum output or the rest of the context. */
-export async function reserveForPrompts(
-  model: CountingModel | null,
-  prompts: readonly Prompt[],
-  stop: AbortFlag,
-): Promise<Reservation> {
-  const counted = await Promise.all(
-    prompts.map(({ request, countsPrompt }) => (countsPrompt ? count(model, request.input, stop, request) : null)),
-  );
-  let promptTokens = 0;
-  let outputTokens = 0;
-  let ownTokens = 0;
-  prompts.forEach(({ request, countsPrompt }, i) => {
-    if (countsPrompt) {
-      ownTokens = counted[i] ?? estimate(request.input);
-      promptTokens += ownTokens;
-    }
-    outputTokens += request.n * outputPerChoice(request, ownTokens, model);
+export function reserveForPrompts(model: CountingModel | null, prompts: readonly Prompt[], stop: AbortFlag): Reserving {
+  const toCount = prompts.map(({ request, countsPrompt }) => (countsPrompt ? request : null));
+  return withCounts(model, toCount, stop, (counted) => {
+    let promptTokens = 0;
+    let outputTokens = 0;
+    let ownTokens = 0;
+    prompts.forEach(({ request, countsPrompt }, i) => {
+      if (countsPrompt) {
+        ownTokens = counted[i] ?? estimate(request.input);
+        promptTokens += ownTokens;
+      }
+      outputTokens += request.n * outputPerChoice(request, ownTokens, model);
+    });
+    const isCounted = prompts.every(({ countsPrompt }, i) => !countsPrompt || counted[i] !== null);
+    return { promptTokens, outputTokens, isCounted };
   });
-  const isCounted = prompts.every(({ countsPrompt }, i) => !countsPrompt || counted[i] !== null);
-  return { promptTokens, outputTokens, isCounted };
 }
 
 /** Sum over all inputs of an embeddings request. */
-export async function reserveForInputs(
-  model: CountingModel | null,
-  { inputs }: EmbedRequest,
-  stop: AbortFlag,
-): Promise<Reservation> {
-  const { tokens, isCounted } = await countEach(model, inputs, stop);
-  return { promptTokens: sum(tokens), outputTokens: 0, isCounted };
+export function reserveForInputs(model: CountingModel | null, { inputs }: EmbedRequest, stop: AbortFlag): Reserving {
+  return withCounts(model, inputs.map(toInput), stop, (counted) => ({
+    promptTokens: sum(tokensOf(inputs, counted)),
+    outputTokens: 0,
+    isCounted: !counted.includes(null),
+  }));
 }
 
 /**
  * Upper bound for a rerank request: many engines read the query again with each document. Whether this engine does so is
  * known only after it has run, so the result counts as an estimate.
  */
-export async function reserveForRanking(
+export function reserveForRanking(
   model: CountingModel | null,
   { query, documents }: RerankRequest,
   stop: AbortFlag,
-): Promise<Reservation> {
-  const [queryTokens = 0, ...documentTokens] = (await countEach(model, [query, ...documents], stop)).tokens;
-  return { promptTokens: queryTokens * documents.length + sum(documentTokens), outputTokens: 0, isCounted: false };
+): Reserving {
+  const texts = [query, ...documents];
+  return withCounts(model, texts.map(toInput), stop, (counted) => {
+    const [queryTokens = 0, ...documentTokens] = tokensOf(texts, counted);
+    return { promptTokens: queryTokens * documents.length + sum(documentTokens), outputTokens: 0, isCounted: false };
+  });
 }
 
-async function countEach(
+/** A prompt with the options that its template depends on. */
+interface Countable extends PromptOptions {
+  readonly input: GenerateInput;
+}
+
+/** Tokens of each prompt; null: not counted. */
+type Counts = readonly (number | null)[];
+
+/** Calls `use` with the tokens of each prompt, as far as the engine can count. Null for a prompt: it need not be counted. */
+function withCounts(
   model: CountingModel | null,
-  prompts: EmbedRequest["inputs"],
+  prompts: readonly (Countable | null)[],
   stop: AbortFlag,
-): Promise<{ readonly tokens: readonly number[]; readonly isCounted: boolean }> {
-  const counted = await Promise.all(prompts.map((prompt) => count(model, { prompt }, stop)));
-  const tokens = prompts.map((prompt, i) => counted[i] ?? estimate({ prompt }));
-  return { tokens, isCounted: !counted.includes(null) };
+  use: (counted: Counts) => Reservation,
+): Reserving {
+  if (!canCount(model)) return use(prompts.map(() => null));
+  return Promise.all(prompts.map((prompt) => (prompt === null ? null : count(model, prompt, stop)))).then(use);
 }
 
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
+type Counting = Required<CountingModel>;
+
+export function canCount(model: CountingModel | null): model is Counting {
+  return model?.countTokens !== undefined;
 }
 
 /** Null when the engine cannot count. Errors surface when the request runs. */
-async function count(
-  model: CountingModel | null,
-  input: GenerateInput,
-  stop: AbortFlag,
-  options?: GenerateRequest,
-): Promise<number | null> {
-  if (model === null) return null;
+async function count(model: Counting, prompt: Countable, stop: AbortFlag): Promise<number | null> {
   try {
-    return await model.countTokens(input, stop, options);
+    return await model.countTokens(prompt.input, stop, prompt);
   } catch (thrown) {
     if (thrown instanceof EngineError) return null;
     throw thrown;
   }
+}
+
+function toInput(prompt: EmbedRequest["inputs"][number]): Countable {
+  return { input: { prompt } };
+}
+
+function tokensOf(prompts: EmbedRequest["inputs"], counted: Counts): number[] {
+  return prompts.map((prompt, i) => counted[i] ?? estimate({ prompt }));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }
 
 function estimate(input: GenerateInput): number {

@@ -199,7 +199,7 @@ export function admitRun(
   deps: AdmissionDeps,
   call: Call,
   model: CatalogModel,
-  reserve: () => Promise<Reservation>,
+  reserve: () => Reservation | Promise<Reservation>,
 ): Run | Promise<Run> {
   throwIfEnded(call);
   const { clock, ledger, accounting, limitBook } = deps;
@@ -230,18 +230,19 @@ export function admitRun(
   const countsTokens =
     scopes.some(({ limits }) => limits.tokensPerMinute !== null) || budgets.some(({ metric }) => metric !== "requests");
   if (!countsTokens) return admit(noCharge, 0);
-  return reserve().then(({ promptTokens, outputTokens, isCounted }) => {
+  const admitReserved = ({ promptTokens, outputTokens, isCounted }: Reservation): Run | Promise<Run> => {
     throwIfEnded(call);
     const costNano = accounting.costOf(model, promptTokens, outputTokens);
     const admitted = admit({ tokens: promptTokens + outputTokens, costNano }, isCounted ? promptTokens : 0);
-    return isCounted || !model.hasUpstream ? admitted : withEstimate(admitted, promptTokens);
-  });
-}
-
-async function withEstimate(admitted: Run | Promise<Run>, promptTokens: number): Promise<Run> {
-  const run = await admitted;
-  run.estimatedTokens = promptTokens;
-  return run;
+    if (isCounted || !model.hasUpstream) return admitted;
+    const noteEstimate = (run: Run): Run => {
+      run.estimatedTokens = promptTokens;
+      return run;
+    };
+    return admitted instanceof Promise ? admitted.then(noteEstimate) : noteEstimate(admitted);
+  };
+  const reserved = reserve();
+  return reserved instanceof Promise ? reserved.then(admitReserved) : admitReserved(reserved);
 }
 
 /** Throws 429 for a rejection. */

@@ -24,7 +24,7 @@ async function restartAfterCrash(count: number): Promise<void> {
 async function passSeconds(model: LoadedModel, seconds: number): Promise<void> {
   for (let second = 1; second <= seconds; second += 1) {
     fake.clock.advance(1_000);
-    await model.countTokens({ prompt: "a round trip" }, never);
+    await model.countTokens?.({ prompt: "a round trip" }, never);
   }
 }
 
@@ -64,7 +64,7 @@ describe("a call whose child ends", () => {
   it("fails or is run again depending on its own output, independently of other calls of that child (REL-4)", async () => {
     const model = await loadFake();
     const talking = outcome(model, "deaf");
-    await model.countTokens({ prompt: "a round trip" }, never);
+    await model.countTokens?.({ prompt: "a round trip" }, never);
     const silent = outcome(model, "die");
     await restartAfterCrash(1);
     expect((await talking).error).toMatchObject({ code: "engine_restarted", retryable: false });
@@ -118,7 +118,7 @@ describe("an aborted call", () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "endless", abort.signal);
-    await model.countTokens({ prompt: "" }, never);
+    await model.countTokens?.({ prompt: "" }, never);
     abort.abort();
     const { error } = await running;
     expect(error?.code).toBe("aborted");
@@ -130,7 +130,7 @@ describe("an aborted call", () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "deaf", abort.signal);
-    await model.countTokens({ prompt: "" }, never);
+    await model.countTokens?.({ prompt: "" }, never);
     abort.abort();
     fake.clock.advance(999);
     expect(model.stats().slotsBusy).toBe(1);
@@ -150,7 +150,7 @@ describe("an aborted call", () => {
     const waiting = [outcome(model, "say 1"), outcome(model, "say 1")];
     expect((await outcome(model, "say 1")).error?.code).toBe("overloaded");
     expect(model.stats().slotsBusy).toBe(2);
-    await model.countTokens({ prompt: "which ends what is deep" }, never);
+    await model.countTokens?.({ prompt: "which ends what is deep" }, never);
     for (const { error } of await Promise.all(waiting)) expect(error).toBeNull();
     expect(model.stats().slotsBusy).toBe(0);
   });
@@ -166,7 +166,7 @@ describe("an aborted call", () => {
     impatient.abort();
     expect((await waiting).error?.code).toBe("aborted");
     expect(model.stats().slotsBusy).toBe(2);
-    await model.countTokens({ prompt: "which ends what is deep" }, never);
+    await model.countTokens?.({ prompt: "which ends what is deep" }, never);
     await Promise.all(running);
     expect(model.stats().slotsBusy).toBe(0);
   });
@@ -180,7 +180,7 @@ describe("an aborted call", () => {
     const waiting = outcome(model, "say 1");
     for (let second = 1; second <= 27; second += 1) {
       fake.clock.advance(1_000);
-      if (second < 27) await model.countTokens({ prompt: "an answer to the heartbeat" }, never);
+      if (second < 27) await model.countTokens?.({ prompt: "an answer to the heartbeat" }, never);
     }
     await Promise.all(running);
     await fake.ended(1);
@@ -193,12 +193,12 @@ describe("an aborted call", () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "deaf", abort.signal);
-    await model.countTokens({ prompt: "" }, never);
+    await model.countTokens?.({ prompt: "" }, never);
     abort.abort();
     for (let second = 1; second <= 27; second += 1) {
       expect(fake.lines("engine process ended")).toEqual([]);
       fake.clock.advance(1_000);
-      if (second < 27) await model.countTokens({ prompt: "an answer to the heartbeat" }, never);
+      if (second < 27) await model.countTokens?.({ prompt: "an answer to the heartbeat" }, never);
     }
     expect((await running).error?.code).toBe("aborted");
     expect(fake.lines("engine process ended")[0]?.fields).toMatchObject({ why: "hung" });
