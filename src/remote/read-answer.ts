@@ -6,7 +6,7 @@ import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 import { type ErrorCode, errorDomain, errors, type OpenAiErrorType } from "../contract/errors.js";
 import { headers } from "../contract/headers.js";
 import type { AnswerHead, AnswerRoute } from "../domain/call/call-context.js";
-import type { LimitSnapshot, LimitState } from "../domain/call/rate-limits.js";
+import { type LimitSnapshot, type LimitState, limitSnapshot } from "../domain/call/rate-limits.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import { LimitError, readRefusal } from "../domain/metering/limit-response.js";
 
@@ -131,7 +131,7 @@ function readLimits(metadata: Metadata): LimitSnapshot | undefined {
   const requests = readLimit(metadata, limitRequests, remainingRequests, resetRequests);
   const tokens = readLimit(metadata, limitTokens, remainingTokens, resetTokens);
   if (requests === undefined && tokens === undefined) return undefined;
-  return { ...(requests && { requests }), ...(tokens && { tokens }) };
+  return limitSnapshot(requests, tokens);
 }
 
 function readLimit(metadata: Metadata, limit: string, remaining: string, reset: string): LimitState | undefined {

@@ -46,17 +46,18 @@ export function createLogger({ level, sink, worker }: LoggerOptions): Logger {
   return { debug: writeAt("debug"), info: writeAt("info"), warn: writeAt("warn"), error: writeAt("error") };
 }
 
-/** The field `time` of a line. Its text is created once per millisecond. */
+/** The field `time` of a line. All but the milliseconds is kept for a second: formatting a whole time takes 4 µs. */
 function createTimestamp(): () => string {
-  let writtenMs = Number.NaN;
+  let keptSecond = Number.NaN;
   let member = "";
   return () => {
     const nowMs = Date.now();
-    if (nowMs !== writtenMs) {
-      writtenMs = nowMs;
-      member = `,"time":"${new Date(nowMs).toISOString()}"`;
+    const ms = nowMs % 1_000;
+    if (nowMs - ms !== keptSecond) {
+      keptSecond = nowMs - ms;
+      member = `,"time":"${new Date(keptSecond).toISOString().slice(0, -"000Z".length)}`;
     }
-    return member;
+    return `${member}${String(ms).padStart(3, "0")}Z"`;
   };
 }
 

@@ -56,6 +56,15 @@ export interface LimitSnapshot {
   readonly tokens?: LimitState;
 }
 
+/**
+ * The snapshot of the limits that apply. Literals, here and elsewhere on the path of a request: V8 gives every object with
+ * spread optional parts a hidden class of its own, so that each later access to its fields costs a microsecond.
+ */
+export function limitSnapshot(requests: LimitState | undefined, tokens: LimitState | undefined): LimitSnapshot {
+  if (requests === undefined) return tokens === undefined ? {} : { tokens };
+  return tokens === undefined ? { requests } : { requests, tokens };
+}
+
 export interface LimitState {
   readonly owner: LimitOwner;
   readonly limit: number;

@@ -70,7 +70,6 @@ export class AnswerIdentity {
 
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 type FinishEvent = Extract<GenEvent, { type: "finish" }>;
-type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: ToolCallDelta[] };
 
 /**
  * A chat answer or a part of it. `native`: the upstream's original text, if the request belongs to another API family. The
@@ -78,7 +77,12 @@ type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: To
  */
 export type Piece<M> = M & { native?: string };
 
-/** Chunks of a streamed chat completion. Messages are literals: `create` would cost more than the rest of a chunk. */
+const deltaType = "unified.inference.v1.ChatDelta";
+
+/**
+ * Chunks of a streamed chat completion. Messages are literals: `create` would cost more than the rest of a chunk, and a
+ * spread more than a literal (`limitSnapshot` says why).
+ */
 export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   readonly #identity: AnswerIdentity;
   #begun = false;
@@ -96,7 +100,9 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   }
 
   last(usage: UsageTotal): ChatCompletionChunk {
-    return { ...this.#chunk([]), usage: usageMessage(usage) };
+    const chunk = this.#chunk([]);
+    chunk.usage = usageMessage(usage);
+    return chunk;
   }
 
   bytesOf(chunk: ChatCompletionChunk): number {
@@ -112,7 +118,12 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   #firstChunks(event: GenEvent): ChatCompletionChunk[] {
     const toolsOnly = event.type === "tool";
     return listOf(this.#identity.choices, (index) =>
-      this.#choiceChunk(index, toolsOnly ? { role: Role.ASSISTANT } : { role: Role.ASSISTANT, content: "" }),
+      this.#choiceChunk(
+        index,
+        toolsOnly
+          ? { $typeName: deltaType, role: Role.ASSISTANT, toolCalls: [] }
+          : { $typeName: deltaType, role: Role.ASSISTANT, content: "", toolCalls: [] },
+      ),
     );
   }
 
@@ -121,16 +132,16 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
       case "text":
         return this.#choiceChunk(
           choice,
-          { content: event.text },
+          { $typeName: deltaType, content: event.text, toolCalls: [] },
           undefined,
           event.logprobs && chatLogprobs(event.logprobs),
         );
       case "reasoning":
-        return this.#choiceChunk(choice, { reasoningContent: event.text });
+        return this.#choiceChunk(choice, { $typeName: deltaType, reasoningContent: event.text, toolCalls: [] });
       case "refusal":
-        return this.#choiceChunk(choice, { refusal: event.text });
+        return this.#choiceChunk(choice, { $typeName: deltaType, refusal: event.text, toolCalls: [] });
       case "tool":
-        return this.#choiceChunk(choice, { toolCalls: [toolCallDelta(event)] });
+        return this.#choiceChunk(choice, { $typeName: deltaType, toolCalls: [toolCallDelta(event)] });
       case "finish":
         return this.#finishChunk(choice, event);
       default:
@@ -139,18 +150,14 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   }
 
   #finishChunk(index: number, { reason, stopSequence }: FinishEvent): ChatCompletionChunk {
-    const chunk = this.#choiceChunk(index, {}, reason);
+    const chunk = this.#choiceChunk(index, { $typeName: deltaType, toolCalls: [] }, reason);
     const [choice] = chunk.choices;
     if (choice !== undefined && stopSequence !== undefined) choice.stopSequence = stopSequence;
     return chunk;
   }
 
-  #choiceChunk(index: number, fields: DeltaFields, finishReason?: string, logprobs?: Logprobs): ChatCompletionChunk {
-    const choice: ChatChunkChoice = {
-      $typeName: "unified.inference.v1.ChatChunkChoice",
-      index,
-      delta: { $typeName: "unified.inference.v1.ChatDelta", ...fields, toolCalls: fields.toolCalls ?? [] },
-    };
+  #choiceChunk(index: number, delta: ChatDelta, finishReason?: string, logprobs?: Logprobs): ChatCompletionChunk {
+    const choice: ChatChunkChoice = { $typeName: "unified.inference.v1.ChatChunkChoice", index, delta };
     if (finishReason !== undefined) choice.finishReason = finishReason;
     if (logprobs !== undefined) choice.logprobs = logprobs;
     return this.#chunk([choice]);

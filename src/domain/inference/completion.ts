@@ -127,7 +127,9 @@ export class CompletionStream implements StreamAssembly<CompletionChunk> {
   }
 
   last(usage: UsageTotal): CompletionChunk {
-    return { ...this.#chunk([]), usage: usageMessage(usage) };
+    const chunk = this.#chunk([]);
+    chunk.usage = usageMessage(usage);
+    return chunk;
   }
 
   bytesOf(chunk: CompletionChunk): number {

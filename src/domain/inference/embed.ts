@@ -88,15 +88,17 @@ export function embed(
 async function vectorsOf(
   run: Run,
   loaded: LoadedModel,
-  { inputs, ...options }: EmbedRequest,
+  request: EmbedRequest,
   tokensMax: number,
 ): Promise<Float32Array[]> {
   const { stop } = run.call;
   const vectors: Float32Array[] = [];
   let promptTokens = 0;
+  const { inputs } = request;
   for (let from = 0; from < inputs.length; from += inputsPerCall) {
     if (stop.aborted) throw errorOfEnd(stop.reason);
-    const slice = { ...options, inputs: inputs.slice(from, from + inputsPerCall) };
+    const isWhole = inputs.length <= inputsPerCall;
+    const slice = isWhole ? request : { ...request, inputs: inputs.slice(from, from + inputsPerCall) };
     const result = await tallied(run, promptTokens, () => loaded.embed(slice, stop)).catch((thrown: unknown) => {
       throw thrown instanceof EngineError ? withIndexesFrom(from, thrown) : thrown;
     });

@@ -2,7 +2,13 @@ import type { AbortFlag } from "../../lib/abort-source.js";
 import { type Answer, errorOfEnd } from "../call/call-context.js";
 import { invariant } from "../call/service-error.js";
 import type { Deployment } from "../catalog/deployment.js";
-import { type Capabilities, EngineError, type LoadedModel } from "../engine/engine.js";
+import {
+  type Capabilities,
+  type EmbedRequest,
+  EngineError,
+  type LoadedModel,
+  type RerankRequest,
+} from "../engine/engine.js";
 import { serviceErrorOf } from "../engine/engine-error.js";
 import type { Slot } from "../routing/waiting-room.js";
 import { Attempts } from "./attempts.js";
@@ -10,18 +16,21 @@ import { builtOrNull } from "./chat-request.js";
 import { type AdmittedRequest, runWithFallbacks } from "./fallbacks.js";
 import { type Run, settleFailure } from "./run.js";
 
+/** A request that only reads its input. */
+type InputRequest = EmbedRequest | RerankRequest;
+
 /** Builds the engine request for a deployment. Throws ServiceError for a feature that the deployment does not support. */
 export type BuildInput<Q> = (caps: Capabilities) => Q;
 
 /** Calls the engine, and adds the input tokens that it read to the tally of the run. */
-type InputWork<Q, R> = (loaded: LoadedModel, request: Q & { readonly queueMs: number }) => Promise<R>;
+type InputWork<Q, R> = (loaded: LoadedModel, request: Q) => Promise<R>;
 
 /**
  * Runs and settles an admitted request that only reads its input, such as embeddings. It runs `work` in a slot of the
  * model's deployments, the least loaded one first, until one succeeds; if all fail, it continues with the deployments of the
  * fallback models. `answer` builds the body once the work is done. Does not wait for an engine that ignores its signal.
  */
-export async function runInput<Q, R, M>(
+export async function runInput<Q extends InputRequest, R, M>(
   { run, plan, fallbacks }: AdmittedRequest<Q>,
   build: BuildInput<Q>,
   work: InputWork<Q, R>,
@@ -62,7 +71,11 @@ export async function tallied<R extends { readonly promptTokens: number }>(
   }
 }
 
-async function workInTurn<Q, R>(run: Run, build: BuildInput<Q>, work: InputWork<Q, R>): Promise<R> {
+async function workInTurn<Q extends InputRequest, R>(
+  run: Run,
+  build: BuildInput<Q>,
+  work: InputWork<Q, R>,
+): Promise<R> {
   const { call } = run;
   const attempts = new Attempts(
     run,
@@ -79,7 +92,9 @@ async function workInTurn<Q, R>(run: Run, build: BuildInput<Q>, work: InputWork<
       run.startedOn(deployment);
       call.stage = "running";
       call.waited(call.times.queueMs + slot.queueMs);
-      const result = await work(deployment.model, { ...build(deployment.model.caps), queueMs: slot.queueMs });
+      const request = build(deployment.model.caps);
+      request.queueMs = slot.queueMs;
+      const result = await work(deployment.model, request);
       attempts.answered(slot, null, attempts.tokens);
       return result;
     } catch (thrown) {

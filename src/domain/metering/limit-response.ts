@@ -5,7 +5,7 @@ import { rememberFirstTry } from "../call/call.js";
 import type { AnswerHead } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
-import type { LimitOwner, LimitSnapshot, LimitState } from "../call/rate-limits.js";
+import { type LimitOwner, type LimitSnapshot, type LimitState, limitSnapshot } from "../call/rate-limits.js";
 import { ServiceError, type ServiceErrorOptions } from "../call/service-error.js";
 import type { BudgetRefusal, LimitRefusal, Refused } from "./ledger.js";
 
@@ -248,5 +248,5 @@ export function readRefusal(text: string | undefined): LimitRefusal | null {
 /** The snapshot as it is `sinceMs` later, if nothing was charged. */
 function aged({ requests, tokens }: LimitSnapshot, sinceMs: number): LimitSnapshot {
   const later = (state: LimitState) => ({ ...state, resetMs: Math.max(0, state.resetMs - sinceMs) });
-  return { ...(requests && { requests: later(requests) }), ...(tokens && { tokens: later(tokens) }) };
+  return limitSnapshot(requests && later(requests), tokens && later(tokens));
 }

@@ -1,4 +1,10 @@
-import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../call/rate-limits.js";
+import {
+  type LimitOwner,
+  type LimitScope,
+  type LimitSnapshot,
+  type LimitState,
+  limitSnapshot,
+} from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 import type { LimitRefusal } from "./ledger.js";
 
@@ -198,7 +204,7 @@ export function snapshotOf(uses: readonly ScopeUse[], nowMs: number): LimitSnaps
     requests = tighter(requests, owner, use.requests, limits.requestsPerMinute, nowMs);
     tokens = tighter(tokens, owner, use.tokens, limits.tokensPerMinute, nowMs);
   }
-  return { ...(requests && { requests }), ...(tokens && { tokens }) };
+  return limitSnapshot(requests, tokens);
 }
 
 function noRoom(

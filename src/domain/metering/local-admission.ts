@@ -180,10 +180,13 @@ export class LocalAdmission {
     const uses = scopes.map(({ owner, limits }) => ({ owner, limits, use: this.#windows.of(request.account, owner) }));
     const refusal = this.#refusalOf(request, uses, usedOf, nowMs);
     if (refusal !== null) {
-      return { admitted: false, refusal, degraded: false, ...snapshotIfLimited(uses, nowMs) };
+      return uses.length === 0
+        ? { admitted: false, refusal, degraded: false }
+        : { admitted: false, refusal, degraded: false, snapshot: snapshotOf(uses, nowMs) };
     }
     const windows = uses.map((use) => charge(use, reserve.tokens, nowMs));
-    const admission: Admitted = { admitted: true, degraded: false, ...snapshotIfLimited(uses, nowMs) };
+    const admission: Admitted =
+      uses.length === 0 ? admitted : { admitted: true, degraded: false, snapshot: snapshotOf(uses, nowMs) };
     return this.#hold(request, admission, windows, this.#budgets.hold(budgets, reserve), nowMs);
   }
 
@@ -249,10 +252,6 @@ function charge({ limits, use }: ScopeUse, tokens: number, nowMs: number): HeldW
   if (limits.requestsPerMinute !== null) use.requests.add(nowMs, 1);
   if (limits.tokensPerMinute === null) return { use, tokens: null, bucket: 0 };
   return { use, tokens: use.tokens, bucket: use.tokens.add(nowMs, tokens) };
-}
-
-function snapshotIfLimited(uses: readonly ScopeUse[], nowMs: number): Pick<Admitted, "snapshot"> {
-  return uses.length === 0 ? {} : { snapshot: snapshotOf(uses, nowMs) };
 }
 
 function lostRequest({ request, promptTokens, completionTokens }: Lease, admittedAtMs: number): LostRequest {

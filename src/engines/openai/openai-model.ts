@@ -75,10 +75,6 @@ export class OpenAiModel implements LoadedModel {
   }
 
   /** Always null: only the server has the tokenizer. */
-  async countTokens(): Promise<null> {
-    return null;
-  }
-
   async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
     const { body: settings, messages } = this.#spec;
     const form = generationForm(
@@ -111,36 +107,32 @@ export class OpenAiModel implements LoadedModel {
 
   async embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
     const { inputs } = request;
-    const call = {
-      operation: "embeddings",
-      body: embedBody(request, this.#spec.body),
-      bytesMax: embeddingBytesMax,
-    } as const;
+    const body = embedBody(request, this.#spec.body);
     const of = { param: `input[${longestInput(inputs)}]`, text: () => inputs.join("\n") };
-    return await this.#whole(call, of, signal, (body) =>
-      readEmbeddings(body, request, () => estimatedInputTokens(inputs)),
+    return await this.#whole({ operation: "embeddings", body, bytesMax: embeddingBytesMax }, of, signal, (answer) =>
+      readEmbeddings(answer, request, () => estimatedInputTokens(inputs)),
     );
   }
 
   async rerank(request: RerankRequest, signal: AbortFlag): Promise<RerankResult> {
     if (!this.caps.rerank) throw new EngineError("unsupported", `The model '${this.id}' does not rerank.`);
     const { query, documents } = request;
-    const call = { operation: "rerank", body: rerankBody(request, this.#spec.body), bytesMax: rerankBytesMax } as const;
+    const body = rerankBody(request, this.#spec.body);
     const of = { param: `documents[${longestInput(documents)}]`, text: () => [query, ...documents].join("\n") };
-    return await this.#whole(call, of, signal, (body) =>
-      readScores(body, request, () => estimatedInputTokens([query, ...documents])),
+    return await this.#whole({ operation: "rerank", body, bytesMax: rerankBytesMax }, of, signal, (answer) =>
+      readScores(answer, request, () => estimatedInputTokens([query, ...documents])),
     );
   }
 
   /** Runs a request whose answer is read as a whole. `of`: the request field and its texts, for errors about them. */
   #whole<T>(
-    { bytesMax, ...sent }: { readonly bytesMax: number } & Pick<UpstreamCall, "operation" | "body">,
+    { operation, body, bytesMax }: Pick<UpstreamCall, "operation" | "body"> & { readonly bytesMax: number },
     of: { readonly param: string; readonly text: () => string },
     signal: AbortFlag,
-    read: (body: string) => T,
+    read: (answer: string) => T,
   ): Promise<T> {
     return this.#run(signal, "", (key, running) => {
-      const call: UpstreamCall = { ...sent, model: this.#spec.body.model, key, requestId: null };
+      const call: UpstreamCall = { operation, body, model: this.#spec.body.model, key, requestId: null };
       const exchange = readWhole((reader) => this.#deps.upstream.send(call, reader), bytesMax, running.signal);
       running.stop = exchange.stop;
       const done = exchange.result.then((answer) => {

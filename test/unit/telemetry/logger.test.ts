@@ -1,5 +1,5 @@
 import { pino } from "pino";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ServiceError, toServiceError } from "../../../src/domain/call/service-error.js";
 import { createLogger, type LogLevel } from "../../../src/telemetry/logger.js";
 
@@ -19,6 +19,23 @@ describe("the logger", () => {
     const line = JSON.parse(lines[0] ?? "") as Record<string, unknown>;
     expect(line).toMatchObject({ level: "warn", model: "m", msg: "something\nhappened" });
     expect(line["time"]).toMatch(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/);
+  });
+
+  it("writes each line's own time, to the millisecond", () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { lines, log } = logTo();
+    const times = [
+      "2026-01-01T00:00:00.000Z",
+      "2026-01-01T00:00:00.007Z",
+      "2026-01-01T00:00:01.999Z",
+      "1999-12-31T23:59:59.120Z",
+    ];
+    for (const time of times) {
+      vi.setSystemTime(new Date(time));
+      log.info({}, "now");
+    }
+    expect(lines.map((line) => JSON.parse(line).time)).toEqual(times);
   });
 
   it("does not write lines below its level", () => {

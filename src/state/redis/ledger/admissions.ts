@@ -1,4 +1,4 @@
-import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../../../domain/call/rate-limits.js";
+import { type LimitOwner, type LimitScope, type LimitState, limitSnapshot } from "../../../domain/call/rate-limits.js";
 import { type Metric, periodAt } from "../../../domain/events/events.js";
 import type { Admission, AdmitRequest, Budget, LimitRefusal, Refused } from "../../../domain/metering/ledger.js";
 import { backgroundTimeoutMs } from "../connection/client.js";
@@ -98,7 +98,7 @@ export function decodeAdmission(request: AdmitRequest, answer: unknown, nowMs: n
   if (scopes.length === 0 && what === "admitted") return admittedUnlimited;
   const requests = stateOf(scopes[requestsPlace - 1], "requestsPerMinute", requestsRemaining, requestsResetMs);
   const tokens = stateOf(scopes[tokensPlace - 1], "tokensPerMinute", tokensRemaining, tokensResetMs);
-  const snapshot = snapshotOf(requests, tokens);
+  const snapshot = limitSnapshot(requests, tokens);
   if (what === "admitted") return { admitted: true, degraded: false, snapshot };
   const refusal = refusalOf(request, what, why, nowMs);
   return scopes.length === 0
@@ -107,12 +107,6 @@ export function decodeAdmission(request: AdmitRequest, answer: unknown, nowMs: n
 }
 
 const admittedUnlimited: Admission = Object.freeze({ admitted: true, degraded: false });
-
-/** Written as four object literals, because spreading optional parts into one object takes a microsecond. */
-function snapshotOf(requests: LimitState | undefined, tokens: LimitState | undefined): LimitSnapshot {
-  if (requests === undefined) return tokens === undefined ? {} : { tokens };
-  return tokens === undefined ? { requests } : { requests, tokens };
-}
 
 function stateOf(
   scope: LimitScope | undefined,
