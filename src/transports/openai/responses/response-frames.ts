@@ -139,7 +139,8 @@ export class ResponseFrames implements StreamFrames<AnswerChunk> {
   }
 
   #finishedJson(): string {
-    return this.#response.json({ ...endOf(this.#finishReason), items: this.#items, usage: this.#usage });
+    const { status, reason } = endOf(this.#finishReason);
+    return this.#response.json({ status, items: this.#items, usage: this.#usage, reason });
   }
 
   /** An event that changes nothing, for clients that need events instead of comments (SSE-9); null: none can be sent. */

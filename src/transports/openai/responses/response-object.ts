@@ -15,7 +15,7 @@ interface ResponseState {
   readonly usage?: Usage | undefined;
   readonly error?: { readonly code: string; readonly message: string };
   /** Reason of an incomplete response. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
 }
 
 /** Writes the JSON of one response (RSP-4) at every stage. Members that repeat the request are the same at all stages. */
@@ -71,8 +71,9 @@ export function endOf(finishReason: string): { readonly status: "completed" | "i
 /** The JSON of a whole response. Its items are the reasoning, the message and the calls of the only choice. */
 export function wholeResponseJson(response: ResponseObject, { choices, usage }: ChatCompletion): string {
   const [choice] = choices;
-  const end = endOf(choice?.finishReason ?? "stop");
-  return response.json({ ...end, items: choice === undefined ? [] : outputItems(response, choice, end.status), usage });
+  const { status, reason } = endOf(choice?.finishReason ?? "stop");
+  const items = choice === undefined ? [] : outputItems(response, choice, status);
+  return response.json({ status, items, usage, reason });
 }
 
 /** The JSON of all items. `last`: status of the last item; all other items are completed. */
