@@ -1,9 +1,9 @@
-import type { Dispatcher, Pool } from "undici";
+import type { Dispatcher } from "undici";
 import type { Clock } from "../../../domain/call/ports.js";
 import { EngineError } from "../../../domain/engine/engine.js";
 import { createTurnBatch } from "../../../lib/clock.js";
 import { type AnswerHeaders, InvalidResponse } from "../protocol/upstream-failure.js";
-import type { PausableConnection, PausableRequest } from "./pausable-pool.js";
+import type { ConnectionPool, PausableConnection, PausableRequest } from "./connection-pool.js";
 
 /**
  * Receives one answer: `head`, then `data` any number of times, then `end`; or `fail` at any point. Each may call `cancel`.
@@ -49,7 +49,7 @@ const deliverLater = createTurnBatch();
  * time. A request is sent again if the server had closed the connection while it was idle.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
-  readonly #pool: Pool;
+  readonly #pool: ConnectionPool;
   readonly #clock: Clock;
   readonly #request: ExchangeRequest;
   readonly #deadlines: Deadlines;
@@ -78,9 +78,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** Time from the start until `AnswerReader.data` first returned true; null: the answer has not begun. */
   firstByteMs: number | null = null;
 
-  /** The pool must come from `createPausablePool`. */
   constructor(
-    { pool, clock }: { readonly pool: Pool; readonly clock: Clock },
+    { pool, clock }: { readonly pool: ConnectionPool; readonly clock: Clock },
     request: ExchangeRequest,
     deadlines: Deadlines,
     reader: AnswerReader,

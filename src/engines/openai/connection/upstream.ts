@@ -1,13 +1,12 @@
-import type { Pool } from "undici";
 import { version } from "../../../contract/version.js";
 import type { Clock } from "../../../domain/call/ports.js";
 import { EngineError } from "../../../domain/engine/engine.js";
 import type { UpstreamDefinition } from "../../../domain/engine/upstream.js";
 import { type KindProfile, kindProfiles } from "../protocol/kinds.js";
 import { createCheckedLookup } from "./checked-lookup.js";
+import { ConnectionPool } from "./connection-pool.js";
 import { type AnswerReader, Exchange } from "./exchange.js";
 import { KeyRing, type ModelKeys, type UpstreamKey } from "./key-ring.js";
-import { createPausablePool } from "./pausable-pool.js";
 
 /** Shorter than the 5 s after which uvicorn and Node close idle connections, so that few requests use a closing socket. */
 const idleConnectionMs = 4_000;
@@ -48,7 +47,7 @@ export class Upstream {
   readonly keys: KeyRing;
   readonly #clock: Clock;
   readonly #backgroundClock: Clock;
-  readonly #pool: Pool;
+  readonly #pool: ConnectionPool;
   readonly #base: URL;
 
   /** `backgroundClock`: clock for the timers of discovery and health checks. */
@@ -60,14 +59,9 @@ export class Upstream {
     this.#backgroundClock = backgroundClock;
     this.#base = new URL(settings.url);
     const { ca, cert, key, serverName } = settings.tls;
-    this.#pool = createPausablePool(this.#base.origin, {
-      pipelining: 1,
-      keepAliveTimeout: idleConnectionMs,
-      clientTtl: connectionAgeMs,
-      maxHeaderSize: responseHeaderBytesMax,
-      // Disabled, because Exchange enforces its own deadlines.
-      headersTimeout: 0,
-      bodyTimeout: 0,
+    this.#pool = new ConnectionPool(this.#base.origin, {
+      clock,
+      ageMaxMs: connectionAgeMs,
       connect: {
         timeout: settings.connectMs,
         lookup: createCheckedLookup(),
@@ -78,6 +72,13 @@ export class Upstream {
         ...(cert === null ? {} : { cert }),
         ...(key === null ? {} : { key: key.reveal() }),
         ...(serverName === null ? {} : { servername: serverName }),
+      },
+      client: {
+        keepAliveTimeout: idleConnectionMs,
+        maxHeaderSize: responseHeaderBytesMax,
+        // Disabled, because Exchange enforces its own deadlines.
+        headersTimeout: 0,
+        bodyTimeout: 0,
       },
     });
   }
