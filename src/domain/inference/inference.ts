@@ -183,9 +183,10 @@ export class Inference {
     const plan =
       fallback === null ? chargeRefusal(call, () => kind.plan(model.deployedCaps(), model.defaults)) : fallback.plan;
     const counting = (fallback?.model ?? model).loaded;
-    const reserve = () => kind.reserve(counting, plan, call.stop);
-    const reserveInShare = () => runInShare(this.#deps.shares.tokenizing, call, call.stop, reserve);
-    const admitting = admitRun(this.#deps, call, model, canCount(counting) ? reserveInShare : reserve);
+    const count = () => kind.reserve(counting, plan, call.stop);
+    const reserve = () =>
+      canCount(counting) ? runInShare(this.#deps.shares.tokenizing, call, call.stop, count) : count();
+    const admitting = admitRun(this.#deps, call, model, reserve);
     const run = admitting instanceof Promise ? await admitting : admitting;
     if (fallback !== null) run.continueOn(fallback.model);
     return deliver({ run, plan, fallbacks });
