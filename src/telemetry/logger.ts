@@ -48,14 +48,14 @@ export function createLogger({ level, sink, worker }: LoggerOptions): Logger {
 
 /** The field `time` of a line. All but the milliseconds is kept for a second: formatting a whole time takes 4 µs. */
 function createTimestamp(): () => string {
-  let keptSecond = Number.NaN;
+  let secondAtMs = Number.NaN;
   let member = "";
   return () => {
     const nowMs = Date.now();
     const ms = nowMs % 1_000;
-    if (nowMs - ms !== keptSecond) {
-      keptSecond = nowMs - ms;
-      member = `,"time":"${new Date(keptSecond).toISOString().slice(0, -"000Z".length)}`;
+    if (nowMs - ms !== secondAtMs) {
+      secondAtMs = nowMs - ms;
+      member = `,"time":"${new Date(secondAtMs).toISOString().slice(0, -"000Z".length)}`;
     }
     return `${member}${String(ms).padStart(3, "0")}Z"`;
   };

@@ -42,7 +42,7 @@ import { rerank, toRerankRequest, validateRerank } from "./rerank.js";
 import {
   type CountingModel,
   canCount,
-  type Reservation,
+  type Reserving,
   reserveForInputs,
   reserveForPrompts,
   reserveForRanking,
@@ -73,7 +73,7 @@ interface RequestKind<P> {
   /** True if the request runs without a slot of its model. Absent: it takes a slot. */
   readonly takesNoSlot?: true;
   /** The maximum usage of the request. A loaded model, if there is one, counts its prompt. */
-  reserve(model: CountingModel | null, plan: P, stop: AbortFlag): Reservation | Promise<Reservation>;
+  reserve(model: CountingModel | null, plan: P, stop: AbortFlag): Reserving;
 }
 
 /** A request whose answer is generated. */

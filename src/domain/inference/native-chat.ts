@@ -74,13 +74,19 @@ export class NativeOrChatStream implements StreamAssembly<Piece<ChatCompletionCh
 
   take(choice: number, event: GenEvent): readonly Piece<ChatCompletionChunk>[] {
     if (event.type !== "native") return this.#last !== "" ? [] : this.#chat.take(choice, event);
-    if (event.isLast) this.#last += event.text;
-    return event.isLast ? [] : [{ ...this.#chat.empty(), native: event.text }];
+    if (event.isLast) {
+      this.#last += event.text;
+      return [];
+    }
+    const chunk: Piece<ChatCompletionChunk> = this.#chat.empty();
+    chunk.native = event.text;
+    return [chunk];
   }
 
   last(usage: UsageTotal): Piece<ChatCompletionChunk> {
-    const last = this.#chat.last(usage);
-    return this.#last === "" ? last : { ...last, native: this.#last };
+    const last: Piece<ChatCompletionChunk> = this.#chat.last(usage);
+    if (this.#last !== "") last.native = this.#last;
+    return last;
   }
 
   bytesOf(chunk: Piece<ChatCompletionChunk>): number {

@@ -29,7 +29,7 @@ const outputTokensDefault = 1_024;
 const bytesPerToken = 3;
 
 /** Returns a promise only if the engine counts: its many steps would be a twentieth of a short request. */
-type Reserving = Reservation | Promise<Reservation>;
+export type Reserving = Reservation | Promise<Reservation>;
 
 /** Sum over all prompts: the prompt, and per choice the maximum output or the rest of the context. */
 export function reserveForPrompts(model: CountingModel | null, prompts: readonly Prompt[], stop: AbortFlag): Reserving {

@@ -13,7 +13,7 @@ import type { Admission, Admitted, Charge, Ledger } from "../metering/ledger.js"
 import type { LimitBook } from "../metering/limit-book.js";
 import type { RejectionCache } from "../metering/limit-response.js";
 import { errorOfRefusal } from "../metering/limit-response.js";
-import type { Reservation } from "./reservation.js";
+import type { Reservation, Reserving } from "./reservation.js";
 
 export interface RunDeps {
   readonly ledger: Pick<Ledger, "settle" | "answerBegins">;
@@ -199,7 +199,7 @@ export function admitRun(
   deps: AdmissionDeps,
   call: Call,
   model: CatalogModel,
-  reserve: () => Reservation | Promise<Reservation>,
+  reserve: () => Reserving,
 ): Run | Promise<Run> {
   throwIfEnded(call);
   const { clock, ledger, accounting, limitBook } = deps;

@@ -74,7 +74,6 @@ export class OpenAiModel implements LoadedModel {
     return this.#spec.caps;
   }
 
-  /** Always null: only the server has the tokenizer. */
   async generate(request: GenerateRequest, signal: AbortFlag, emit: EmitEvent): Promise<void> {
     const { body: settings, messages } = this.#spec;
     const form = generationForm(

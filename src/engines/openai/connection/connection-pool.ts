@@ -155,7 +155,7 @@ export class ConnectionPool {
   #release(client: PausableClient): void {
     if (client.isIdle || !this.#clients.has(client)) return;
     if (!client.isConnected) {
-      this.#clients.delete(client);
+      this.#forget(client);
       return;
     }
     client.isIdle = true;
