@@ -12,6 +12,7 @@ import { retryAdvice, retryHeaders, ServiceError } from "../../domain/call/servi
 import { limitHeaders } from "../../domain/metering/limit-response.js";
 import { createSampler, createSystemClock } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
+import { freeBuffer } from "./free-buffer.js";
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
@@ -75,8 +76,13 @@ export function errorOfParser(code: string | undefined): ServiceError {
   }
 }
 
-/** How long and how much of an unwanted body is read and discarded before its connection is closed. */
-const lingerLimits = { ms: 1_000, bytes: 32 * 1024 * 1024 } as const;
+/**
+ * How long and how much of an unwanted body is read and discarded before its connection is closed, and how many bodies are
+ * discarded at the same time. One more ends the oldest: each holds about 128 KiB, and a flood may open hundreds in a second.
+ */
+const lingerLimits = { ms: 1_000, bytes: 32 * 1024 * 1024, bodies: 64 } as const;
+/** Ends the discarding of each body, the oldest first. */
+const lingering = new Set<() => void>();
 
 /**
  * Answers a request whose body may still be arriving. If the connection were closed immediately, a client that reads only
@@ -117,6 +123,7 @@ function discard(body: Readable, until: readonly ("end" | "close")[], done: () =
   let bytes = 0;
   const finish = (): void => {
     clearTimeout(timer);
+    lingering.delete(finish);
     body.off("data", count);
     for (const event of until) body.off(event, finish);
     discardPace.leave(body);
@@ -124,12 +131,17 @@ function discard(body: Readable, until: readonly ("end" | "close")[], done: () =
   };
   const timer = setTimeout(finish, lingerLimits.ms).unref();
   const count = (chunk: Buffer): void => {
-    bytes += chunk.length;
+    const { length } = chunk;
+    freeBuffer(chunk);
+    bytes += length;
     if (bytes > lingerLimits.bytes) finish();
-    else discardPace.took(body, chunk.length);
+    else discardPace.took(body, length);
   };
   for (const event of until) body.once(event, finish);
   body.on("data", count).resume();
+  lingering.add(finish);
+  const [oldest] = lingering;
+  if (lingering.size > lingerLimits.bodies) oldest?.();
 }
 
 /**

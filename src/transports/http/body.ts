@@ -6,6 +6,7 @@ import { createSampler, Turns } from "../../lib/clock.js";
 import type { Placed } from "../../lib/collections.js";
 import { FairShare } from "../../lib/fair-share.js";
 import type { Call } from "./call.js";
+import { freeBuffer } from "./free-buffer.js";
 
 /** Shared by all bodies that are being received. */
 export interface BodyDeps {
@@ -84,6 +85,7 @@ async function joined(chunks: readonly Buffer[], length: number): Promise<Buffer
   for (const chunk of chunks) {
     body.set(chunk, at);
     at += chunk.length;
+    freeBuffer(chunk);
     await turns.next();
   }
   return body;
