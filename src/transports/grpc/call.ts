@@ -23,7 +23,7 @@ import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import type { Placed, StreamBuffer } from "../../lib/collections.js";
 import type { BodyBudget, UploadWatch } from "../http/body.js";
-import { closeHalfOpen, connectionOf, cutOff, isClosed, limitMessages, onBytes } from "./http2.js";
+import { closeHalfOpen, connectionOf, cutOff, dropMessage, isClosed, limitMessages, onBytes } from "./http2.js";
 
 export interface OpenCallDeps {
   readonly limits: Pick<ServiceLimits, "bodyBytesMax" | "bodyRateMin" | "requestTimeoutMs" | "stallMs">;
@@ -98,6 +98,8 @@ export class OpenCall implements Placed {
   #bytesMax: number;
   #isForwarded = false;
   #requestComplete = false;
+  /** How much of the request has arrived. */
+  #bytes = 0;
   #endUpload = (): void => {};
   #finishing = false;
   #over = false;
@@ -170,15 +172,14 @@ export class OpenCall implements Placed {
       const bounds = { bytesMax: this.#bytesMax, bytesPerSecondMin: limits.bodyRateMin };
       this.refuse(errorOfBodyFault(fault, bounds, this.abort));
     };
-    let bytes = 0;
     let isEnded = false;
     onBytes(this.#call, (count) => {
       if (isEnded) return;
-      bytes += count;
+      this.#bytes += count;
       const fault = charge.add(count);
       if (fault !== null) refuse(fault);
     });
-    const stopWatching = uploads.watch({ bytes: () => bytes, isOver: () => isEnded }, () => refuse("too_slow"));
+    const stopWatching = uploads.watch({ bytes: () => this.#bytes, isOver: () => isEnded }, () => refuse("too_slow"));
     this.#endUpload = () => {
       isEnded = true;
       stopWatching();
@@ -201,6 +202,12 @@ export class OpenCall implements Placed {
     this.#cancelUploadTimer();
   }
 
+  /** Releases what has arrived of the request, which is not read any more. */
+  #dropUpload(): void {
+    this.#endUpload();
+    dropMessage(this.#call);
+  }
+
   /** Call when the operation has finished. A client must read the rest of the answer within limits.stall. */
   finishing(): void {
     this.#finishing = true;
@@ -215,7 +222,7 @@ export class OpenCall implements Placed {
   /** Call when the HTTP/2 stream was closed by either side. */
   over(): void {
     this.#over = true;
-    this.#endUpload();
+    this.#dropUpload();
     this.#cancelUploadTimer();
     this.#cancelStallTimer?.();
     if (!this.isAnswered) this.abort.abort(leaving(this.deadlineAtMs, this.#deps.clock.now()));
@@ -274,7 +281,9 @@ export class OpenCall implements Placed {
       send.call(call, this.#explain(status));
       this.abort.abort(new Ended(status.code === statusCode.DEADLINE_EXCEEDED ? "deadline" : "failed"));
     }
-    if (!this.#requestComplete) closeHalfOpen(call);
+    if (this.#requestComplete) return;
+    this.#dropUpload();
+    closeHalfOpen(call, this.#bytes);
   }
 
   #explain(status: PartialStatus): PartialStatus {

@@ -8,6 +8,8 @@ import {
 import type { Server, ServerInterceptingCallInterface } from "@grpc/grpc-js";
 import { fixedLimits } from "../../contract/limits.js";
 import type { Clock } from "../../domain/call/ports.js";
+import { createSystemClock } from "../../lib/clock.js";
+import { MessageDecoder } from "./message-decoder.js";
 
 /** Interval of the checks of all sessions. Timeouts are counted in checks, so that a blocked event loop closes no session. */
 const checkMs = 1_000;
@@ -188,11 +190,22 @@ function http2StreamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream
   return (call as unknown as { stream?: ServerHttp2Stream }).stream;
 }
 
+/** Private fields of a grpc-js call. The tests of large and of unfinished messages fail without them. */
+interface PrivateCall {
+  maxReceiveMessageSize: number;
+  decoder: MessageDecoder;
+}
+
 /** Sets the size limit of a call's messages, for both their compressed and decompressed size. Writes private fields. */
 export function limitMessages(call: ServerInterceptingCallInterface, bytesMax: number): void {
-  const base = call as unknown as { maxReceiveMessageSize: number; decoder: { maxReadMessageLength: number } };
+  const base = call as unknown as PrivateCall;
   base.maxReceiveMessageSize = bytesMax;
-  base.decoder.maxReadMessageLength = bytesMax;
+  base.decoder = new MessageDecoder(bytesMax);
+}
+
+/** Frees the part of a message that has arrived, of a call whose request is not read any more. */
+export function dropMessage(call: ServerInterceptingCallInterface): void {
+  (call as unknown as PrivateCall).decoder.end();
 }
 
 /** An object that identifies the connection of a call. */
@@ -215,10 +228,84 @@ export function isClosed(call: ServerInterceptingCallInterface): boolean {
 /**
  * Closes a stream whose status was sent before the request was complete: grpc-js would leave it half open and read
  * everything that the client still sends. The client gets the status first; NO_ERROR lets it count as the response.
+ * `bytes`: how much of the request has arrived.
  */
-export function closeHalfOpen(call: ServerInterceptingCallInterface): void {
-  setImmediate(() => http2StreamOf(call)?.close(constants.NGHTTP2_NO_ERROR));
+export function closeHalfOpen(call: ServerInterceptingCallInterface, bytes: number): void {
+  const stream = http2StreamOf(call);
+  if (stream === undefined) return;
+  stream.pause();
+  setImmediate(() => closePace.close(stream, bytes));
 }
+
+/** Whether the client has sent the whole request, read or not. For the client, such a stream ends with its status. */
+function isSent(stream: HalfOpen): boolean {
+  return stream.state.remoteClose === 1;
+}
+
+/** Bytes of refused requests in one window, of all connections together: 50 MB a second. */
+const refusedBytesMax = 2_560 * 1_024;
+const refusedWindowMs = 50;
+/** What a refused call costs in addition to its bytes: 200 refused calls a second are closed. */
+const refusedCallBytes = 256 * 1_024;
+
+type HalfOpen = Pick<ServerHttp2Stream, "closed" | "close" | "once" | "resume" | "state">;
+
+/**
+ * Bounds the rate at which streams of refused calls are closed. Until then they count as concurrent streams of their
+ * connection, so a client that repeats refused uploads is slowed down, although it gets each status at once.
+ */
+export class ClosePace {
+  readonly #after: (ms: number, run: () => void) => unknown;
+  /** Cost of each stream that waits, in the order in which they were refused. */
+  readonly #waiting = new Map<HalfOpen, number>();
+  #left = refusedBytesMax;
+  #isOpen = false;
+
+  /** `after` calls a function once, after milliseconds. */
+  constructor(after: (ms: number, run: () => void) => unknown) {
+    this.#after = after;
+  }
+
+  /**
+   * Closes the stream when it is its turn, or at once if its request is complete: its client does not count it any more, so
+   * too many of them would make Node refuse new streams. `bytes`: how much of its request has arrived.
+   */
+  close(stream: HalfOpen, bytes: number): void {
+    // A stream that both sides have ended must be closed, too: what is unread would keep it.
+    if (stream.closed || isSent(stream)) {
+      this.#end(stream);
+      return;
+    }
+    this.#waiting.set(stream, refusedCallBytes + bytes);
+    stream.once("close", () => this.#waiting.delete(stream));
+    this.#closeNext();
+  }
+
+  #closeNext(): void {
+    for (const [stream, cost] of this.#waiting) {
+      if (this.#left <= 0) break;
+      this.#left -= cost;
+      this.#end(stream);
+    }
+    if (this.#isOpen || this.#left === refusedBytesMax) return;
+    this.#isOpen = true;
+    this.#after(refusedWindowMs, () => {
+      this.#isOpen = false;
+      this.#left = Math.min(refusedBytesMax, this.#left + refusedBytesMax);
+      for (const stream of this.#waiting.keys()) if (isSent(stream)) this.#end(stream);
+      this.#closeNext();
+    });
+  }
+
+  #end(stream: HalfOpen): void {
+    this.#waiting.delete(stream);
+    stream.close(constants.NGHTTP2_NO_ERROR);
+    // What has arrived must be read before the stream can be destroyed.
+    stream.resume();
+  }
+}
+
+const closePace = new ClosePace(createSystemClock().after);
 
 /** Resets the stream of a call; data that the client has not read is lost. */
 export function cutOff(call: ServerInterceptingCallInterface): void {

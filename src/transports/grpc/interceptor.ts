@@ -64,7 +64,7 @@ function refuseUnknown(call: ServerInterceptingCallInterface, requestId: string)
     .withOnReceiveMetadata((metadata) => {
       const error = unknownRpc(textOf(metadata.get(unknownRpcHeader)) ?? "");
       call.sendStatus(grpcStatus(error, null, requestId));
-      closeHalfOpen(call);
+      closeHalfOpen(call, 0);
     })
     .build();
   return new ServerInterceptingCall(call, { start: (next) => next(listener) });

@@ -107,12 +107,15 @@ function nestedJson({ http }: Target): Attack {
   return (round, signal) => send(http + paths[round % paths.length], { body }, signal);
 }
 
-/** Two connections with 60 calls each, whose messages of 19 MB lack their last byte. */
+/**
+ * Two connections with 60 calls each, whose messages of 19 MB lack their last byte. The bytes are written one mebibyte after
+ * another: Node counts what is queued for closed streams, too, and would reset all streams of a connection after 4 GB.
+ */
 async function unfinishedMessages({ grpc, key }: Target, signal: AbortSignal): Promise<void> {
   const announced = 19 * mebibyte;
   const prefix = Buffer.alloc(5);
   prefix.writeUInt32BE(announced, 1);
-  const most = Buffer.alloc(announced - 1);
+  const part = Buffer.alloc(mebibyte);
   const call = (session: ClientHttp2Session, isKnown: boolean): Promise<void> =>
     new Promise((resolve) => {
       const stream = session.request({
@@ -125,7 +128,14 @@ async function unfinishedMessages({ grpc, key }: Target, signal: AbortSignal): P
       stream.on("error", () => {}).once("close", () => resolve());
       stream.resume();
       stream.write(prefix);
-      stream.write(most);
+      let left = announced - 1;
+      const writeNext = (): void => {
+        if (left === 0 || stream.destroyed) return;
+        const next = part.subarray(0, left);
+        left -= next.length;
+        stream.write(next, writeNext);
+      };
+      writeNext();
     });
   const connection = async (): Promise<void> => {
     while (!signal.aborted) {
