@@ -10,6 +10,8 @@ import { type Receiver, startReceiver } from "../support/receivers/receiver.js";
 
 /** Longer than the page's refresh interval of 2 s. */
 const slowAnswerMs = 2_500;
+/** Long enough for a test to work with deliveries that await their retry, also on a slow machine. */
+const retryDelayMs = 15_000;
 
 let dashboard: DashboardRun;
 let receiver: Receiver;
@@ -60,7 +62,7 @@ async function startAccount(account: string): Promise<{ readonly key: string; re
 describe.skipIf(!hasChromium).each(storesByTier)("deliveries page, state in %s", (store) => {
   beforeAll(async () => {
     receiver = await startReceiver();
-    const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], retry_delays: ["4s"] };
+    const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], retry_delays: [`${retryDelayMs}ms`] };
     dashboard = await startDashboardOn(store, { config: { webhooks } });
     await addEndpoint();
   });
@@ -82,7 +84,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries page, state in %s",
     receiver.answerWith({ status: 500, body: "<script>alert(1)</script>", afterMs: slowAnswerMs });
     await makeEvent();
     for (const state of ["Delivery attempted", "Awaiting retry", "Delivery attempted", "Permanently failed"]) {
-      await badge(state).waitFor({ timeout: 15_000 });
+      await badge(state).waitFor({ timeout: 2 * retryDelayMs });
     }
     await page.getByText("All retries failed").waitFor();
     await page.getByRole("link", { name: /^request\.completed, delivery dlv_/ }).click();
