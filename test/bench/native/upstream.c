@@ -150,6 +150,28 @@ static void answer(struct connection *connection, const char *head, const char *
   }
 }
 
+/*
+ * Joins the chunks of a body in place, up to its last, empty one, and sets `length` to the length of the content. Returns
+ * the length of the chunks; 0 if more has to be received, and the body is unchanged. Trailers are not supported.
+ */
+static size_t join_chunks(char *body, size_t received, size_t *length) {
+  size_t at = 0, size;
+  for (int is_whole = 0;; is_whole = 1, at = 0) {
+    *length = 0;
+    do {
+      const char *line_end = memmem(body + at, received - at, "\r\n", 2);
+      if (line_end == NULL) return 0;
+      size = strtoul(body + at, NULL, 16);
+      at = (size_t)(line_end - body) + 2;
+      if (size > REQUEST_MAX || received - at < size + 2) return 0;
+      if (is_whole) memmove(body + *length, body + at, size);
+      *length += size;
+      at += size + 2;
+    } while (size > 0);
+    if (is_whole) return at;
+  }
+}
+
 /* Answers the complete requests that were received. A request after a running stream waits for the stream's end. */
 static void answer_received(struct connection *connection) {
   struct buffer *in = &connection->in;
@@ -161,18 +183,18 @@ static void answer_received(struct connection *connection) {
     end[2] = 0;
     const char *length = strcasestr(in->bytes, "\ncontent-length:");
     int is_chunked = strcasestr(in->bytes, "\ntransfer-encoding:") != NULL;
-    size_t body = length == NULL ? 0 : strtoul(length + strlen("\ncontent-length:"), NULL, 10);
+    size_t taken = length == NULL ? 0 : strtoul(length + strlen("\ncontent-length:"), NULL, 10);
+    size_t body = taken;
     end[2] = '\r';
     if (is_chunked) {
-      append_error(connection, "411 Length Required", "the mock upstream needs a content-length");
-      flush(connection);
-      close_connection(connection);
-      return;
+      taken = join_chunks(in->bytes + head, in->length - head, &body);
+      if (taken == 0) break;
+    } else if (in->length < head + body) {
+      break;
     }
-    if (in->length < head + body) break;
     answer(connection, in->bytes, in->bytes + head, body);
-    in->length -= head + body;
-    memmove(in->bytes, in->bytes + head + body, in->length);
+    in->length -= head + taken;
+    memmove(in->bytes, in->bytes + head + taken, in->length);
   }
   flush(connection);
 }
