@@ -1,12 +1,35 @@
 /** Characters that JSON escapes, and those that are not ASCII. */
 const notPlain = /[^ !#-[\]-~]/;
+/** Length from which a copy whose bytes are examined four at a time takes less time than the regular expression. */
+const copiedCharsMin = 128;
+const copy = Buffer.alloc(16_384);
+const words = new Int32Array(copy.buffer);
 
 /** Whether a text is ASCII without characters that JSON escapes. */
 function isPlain(text: string): boolean {
-  return !notPlain.test(text);
+  if (text.length < copiedCharsMin) return !notPlain.test(text);
+  if (text.includes('"') || text.includes("\\")) return false;
+  if (text.length <= copy.length) return isPrintableAscii(text);
+  for (let at = 0; at < text.length; at += copy.length) {
+    if (!isPrintableAscii(text.slice(at, at + copy.length))) return false;
+  }
+  return true;
 }
 
-/** A text as a JSON string. The test for plain ASCII takes a third of the time of JSON.stringify. */
+/** Whether all characters are from U+0020 to U+007F. The text has at most the length of `copy`. */
+function isPrintableAscii(text: string): boolean {
+  const { length } = text;
+  // UTF-8 has more bytes than the text has characters, unless all are ASCII.
+  if (Buffer.byteLength(text) !== length) return false;
+  copy.write(text, "latin1");
+  for (let at = length; at % 4 !== 0; at++) copy[at] = 0x20;
+  // A byte below 0x20 borrows from the highest bit of its place.
+  let borrows = 0;
+  for (let i = 0; 4 * i < length; i++) borrows |= ((words[i] ?? 0) - 0x20202020) | 0;
+  return (borrows & 0x80808080) === 0;
+}
+
+/** A text as a JSON string. The test for plain ASCII takes at most half the time of JSON.stringify. */
 export function jsonString(text: string): string {
   return isPlain(text) ? `"${text}"` : JSON.stringify(text);
 }

@@ -14,6 +14,7 @@ import {
 import type { MessagesFacts, UpstreamOutcome } from "../../domain/engine/upstream.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { MemberList, type Placed } from "../../lib/collections.js";
+import { ChunkForms } from "./answer/chunk-forms.js";
 import { embeddingBytesMax, readEmbeddings, readScores, rerankBytesMax } from "./answer/input-answers.js";
 import { readWhole } from "./connection/body-collector.js";
 import { ModelKeys, type UpstreamKey } from "./connection/key-ring.js";
@@ -57,6 +58,7 @@ export class OpenAiModel implements LoadedModel {
   readonly #deps: OpenAiModelDeps;
   readonly #spec: OpenAiModelSpec;
   readonly #keys: ModelKeys;
+  readonly #forms = new ChunkForms();
   /** The running calls, each with a function that stops it. */
   readonly #running = new MemberList<Stoppable>();
   #whenIdle: (() => void) | null = null;
@@ -226,6 +228,7 @@ export class OpenAiModel implements LoadedModel {
       isForced: isChat && input.tools.length > 0 && ["required", "named"].includes(input.toolChoice.mode),
       parallelToolCalls: !isChat || input.parallelToolCalls,
       joins: request.deltas === "joined",
+      forms: this.#forms,
       fingerprint: this.fingerprint,
       isEchoOnly,
       echo: isEchoed && !isChat && typeof input.prompt === "string" ? input.prompt : "",

@@ -1,8 +1,9 @@
 import type { GenerateRequest } from "../../../src/domain/engine/engine.js";
 import type { AnswerOptions } from "../../../src/engines/openai/answer/answer-events.js";
+import { ChunkForms } from "../../../src/engines/openai/answer/chunk-forms.js";
 
 /** Options for the answer to a request; ids of calls are counted. */
-export function answerOptions(request: GenerateRequest): AnswerOptions {
+export function answerOptions(request: GenerateRequest, forms = new ChunkForms()): AnswerOptions {
   const { input } = request;
   let calls = 0;
   return {
@@ -12,6 +13,7 @@ export function answerOptions(request: GenerateRequest): AnswerOptions {
     isForced: "messages" in input && ["required", "named"].includes(input.toolChoice.mode),
     parallelToolCalls: !("messages" in input) || input.parallelToolCalls,
     joins: request.deltas === "joined",
+    forms,
     fingerprint: "",
     echo: "",
     isEchoOnly: false,

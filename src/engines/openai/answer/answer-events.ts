@@ -1,10 +1,10 @@
 import type { EngineUsage, GenEvent } from "../../../domain/engine/engine.js";
 import { listOf } from "../../../lib/collections.js";
 import { isObject } from "../../../lib/json-string.js";
-import { InvalidResponse, parseJson, ReportedError } from "../protocol/upstream-failure.js";
+import { InvalidResponse, ReportedError } from "../protocol/upstream-failure.js";
 import { type ChoiceOptions, ChoiceOutput } from "./choice-output.js";
+import { type ChunkForms, ChunkReader } from "./chunk-forms.js";
 import { contentOf, errorKind, fingerprintOf, finishReasonOf, indexOf, type Json, stringOf } from "./chunk-values.js";
-import { TextTemplate } from "./text-template.js";
 import { readLogprobs } from "./token-logprobs.js";
 import { AnswerUsage, type ReadUsage, readProgress, readUsage } from "./upstream-usage.js";
 
@@ -14,6 +14,8 @@ export interface AnswerOptions extends ChoiceOptions {
   readonly logprobs: number | undefined;
   /** Whether the server puts the prompt before the text. */
   readonly isEchoedByServer: boolean;
+  /** The forms of the server's chunks. */
+  readonly forms: ChunkForms;
   /** The fingerprint of an answer in which the server names none. */
   readonly fingerprint: string;
   /** Text that is put before the answer and does not count as output; empty: none. */
@@ -35,7 +37,7 @@ export class AnswerEvents {
   readonly #emit: Emit;
   readonly #choices: readonly ChoiceOutput[];
   readonly #usage: AnswerUsage;
-  readonly #template = new TextTemplate();
+  readonly #chunks: ChunkReader;
   #isAccepted = false;
   /** Whether there was an event other than the progress of the prompt. */
   hasBegun = false;
@@ -43,8 +45,9 @@ export class AnswerEvents {
   #unfinished: number;
 
   constructor(options: AnswerOptions, emit: Emit) {
-    const { choices, fingerprint, estimatedPromptTokens } = options;
+    const { choices, fingerprint, forms, estimatedPromptTokens } = options;
     this.#options = options;
+    this.#chunks = new ChunkReader(forms);
     this.#emit = emit;
     this.#fingerprint = fingerprint;
     this.#unfinished = choices;
@@ -69,20 +72,18 @@ export class AnswerEvents {
 
   /** Takes the data of one event of the stream. Returns whether it is the last one. */
   take(data: string): boolean {
-    const text = this.#template.match(data);
+    const text = this.#chunks.readText(data);
     if (text !== null) {
-      const { outTokens } = this.#template;
-      if (outTokens !== null) this.#usage.exact(0, outTokens);
+      const usage = this.#chunks.hasCounts ? readUsage(this.#chunks.chunk) : null;
+      if (usage !== null) this.#takeUsage(usage, 0);
       this.#text(this.#choices[0], text);
       return false;
     }
     if (data.length < 16 && data.trim() === "[DONE]") return true;
-    const chunk = parseJson(data);
+    const chunk = this.#chunks.read(data);
     if (chunk === undefined) throw new InvalidResponse("the upstream sent an event that is not JSON");
-    // A single chunk of text is often the whole answer.
-    const hadText = this.#choices[0]?.hasText === true;
     this.takeChunk(chunk);
-    if (hadText && this.#isPlainText(chunk)) this.#template.learn(data, chunk);
+    if (this.#isPlainText(chunk)) this.#chunks.expectText(data);
     return false;
   }
 
@@ -125,10 +126,7 @@ export class AnswerEvents {
     this.#isAccepted = true;
     const { promptTokens, cachedTokens } = this.#usage;
     const accepted = { type: "accepted", promptTokens, cachedTokens } as const;
-    if (isNew) {
-      this.#fingerprint = fingerprint;
-      this.#template.forget();
-    }
+    if (isNew) this.#fingerprint = fingerprint;
     this.#emit(isNew ? { ...accepted, fingerprint } : accepted);
     const { echo } = this.#options;
     if (!isFirst || echo === "") return;
@@ -170,7 +168,7 @@ export class AnswerEvents {
     if (!this.#options.isEchoOnly) choice?.text(text);
   }
 
-  /** Whether only the chunk's text and exact usage have an effect: then later chunks of the same form need no JSON parser. */
+  /** Whether only the chunk's text and usage have an effect, so that later chunks of the same form need no other treatment. */
   #isPlainText(value: unknown): boolean {
     if (this.#choices.length > 1 || !isObject(value) || !Array.isArray(value["choices"])) return false;
     if (value["prompt_progress"] !== undefined) return false;

@@ -1,5 +1,5 @@
 import type { FinishReason } from "../../../domain/engine/engine.js";
-import { isObject } from "../../../lib/json-string.js";
+import { isObject, rememberLast } from "../../../lib/json-string.js";
 import { InvalidResponse } from "../protocol/upstream-failure.js";
 
 /** Reads the values of a chunk, in the spellings of all servers. */
@@ -53,12 +53,12 @@ export function finishReasonOf(value: unknown): FinishReason | null {
 const fingerprintCharsMax = 64;
 
 /** The fingerprint in printable ASCII without the prefix `fp_`, which is added to all fingerprints later. */
-export function fingerprintOf(value: unknown): string | null {
+export const fingerprintOf = rememberLast((value: unknown): string | null => {
   const text = stringOf(value)
     .replace(/[^\x21-\x7e]/g, "")
     .replace(/^fp_/, "");
   return text === "" ? null : text.slice(0, fingerprintCharsMax);
-}
+});
 
 /** Type and code of an error in a stream, without its message, which may repeat the prompt. */
 export function errorKind(chunk: Json): string {

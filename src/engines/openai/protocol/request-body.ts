@@ -224,7 +224,9 @@ function argumentsJson(text: string, { anyHistory }: RequestDialect): string {
 
 /** Text parts joined to one string, which every server accepts; null if the message has only tool calls. */
 function contentJson({ content }: Message, { anyHistory }: RequestDialect): string {
-  if (content.length === 0) return "null";
+  const [first] = content;
+  if (first === undefined) return "null";
+  if (content.length === 1 && first.part.case === "text") return jsonString(first.part.value);
   const texts = content.flatMap(({ part }) =>
     part.case === "text" || (part.case === "refusal" && !anyHistory) ? [part.value] : [],
   );
