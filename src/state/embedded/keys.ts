@@ -108,7 +108,7 @@ export function createKeyStore(
       if (isFirst) changed(record.id);
       return isFirst;
     },
-    list: (page) => link.read("listKeys", page),
+    list: (page) => link.scan("listKeys", page),
     async revoke(id, atMs) {
       const record = await link.write("revokeKey", id, atMs);
       if (record !== null) changed(id);

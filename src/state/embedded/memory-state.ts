@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { State } from "../../domain/service/state.js";
@@ -74,6 +75,7 @@ export class MemoryLink {
   readonly #run: RunBatch;
   readonly #memoryMaxMib: number;
   #writes: WaitingWrite[] = [];
+  #lastScan: Promise<unknown> = Promise.resolve();
   /** Settlements that have other effects than usage. */
   #settlements: WaitingSettlement[] = [];
 
@@ -91,6 +93,13 @@ export class MemoryLink {
     this.#runWaiting();
     this.#writeCollected();
     return this.#valueOf(this.#run([{ verb, values }], true)[0]);
+  }
+
+  /** Runs in a turn of the event loop of its own. */
+  scan(verb: string, ...values: readonly unknown[]): Promise<never> {
+    const read = this.#lastScan.then(() => nextTurn()).then(() => this.read(verb, ...values));
+    this.#lastScan = read.catch(() => {});
+    return read;
   }
 
   write(verb: string, ...values: readonly unknown[]): Promise<never> {

@@ -114,7 +114,7 @@ export function createRequestLogStore(link: StoreLink<ReturnType<typeof createRe
   return {
     append: (entries, keep) => link.writeUnsynced("appendRequestLogs", entries.map(toRow), keep),
     get: (id) => link.read("getRequestLog", id),
-    list: (query) => link.read("listRequestLogs", query),
+    list: (query) => link.scan("listRequestLogs", query),
     appendedAfter: (after, limit) => link.read("requestLogsAfter", after, limit),
     newest: () => link.read("newestRequestLog"),
     trim: (keep, max) => link.writeUnsynced("trimRequestLogs", keep, max),

@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers/promises";
 import { inferenceNames } from "../../contract/operations.js";
 import { type Period, periodAt, type UsageScope, type UsageSums } from "../../domain/events/events.js";
 import type { Settlement } from "../../domain/metering/ledger.js";
@@ -216,22 +215,14 @@ export interface UsageSlice {
   readonly tookMs: number;
 }
 
-/** Sums groups in slices, one at a time over all queries, so that settlements run between them. */
+/** Sums groups in slices, so that settlements run between them. */
 export function createUsageReader(link: StoreLink<UsageVerbs>): UsageReader {
-  let last: Promise<unknown> = Promise.resolve();
   let rowsMax: number = sliceRows.first;
-  const slice = (query: UsageGroupsQuery, after: UsageCursor | null, signal: AbortSignal): Promise<UsageSlice> => {
-    const next = last.then(async () => {
-      signal.throwIfAborted();
-      // The database in memory answers synchronously, so other work gets its turn here.
-      await setImmediate();
-      const read = await link.read("usageSlice", { ...query, after }, rowsMax);
-      const { least, most } = sliceRows;
-      if (read.end !== null) rowsMax = Math.min(most, Math.max(least, Math.round((rowsMax * sliceMs) / read.tookMs)));
-      return read;
-    });
-    last = next.catch(() => {});
-    return next;
+  const slice = async (query: UsageGroupsQuery, after: UsageCursor | null): Promise<UsageSlice> => {
+    const read = await link.scan("usageSlice", { ...query, after }, rowsMax);
+    const { least, most } = sliceRows;
+    if (read.end !== null) rowsMax = Math.min(most, Math.max(least, Math.round((rowsMax * sliceMs) / read.tookMs)));
+    return read;
   };
   return {
     rows: (range) => link.read("usageRows", range),
@@ -239,7 +230,8 @@ export function createUsageReader(link: StoreLink<UsageVerbs>): UsageReader {
       const grouping = new UsageGrouping(query);
       let after = query.after;
       do {
-        const { groups, end } = await slice(query, after, signal);
+        signal.throwIfAborted();
+        const { groups, end } = await slice(query, after);
         for (const group of groups) grouping.add(group);
         const page = end === null ? grouping.rest() : grouping.page(end.startMs);
         if (page !== null) return page;

@@ -39,6 +39,11 @@ type Call<T extends Verbs["reads"]> = <N extends keyof T>(
 /** Calls of verbs by name. Rejects with `storage_unavailable`, and with `conflict` for an id or secret that exists. */
 export interface StoreLink<V extends Verbs> {
   readonly read: Call<V["reads"]>;
+  /**
+   * Calls a verb that examines many rows and takes milliseconds. One runs at a time, and between two of them other requests
+   * run, so that a settlement waits for at most two of them, however many are called.
+   */
+  readonly scan: Call<V["reads"]>;
   /** Calls a verb that writes. Resolves after the synced commit: the write then survives a power cut. */
   readonly write: Call<V["writes"]>;
   /**
@@ -62,6 +67,9 @@ export class WorkerLink {
   readonly #log: Logger;
   readonly #exited: Promise<void>;
   #waiting: Waiting[] = [];
+  #scans: Waiting[] = [];
+  /** Whether the last batch was a scan: then other requests come first. */
+  #wasScan = false;
   #settlements: WaitingSettlement[] = [];
   #startsSoon = false;
   #underWay: readonly Waiting[] = [];
@@ -110,15 +118,19 @@ export class WorkerLink {
   }
 
   read(verb: string, ...values: readonly unknown[]): Promise<never> {
-    return this.#ask({ verb, values }, false, false);
+    return this.#ask(this.#waiting, { verb, values }, false, false);
+  }
+
+  scan(verb: string, ...values: readonly unknown[]): Promise<never> {
+    return this.#ask(this.#scans, { verb, values }, false, false);
   }
 
   write(verb: string, ...values: readonly unknown[]): Promise<never> {
-    return this.#ask({ verb, values }, true, true);
+    return this.#ask(this.#waiting, { verb, values }, true, true);
   }
 
   writeUnsynced(verb: string, ...values: readonly unknown[]): Promise<never> {
-    return this.#ask({ verb, values }, true, false);
+    return this.#ask(this.#waiting, { verb, values }, true, false);
   }
 
   /** Settles a request with the next batch. Resolves after the commit, usually with null: see SettledRow. */
@@ -161,12 +173,12 @@ export class WorkerLink {
     await this.#exited;
   }
 
-  #ask(request: Request, isWrite: boolean, isSynced: boolean): Promise<never> {
+  #ask(queue: Waiting[], request: Request, isWrite: boolean, isSynced: boolean): Promise<never> {
     return new Promise((resolve, reject) => {
       const refusal = this.#refusal ?? (isWrite ? this.writeRefusal : null);
       if (refusal !== null) return reject(unavailable(refusal));
-      if (this.#waiting.length >= waitingMax) return reject(unavailable(`${waitingMax} requests wait for it`));
-      this.#waiting.push({ request, isWrite, isSynced, resolve, reject });
+      if (queue.length >= waitingMax) return reject(unavailable(`${waitingMax} requests wait for it`));
+      queue.push({ request, isWrite, isSynced, resolve, reject });
       this.#startBatch();
     });
   }
@@ -183,6 +195,27 @@ export class WorkerLink {
 
   #startBatch(): void {
     if (this.#underWay.length > 0) return;
+    const next = this.#takeScan() ?? this.#takeOthers();
+    this.#underWay = next;
+    if (next.length === 0) this.#onIdle();
+    else {
+      const isSynced = next.some((waiting) => waiting.isSynced);
+      const requests = next.map(({ request }) => request);
+      this.#worker.postMessage({ kind: "batch", requests, isSynced } satisfies ToWorker);
+    }
+  }
+
+  /** The next scan, as a batch of its own; null: there is none, or other requests wait since the last one. */
+  #takeScan(): Waiting[] | null {
+    const others = this.#waiting.length + this.#settlements.length + this.#carried.size;
+    const scan = this.#wasScan && others > 0 ? undefined : this.#scans.shift();
+    this.#wasScan = scan !== undefined;
+    if (scan === undefined) return null;
+    this.#batchSize = 0;
+    return [scan];
+  }
+
+  #takeOthers(): Waiting[] {
     const next = this.#waiting.splice(0, this.#batchLimit);
     const settlements = this.#settlements.splice(0, this.#batchLimit);
     this.#batchSize = Math.max(next.length, settlements.length);
@@ -192,13 +225,7 @@ export class WorkerLink {
       // A new map: V8 links the table of a cleared one to the next, which keeps the garbage of all later batches reachable.
       this.#carried = new Map();
     }
-    this.#underWay = next;
-    if (next.length === 0) this.#onIdle();
-    else {
-      const isSynced = next.some((waiting) => waiting.isSynced);
-      const requests = next.map(({ request }) => request);
-      this.#worker.postMessage({ kind: "batch", requests, isSynced } satisfies ToWorker);
-    }
+    return next;
   }
 
   #limitBatch(tookMs: number): void {
@@ -245,9 +272,10 @@ export class WorkerLink {
   /** Rejects all requests after the thread has ended, because no answers will come. */
   #fail(cause: Error): void {
     this.#refusal ??= "its thread has ended unexpectedly; restart the service";
-    const left = [...this.#underWay, ...this.#waiting, ...this.#settlements];
+    const left = [...this.#underWay, ...this.#waiting, ...this.#scans, ...this.#settlements];
     this.#underWay = [];
     this.#waiting = [];
+    this.#scans = [];
     this.#settlements = [];
     for (const { reject } of left) reject(unavailable(this.#refusal, cause));
     this.#onIdle();

@@ -148,7 +148,7 @@ export function createDeliveryLog(
       let below = after === null ? null : positionOf(after);
       for (let steps = 0; steps < stepsMax; steps += 1) {
         // One more than the page holds shows whether there is a next page.
-        const step: ListStep = await link.read("listDeliveries", filter, below, limit + 1 - deliveries.length, now());
+        const step: ListStep = await link.scan("listDeliveries", filter, below, limit + 1 - deliveries.length, now());
         for (const { number, delivery } of step.found) {
           if (deliveries.length === limit) return { deliveries, next: String(lastNumber) };
           deliveries.push(delivery);
@@ -163,7 +163,7 @@ export function createDeliveryLog(
     async due() {
       let { events: due } = await link.read("waitingEvents");
       for (let after: number | null = 0; after !== null; ) {
-        const step: CountStep = await link.read("countDueDeliveries", after, now());
+        const step: CountStep = await link.scan("countDueDeliveries", after, now());
         due += step.due;
         after = step.after;
       }

@@ -193,6 +193,41 @@ describe("WorkerLink", () => {
     await link.close();
   });
 
+  it("runs one scan at a time, and other requests between two of them (E-10)", async () => {
+    const order: string[] = [];
+    const link = await WorkerLink.open(
+      workerThat(
+        "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(() => ({ ok: true, value: message.requests.length })) })",
+      ),
+      log,
+    );
+    const noted = async (name: string, asked: Promise<number>): Promise<void> => {
+      order.push(`${name} in a batch of ${await asked}`);
+    };
+    const scans = [1, 2, 3, 4].map((number) => noted(`scan ${number}`, link.scan("listKeys", number)));
+    const others = [noted("write", link.write("touchKey", "key_1", 1)), noted("read", link.read("ping"))];
+    const last = others[0]?.then(() => noted("later write", link.write("touchKey", "key_1", 2)));
+    await Promise.all([...scans, ...others, last]);
+    expect(order).toEqual([
+      "scan 1 in a batch of 1",
+      "write in a batch of 2",
+      "read in a batch of 2",
+      "scan 2 in a batch of 1",
+      "later write in a batch of 1",
+      "scan 3 in a batch of 1",
+      "scan 4 in a batch of 1",
+    ]);
+    await link.close();
+  });
+
+  it("rejects waiting scans when the thread dies", async () => {
+    const link = await WorkerLink.open(workerThat("() => process.exit(0)"), log);
+    const asked = await Promise.allSettled([link.scan("listKeys", 1), link.scan("listKeys", 2)]);
+    for (const outcome of asked) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: { code: "storage_unavailable" } });
+    }
+  });
+
   it("returns the reason why the file could not be opened", async () => {
     const worker = workerThat("() => {}", '{ kind: "refused", message: "in use", fix: "stop it" }');
     setImmediate(() => worker.postMessage({ kind: "close" }));
