@@ -14,10 +14,13 @@ const limitsOf = {
    * own maximum first.
    */
   lookups: { capacity: 4_096, accountMax: 32, contendedMax: 32, waitingMax: 4_096 },
-  /** Reads of usage (E-10). The embedded store runs concurrent reads in slices, in turn. */
-  usage_reads: { capacity: 8, accountMax: 4, contendedMax: 2, waitingMax: 1_000 },
-  /** Pages of API keys, deliveries, request logs and audit records. */
-  lists: { capacity: 8, accountMax: 4, contendedMax: 2, waitingMax: 1_000 },
+  /**
+   * Reads of usage (E-10). The embedded store runs one slice of all reads at a time, so two of an account are enough to keep
+   * it busy; more would only hold memory.
+   */
+  usage_reads: { capacity: 8, accountMax: 2, contendedMax: 2, waitingMax: 1_000 },
+  /** Pages of API keys, deliveries, request logs and audit records, read in steps in the same way. */
+  lists: { capacity: 8, accountMax: 2, contendedMax: 2, waitingMax: 1_000 },
   /**
    * Requests whose prompt tokens are being counted, for a limit or by CountTokens (E-3). Prompts of running requests are
    * tokenized in slots of their model, which accounts already share.

@@ -1,3 +1,4 @@
+import { Turns } from "../../lib/clock.js";
 import { groupBy } from "../../lib/collections.js";
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
 import { type FairShares, runInShare } from "../call/fair-shares.js";
@@ -210,7 +211,9 @@ export async function queryUsage(
   const toMs = next === null ? range.toMs : next.startMs + ms;
   const byStart = groupBy(groups, ({ startMs }) => startMs);
   const buckets: UsageBucket[] = [];
+  const turns = new Turns();
   for (let startMs = range.fromMs; startMs < toMs; startMs += ms) {
+    await turns.next();
     const results = (byStart.get(startMs) ?? []).sort(byNames).map(({ startMs: _, ...result }) => result);
     buckets.push({ startMs, endMs: Math.min(startMs + ms, Math.max(endMs, startMs)), results });
   }

@@ -90,14 +90,19 @@ export class UsageGrouping {
     const operation = this.#byOperation ? part.operation : null;
     const name = `${part.startMs}\n${keyId ?? ""}\n${model ?? ""}\n${operation ?? ""}`;
     const known = this.#groups.get(name);
-    const { startMs, requests, promptTokens, completionTokens, cachedTokens, costNano } = part;
-    const sums = { requests, promptTokens, completionTokens, cachedTokens, costNano };
+    const sums = known === undefined ? part : addUsageSums(known, part);
+    const { requests, promptTokens, completionTokens, cachedTokens, costNano } = sums;
+    const { startMs } = part;
     this.#groups.set(name, {
       startMs,
       keyId,
       model,
       operation,
-      ...(known === undefined ? sums : addUsageSums(known, sums)),
+      requests,
+      promptTokens,
+      completionTokens,
+      cachedTokens,
+      costNano,
     });
   }
 

@@ -106,7 +106,8 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     },
 
     async get_usage(call, exchange) {
-      exchange.json(200, usagePageJson(await usage.query(call.ctx, readUsageQuery(exchange.req.url ?? ""))));
+      const page = await usage.query(call.ctx, readUsageQuery(exchange.req.url ?? ""));
+      exchange.json(200, await usagePageJson(page));
     },
 
     async create_webhook_endpoint(call, exchange) {

@@ -1,6 +1,8 @@
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { UsageBucket, UsagePage, UsageQuery, UsageResult } from "../../domain/metering/usage-queries.js";
 import type { UsageGroup } from "../../domain/metering/usage-store.js";
+import { Turns } from "../../lib/clock.js";
+import { jsonString } from "../../lib/json-string.js";
 import { queryOf } from "../http/routes.js";
 
 const groups: ReadonlyMap<string, UsageGroup> = new Map([
@@ -68,9 +70,14 @@ function invalid(param: string, message: string): ServiceError {
  * A page of usage in the shape of OpenAI's usage API. Sums are integers of any size, written digit by digit, because a
  * JavaScript number would round values beyond 2^53 (USE-9).
  */
-export function usagePageJson({ buckets, next }: UsagePage): string {
-  const data = buckets.map(bucketJson).join(",");
-  return `{"object":"page","data":[${data}],"has_more":${next !== null},"next_page":${JSON.stringify(next)}}`;
+export async function usagePageJson({ buckets, next }: UsagePage): Promise<string> {
+  const turns = new Turns();
+  const data: string[] = [];
+  for (const bucket of buckets) {
+    data.push(bucketJson(bucket));
+    await turns.next();
+  }
+  return `{"object":"page","data":[${data.join(",")}],"has_more":${next !== null},"next_page":${JSON.stringify(next)}}`;
 }
 
 function bucketJson({ startMs, endMs, results }: UsageBucket): string {
@@ -84,8 +91,10 @@ function resultJson(result: UsageResult): string {
     `"input_cached_tokens":${result.cachedTokens},"num_model_requests":${result.requests},` +
     `"cost_nano_dollars":${result.costNano}`;
   const { model, keyId, operation } = result;
-  const names =
-    `"model":${JSON.stringify(model)},"api_key_id":${JSON.stringify(keyId)},` +
-    `"operation":${JSON.stringify(operation)}`;
+  const names = `"model":${stringOrNull(model)},"api_key_id":${stringOrNull(keyId)},"operation":${stringOrNull(operation)}`;
   return `{"object":"usage.result",${sums},${names}}`;
+}
+
+function stringOrNull(text: string | null): string {
+  return text === null ? "null" : jsonString(text);
 }
