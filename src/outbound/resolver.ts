@@ -151,6 +151,8 @@ class NameSource {
   #searchDomains: readonly string[] = [];
   #resolverText = "";
   #readAtMs = Number.NEGATIVE_INFINITY;
+  /** The last reading of the system's files. Look-ups wait for one in progress, so that none uses the names from before it. */
+  #reading = Promise.resolve();
 
   constructor(servers: readonly string[]) {
     this.#isSystem = servers.length === 0;
@@ -178,10 +180,16 @@ class NameSource {
     this.#servers.cancel();
   }
 
-  async #reread(): Promise<void> {
+  #reread(): Promise<void> {
     const nowMs = performance.now();
-    if (nowMs - this.#readAtMs < rereadMs) return;
-    this.#readAtMs = nowMs;
+    if (nowMs - this.#readAtMs >= rereadMs) {
+      this.#readAtMs = nowMs;
+      this.#reading = this.#read();
+    }
+    return this.#reading;
+  }
+
+  async #read(): Promise<void> {
     const [hosts, resolver] = await Promise.all([textOf(hostsFile), textOf(resolverFile)]);
     this.#hosts = parseHosts(hosts);
     if (resolver === this.#resolverText) return;

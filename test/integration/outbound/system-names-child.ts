@@ -8,6 +8,8 @@ import { startReceiver } from "../../support/receivers/receiver.js";
 export interface SystemNamesReport {
   readonly attacker: readonly (number | string | null)[];
   readonly neighbour: readonly (number | string | null)[];
+  /** A name of the hosts file, looked up while another look-up reads the file for the first time. */
+  readonly listedAtStart: number | string | null;
   readonly listed: number | string | null;
   readonly searched: number | string | null;
 }
@@ -32,10 +34,17 @@ const post = async (account: string, host: string): Promise<number | string | nu
 };
 
 const attacks = hanging.map((host) => post("attacker", host));
+const listedAtStart = post("neighbour", "listed.example.test");
 const neighbour = await Promise.all(Array.from({ length: 5 }, () => post("neighbour", "good.example.test")));
 const listed = await post("neighbour", "listed.example.test");
 const searched = await post("neighbour", "hooks.lab");
-const report: SystemNamesReport = { attacker: await Promise.all(attacks), neighbour, listed, searched };
+const report: SystemNamesReport = {
+  attacker: await Promise.all(attacks),
+  neighbour,
+  listedAtStart: await listedAtStart,
+  listed,
+  searched,
+};
 process.stdout.write(JSON.stringify(report));
 sender.close();
 await receiver.close();

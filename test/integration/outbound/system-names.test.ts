@@ -29,6 +29,7 @@ it("one account's dead name servers fail no delivery of another account; hosts f
   const report = JSON.parse(stdout) as SystemNamesReport;
   expect(report.attacker.every((error) => error === "dns")).toBe(true);
   expect(report.neighbour).toEqual(Array(5).fill(200));
+  expect(report.listedAtStart).toBe(200);
   expect(report.listed).toBe(200);
   expect(report.searched).toBe(200);
 });
